@@ -38,6 +38,34 @@ export function errnoOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
+/** The operations of the system that only look. */
+const looks = ['open', 'read', 'access', 'stat', 'lstat', 'scandir', 'readlink', 'realpath'];
+
+/** SQLite's result code for a database that cannot be written (https://sqlite.org/rescode.html#readonly). */
+const SQLITE_READONLY = 8;
+
+/** A failure of the system that nobody expected, as an error for people; undefined for anything else that was thrown. */
+export function systemFailure(thrown: unknown): SealpinError | undefined {
+  if (!(thrown instanceof Error)) return undefined;
+  if ('errcode' in thrown && (Number(thrown.errcode) & 0xff) === SQLITE_READONLY)
+    return new SealpinError('file_unwritable', 'a database in the data directory cannot be written: it is read-only', {
+      cause: thrown,
+    });
+  const errno = errnoOf(thrown) ?? '';
+  if (!('syscall' in thrown) || !('path' in thrown) || typeof thrown.path !== 'string') return undefined;
+  // What Node says of a folder below one that is on a read-only disk.
+  if (errno === 'ENOENT' && thrown.syscall === 'mkdir')
+    return new SealpinError(
+      'file_unwritable',
+      `${thrown.path} cannot be made: the disk is read-only, or the folder above it is gone`,
+      { cause: thrown },
+    );
+  const isLook = looks.includes(String(thrown.syscall));
+  if (isLook && Object.hasOwn(reading, errno)) return readFailure(thrown.path, thrown);
+  const isWrite = ['EROFS', 'ENOSPC', 'EDQUOT'].includes(errno) || (!isLook && Object.hasOwn(writing, errno));
+  return isWrite && errno !== 'ENOENT' ? writeFailure(thrown.path, thrown) : undefined;
+}
+
 /**
  * A failed read, as an error for people.
  *

@@ -6,7 +6,7 @@
 import type { Writable } from 'node:stream';
 import { describe, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
-import { errnoOf } from '../io/errno.ts';
+import { errnoOf, systemFailure } from '../io/errno.ts';
 import { hintFor } from './hints.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';
 import { columnsOf, type OutputStream } from './streams.ts';
@@ -108,6 +108,8 @@ function problemOf(error: SealpinError): Record<string, unknown> {
 /** Anything that was thrown, as a SealpinError; what is not one is a bug. */
 function toSealpinError(thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
+  const failure = systemFailure(thrown);
+  if (failure !== undefined) return failure;
   const detail = thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : 'a non-Error value was thrown';
   return new SealpinError('internal', `this is a bug in sealpin (${visible(detail)})`, {
     hint: 'please report it, with the command (but without passwords) and the version',

@@ -72,6 +72,11 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
   removed(): Set<string>;
   /** Forgets dropped names; only after their removal is on the disk. */
   forget(names: readonly string[]): void;
+  /**
+   * Looks at all of it, once. A page that lies elsewhere than it was written can look like an empty table, and nothing is to be removed by
+   * what that says. @throws what SQLite throws of a damaged file
+   */
+  check(): void;
   close(): void;
 }
 
@@ -89,11 +94,28 @@ export function isDamage(thrown: unknown): boolean {
   return thrown instanceof Error && 'errcode' in thrown && damageCodes.includes(Number(thrown.errcode) & 0xff);
 }
 
-/**
- * The error to show for one that SQLite threw: a damaged catalog gets an explanation, any other error stays as it is.
- */
+/** Codes of SQLite that say nothing of what is in a file: BUSY, READONLY, IOERR, FULL, CANTOPEN. */
+const otherCodes = [5, 8, 10, 13, 14];
+
+/** Whether what was thrown may come from a damaged catalog, and a look at all of it finds that. */
+function hasDamage(path: string, thrown: unknown): boolean {
+  if (!(thrown instanceof Error) || thrown instanceof SealpinError || 'syscall' in thrown) return false;
+  if ('errcode' in thrown && otherCodes.includes(Number(thrown.errcode) & 0xff)) return false;
+  try {
+    const db = new DatabaseSync(path, { readOnly: true });
+    try {
+      return db.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'] !== 'ok';
+    } finally {
+      db.close();
+    }
+  } catch (cause) {
+    return isDamage(cause);
+  }
+}
+
+/** The error to show for one that was thrown over a catalog that is closed: where it is damaged that is the reason. */
 export function catalogError(path: string, thrown: unknown): unknown {
-  if (!isDamage(thrown)) return thrown;
+  if (!isDamage(thrown) && !hasDamage(path, thrown)) return thrown;
   return new SealpinError('config_invalid', `${path}, the index of the built-in IPFS node, is damaged`, {
     hint: 'move it away together with node.db-wal and start again: the index is rebuilt from the files in data/',
     cause: thrown,
@@ -214,10 +236,19 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
     complete.run(cid, Math.max(keepUntil, ...times), id);
     for (const older of replaced) drop(Number(older['id']), String(older['name']));
     if (pin) setPin(cid, pin.name);
-    return replaced.map((older) => String(older['name']));
+    return replaced.map((older) => String(older['name'])).filter((name) => name !== file);
   }
 
-  function collect(now: number): Collected {
+  let isChecked = false;
+
+  function check(): void {
+    if (!isChecked && db.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'] !== 'ok')
+      throw Object.assign(new Error('database disk image is malformed'), { errcode: damageCodes[0] });
+    isChecked = true;
+  }
+
+  /** @param isAsked whether what is removed was named, or is what nobody named */
+  function collect(now: number, isAsked: boolean): Collected {
     const collected: Collected = { cids: [], files: [] };
     const isLive = liveness();
     for (const row of expired.all(now)) {
@@ -227,6 +258,7 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
         hold.run(id);
         continue;
       }
+      if (!isAsked) check();
       collected.cids.push(...cids);
       collected.files.push(name);
       drop(id, name);
@@ -255,14 +287,15 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
           deletePin.run(cid);
           expireHeld.run(cid);
         }
-        return collect(now);
+        return collect(now, true);
       });
     },
     pins: (cid) => pins.all(cid ?? null) as Pin[],
-    collect: (now = held) => transaction(() => collect(now)),
+    collect: (now = held) => transaction(() => collect(now, false)),
     files: () => names('file'),
     removed: () => names('removed'),
     forget: (dropped) => transaction(() => dropped.forEach((name) => deleteRemoved.run(name))),
+    check,
     close: () => db.close(),
   };
 }

@@ -38,6 +38,9 @@ export async function recover({ data, folder, catalog, note }: RecoverOptions): 
   const removed = catalog.removed();
   const names = await readdir(data);
   const present = new Set(names);
+  const isUnknown = (name: string) => ownName.test(name) && !known.has(name) && !removed.has(name);
+  // What it does not know it may have lost by damage: then nothing that it says counts.
+  if (known.size > 0 && names.some(isUnknown)) catalog.check();
   const indexed: { cid: string; bytes: number }[] = [];
   let aside = 0;
 

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
+import { isDamage } from './catalog.ts';
 import { MultipartError } from './multipart.ts';
 import { isFull } from './reserve.ts';
 
@@ -108,6 +109,7 @@ export function fail(response: ServerResponse, thrown: unknown): void {
 
 function message(thrown: unknown): string {
   if (isFull(thrown)) return 'no space left on device';
+  if (isDamage(thrown)) return 'the index node.db is damaged: stop the service, and the next start says what to do';
   if (isSealpinError(thrown) || thrown instanceof Error) return thrown.message;
   return String(thrown);
 }

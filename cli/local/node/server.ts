@@ -2,10 +2,12 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { SealpinError } from '../../../shared/errors.ts';
 import { errnoOf } from '../../io/errno.ts';
 import { createServer } from '../../io/node-http.ts';
 import { refusal } from '../origin.ts';
+import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
 import { fail, text } from './rpc.ts';
 import { openStore } from './store.ts';
@@ -109,7 +111,13 @@ export async function startNode({
     throw cause;
   }
   ownPort = String((server.address() as AddressInfo).port);
-  await store.collect();
+  try {
+    await store.collect();
+  } catch (cause) {
+    server.close();
+    await store.close();
+    throw catalogError(join(dir, 'node.db'), cause);
+  }
   const sweep = setInterval(() => {
     // On an error of the disk the next sweep tries again.
     store.collect().catch(() => undefined);
