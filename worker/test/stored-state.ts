@@ -12,11 +12,14 @@ export type Rows = {
   lease(ms: number): Promise<void>;
   tables(): Promise<number>;
   fail(call: string, fault: Fault): Promise<void>;
+  awaits(call: string): Promise<boolean>;
   wait(ms: number): Promise<void>;
   stopAlarm(): Promise<void>;
   refer(count: number, cid: string): Promise<void>;
   forgetBlocks(): Promise<void>;
   fill(count: number): Promise<void>;
+  fillShares(count: number, endsAt: number): Promise<void>;
+  create(origin: object, record: object): Promise<unknown>;
   fill(count: number, service: string): Promise<void>;
 };
 
@@ -45,7 +48,21 @@ function inBytes(_: string, value: unknown): unknown {
 }
 
 function object(service: Service, binding: ObjectCall['binding'], name: string): Rows {
-  const methods = ['rows', 'ring', 'lease', 'tables', 'fail', 'wait', 'stopAlarm', 'fill', 'refer', 'forgetBlocks'];
+  const methods = [
+    'rows',
+    'ring',
+    'lease',
+    'tables',
+    'fail',
+    'awaits',
+    'wait',
+    'stopAlarm',
+    'fill',
+    'fillShares',
+    'refer',
+    'forgetBlocks',
+    'create',
+  ];
   const entries = methods.map((method) => [
     method,
     (...args: unknown[]) => call(service, { binding, name, method, args }),
