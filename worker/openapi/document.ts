@@ -20,7 +20,8 @@ export function describeApi(routes: readonly Route[]): JsonSchema {
       version,
       description:
         'Stores files on IPFS, encrypted to the public key of an account or unchanged. Problems are those of RFC 9457, ' +
-        'with a `code` of a closed list; under each status, `examples` names the codes that it can have.',
+        'with a `code` of a closed list; under each status, `examples` names the codes that it can have. ' +
+        'Every GET answers HEAD, too.',
       contact: { name: 'The operator of the service, with the `requestId` of a problem' },
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },

@@ -91,8 +91,12 @@ const ofProblems: Readonly<Record<number, readonly ResponseHeaderName[]>> = {
   503: ['Retry-After'],
 };
 
+/** Codes of 409 with which a client may try again by itself. */
+const retried: readonly Code[] = ['idempotency_running', 'finishing', 'conflict'];
+
 /** The names of the headers of a problem with one of these codes, which share a status. */
 export function headersOfProblem(codes: readonly Code[]): ResponseHeaderName[] {
   const byStatus = codes.flatMap((code) => ofProblems[describe(code).status] ?? []);
-  return [...new Set([...byStatus, ...(codes.includes('idempotency_running') ? (['Retry-After'] as const) : [])])];
+  const isWorthRetrying = codes.some((code) => retried.includes(code));
+  return [...new Set([...byStatus, ...(isWorthRetrying ? (['Retry-After'] as const) : [])])];
 }

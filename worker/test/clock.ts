@@ -6,8 +6,11 @@ import type { AccountEnv } from '../objects/delivery.ts';
 
 export { Metrics } from '../index.ts';
 
-/** A call that fails once, or hangs, before it does anything or after it has done everything; or one that is `late`, by a second. */
-export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late';
+/**
+ * A call that fails once, or hangs, before it does anything or after it has done everything; one that is `late`, by a second; or one
+ * whose object is too busy.
+ */
+export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late' | 'refused';
 type Row = Record<string, SqlStorageValue>;
 
 /** A call of a test to an object, in the body of `POST /test/object`; the answer is its JSON, with bytes as `{ base64 }`. */
@@ -97,6 +100,17 @@ export class Account extends RealAccount {
     this.ctx.storage.sql.exec(statement);
   }
 
+  /** Adds that many shares, whose records nobody has. @param endsAt when they expire, in ms */
+  fillShares(count: number, endsAt: number): void {
+    this.ctx.storage.sql.exec(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+       INSERT INTO share (id, state, api_key, password, opens, created_at, expires_at, due)
+       SELECT printf('%d-%d', i, ?2), 'active', '', 0, 1, 0, ?2, ?2 FROM n`,
+      count,
+      endsAt,
+    );
+  }
+
   /** Makes claims last that long. */
   lease(ms: number): void {
     this.leaseMs = ms;
@@ -110,6 +124,11 @@ export class Account extends RealAccount {
     this.#faults.set(call, fault);
   }
 
+  /** Whether a call that is to fail has not come yet. */
+  awaits(call: string): boolean {
+    return this.#faults.has(call);
+  }
+
   override commit(...args: Parameters<RealAccount['commit']>): Promise<Result> {
     return faulty(this.#faults, 'commit', () => super.commit(...args));
   }
@@ -119,6 +138,10 @@ export class Account extends RealAccount {
   }
 
   override shareOpened(...args: Parameters<RealAccount['shareOpened']>): Promise<Result> {
+    if (this.#faults.get('shareOpened') === 'refused') {
+      this.#faults.delete('shareOpened');
+      return Promise.resolve({ ok: false, code: 'overloaded' });
+    }
     return faulty(this.#faults, 'shareOpened', () => super.shareOpened(...args));
   }
 

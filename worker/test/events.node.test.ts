@@ -200,6 +200,19 @@ describe('the opening of a share', () => {
     },
   );
 
+  it('is told again where the account was too busy to hear of it', async () => {
+    const { id } = await newShare();
+    const object = shareObject(service, id);
+    await object.wait(aheadMs);
+    await owner.object.fail('shareOpened', 'refused');
+    await open(id);
+    await expect.poll(() => object.rows('opening')).toMatchObject([{ attempts: 1 }]);
+    expect(await openings(id)).toBe(0);
+    await object.ring(60_000);
+    await expect.poll(() => openings(id)).toBe(1);
+    await expect.poll(() => object.rows('opening')).toEqual([]);
+  });
+
   it('is not recorded again where the record of it is no longer kept', async () => {
     const { id } = await newShare();
     const object = shareObject(service, id);

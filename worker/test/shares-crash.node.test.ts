@@ -3,7 +3,7 @@
  * listed and opens, or none, and never a record that nobody can revoke.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Receipt, Revoked, Share, ShareList, ShareReceipt } from '../../shared/api.ts';
+import type { NewApiKeyResponse, Receipt, Revoked, Share, ShareList, ShareReceipt } from '../../shared/api.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 import { client, jsonOf, problemOf } from './client.ts';
 import { keepState, type KeptState } from './kept-state.ts';
@@ -108,6 +108,26 @@ it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
     expect([await outbox(), await owner.object.rows('share')]).toEqual([[], []]);
   },
 );
+
+it('a key that is revoked while it makes a share makes none, since nothing would end it', async () => {
+  // No alarm is set then, so that the share sets one.
+  await owner.object.ring(longMs);
+  const key = await jsonOf<NewApiKeyResponse>(
+    owner.call.json('/v1/keys', { label: 'k', scopes: ['share', 'read'] }),
+    201,
+  );
+  await owner.object.ring(longMs);
+  await owner.object.fail('setAlarm', 'late');
+  const lost = client(service.url, key.apiKey).json('/v1/shares', {
+    record: Buffer.alloc(500, 7).toString('base64'),
+    files: [fileId],
+    password: false,
+  });
+  await expect.poll(() => owner.object.awaits('setAlarm')).toBe(false);
+  await jsonOf<Revoked>(remove(`/v1/keys/${key.key.id}`));
+  expect(await problemOf(lost)).toEqual([401, 'unauthorized']);
+  expect(await owner.object.rows('share')).toEqual([]);
+});
 
 it('a file that is deleted while its share is made ends the share, even where the record comes later', async () => {
   await owner.object.fail('create', 'hangs after');

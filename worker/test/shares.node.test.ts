@@ -249,6 +249,27 @@ it('a share is refused with too much, too long, too often, or for files that are
   expect(await owner.object.rows('share')).toEqual([]);
 });
 
+it('an account has a limit of shares that have not expired', async () => {
+  await owner.object.fillShares(1000, Date.now() - 1);
+  await owner.object.fillShares(999, Date.now() + dayMs);
+  const { id } = await share();
+  const another = { record: 'aGVsbG8=', files: [fileId], password: false };
+  expect(await problemOf(owner.call.json('/v1/shares', another))).toEqual([413, 'quota_exceeded']);
+  await jsonOf(revoke(id));
+  await share();
+});
+
+it('a share that exists is never overwritten', async () => {
+  const { id } = await share();
+  const [before] = await shareObject(service, id).rows('share');
+  const made = shareObject(service, id).create(
+    { share: id, account: owner.id },
+    { record: 'another', password: false, opens: 9, expiresAt: Date.now() + dayMs },
+  );
+  expect(await made).toMatchObject({ ok: false, code: 'conflict' });
+  expect(await shareObject(service, id).rows('share')).toEqual([before]);
+});
+
 it('the operator says how long and how often, and a limit that is no number is a fault of the configuration', async () => {
   const strict = await startService({ vars: { SHARE_MAX_DAYS: '2', SHARE_MAX_OPENS: '3', RECOVERY_DAYS: '30' } });
   const wrong = await startService({ vars: { SHARE_MAX_OPENS: 'many' } });

@@ -12,12 +12,15 @@ export type Rows = {
   lease(ms: number): Promise<void>;
   tables(): Promise<number>;
   fail(call: string, fault: Fault): Promise<void>;
+  awaits(call: string): Promise<boolean>;
   wait(ms: number): Promise<void>;
   stopAlarm(): Promise<void>;
   refer(count: number, cid: string): Promise<void>;
   forgetBlocks(): Promise<void>;
   change(statement: string): Promise<void>;
   fill(count: number): Promise<void>;
+  fillShares(count: number, endsAt: number): Promise<void>;
+  create(origin: object, record: object): Promise<unknown>;
   fill(count: number, service: string): Promise<void>;
 };
 
@@ -52,12 +55,15 @@ function object(service: Service, binding: ObjectCall['binding'], name: string):
     'lease',
     'tables',
     'fail',
+    'awaits',
     'wait',
     'stopAlarm',
     'fill',
+    'fillShares',
     'refer',
     'forgetBlocks',
     'change',
+    'create',
   ];
   const entries = methods.map((method) => [
     method,
