@@ -253,9 +253,9 @@ function more({ command, arg }: Subject): string[] {
 /** Runs a command, and interrupts it when it has opened the FIFO into which nobody writes. */
 async function runInterrupted(argv: readonly string[]): Promise<Ran> {
   const stop = new AbortController();
-  let isOver = false;
-  const ran = sealpin(argv, { signal: stop.signal }).finally(() => (isOver = true));
-  while (!isOver) {
+  const command = { isOver: false };
+  const ran = sealpin(argv, { signal: stop.signal }).finally(() => (command.isOver = true));
+  while (!command.isOver) {
     // Without a reader, this fails (ENXIO, POSIX.1-2024 open).
     const writer = await open(join(desk, values.fifo), constants.O_WRONLY | constants.O_NONBLOCK).catch(
       () => undefined,
@@ -271,7 +271,7 @@ async function runInterrupted(argv: readonly string[]): Promise<Ran> {
   return ran;
 }
 
-/** All on the desk but when folders last changed: whoever writes beside a file changes that. */
+/** All on the desk but when folders last changed, which a new file changes. */
 async function deskNow(): Promise<Map<string, string>> {
   const all = await snapshotOf(desk);
   return new Map([...all].map(([name, about]) => [name, about.startsWith('4') ? about.replace(/ \d+ /, ' ') : about]));
@@ -279,13 +279,13 @@ async function deskNow(): Promise<Map<string, string>> {
 
 describe('an empty value', () => {
   test('is refused for every argument of every command, before anything is read', async () => {
-    const long_ago = new Date(1e12);
-    for (const name of foreign) await utimes(join(desk, name), long_ago, new Date(1.1e12));
+    const longAgo = new Date(1e12);
+    for (const name of foreign) await utimes(join(desk, name), longAgo, new Date(1.1e12));
     const before = await deskNow();
-    for (const name of foreign) await utimes(join(desk, name), long_ago, new Date(1.1e12));
+    for (const name of foreign) await utimes(join(desk, name), longAgo, new Date(1.1e12));
     for (const { command, arg, isPath } of subjects) {
-      const known_ = positionalsOf(commands.find(({ name }) => name === command)!);
-      const count = arg === '…' ? known_.length : Math.max(0, known_.indexOf(arg));
+      const own = positionalsOf(commands.find(({ name }) => name === command)!);
+      const count = arg === '…' ? own.length : Math.max(0, own.indexOf(arg));
       const forms = isFlag(arg) ? [[arg, ''], [`${arg}=`]] : [[...Array.from({ length: count }, () => 'x'), '']];
       for (const form of forms) {
         const ran = await run([...command.split(' '), ...form], desk, { env: { SEALPIN_HOME: home } });
@@ -294,7 +294,7 @@ describe('an empty value', () => {
       }
     }
     // Reading sets the time of the last access, where the file system keeps one.
-    for (const name of foreign) expect((await stat(join(desk, name))).atime).toEqual(long_ago);
+    for (const name of foreign) expect((await stat(join(desk, name))).atime).toEqual(longAgo);
     expect(await deskNow()).toEqual(before);
   });
 
@@ -356,8 +356,8 @@ describe('what is a mistake or belongs to somebody else', () => {
     const before = await deskNow();
     for (const { name: command } of commands)
       for (const name of ['file', 'link', 'fifo'] as const) {
-        const known_ = positionalsOf(commands.find(({ name: each }) => each === command)!);
-        const argv = [...command.split(' '), ...known_.map(() => 'x'), `--data-dir=${values[name]}`];
+        const own = positionalsOf(commands.find(({ name: each }) => each === command)!);
+        const argv = [...command.split(' '), ...own.map(() => 'x'), `--data-dir=${values[name]}`];
         const ran = await sealpin(argv);
         expect([argv, ran.exit]).toEqual([argv, 2]);
         expect(ran.stderr).toMatch(/is not a directory\n/);
