@@ -54,6 +54,10 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
   } catch (error) {
     throw new SealpinError('usage', (error as Error).message.split('. ')[0], { hint: usage });
   }
+  // What an unset variable leaves behind would be the current directory.
+  const empty = Object.entries(values).find(([, value]) => value === '')?.[0];
+  if (empty !== undefined || positionals.includes(''))
+    throw new SealpinError('usage', `${empty === undefined ? 'the folder' : `--${empty}`} is empty`, { hint: usage });
   const [folder] = positionals;
   if (isBackup && (positionals.length !== 1 || values.url === undefined))
     throw new SealpinError('usage', `${command} needs --url and one folder`, { hint: usage });

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { appendFile, mkdir, readFile, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { AccountList, BackupPage } from '../shared/api.ts';
+import { AccountId, AccountList, BackupPage } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { Context } from './doctor.ts';
 import type { OperatorApi } from './operator-api.ts';
@@ -13,7 +13,7 @@ export const Manifest = v.strictObject({
   format: v.literal('sealpin-backup/v1'),
   service: v.string(),
   createdAt: v.string(),
-  accounts: v.array(v.string()),
+  accounts: v.array(AccountId),
 });
 export type Manifest = v.InferOutput<typeof Manifest>;
 

@@ -22,7 +22,7 @@ import { authorizedService } from '../remote/client.ts';
 import { blobAsCar, readFailure } from '../remote/fetch-blob.ts';
 import { everyFile } from '../remote/every-file.ts';
 import { sdkHttp } from '../remote/sdk.ts';
-import { checkKey, digestOf } from './account-key.ts';
+import { checkKey, digestOf } from './backup-key.ts';
 import {
   type About,
   carPath,

@@ -49,8 +49,8 @@ export function dataDirectory(o: {
 }): string {
   const given = o.flag ?? (o.env['SEALPIN_HOME'] || undefined);
   if (given !== undefined) return resolve(o.cwd, given);
-  const { LOCALAPPDATA: local, XDG_DATA_HOME: xdg } = o.env;
-  const named = o.platform === 'win32' ? local : o.platform === 'darwin' ? undefined : xdg;
+  const ofPlatform = o.platform === 'win32' ? o.env['LOCALAPPDATA'] : o.env['XDG_DATA_HOME'];
+  const named = o.platform === 'darwin' ? undefined : ofPlatform;
   if (named !== undefined && isAbsolute(named)) return join(named, 'sealpin');
   // With an empty HOME, keys would go into the current directory.
   if (!isAbsolute(o.home))

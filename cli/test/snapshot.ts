@@ -19,5 +19,5 @@ export async function snapshotOf(directory: string): Promise<Map<string, string>
         .digest('hex')}`,
     ];
   });
-  return new Map((await Promise.all(entries)).toSorted());
+  return new Map(await Promise.all(entries));
 }

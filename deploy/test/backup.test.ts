@@ -216,4 +216,21 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
       expect((await refusal(() => parseOptions('backup', args, '/')))[1]).toBe('backup needs --url and one folder');
   });
 });
+
+test('a backup that names an account by anything else than an ID sends nothing from beside its folder', async () => {
+  const dir = await temporaryDirectory();
+  await writeFile(join(dir, 'x.ndjson'), '{}\n');
+  await mkdir(join(dir, 'foreign'));
+  const manifest = {
+    format: 'sealpin-backup/v1',
+    service: 'https://files.acme.org',
+    createdAt: '2026-01-01T00:00:00Z',
+  };
+  await writeFile(join(dir, 'foreign/backup.json'), JSON.stringify({ ...manifest, accounts: ['../x'] }));
+  // Whatever it asked would fail: nothing listens there.
+  const api = operatorApi('http://127.0.0.1:9', adminToken);
+  const [code, message] = await refusal(restore(api, join(dir, 'foreign'), processWith(await newFolder(), {})));
+  expect([code, message]).toEqual(['usage', expect.stringContaining('another version')]);
+});
+
 if (kuboProgram() === undefined) test.skip(noKubo);

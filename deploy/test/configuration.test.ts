@@ -169,6 +169,18 @@ describe('the flags', () => {
     });
   });
 
+  test('empty ones are refused, each of them, and so is an empty folder', async () => {
+    const [, , hint = ''] = await refusal(() => parseOptions('setup', ['--token', 'x'], '/'));
+    const flags = new Set(hint.match(/--[a-z]+(?:-[a-z]+)*/g));
+    expect(flags.size).toBeGreaterThan(7);
+    for (const flag of flags)
+      expect((await refusal(() => parseOptions('setup', [`${flag}=`], '/')))[1]).toBe(`${flag} is empty`);
+    for (const command of ['backup', 'restore'] as const)
+      expect((await refusal(() => parseOptions(command, ['--url', 'https://files.acme.org', ''], '/')))[1]).toBe(
+        'the folder is empty',
+      );
+  });
+
   test.each([
     [['--kubo-url', 'kubo.acme.org'], '--kubo-url is not'],
     [['--kubo-url', 'https://me:secret@kubo.acme.org'], '--kubo-url is not'],
