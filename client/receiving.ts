@@ -2,6 +2,7 @@
 import {
   openAt,
   openAtWithFileKey,
+  passwordIdentity,
   webBackend,
   type Backend,
   type Identity,
@@ -69,7 +70,8 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
   if (parsed.kind === 'inbox') throw notForReceiving();
   if (parsed.kind === 'share') {
     const { keys, password, signal } = o;
-    const identities = () => (keys === undefined ? [] : identitiesOf({ keys }));
+    const given = keys === undefined ? [] : identitiesOf({ keys });
+    const identities = (): Identity[] => given;
     const http = serviceHttp({ service: parsed.service });
     return receivedFrom(await openShare(http, parsed, { password, identities, signal }), from);
   }
@@ -124,6 +126,8 @@ export async function openShare(
   let password = isNeeded ? await asked(o.password, 0) : undefined;
   if (isNeeded && password === undefined)
     throw new SealpinError('wrong_kind', 'The share needs the password of its sender', { reason: 'needs_password' });
+  // What cannot be a password does not use the share up.
+  if (password !== undefined) passwordIdentity(password);
   const { record } = await recordOf(http, id, signal);
   for (let failed = 1; ; failed += 1) {
     try {

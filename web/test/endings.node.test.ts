@@ -17,9 +17,13 @@ for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.s
 const ways: Record<'picked' | 'memory' | 'disk' | 'stream', readonly Ability[]> = {
   picked: [],
   memory: ['picker', 'disk', 'service worker'],
-  disk: ['picker'],
-  stream: ['picker', 'disk'],
+  disk: ['picker', 'service worker'],
+  stream: ['picker'],
 };
+
+/** What a row says of a file that the browser has taken, and of one that it was only given. */
+const inDownloads = 'Complete. It is in your downloads.';
+const handedOver = 'Complete and checked. Your browser is saving it now.';
 
 withProgram('chromium', { probe: ['--version'] }, () => {
   let receiver: Receiver;
@@ -74,7 +78,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const file = await downloaded(watched.page, 'Save film.mkv');
     equal(new Uint8Array(file!.bytes), bytes);
     expect(file!.name).toBe('film.mkv');
-    await watched.page.getByText('Complete. It is in your downloads.').waitFor();
+    await watched.page.getByText(way === 'stream' ? inDownloads : handedOver).waitFor();
     expect(watched.requests.some((each) => each.includes('film'))).toBe(false);
     expect(watched.requests.some((each) => each.includes('/dl/'))).toBe(way === 'stream');
     expect(watched.complaints).toEqual([]);
@@ -185,7 +189,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByRole('button', { name: 'Save small.bin' }).click();
     await expect.poll(state).toBe('failed');
     await page.getByRole('button', { name: 'Save all' }).click();
-    await expect.poll(() => page.getByText('Complete. It is in your downloads.').count()).toBe(2);
+    await expect.poll(() => page.getByText(handedOver).count()).toBe(2);
   });
 
   test('a file that is being saved is not saved a second time by saving all', async () => {

@@ -50,6 +50,15 @@ async function writeToMemory(bytes: Bytes, { signal }: Options): Promise<Blob> {
 
 const folder = 'sealpin-received';
 
+/** What workers alone have of a file. */
+type Synchronous = FileSystemFileHandle & {
+  createSyncAccessHandle(): Promise<{
+    write(bytes: Uint8Array, o: { at: number }): number;
+    flush(): void;
+    close(): void;
+  }>;
+};
+
 /** The removals to come of what was handed over. */
 const removals = new Set<Promise<void>>();
 
@@ -64,7 +73,7 @@ async function writeToDisk(bytes: Bytes, { signal, pool }: Options): Promise<Fil
   await holdLock(name);
   const handle = await directory.getFileHandle(name, { create: true });
   const remove = (): Promise<void> => directory.removeEntry(name).catch(() => undefined);
-  const access = await handle.createSyncAccessHandle();
+  const access = await (handle as Synchronous).createSyncAccessHandle();
   try {
     let at = 0;
     for await (const chunk of bytes) {
