@@ -21,7 +21,7 @@ export function sendableName(text: string): SendableName | undefined {
   const isRefused = (character: string): boolean => !character.isWellFormed() || !filenamePattern.test(`x${character}`);
   const characters = [...text];
   const refused = [...new Set(characters.filter(isRefused))].map(shown);
-  const kept = characters.map((each) => (isRefused(each) ? (/[\s/\\]/.test(each) ? '_' : '') : each));
+  const kept = characters.flatMap((each) => (isRefused(each) ? (/[\s/\\]/.test(each) ? ['_'] : []) : [each]));
   const extension = /\.[^.]{1,16}$/.exec(kept.join(''))?.[0] ?? '';
   const stem = kept.slice(0, Math.min(kept.length - [...extension].length, maxCharacters));
   while (stem.length > 0 && !isFilename(stem.join('') + extension)) stem.pop();

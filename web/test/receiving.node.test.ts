@@ -66,7 +66,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       }
       // The browser has a download before the page says so.
       const text = 'Complete and checked. Your browser is saving it now.';
-      await expect.poll(() => watched.page.getByText(text).count()).toBe(sent.length);
+      await expect.poll(() => watched.page.locator('.state', { hasText: text }).count()).toBe(sent.length);
     });
 
     test('is used up by opening it, and by nothing else', async () => {
