@@ -102,7 +102,9 @@ function showAsked(found: Asked): void {
 /** Shows that the link of this page is used up, and has the browser ask before the page is closed. */
 function setUsedUp(isUsedUp: boolean): void {
   byId('used-up', HTMLParagraphElement).hidden = !isUsedUp;
-  if (isUsedUp) byId('asked-text', HTMLParagraphElement).textContent = words.usedUpAsked;
+  const askedText = byId('asked-text', HTMLParagraphElement);
+  askedText.classList.toggle('warning', isUsedUp);
+  if (isUsedUp) askedText.textContent = words.usedUpAsked;
   if (isUsedUp) return void (release ??= holdOpen());
   release?.();
   release = undefined;

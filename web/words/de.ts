@@ -28,7 +28,7 @@ export const de: Words = {
   opensOnce: (until) =>
     `Dieser Link lässt sich noch einmal öffnen, bis ${until}. Danach ist er verbraucht; öffnen Sie ihn also dort, wo Sie die Dateien speichern möchten.`,
   opensTimes: (times, until) =>
-    `Dieser Link lässt sich noch ${times}-mal öffnen, bis ${until}. Jedes Öffnen zählt, auf jedem Gerät.`,
+    `Dieser Link lässt sich noch ${times}‑mal öffnen, bis ${until}. Jedes Öffnen zählt, auf jedem Gerät.`,
   usedUpAsked:
     'Dieser Link ist jetzt verbraucht: Was gesendet wurde, lässt sich nur noch auf dieser Seite öffnen. Schließen Sie ' +
     'sie nicht und laden Sie sie nicht neu, bevor alles gespeichert ist.',
@@ -127,7 +127,7 @@ export const de: Words = {
   expires: 'Gültig',
   inTime: (time) => time,
   opens: 'Lässt sich öffnen',
-  times: (times) => (times === 1 ? 'einmal' : `${times}-mal`),
+  times: (times) => (times === 1 ? 'einmal' : `${times}‑mal`),
   whoOpens: 'Wer öffnen kann',
   withLink: 'Wer den Link hat',
   withPassword: 'Wer den Link und ein Passwort hat',
@@ -154,7 +154,7 @@ export const de: Words = {
   copyByHand: 'Er ist jetzt markiert; kopieren Sie ihn mit der Tastatur.',
   codeLabel: 'QR-Code des Links',
   opensUntil: (times, until) =>
-    times === 1 ? `Lässt sich einmal öffnen, bis ${until}.` : `Lässt sich ${times}-mal öffnen, bis ${until}.`,
+    times === 1 ? `Lässt sich einmal öffnen, bis ${until}.` : `Lässt sich ${times}‑mal öffnen, bis ${until}.`,
   tellPassword: 'Teilen Sie das Passwort auf anderem Weg mit.',
   tellKeys: 'Er öffnet sich nur mit einem privaten Schlüssel des Empfängers.',
   change: 'Ändern',
@@ -169,8 +169,8 @@ export const de: Words = {
   takenUnopened: 'Niemand hatte ihn geöffnet.',
   takenOpened: (times) =>
     times === 1
-      ? 'Er war einmal geöffnet worden, was nichts rückgängig macht.'
-      : `Er war ${times}-mal geöffnet worden, was nichts rückgängig macht.`,
+      ? 'Er war einmal geöffnet worden; das lässt sich nicht rückgängig machen.'
+      : `Er war ${times}‑mal geöffnet worden; das lässt sich nicht rückgängig machen.`,
 
   signingTitle: 'Ihr API-Schlüssel',
   signingSend: 'Dieser Dienst bewahrt Dateien für alle auf, die einen Schlüssel haben. Empfänger brauchen keinen.',

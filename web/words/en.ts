@@ -162,8 +162,8 @@ export const en = {
   takenUnopened: 'Nobody had opened it.',
   takenOpened: (times: number) =>
     times === 1
-      ? 'It had been opened once, which nothing takes back.'
-      : `It had been opened ${times} times, which nothing takes back.`,
+      ? 'It had been opened once, which cannot be undone.'
+      : `It had been opened ${times} times, which cannot be undone.`,
 
   signingTitle: 'Your API key',
   signingSend: 'This service stores files for those who have a key. Receivers need none.',
