@@ -19,11 +19,11 @@ export function sendableName(text: string): SendableName | undefined {
   if (isFilename(text)) return undefined;
   // After another character, because some names are refused for what they begin with.
   const isRefused = (character: string): boolean => !character.isWellFormed() || !filenamePattern.test(`x${character}`);
-  const characters = [...text];
+  const characters = Array.from(text);
   const refused = [...new Set(characters.filter(isRefused))].map(shown);
   const kept = characters.flatMap((each) => (isRefused(each) ? (/[\s/\\]/.test(each) ? ['_'] : []) : [each]));
   const extension = /\.[^.]{1,16}$/.exec(kept.join(''))?.[0] ?? '';
-  const stem = kept.slice(0, Math.min(kept.length - [...extension].length, maxCharacters));
+  const stem = kept.slice(0, Math.min(kept.length - Array.from(extension).length, maxCharacters));
   while (stem.length > 0 && !isFilename(stem.join('') + extension)) stem.pop();
   const name = stem.join('') + extension;
   return { name: stem.length > 0 ? name : emptyName + extension, refused };

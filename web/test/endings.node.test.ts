@@ -79,7 +79,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const file = await downloaded(watched.page, 'Save film.mkv');
     equal(new Uint8Array(file!.bytes), bytes);
     expect(file!.name).toBe('film.mkv');
-    await watched.page.getByText(way === 'stream' ? inDownloads : handedOver).waitFor();
+    await watched.page.getByText(way === 'stream' ? inDownloads : handedOver, { exact: true }).waitFor();
     expect(watched.requests.some((each) => each.includes('film'))).toBe(false);
     expect(watched.requests.some((each) => each.includes('/dl/'))).toBe(way === 'stream');
     expect(watched.complaints).toEqual([]);
@@ -113,6 +113,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     });
     equal(new Uint8Array((await downloaded(page, 'Save film.mkv'))!.bytes), bytes);
     await expect.poll(() => page.locator('iframe').count()).toBe(0);
+    await page.getByText(inDownloads, { exact: true }).waitFor();
     // This way comes before the private files, and uses none.
     expect(await privateFiles(page)).toEqual({});
   });

@@ -133,7 +133,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByRole('button', { name: 'Send something else' }).click();
     await send(page);
     // The service does it, and its answer gets lost: how often it was opened is not known any more.
-    await page.context().route('**/v1/shares/*', async (route) => void (await route.fetch().then(() => route.abort())));
+    await page.context().route('**/v1/shares/*', async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
     await page.getByRole('button', { name: 'Take it back' }).click();
     await complaint(page, 'The service cannot be reached.');
     await page.context().unroute('**/v1/shares/*');

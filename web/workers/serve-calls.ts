@@ -9,7 +9,7 @@ import type { Calls, Failure, FromEngine, FromPage } from '../protocol.ts';
 export type Running = {
   readonly signal: AbortSignal;
   report(bytes: number, o?: { total?: number | undefined; isLast?: boolean }): void;
-  stalled(error: unknown): Promise<void>;
+  stalled(cause: unknown): Promise<void>;
 };
 
 type Handlers<C extends Calls> = {
@@ -42,11 +42,11 @@ export function serveCalls<C extends Calls>(handlers: Handlers<C>): void {
       reportedAt = performance.now();
       post({ id, progress: bytes, ...(total === undefined ? {} : { total }) });
     };
-    const stalled: Running['stalled'] = (error) => {
+    const stalled: Running['stalled'] = (cause) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       running.set(id, { stop, resume: resolve });
       signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-      post({ id, stalled: failureOf(error, signal) });
+      post({ id, stalled: failureOf(cause, signal) });
       return promise;
     };
     handlers[call](argument, { signal, report, stalled })
