@@ -37,13 +37,13 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
   afterAll(() => receiver.close());
 
-  /** Opens a share with one file in the page. @param root another address of the service, such as that of a proxy */
-  async function opened(file: ParcelFile, o: OpenOptions, root = receiver.root): Promise<Watched> {
-    const link = await receiver.shareParcel({ files: [file] });
+  /** Opens a share in the page. @param root another address of the service, such as that of a proxy */
+  async function opened(files: ParcelFile | ParcelFile[], o: OpenOptions, root = receiver.root): Promise<Watched> {
+    const link = await receiver.shareParcel({ files: [files].flat() });
     const watched = await receiver.open(link.replace(receiver.root, root), o);
     onTestFinished(() => watched.close());
     await watched.page.getByRole('button', { name: 'Open' }).click();
-    await watched.page.getByText('A file for you').waitFor();
+    await watched.page.locator('#opened:not([hidden])').waitFor();
     return watched;
   }
 
@@ -273,10 +273,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
 
   test('a dialog is shown after a click on its file alone, and closing it is no failure', async () => {
-    const link = await receiver.shareParcel({ files: [small, { ...small, name: 'other.bin' }] });
-    const { page, close } = await receiver.open(link);
-    onTestFinished(close);
-    await page.getByRole('button', { name: 'Open' }).click();
+    const { page } = await opened([small, { ...small, name: 'other.bin' }], {});
     await page.evaluate(() => {
       const errors = [new DOMException('closed', 'AbortError'), new DOMException('not allowed', 'SecurityError')];
       const showSaveFilePicker = async (): Promise<never> => {
@@ -300,18 +297,35 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       () => receiver.service.url,
       ({ path }) => (path.startsWith('/ipfs/') ? held.promise : undefined),
     );
-    const link = await receiver.shareParcel({ files: [small, { ...small, name: 'other.bin' }] });
-    const { page, close } = await receiver.open(link.replace(receiver.root, `${url}/`), { without: ways.memory });
-    onTestFinished(close);
+    const files = [small, { ...small, name: 'other.bin' }];
+    const { page } = await opened(files, { without: ways.memory }, `${url}/`);
     const downloads: string[] = [];
     page.on('download', (download) => downloads.push(download.suggestedFilename()));
-    await page.getByRole('button', { name: 'Open' }).click();
     await page.getByRole('button', { name: 'Save small.bin' }).click();
     const all = page.getByRole('button', { name: 'Save all' });
     await all.click();
     held.resolve(undefined);
     await expect.poll(() => all.isEnabled()).toBe(true);
     await expect.poll(() => downloads).toEqual(['small.bin', 'other.bin']);
+  });
+
+  test('saving all goes on with the next file where one has to wait, and with that one when it is clicked again', async () => {
+    let isBack = false;
+    const root = await proxied((_, path) =>
+      isBack || !path.includes(large.cid)
+        ? undefined
+        : { kind: 'answer', status: 429, headers: { 'Retry-After': '0' } },
+    );
+    const { page } = await opened([large, small], { without: ways.memory }, root);
+    const states = (): Promise<(string | null)[]> =>
+      page.locator('#files > li').evaluateAll((all) => all.map((each) => each.getAttribute('data-state')));
+    const all = page.getByRole('button', { name: 'Save all' });
+    await all.click();
+    await expect.poll(states, { timeout: 20_000 }).toEqual(['stalled', 'done']);
+    await expect.poll(() => all.isEnabled()).toBe(true);
+    isBack = true;
+    await all.click();
+    await expect.poll(states, { timeout: 20_000 }).toEqual(['done', 'done']);
   });
 
   test('a file goes to the disk where twice its size is free, and one for which there is no room is not begun', async () => {
