@@ -25,8 +25,13 @@ const unseen =
  * @throws invalid_filename
  */
 export function parseFilename(text: string): string {
-  if (cleanFilename(text) !== text) throw new SealpinError('invalid_filename');
+  if (!isFilename(text)) throw new SealpinError('invalid_filename');
   return text;
+}
+
+/** Whether a text is what `parseFilename` takes. */
+export function isFilename(text: string): boolean {
+  return isAllowed(text) && text.replace(unseen, '') === text;
 }
 
 /**
@@ -34,8 +39,11 @@ export function parseFilename(text: string): string {
  * @throws invalid_filename for what no rule has allowed
  */
 export function cleanFilename(text: string): string {
-  const bytes = new TextEncoder().encode(text).length;
-  if (bytes > maxNameBytes || !text.isWellFormed() || !filenamePattern.test(text))
-    throw new SealpinError('invalid_filename');
+  if (!isAllowed(text)) throw new SealpinError('invalid_filename');
   return text.replace(unseen, '_');
+}
+
+function isAllowed(text: string): boolean {
+  const bytes = new TextEncoder().encode(text).length;
+  return bytes <= maxNameBytes && text.isWellFormed() && filenamePattern.test(text);
 }
