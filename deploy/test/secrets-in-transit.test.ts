@@ -87,7 +87,7 @@ describe('a token is not sent unencrypted to another machine', () => {
       expect(addressOf('--url', url).origin).toBe(url);
   });
 
-  test('by the checks and the client, whoever calls them', async () => {
+  test('by the checks and the client themselves', async () => {
     const token = 'a-token-of-the-test';
     for (const url of spellings()) {
       expect((await refusal(() => operatorApi(url, token)))[1]).toContain('unencrypted');

@@ -8,7 +8,7 @@ export type Column = (typeof columns)[number];
  * How an actor asks: with a token of the service, a new key of the account with these scopes, a key of another account, the URL that
  * somebody signed, or nothing.
  */
-export type As =
+type As =
   | { token: 'admin' | 'admin+restore' | 'metrics' }
   | { scopes: readonly Scope[] }
   | { signed: 'GET' | 'POST' }
