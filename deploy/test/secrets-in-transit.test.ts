@@ -1,7 +1,10 @@
 /** Where tokens go: over https: or to this machine, and the one for restoring to a service for as long as it is restored. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { packageRoot } from '../../cli/local/package-root.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -204,6 +207,26 @@ describe('RESTORE_TOKEN', () => {
       'service_unreachable',
     );
     expect(calls).toEqual([]);
+  });
+
+  test.skipIf(!long)('is deleted by the command itself when it gets a signal (long form)', async () => {
+    const cloudflare = await startCloudflare();
+    try {
+      const secrets = new Map([['ADMIN_TOKEN', 'x']]);
+      cloudflare.workers.set(readConfiguration(folder.config).name, { bindings: [], secrets, deployments: 1 });
+      // It waits until the service knows the token.
+      answers = [404];
+      const args = ['deploy/index.ts', 'restore', '--config', folder.config, '--url', service.url, dir];
+      const { env } = processWith(folder, { ...cloudflare.env, ADMIN_TOKEN: 'admin' });
+      const child = spawn(process.execPath, args, { cwd: packageRoot(), env, stdio: 'pipe' });
+      const ended = once(child, 'close');
+      await expect.poll(() => seen.some(({ path }) => path.startsWith('PUT')), { timeout: 60_000 }).toBe(true);
+      expect([...secrets.keys()]).toEqual(['ADMIN_TOKEN', 'RESTORE_TOKEN']);
+      child.kill('SIGTERM');
+      expect([await ended, [...secrets.keys()]]).toEqual([[130, null], ['ADMIN_TOKEN']]);
+    } finally {
+      await cloudflare.close();
+    }
   });
 
   test.skipIf(!long)('goes through the real wrangler to Cloudflare and away again (long form)', async () => {
