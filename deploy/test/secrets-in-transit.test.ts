@@ -9,7 +9,7 @@ import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { backupFormat } from '../../shared/api.ts';
-import { checkPinning, checkService } from '../checks.ts';
+import { checkCloudflare, checkPinning, checkService } from '../checks.ts';
 import { faultsOf, readConfiguration, type Configuration } from '../configuration.ts';
 import { linesOf } from '../finding.ts';
 import { operatorApi } from '../operator-api.ts';
@@ -195,6 +195,25 @@ describe('RESTORE_TOKEN', () => {
     const context = processWith(folder, {});
     expect(await restoreService({ url: service.url, token: 'admin', ...stuck }, dir, context)).toBe(1);
     expect(context.lines.join()).toContain('npx wrangler secret delete RESTORE_TOKEN');
+  });
+
+  test('that was left is reported by doctor, as is a service without a token for metrics', async () => {
+    const shown = async (...names: string[]): Promise<string> => {
+      const wrangler: Wrangler = ([verb = '']) => {
+        const said = verb === 'whoami' ? { loggedIn: true } : verb === 'secret' ? names.map((name) => ({ name })) : [];
+        return Promise.resolve({ ok: true, stdout: JSON.stringify(said), stderr: '' });
+      };
+      const configuration = readConfiguration(folder.config);
+      const findings = await checkCloudflare({ configuration, wrangler, url: undefined, secretOf: () => undefined });
+      return findings.flatMap(linesOf).join('\n');
+    };
+    const whole = await shown('ADMIN_TOKEN', 'KUBO_TOKEN', 'METRICS_TOKEN');
+    expect(whole).toContain('✓ secrets');
+    expect(whole).not.toContain('✗');
+    expect(await shown('ADMIN_TOKEN', 'KUBO_TOKEN')).toContain('– METRICS_TOKEN is not set');
+    const left = await shown('ADMIN_TOKEN', 'KUBO_TOKEN', 'METRICS_TOKEN', 'RESTORE_TOKEN');
+    expect(left).toContain('✗ RESTORE_TOKEN is set');
+    expect(left).toContain('→ when no restoration runs: npx wrangler secret delete RESTORE_TOKEN');
   });
 
   test('is not set where nothing can be restored', async () => {
