@@ -14,10 +14,9 @@ import {
   unencrypted,
   type Configuration,
 } from './configuration.ts';
-import { restoreSecret } from './service-restore.ts';
 import { takesBlocks } from '../worker/pinning/contract.ts';
 import { roundTrip } from './pinning-probe.ts';
-import { accountsOf, kvNamespaces, secretNames, type Wrangler } from './wrangler.ts';
+import { accountsOf, kvNamespaces, restoreSecret, secretNames, type Wrangler } from './wrangler.ts';
 
 /** How long a pinning service may take for the round trip, and the service for a response. */
 const roundTripMs = 60_000;
@@ -112,7 +111,7 @@ function secretFindings(configuration: Configuration, present: readonly string[]
   if (present.includes(restoreSecret))
     findings.push({
       ok: false,
-      what: `${restoreSecret} is set: whoever has it and the operator’s token can put any rows into a lost account`,
+      what: `${restoreSecret} is set: with the operator’s token it puts any rows into an account`,
       todo: `when no restoration runs: npx wrangler secret delete ${restoreSecret}`,
     });
   return findings;

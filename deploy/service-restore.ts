@@ -10,10 +10,7 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { fileName, Manifest, manifestName } from './service-backup.ts';
 import type { Context } from './doctor.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
-import { reasonOf, type Wrangler } from './wrangler.ts';
-
-/** The secret without which a service restores nothing. */
-export const restoreSecret = 'RESTORE_TOKEN';
+import { reasonOf, restoreSecret, type Wrangler } from './wrangler.ts';
 
 /** How long a secret may take to reach the service, and between two requests that ask whether it has, in ms. */
 const arrivalMs = 60_000;

@@ -15,6 +15,9 @@ export type Wrangler = (args: readonly string[], input?: string) => Promise<Wran
 /** A Cloudflare account that the login may use. */
 export type CloudflareAccount = { id: string; name: string };
 
+/** The secret without which a service restores nothing. */
+export const restoreSecret = 'RESTORE_TOKEN';
+
 const program = join(dirname(createRequire(import.meta.url).resolve('wrangler/package.json')), 'bin', 'wrangler.js');
 
 /**

@@ -1,12 +1,15 @@
 /** Where tokens go: over https: or to this machine, and the one for restoring to a service for as long as it is restored. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { packageRoot } from '../../cli/local/package-root.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { backupFormat } from '../../shared/api.ts';
-import { checkPinning, checkService } from '../checks.ts';
+import { checkCloudflare, checkPinning, checkService } from '../checks.ts';
 import { faultsOf, readConfiguration, type Configuration } from '../configuration.ts';
 import { linesOf } from '../finding.ts';
 import { operatorApi } from '../operator-api.ts';
@@ -87,7 +90,7 @@ describe('a token is not sent unencrypted to another machine', () => {
       expect(addressOf('--url', url).origin).toBe(url);
   });
 
-  test('by the checks and the client, whoever calls them', async () => {
+  test('by the checks and the client themselves', async () => {
     const token = 'a-token-of-the-test';
     for (const url of spellings()) {
       expect((await refusal(() => operatorApi(url, token)))[1]).toContain('unencrypted');
@@ -194,6 +197,25 @@ describe('RESTORE_TOKEN', () => {
     expect(context.lines.join()).toContain('npx wrangler secret delete RESTORE_TOKEN');
   });
 
+  test('that was left is reported by doctor, as is a service without a token for metrics', async () => {
+    const shown = async (...names: string[]): Promise<string> => {
+      const wrangler: Wrangler = ([verb = '']) => {
+        const said = verb === 'whoami' ? { loggedIn: true } : verb === 'secret' ? names.map((name) => ({ name })) : [];
+        return Promise.resolve({ ok: true, stdout: JSON.stringify(said), stderr: '' });
+      };
+      const configuration = readConfiguration(folder.config);
+      const findings = await checkCloudflare({ configuration, wrangler, url: undefined, secretOf: () => undefined });
+      return findings.flatMap(linesOf).join('\n');
+    };
+    const whole = await shown('ADMIN_TOKEN', 'KUBO_TOKEN', 'METRICS_TOKEN');
+    expect(whole).toContain('✓ secrets');
+    expect(whole).not.toContain('✗');
+    expect(await shown('ADMIN_TOKEN', 'KUBO_TOKEN')).toContain('– METRICS_TOKEN is not set');
+    const left = await shown('ADMIN_TOKEN', 'KUBO_TOKEN', 'METRICS_TOKEN', 'RESTORE_TOKEN');
+    expect(left).toContain('✗ RESTORE_TOKEN is set');
+    expect(left).toContain('→ when no restoration runs: npx wrangler secret delete RESTORE_TOKEN');
+  });
+
   test('is not set where nothing can be restored', async () => {
     const { calls, wrangler } = fakeWrangler();
     const context = processWith(folder, {});
@@ -204,6 +226,26 @@ describe('RESTORE_TOKEN', () => {
       'service_unreachable',
     );
     expect(calls).toEqual([]);
+  });
+
+  test.skipIf(!long)('is deleted by the command itself when it gets a signal (long form)', async () => {
+    const cloudflare = await startCloudflare();
+    try {
+      const secrets = new Map([['ADMIN_TOKEN', 'x']]);
+      cloudflare.workers.set(readConfiguration(folder.config).name, { bindings: [], secrets, deployments: 1 });
+      // It waits until the service knows the token.
+      answers = [404];
+      const args = ['deploy/index.ts', 'restore', '--config', folder.config, '--url', service.url, dir];
+      const { env } = processWith(folder, { ...cloudflare.env, ADMIN_TOKEN: 'admin' });
+      const child = spawn(process.execPath, args, { cwd: packageRoot(), env, stdio: 'pipe' });
+      const ended = once(child, 'close');
+      await expect.poll(() => seen.some(({ path }) => path.startsWith('PUT')), { timeout: 60_000 }).toBe(true);
+      expect([...secrets.keys()]).toEqual(['ADMIN_TOKEN', 'RESTORE_TOKEN']);
+      child.kill('SIGTERM');
+      expect([await ended, [...secrets.keys()]]).toEqual([[130, null], ['ADMIN_TOKEN']]);
+    } finally {
+      await cloudflare.close();
+    }
   });
 
   test.skipIf(!long)('goes through the real wrangler to Cloudflare and away again (long form)', async () => {

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
-import { startService } from '../../testkit/service.ts';
+import { metricsToken, startService } from '../../testkit/service.ts';
 import { missingTerminal, runAtTerminal } from '../../testkit/terminal.ts';
 import { doctor } from '../doctor.ts';
 import { parseOptions } from '../options.ts';
@@ -218,6 +218,7 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
       const folder = await newFolder();
       const admin = 'token-of-the-operator';
       await writeFile(join(folder.dir, 'admin-token.txt'), `${admin}\n`);
+      await writeFile(join(folder.dir, 'metrics-token.txt'), `${metricsToken}\n`);
       const service = await startService({ vars: { ADMIN_TOKEN: admin, SERVICE_ID: 'ours' } });
       await folder.write((text) => text.replace('REPLICAS = ""', '$&\nSERVICE_ID = "ours"'));
       try {

@@ -34,7 +34,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   },
   web: { rooms: ['shared', 'client'], npm: /^lean-qr$/ },
   packaging: { rooms: ['shared', 'client', 'cli'], npm: /^(esbuild|marked|postject)$/, node: true },
-  deploy: { rooms: ['shared', 'worker', 'cli'], npm: /^(valibot|wrangler)$/, node: true },
+  deploy: { rooms: ['shared', 'worker', 'client', 'cli'], npm: /^(valibot|wrangler)$/, node: true },
   'docs/clients': { rooms: [], npm: /^$/, node: true },
   // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },

@@ -1,4 +1,4 @@
-/** The actors of SECURITY.md, and what of each is tried. A column lists what succeeds of all that is tried in it. */
+/** The actors of SECURITY.md, and what of each is tried. A column lists what succeeds of all that is tried in it, in this order. */
 import { scopes, type Scope } from '../../shared/api.ts';
 
 export const columns = ['withhold', 'roll back', 'swap', 'plant', 'delete'] as const;
@@ -8,14 +8,14 @@ export type Column = (typeof columns)[number];
  * How an actor asks: with a token of the service, a new key of the account with these scopes, a key of another account, the URL that
  * somebody signed, or nothing.
  */
-export type As =
+type As =
   | { token: 'admin' | 'admin+restore' | 'metrics' }
   | { scopes: readonly Scope[] }
   | { signed: 'GET' | 'POST' }
   | 'stranger'
   | 'nobody';
 
-/** `knowsShare`: the ID of the owner's share. All IDs of accounts, keys and files are known to everybody here. */
+/** `knowsShare`: the IDs of the owner's shares. All IDs of accounts, keys and files are known to everybody here. */
 export type Actor = { as: As; knowsShare?: true; sees: readonly string[] } & Partial<Record<Column, readonly string[]>>;
 
 const readable = [
@@ -31,7 +31,7 @@ const readable = [
   'receipt',
 ];
 const administered = ['account', 'accountUsage', 'backup', 'share'];
-const managed = ['disable', 'deny', 'useUp'];
+const managed = ['deny', 'useUp', 'disable'];
 
 /** Actors whose cells are tried in `actors.node.test.ts`, by their names in SECURITY.md. */
 export const tried: Readonly<Record<string, readonly Actor[]>> = {
@@ -96,7 +96,7 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
       withhold: ['useUp', 'revokeShare', 'retag'],
       swap: ['rename'],
       plant: ['plain', 'encrypted', 'share', 'key'],
-      delete: ['file', 'files', 'expiry', 'share', 'key'],
+      delete: ['expiry', 'file', 'files', 'share', 'key'],
     },
   ],
   'Anyone with the ID of a share': [{ as: 'nobody', knowsShare: true, sees: ['share'], withhold: ['useUp'] }],
