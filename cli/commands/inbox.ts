@@ -7,7 +7,7 @@ import { parseLink, type Parcel } from '../../shared/link/index.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { pathsIn } from '../io/paths.ts';
-import { readContacts } from '../keys/contacts.ts';
+import { readContacts, type Contacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { isLink, prepareDirectory, receiveInto } from '../received-files.ts';
@@ -69,7 +69,16 @@ export const create = defineCommand({
         ? {}
         : { bytes: atLeastOne(parseSize(args['max-bytes'], '--max-bytes'), '--max-bytes') }),
     };
-    const own = args.recipient === ofAccount ? undefined : await recipientFor(args.recipient, context);
+    const contacts = await readContacts(context);
+    if (args.recipient === ofAccount && contacts.has(ofAccount))
+      throw new SealpinError(
+        'usage',
+        `${ofAccount} is a contact, and also what --recipient calls the key of the account`,
+        {
+          hint: 'name the recipient itself, age1tag1…, or give the contact another name',
+        },
+      );
+    const own = args.recipient === ofAccount ? undefined : await recipientFor(args.recipient, contacts, context);
     const service = await authorizedService(context);
     const http = sdkHttp(service, context);
     const recipient = own ?? recipientOf(await accountOf(http, signal));
@@ -195,18 +204,16 @@ function atLeastOne(number: number, flag: string): number {
  *
  * @throws file_not_found without a pair, key_invalid for a key that a link cannot have, usage for several keys
  */
-async function recipientFor(who: string | undefined, context: Context): Promise<string> {
+async function recipientFor(who: string | undefined, contacts: Contacts, context: Context): Promise<string> {
   const { publicKey } = pathsIn(context.dataDir);
-  const [recipient, ...others] = await readRecipients([who ?? publicKey], context, await readContacts(context)).catch(
-    (error: unknown) => {
-      const isMissing = isSealpinError(error, 'key_invalid') && isSealpinError(error.cause, 'key_invalid');
-      if (who !== undefined || !isMissing) throw error;
-      throw new SealpinError('file_not_found', `there is no public key in ${context.dataDir}`, {
-        hint: 'make a pair with: sealpin keygen; or say who can open what comes, with --recipient',
-        cause: error,
-      });
-    },
-  );
+  const [recipient, ...others] = await readRecipients([who ?? publicKey], context, contacts).catch((error: unknown) => {
+    const isMissing = isSealpinError(error, 'key_invalid') && isSealpinError(error.cause, 'key_invalid');
+    if (who !== undefined || !isMissing) throw error;
+    throw new SealpinError('file_not_found', `there is no public key in ${context.dataDir}`, {
+      hint: 'make a pair with: sealpin keygen; or say who can open what comes, with --recipient',
+      cause: error,
+    });
+  });
   if (recipient?.text === undefined || others.length > 0)
     throw new SealpinError('usage', `${who ?? publicKey} has several keys, and an inbox has one`, {
       hint: 'name one of them with --recipient',

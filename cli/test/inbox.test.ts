@@ -117,6 +117,13 @@ describe('an inbox is sealed to', () => {
     };
     expect(link).toMatchObject({ recipient: parseRecipients(answer.account.publicKey)[0]!.text });
     expect(stderr).toContain('the service names this key');
+    await run(['contact', 'add', 'account', owner, '--data-dir', home], home);
+    const ambiguous = await inbox(['create', 'x', '--recipient', 'account']);
+    expect(ambiguous).toMatchObject({
+      exit: 2,
+      stdout: '',
+      stderr: expect.stringContaining('is a contact') as unknown,
+    });
   });
 
   test('no key of another kind, and to none where there is no pair', async () => {

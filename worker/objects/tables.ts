@@ -84,6 +84,7 @@ const additions = `
     request_id TEXT);
   CREATE INDEX IF NOT EXISTS upload_key ON upload (api_key, seq);
   CREATE INDEX IF NOT EXISTS upload_due ON upload (due);
+  CREATE INDEX IF NOT EXISTS upload_unfinished ON upload (state) WHERE state IN ('open', 'finishing');
   CREATE TABLE IF NOT EXISTS shown (
     upload_id TEXT NOT NULL, leaf INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (upload_id, leaf)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS key_limit (

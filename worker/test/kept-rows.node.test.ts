@@ -4,6 +4,7 @@ import { beforeEach, expect, it } from 'vitest';
 import type { FileRecord } from '../objects/file-rows.ts';
 import { KeyUsage } from '../objects/key-usage.ts';
 import { receiptMs, Receipts } from '../objects/receipt-rows.ts';
+import { reservedBy } from '../objects/reserved.ts';
 import { createTables } from '../objects/tables.ts';
 import { storageOf } from './sqlite-storage.ts';
 
@@ -36,6 +37,14 @@ it('a day of use is kept for 90 more, until the alarm is due', () => {
   nowMs = due;
   expect(days()).toEqual(['2024-10-05']);
   expect(usage.nextDue()).toBe(due + dayMs);
+});
+
+it('what unfinished uploads take is found without a look at the rows of those that have ended', () => {
+  const asked: string[] = [];
+  const watched = { exec: (query: string, ...values: unknown[]) => (asked.push(query), sql.exec(query, ...values)) };
+  expect(reservedBy(watched as unknown as SqlStorage)).toEqual([]);
+  const plan = sql.exec<{ detail: string }>(`EXPLAIN QUERY PLAN ${asked[0]}`).toArray();
+  expect(plan.map(({ detail }) => detail).join()).toContain('upload_unfinished');
 });
 
 it('a receipt is kept until the alarm is due, the earliest first', () => {

@@ -186,10 +186,11 @@ describe('an account', () => {
       state: 'failed',
       code: 'quota_exceeded',
     });
-    const [one, other] = [await create(owner.call, 'plain', 600), await create(owner.call, 'plain', 600)];
-    expect((await patch(owner.call, one.path, 0, Buffer.from(fresh(600)))).status).toBe(204);
-    expect(await problemOf(patch(owner.call, other.path, 0, Buffer.from(fresh(600))))).toEqual(full);
-    expect((await summary(owner.id)).usage).toEqual({ files: 1, bytes: 600 });
+    const [one, other] = [await create(owner.call, 'plain', 500), await create(owner.call, 'plain', 500)];
+    await change(owner.id, { quotaBytes: 900 });
+    expect((await patch(owner.call, one.path, 0, Buffer.from(fresh(500)))).status).toBe(204);
+    expect(await problemOf(patch(owner.call, other.path, 0, Buffer.from(fresh(500))))).toEqual(full);
+    expect((await summary(owner.id)).usage).toEqual({ files: 1, bytes: 500 });
   });
 
   it('that is disabled refuses every key, keeps everything, and works again when it is enabled', async () => {

@@ -216,6 +216,19 @@ it('an unknown share is not found, and asking for it writes nothing', async () =
   }
 });
 
+it('a key that has made 500 shares makes no more, and the other keys of its account do', async () => {
+  const { apiKey, key } = await newKey({ scopes: ['share'] });
+  const guest = client(service.url, apiKey);
+  await share({}, guest);
+  const rows = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 499)
+    INSERT INTO share (id, state, api_key, password, opens, created_at, expires_at, due)
+    SELECT printf('%022d', i), 'active', '${key.id}', 0, 1, 0, ${Date.now() + dayMs}, ${Date.now() + dayMs} FROM n`;
+  await owner.object.change(rows);
+  const refused = guest.json('/v1/shares', { record: 'AAAA', files: [fileId], password: false });
+  expect(await problemOf(refused)).toEqual([413, 'quota_exceeded']);
+  expect((await share()).state).toBe('active');
+});
+
 it('a share is refused with too much, too long, too often, or for files that are not there', async () => {
   const refused = async (o: Record<string, unknown>): Promise<[number, string]> =>
     await problemOf(owner.call.json('/v1/shares', { record: 'AAAA', files: [fileId], password: false, ...o }));
