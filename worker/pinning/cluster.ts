@@ -4,7 +4,7 @@
  */
 import { parseCid } from '../../shared/ipfs/index.ts';
 import { anchorOf, importAnchor } from './anchor.ts';
-import { pinAtPeers, unpinnedAtPeers, type ClusterPeer } from './cluster-pin.ts';
+import { pinAtPeers, summary, unpinnedAtPeers, type ClusterPeer } from './cluster-pin.ts';
 import { clusterRest, isReplicated, type Replication } from './cluster-rest.ts';
 import type { BlockImport, PinningService } from './contract.ts';
 import { Failover, failoverStream } from './failover.ts';
@@ -113,13 +113,24 @@ export function cluster(o: ClusterOptions): PinningService {
       return await pinAtPeers(pinOptions, { cid: anchor, name: pinName, bytes, signal });
     },
 
-    /** A pin of ours that too few peers hold counts as absent, so that it is made again. */
+    /** A pin of ours that no peer holds counts as absent, so that it is made again. */
     async stat(cid, signal) {
       const pin = await agreed(cid, signal);
       if (pin === undefined) return { pin: 'absent' };
       if (pin.name !== pinName) return { pin: 'foreign', name: pin.name };
       const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
-      return { pin: isReplicated(statuses, pin.min) ? 'ours' : 'absent' };
+      if (isReplicated(statuses, pin.min)) return { pin: 'ours' };
+      const isHeld = statuses.some(({ status }) => status === 'pinned');
+      return isHeld ? { pin: 'ours', lacks: summary(statuses) } : { pin: 'absent' };
+    },
+
+    /** A peer that is back is asked to try again what has failed there; one that stays away is replaced by another pin only. */
+    async recover(cid, signal) {
+      const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
+      const isRefused = statuses.some(({ status }) => status === 'pin_error');
+      await peers.first(async ({ rest }) =>
+        isRefused ? await rest.recover(cid, signal) : void (await rest.pin(cid, pinName, replication, signal)),
+      );
     },
 
     async unpinBeside(cid, signal) {
