@@ -4,10 +4,11 @@ import { serviceId } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { heldBeside } from '../pinning/anchor.ts';
 import { takesBlocks, type PinningService, type Replica } from '../pinning/contract.ts';
+import { printable } from '../pinning/printable.ts';
 import { blockAtBreaks } from '../pinning/network.ts';
 import { backoffMs, lastRetryMs, withJitter } from './alarm.ts';
 import { drain } from './copy-blocks.ts';
-import { isLost, isMissing } from './pin-faults.ts';
+import { isLost, isMissing, maxDetail } from './pin-faults.ts';
 import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
 import { blockMs, limited, requestMs, step, type PinWork, type WorkContext } from './pin-work.ts';
@@ -172,7 +173,13 @@ export class PinCheck {
     if (lacks === undefined) return;
     log({ event: 'pin.lacks', requestId, service: row.service, cid, lacks });
     const due = now() + Math.max(lackingMs, withJitter(backoffMs(attempts + 1)));
-    rows.change(row, { ...nothingToRead, reason: underreplicated, detail: lacks, attempts: attempts + 1, due });
+    rows.change(row, {
+      ...nothingToRead,
+      reason: underreplicated,
+      detail: printable(lacks, maxDetail),
+      attempts: attempts + 1,
+      due,
+    });
     try {
       await service.recover?.(cid, signal);
     } catch (error) {

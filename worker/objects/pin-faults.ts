@@ -28,7 +28,7 @@ export function reasonOf(error: unknown): string {
 }
 
 /** The longest text that a row keeps of an error, in characters. */
-const maxDetail = 300;
+export const maxDetail = 300;
 
 /** What an error says, for the operator: in printable characters, and not longer than a row keeps. */
 export function detailOf(error: unknown): string {

@@ -106,7 +106,7 @@ const additions = `
   CREATE INDEX IF NOT EXISTS file_expiry ON file_detail (expires_at) WHERE expires_at IS NOT NULL;
   CREATE TABLE IF NOT EXISTS receipt (
     file_id TEXT PRIMARY KEY, reason TEXT NOT NULL, key_fate TEXT NOT NULL, pins TEXT NOT NULL,
-    shares TEXT NOT NULL, deleted_at INTEGER NOT NULL, due INTEGER NOT NULL) WITHOUT ROWID;
+    shares TEXT NOT NULL, deleted_at INTEGER NOT NULL, due INTEGER NOT NULL, awaited INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS receipt_due ON receipt (due);
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
   CREATE TABLE IF NOT EXISTS account_setting (

@@ -140,6 +140,7 @@ export async function unpinnedAtPeers(
   );
 }
 
-function summary(peers: readonly PeerStatus[]): string {
+/** How far each peer is with a pin, in words of Cluster's. */
+export function summary(peers: readonly PeerStatus[]): string {
   return peers.map(({ status, error }) => (error === '' ? status : `${status} (${error})`)).join(', ') || 'no peer';
 }

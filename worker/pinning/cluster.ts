@@ -6,7 +6,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { parseCid, type Cid } from '../../shared/ipfs/index.ts';
 import { anchorOf, importAnchor } from './anchor.ts';
 import { clusterPeers, type ClusterPeer, type PeerAddress } from './cluster-peers.ts';
-import { pinAtPeers, unpinnedAtPeers } from './cluster-pin.ts';
+import { pinAtPeers, summary, unpinnedAtPeers } from './cluster-pin.ts';
 import { isReplicated, type Replication } from './cluster-rest.ts';
 import type { BlockImport, PinningService } from './contract.ts';
 import { failoverStream } from './failover.ts';
@@ -127,14 +127,25 @@ export function cluster(o: ClusterOptions): PinningService {
       return await pinAtPeers(pinOptions, { cid: anchor, name: pinName, bytes, signal });
     },
 
-    /** A pin of ours that too few peers hold counts as absent, so that it is made again. */
+    /** A pin of ours that no peer holds counts as absent, so that it is made again. */
     async stat(cid, signal) {
       const pin = await agreed(cid, signal);
       if (pin === undefined) return { pin: 'absent' };
       if (pin.name !== pinName) return { pin: 'foreign', name: pin.name };
       const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
       // One that had to go to other peers asks for more.
-      return { pin: isReplicated(statuses, replication?.min ?? pin.min) ? 'ours' : 'absent' };
+      if (isReplicated(statuses, replication?.min ?? pin.min)) return { pin: 'ours' };
+      const isHeld = statuses.some(({ status }) => status === 'pinned');
+      return isHeld ? { pin: 'ours', lacks: summary(statuses) } : { pin: 'absent' };
+    },
+
+    /** A peer that is back is asked to try again what has failed there; one that stays away is replaced by another pin only. */
+    async recover(cid, signal) {
+      const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
+      const isRefused = statuses.some(({ status }) => status === 'pin_error');
+      await peers.first(async ({ rest }) =>
+        isRefused ? await rest.recover(cid, signal) : void (await rest.pin(cid, pinName, replication, signal)),
+      );
     },
 
     async unpinBeside(cid, signal) {

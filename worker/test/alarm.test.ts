@@ -30,6 +30,22 @@ it('rings for the earliest of several calls at once, in any order', async () => 
   }
 });
 
+it('asks what is set where a time could not be written, and a call that relied on it fails as well', async () => {
+  const state = storage();
+  const write = Promise.withResolvers<void>();
+  const { setAlarm } = state.asStorage;
+  const alarm = new Alarm(state.asStorage);
+  await alarm.by(20);
+  state.asStorage.setAlarm = () => write.promise;
+  const calls = [alarm.by(5), alarm.by(10)];
+  await Promise.resolve();
+  write.reject(new Error('the disk is full'));
+  expect((await Promise.allSettled(calls)).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  state.asStorage.setAlarm = setAlarm;
+  await alarm.by(10);
+  expect(state.set).toBe(10);
+});
+
 it('is what it was reset to while a call waited', async () => {
   const state = storage();
   const alarm = new Alarm(state.asStorage);

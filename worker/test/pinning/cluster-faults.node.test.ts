@@ -56,9 +56,13 @@ test('a peer that does not answer has a time limit, and another one is asked', a
   expect((await at(['http://127.0.0.1:9', working], stat)).value).toEqual({ pin: 'ours' });
 });
 
-test('a pin that only one of two peers holds is not there yet', async () => {
-  const url = await peer({ 'GET allocations': agreed, 'GET pins': statuses(['pinned'], ['cluster_error']) });
-  expect((await at([url], { method: 'stat', cid })).value).toEqual({ pin: 'absent' });
+test('a pin that only one of two peers holds lacks a copy, and one that none holds is not there', async () => {
+  const failed = statuses(['pinned'], ['pin_error', 'no route']);
+  const url = await peer({ 'GET allocations': agreed, 'GET pins': failed });
+  const stat = { method: 'stat', cid } as const;
+  expect((await at([url], stat)).value).toEqual({ pin: 'ours', lacks: 'pinned, pin_error (no route)' });
+  const none = await peer({ 'GET allocations': agreed, 'GET pins': statuses(['pinning'], ['cluster_error']) });
+  expect((await at([none], stat)).value).toEqual({ pin: 'absent' });
 });
 
 test.each<[string, [string, string?][], string]>([

@@ -73,11 +73,15 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
       expect((await before(answer, { ...calls['import']!, fault: 'none' } as Scenario)).service.commands).toEqual([]);
     });
 
-    test('a pin has our name and a time limit that grows with its bytes', async () => {
-      const answer = say(200, `{"Pins":["${cid}"]}`);
-      const { service } = await before(answer, { url: '', method: 'pin', cid, bytes: 1_048_576 * 16 });
-      expect(service.commands).toEqual([
-        `/api/v0/pin/add?arg=${cid}&name=sealpin%3Atested&progress=false&timeout=10800ms`,
+    test('a pin has our name and a time limit that grows with its bytes, and is asked for afterwards', async () => {
+      const answer = say(200, `{"Pins":["${cid}"],"Keys":{"${cid}":{"Name":"sealpin:tested"}}}`);
+      const { service, error } = await before(answer, { url: '', method: 'pin', cid, bytes: 1_048_576 * 16 });
+      expect([error, service.commands]).toEqual([
+        undefined,
+        [
+          `/api/v0/pin/add?arg=${cid}&name=sealpin%3Atested&progress=false&timeout=10800ms`,
+          `/api/v0/pin/ls?arg=${cid}&type=recursive&names=true`,
+        ],
       ]);
     });
 
