@@ -27,7 +27,7 @@ export type ServiceOptions = {
   /** The directory of the state; by default a temporary one, removed by `close`. */
   dir?: string;
   /** An IPFS node that already runs; `close` leaves it running. */
-  node?: RunningNode;
+  node?: Pick<RunningNode, 'url' | 'close'>;
   /** Maps the URL of the IPFS node to the one that the Worker uses: a proxy between them, for example. */
   through?(url: string): Promise<string> | string;
   ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 10 | 60 } }>;
@@ -68,7 +68,7 @@ async function modulesOf(entry: string) {
 /** Starts the service and its IPFS node on free ports of 127.0.0.1. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
-  const node = o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
+  const node: Pick<RunningNode, 'url' | 'close'> = o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
   const pinning = (await o.through?.(node.url)) ?? node.url;
   const log: string[] = [];
   const modules = await modulesOf(o.entry ?? 'worker/index.ts');

@@ -14,6 +14,7 @@ import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { openWith } from '../unseal.ts';
+import { verifyAccount, verifyLocal } from '../verify-all.ts';
 import { keyFlag, passwordFlags } from './args.ts';
 
 export const command = defineCommand({
@@ -22,7 +23,9 @@ export const command = defineCommand({
     'written. That needs no password, and for a blob ID no API key. With --open, or a password file or key, it is also ' +
     'decrypted to its end. Exits with 0 when all of it is there and right, else with 1.',
   args: {
-    id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' },
+    id: { type: 'positional', required: false, completes: 'blob', description: 'The blob ID or the file ID' },
+    all: { type: 'boolean', description: 'Every file of the account instead' },
+    local: { type: 'boolean', description: 'Every block of the IPFS node of the local service instead' },
     open: {
       type: 'boolean',
       description: 'Decrypt it, too: with the password, private.key, or the key of the account',
@@ -35,11 +38,19 @@ export const command = defineCommand({
     { command: 'sealpin verify bafkrei…', does: 'Whether every block is there and right' },
     { command: 'sealpin verify bafkrei… --open', does: 'Whether it opens to its end, too' },
     { command: 'sealpin verify 6f1c2d3e-… --open', does: 'What the service encrypted' },
+    { command: 'sealpin verify --all', does: 'All that the account has' },
   ],
   async run({ args, context }) {
     const { output } = context;
     const isDeep = args.open || args.key !== undefined || args['password-file'] !== undefined;
-    const { cid, fileKey } = await targetOf(args.id, isDeep, context);
+    const { id = '' } = args;
+    if ([args.id !== undefined, args.all, args.local].filter(Boolean).length !== 1 || (isDeep && args.id === undefined))
+      throw new SealpinError('usage', 'verify needs an ID, --all or --local', {
+        hint: 'one of them; --open, --key and --password-file go with an ID',
+      });
+    if (args.all) return await verifyAccount(context);
+    if (args.local) return await verifyLocal(context);
+    const { cid, fileKey } = await targetOf(id, isDeep, context);
     const stop = new AbortController();
     const signal = AbortSignal.any([context.signal, stop.signal]);
     try {
@@ -48,7 +59,7 @@ export const command = defineCommand({
       const stored = blob.read(0, blob.size);
       let size: number | undefined;
       if (isDeep) {
-        const plaintext = await plaintextOf(stored, { id: args.id, fileKey, args }, context);
+        const plaintext = await plaintextOf(stored, { id, fileKey, args }, context);
         size = await drain(plaintext, (bytes) => progress.add(bytes), release);
       } else await drain(stored, (bytes) => progress.add(bytes));
       progress.done();
@@ -56,6 +67,7 @@ export const command = defineCommand({
       if (size !== undefined) output.note(`it opens to its end (${sizeText(size)})`);
       const opened = size === undefined ? {} : { plaintextSize: size };
       await output.result({ blobId: cid, size: blob.size, opened: isDeep, ...opened }, []);
+      return 0;
     } catch (error) {
       throw readFailure(error);
     } finally {

@@ -6,6 +6,7 @@ import { basename, dirname } from 'node:path';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf } from '../io/errno.ts';
+import type { Verified } from './node/verify-blocks.ts';
 import { createServer, request } from '../io/node-http.ts';
 
 /** How much is stored at a home of the bytes. `deletions`: pins that still have to be removed there. */
@@ -39,12 +40,14 @@ export type Controls = {
   address(): Promise<{ url: string }>;
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
+  /** Reads every block of the embedded node. */
+  verify(): Promise<Verified>;
   stop(): Promise<Record<string, never>>;
 };
 /** The name of a question. */
 export type Control = keyof Controls;
 
-const names: readonly (string | undefined)[] = ['address', 'status', 'rebuild', 'stop'] satisfies Control[];
+const names: readonly (string | undefined)[] = ['address', 'status', 'rebuild', 'verify', 'stop'] satisfies Control[];
 
 function isControl(name: string | undefined): name is Control {
   return names.includes(name);

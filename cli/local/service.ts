@@ -22,7 +22,7 @@ import {
 } from './external-kubo.ts';
 import type { Workerd } from './miniflare.ts';
 import { isFull } from './node/reserve.ts';
-import { startNode } from './node/server.ts';
+import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess } from './process.ts';
 import { localPaths, saveRun, type Secrets } from './state.ts';
@@ -141,7 +141,18 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
   });
   const socket = await listenForControl(
     paths.control,
-    controlsOf({ url, startedAt, nodeUrl: node.url, recovered, choice, workerd, cacheDir, writeRunFile, stop }),
+    controlsOf({
+      url,
+      startedAt,
+      nodeUrl: node.url,
+      verify: () => node.verify(),
+      recovered,
+      choice,
+      workerd,
+      cacheDir,
+      writeRunFile,
+      stop,
+    }),
   );
   cleanup.add(() => socket.close());
   return {
@@ -194,6 +205,7 @@ function controlsOf(o: {
   /** URL of the embedded node. */
   readonly nodeUrl: string;
   readonly recovered: string[];
+  readonly verify: RunningNode['verify'];
   readonly choice: KuboChoice;
   readonly workerd: Workerd;
   readonly cacheDir: string;
@@ -230,6 +242,7 @@ function controlsOf(o: {
       await o.writeRunFile(url);
       return { bytes: Buffer.byteLength(code.worker), ms: Math.round(performance.now() - start) };
     }),
+    verify: o.verify,
     // The response goes out first, because stopping closes its connection.
     async stop() {
       setImmediate(() => void o.stop());

@@ -141,7 +141,6 @@ export function flag(description: string) {
 }
 
 /** A CID in a request. A wrong one has a code of its own, so the pattern only describes it. @param description of the parameter */
-export function cidParameter(description: string) {
-  const pattern = '^baf(kr|yb)ei[a-h][a-z2-7]{50}[aeimquy4]$';
+export function cidParameter(description: string, pattern = '^baf(kr|yb)ei[a-h][a-z2-7]{50}[aeimquy4]$') {
   return v.pipe(v.string(), v.metadata({ description, pattern, examples: [cidExample] }));
 }

@@ -128,8 +128,12 @@ export type ResumableUpload = v.InferOutput<typeof ResumableUpload>;
 export const ResumableUploadList = v.object({ uploads: v.array(ResumableUpload) });
 export type ResumableUploadList = v.InferOutput<typeof ResumableUploadList>;
 
-/** The CID in the path of the gateway. */
+/** The CID in the path of the denylist, and, in any spelling, of the gateway. */
 export const CidParameter = cidParameter('CIDv1 in lower-case base32, of sha2-256, raw or dag-pb');
+export const AnyCidParameter = cidParameter(
+  'of sha2-256, raw or dag-pb: CIDv0, or CIDv1 in base16, base32, base36 or base58btc',
+  '^(Qm[1-9A-HJ-NP-Za-km-z]{44}|[bBfkz][0-9A-Za-z]{48,72})$',
+);
 
 function cursorParameter(pattern: RegExp, description: string) {
   const shape = v.pipe(

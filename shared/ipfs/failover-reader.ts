@@ -79,11 +79,12 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
   async function fetchBlock(request: BlockRequest): Promise<Uint8Array> {
     o.signal.throwIfAborted();
     const failures: Failure[] = [];
+    let brokenOff: BlockSource | undefined;
     const candidates = [current, ...sources.filter((source) => source !== current), hasDelivered ? current : undefined];
     const running = new Map<BlockSource, Promise<Attempt>>();
     try {
       for (;;) {
-        if (running.size === 0 && !startNext()) throw summaryOf(failures);
+        if (running.size === 0 && !startNext()) throw (await lossOf(brokenOff, request)) ?? summaryOf(failures);
         const canHedge = candidates.some((source) => source && !running.has(source));
         const outcome = await firstOf([...running.values()], canHedge ? o.hedgeMs : undefined);
         if (outcome === 'late') {
@@ -136,9 +137,24 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
         ? cause
         : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
       failures.push({ id: source.id, error });
+      if (source.car && error.reason === 'broken_off') brokenOff = source;
       if (cause instanceof IntegrityError) o.onMismatch?.(source, request.cid.text);
       const count = cause instanceof IntegrityError ? maxStrikes : (o.strikes.get(source)?.count ?? 0) + 1;
       o.strikes.set(source, { count, error });
+    }
+  }
+
+  /** The stream of a source that has lost a block breaks off there. Asked for that block alone, it says so. */
+  async function lossOf(source: BlockSource | undefined, { cid }: BlockRequest): Promise<SealpinError | undefined> {
+    if (source === undefined) return undefined;
+    try {
+      await withTimeout(source.block(cid.text, connect(source).signal));
+      return undefined;
+    } catch (error) {
+      o.signal.throwIfAborted();
+      return isSealpinError(error, 'pinning_lost') ? error : undefined;
+    } finally {
+      disconnect(source, new Error('it was asked for the reason only'));
     }
   }
 

@@ -140,6 +140,7 @@ function refusalOf(
   const retryAfter = retryAfterOf(headers);
   if (problem?.code === 'pinning_unavailable' || problem?.code === 'pinning_timeout')
     return new SealpinError('pinning_unavailable', problem.detail, { reason: 'blob_unavailable', ...retryAfter });
+  if (problem?.code === 'pinning_lost') return new SealpinError('pinning_lost', problem.detail);
   if (status === 404 || status === 410)
     return new SealpinError('not_found', 'it does not have this blob', { reason: 'blob_absent' });
   if (status === 200)

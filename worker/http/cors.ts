@@ -10,6 +10,7 @@ const options = {
   allowMethods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
   allowHeaders: [
     'Authorization',
+    'Cache-Control',
     'Content-Digest',
     'Content-Type',
     'Content-Disposition',

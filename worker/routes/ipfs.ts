@@ -17,9 +17,10 @@ import { isHead, type Ctx } from '../http/app.ts';
 import { awaitFirstChunk, fileHeaders } from '../http/response-body.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import { attachment } from '../http/content-disposition.ts';
-import { isNotModified } from '../http/conditions.ts';
+import { isNotModified, type Span } from '../http/conditions.ts';
 import { notModified, respond, type OpenBody } from '../http/representation.ts';
 import { atServices } from '../pinning/unavailable.ts';
+import { canonicalCid } from './gateway-cid.ts';
 import { placeOf, rememberBlocks, type Place } from './block-places.ts';
 import { homeOptions } from './homes.ts';
 
@@ -54,7 +55,7 @@ export async function readGateway(c: Ctx): Promise<Response> {
       body: async () => new Uint8Array(0),
       ranges: false,
     });
-  const { text: cid } = parseCid(asked);
+  const { text: cid } = canonicalCid(asked);
   const selection = form === 'car' ? parseSelection(c) : undefined;
   const place = await requirePlace(c, cid);
   try {
@@ -83,7 +84,8 @@ async function respondWithBytes(c: Ctx, cid: string, form: Form, { root, homes: 
       return bytes;
     });
     const bytes = await sizeOf(etag, async () => (await block()).length);
-    return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body: block, ranges: false });
+    const part = async (span?: Span) => (await block()).subarray(span?.start, span?.end);
+    return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body: part, ranges: true });
   }
   const file = once(() => openFile(cid, sources, options));
   const bytes = await sizeOf(etag, async () => (await file()).size);

@@ -53,6 +53,8 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
   publish(files: readonly NewFile[], forget?: readonly string[]): string[];
   /** Where the newest copy of a block in a complete file is; undefined when there is none. */
   find(cid: string): BlockLocation | undefined;
+  /** Some blocks of complete files, in the order of their rows. @param after the row of the last one before */
+  blocksAfter(after: number, count: number): (BlockLocation & { row: number; cid: string })[];
   pin(cid: string, name: string): void;
   /**
    * Removes pins, all or none, and collects in the same transaction. When a CID has no pin, nothing is removed and that CID is returned.
@@ -157,6 +159,9 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
   const location = db.prepare(`
     SELECT name AS file, start AS offset, bytes, node FROM block JOIN file ON file.id = block.file
     WHERE block.cid = ? AND file.cid IS NOT NULL ORDER BY block.file DESC LIMIT 1`);
+  const page = db.prepare(`
+    SELECT block.rowid AS row, block.cid, name AS file, start AS offset, bytes, node FROM block
+    JOIN file ON file.id = block.file WHERE block.rowid > ? AND file.cid IS NOT NULL ORDER BY block.rowid LIMIT ?`);
   const insertPin = db.prepare(
     'INSERT INTO pin (cid, name) VALUES (?, ?) ON CONFLICT (cid) DO UPDATE SET name = excluded.name',
   );
@@ -278,6 +283,7 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
         return files.flatMap(add);
       }),
     find: (cid) => location.get(cid) as BlockLocation | undefined,
+    blocksAfter: (after, count) => page.all(after, count) as ReturnType<Catalog['blocksAfter']>,
     pin: (cid, name) => transaction(() => setPin(cid, name)),
     unpin(cids, now) {
       const missing = cids.find((cid) => pins.get(cid) === undefined);

@@ -11,6 +11,7 @@ import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
 import { fail, text } from './rpc.ts';
 import { openStore } from './store.ts';
+import { verifyBlocks, type Verified } from './verify-blocks.ts';
 
 export type NodeOptions = {
   /** Its own directory; made when missing. */
@@ -26,7 +27,12 @@ export type NodeOptions = {
 };
 
 /** A running node; `url` is its RPC endpoint. */
-export type RunningNode = { url: string; close(): Promise<void> };
+export type RunningNode = {
+  url: string;
+  /** Reads every block that it holds, and compares it with its CID. */
+  verify(): Promise<Verified>;
+  close(): Promise<void>;
+};
 
 /** How often files that were never pinned are collected. */
 const sweepMs = 60_000;
@@ -126,6 +132,7 @@ export async function startNode({
 
   return {
     url: `http://127.0.0.1:${ownPort}`,
+    verify: () => verifyBlocks(store),
     async close() {
       clearInterval(sweep);
       await new Promise<void>((resolve) => {

@@ -82,6 +82,7 @@ describe('the control socket', () => {
         address: async () => ({ url: status.url }),
         status: async () => status,
         stop: async () => ({}),
+        verify: async () => ({ blocks: 0, bytes: 0, bad: 0, first: [] }),
         rebuild: () => Promise.reject(new SealpinError('build_failed', 'no such file', { hint: 'fix it' })),
       });
       expect((await stat(path)).mode & 0o777).toBe(0o600);
@@ -109,6 +110,7 @@ describe('the control socket', () => {
       address: async () => ({ url: status.url }),
       status: async () => status,
       stop: async () => ({}),
+      verify: async () => ({ blocks: 0, bytes: 0, bad: 0, first: [] }),
       rebuild: async () => ({ bytes: 1, ms: 1 }),
     });
     expect(await control(path, 'status')).toEqual(status);

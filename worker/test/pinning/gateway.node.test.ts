@@ -275,7 +275,7 @@ describe('what is not here', () => {
       [412, 'precondition_failed'],
     ],
     ['no CID', 'hello?format=raw', {}, [400, 'invalid_cid']],
-    ['CIDv0', 'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH?format=raw', {}, [400, 'invalid_cid']],
+    ['a CIDv0 that nobody stored', 'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH?format=raw', {}, [404, 'not_found']],
     ['a conversion (IPIP-524)', '{}?format=dag-json', {}, [406, 'not_acceptable']],
     ['another type', '{}', { Accept: 'application/vnd.ipld.dag-cbor' }, [406, 'not_acceptable']],
     ['CARv2', '{}?format=car&car-version=2', {}, [406, 'not_acceptable']],

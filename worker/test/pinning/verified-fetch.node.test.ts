@@ -1,7 +1,7 @@
 /** `@helia/verified-fetch`, a client that reads block by block, with the service as its only gateway. */
 import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -24,31 +24,32 @@ beforeAll(async () => {
 });
 afterAll(async () => service.close());
 
-/**
- * Runs in a process of its own: prints status, length and SHA-256 of what it reads. A Helia with HTTP alone, which asks nobody but the
- * gateway; without any router but that one, it would wait forever (helia 7.0.5).
- */
+/** The lines of the manual, with the installed packages, and for a service on loopback without TLS. */
+const lines = (
+  /```js\n(import \{ createHeliaLight[^]*?)```/.exec(
+    readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8'),
+  )?.[1] ?? ''
+)
+  .replaceAll(
+    /from '([^']+)'/g,
+    (_, name: string) => `from ${JSON.stringify(join(installed, name, 'dist/src/index.js'))}`,
+  )
+  .replace('recursiveGateways: [SERVICE]', '$&, allowInsecure: true, allowLocal: true')
+  .replace(/await fetch\((.*)\)/, 'await fetch($1, { headers, allowInsecure: true, allowLocal: true })');
+
+/** Runs in a process of its own: prints status, length and SHA-256 of what it reads. */
 const program = `
-  const { createHash } = await import('node:crypto');
-  const [, installed, gateway, cid, range] = process.argv;
-  const load = (path) => import(installed + path);
-  const { createHeliaLight } = await load('/helia/dist/src/index.js');
-  const { withHTTP } = await load('/@helia/http/dist/src/index.js');
-  const { createVerifiedFetchWithHelia } = await load('/@helia/verified-fetch/dist/src/index.js');
-  const light = createHeliaLight();
-  light.addRouter({ name: 'none', capabilities: () => ['findProviders'], async *findProviders() {} });
-  const options = { delegatedRouters: [], recursiveGateways: [gateway], allowInsecure: true, allowLocal: true };
-  const helia = await withHTTP(light, options).start();
-  const fetch = await createVerifiedFetchWithHelia(helia);
+  import { createHash } from 'node:crypto';
+  const [, SERVICE, CID, range] = process.argv;
   const headers = range === undefined ? {} : { range };
-  const answer = await fetch('ipfs://' + cid, { headers, allowInsecure: true, allowLocal: true });
-  const bytes = new Uint8Array(await answer.arrayBuffer());
-  console.log(JSON.stringify([answer.status, bytes.length, createHash('sha256').update(bytes).digest('hex')]));
+  ${lines}
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  console.log(JSON.stringify([response.status, bytes.length, createHash('sha256').update(bytes).digest('hex')]));
   process.exit(0);
 `;
 
 async function read(cid: string, range?: string): Promise<unknown> {
-  const args = ['--input-type=module', '-e', program, installed, service.url, cid];
+  const args = ['--input-type=module', '-e', program, service.url, cid];
   const { stdout } = await promisify(execFile)(process.execPath, range === undefined ? args : [...args, range], {
     timeout: 60_000,
   });

@@ -1,0 +1,67 @@
+/** Whether what the node holds is what its CIDs say. */
+import { hash } from 'node:crypto';
+import { closeSync, readSync } from 'node:fs';
+import { setImmediate as turn } from 'node:timers/promises';
+import { cidOf, isCid, parseCid } from '../../../shared/ipfs/index.ts';
+import { errnoOf } from '../../io/errno.ts';
+import type { BlockLocation } from './catalog.ts';
+import type { Store } from './store.ts';
+
+/** What was found: how many blocks and bytes are right, and the first of those that are not. */
+export type Verified = {
+  blocks: number;
+  bytes: number;
+  bad: number;
+  first: { cid: string; file: string; why: 'missing' | 'damaged' }[];
+};
+
+/** How many rows are read at once, and how many bad blocks are named. */
+const pageRows = 500;
+const maxNamed = 100;
+
+/** Reads every block, while the node goes on to serve. */
+export async function verifyBlocks({ catalog, open }: Pick<Store, 'catalog' | 'open'>): Promise<Verified> {
+  const found: Verified = { blocks: 0, bytes: 0, bad: 0, first: [] };
+  let last: { file: string; descriptor: number } | undefined;
+
+  function read(location: BlockLocation): Uint8Array | undefined {
+    if (location.node !== null) return location.node;
+    try {
+      if (last?.file !== location.file) {
+        if (last) closeSync(last.descriptor);
+        last = undefined;
+        last = { file: location.file, descriptor: open(location) };
+      }
+      const bytes = new Uint8Array(location.bytes);
+      const length = readSync(last.descriptor, bytes, 0, bytes.length, location.offset);
+      return bytes.subarray(0, length);
+    } catch (cause) {
+      if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'EIO') throw cause;
+      return undefined;
+    }
+  }
+
+  try {
+    for (let after = 0, rows = catalog.blocksAfter(after, pageRows); rows.length > 0;) {
+      for (const { cid, ...location } of rows) {
+        await turn();
+        after = location.row;
+        const bytes = read(location);
+        const isRight = bytes && isCid(cid) && cidOf(parseCid(cid).codec, hash('sha256', bytes, 'buffer')).text === cid;
+        if (isRight) {
+          found.blocks += 1;
+          found.bytes += bytes.length;
+        } else if (catalog.find(cid) !== undefined) {
+          // What was deleted meanwhile is not bad.
+          found.bad += 1;
+          const why = bytes === undefined ? 'missing' : 'damaged';
+          if (found.first.length < maxNamed) found.first.push({ cid, file: location.file, why });
+        }
+      }
+      rows = catalog.blocksAfter(after, pageRows);
+    }
+    return found;
+  } finally {
+    if (last) closeSync(last.descriptor);
+  }
+}

@@ -1,0 +1,87 @@
+/** `sealpin verify --all` and `--local`, and what is said of a file whose bytes are lost. */
+import { randomBytes } from 'node:crypto';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { localPaths } from '../../local/state.ts';
+import { here, remove, startHere, store, type RunningHere } from './harness.ts';
+
+let service: RunningHere;
+beforeAll(async () => {
+  service = await startHere();
+});
+afterAll(() => remove(service));
+
+const verify = (...args: string[]) => here(['verify', ...args, `--data-dir=${service.dataDir}`]);
+const parsed = (text: string): unknown => JSON.parse(text);
+
+/** The data file of the embedded node that has these bytes. */
+async function fileWith(bytes: Buffer): Promise<string> {
+  const data = join(localPaths(service.dataDir).ipfs, 'data');
+  for (const name of await readdir(data)) {
+    const path = join(data, name);
+    if ((await readFile(path)).includes(bytes.subarray(-64))) return path;
+  }
+  throw new Error('no file has them');
+}
+
+test('all that an account and the node have is verified, and what is damaged or missing is named', async () => {
+  const contents = [20, 1_500_000, 3_000].map((length) => randomBytes(length));
+  const files = [];
+  for (const bytes of contents) files.push(await store(service, 'plain', new Uint8Array(bytes)));
+  const [small, large, lost] = files;
+  // The same bytes again are read once.
+  await store(service, 'plain', new Uint8Array(contents[0]!));
+  const size = 1_503_020;
+  expect(parsed((await verify('--all', '--json')).stdout)).toEqual({ files: 4, size, bad: [] });
+  expect(await verify('--all')).toMatchObject({
+    code: 0,
+    stdout: '',
+    stderr: 'sealpin: every block of 4 files is there and right (1.4 MiB)\n',
+  });
+  const whole = parsed((await verify('--local', '--json')).stdout) as { blocks: number };
+  expect(whole).toMatchObject({ bad: 0, first: [] });
+  expect((await verify('--local')).stderr).toMatch(/^sealpin: \d+ blocks of the IPFS node are there and right/);
+
+  const path = await fileWith(contents[1]!);
+  const bytes = await readFile(path);
+  bytes[bytes.indexOf(contents[1]!.subarray(-64))]! ^= 1;
+  await writeFile(path, bytes);
+  await rm(await fileWith(contents[2]!));
+  const all = await verify('--all', '--json');
+  expect([all.code, parsed(all.stdout)]).toEqual([
+    1,
+    {
+      files: 4,
+      size: 20,
+      bad: [
+        expect.objectContaining({ fileId: large!.fileId, blobId: large!.cid }) as object,
+        expect.objectContaining({ fileId: lost!.fileId, blobId: lost!.cid, code: 'pinning_lost' }) as object,
+      ],
+    },
+  ]);
+  const local = await verify('--local', '--json');
+  expect(local.code).toBe(1);
+  expect(parsed(local.stdout)).toMatchObject({
+    bad: 2,
+    blocks: whole.blocks - 2,
+    first: expect.arrayContaining([
+      expect.objectContaining({ cid: lost!.cid, why: 'missing' }),
+      expect.objectContaining({ why: 'damaged' }),
+    ]) as object,
+  });
+  expect((await verify('--local')).stderr).toContain(`${lost!.cid} is missing`);
+
+  // By its ID, too, a file that is lost is not one that may be there the next time.
+  for (const file of [large, lost]) {
+    const { code, stderr } = await verify(file!.fileId);
+    expect(code).toBe(1);
+    expect(stderr).not.toMatch(/try again|stopped in the middle|status 502/);
+  }
+  expect((await verify(small!.fileId)).code).toBe(0);
+});
+
+test('one of an ID, --all and --local is verified', async () => {
+  for (const args of [[], ['--all', '--local'], ['bafkreia', '--all'], ['--all', '--open'], ['--local', '--key=k']])
+    expect(await verify(...args)).toMatchObject({ code: 2 });
+});

@@ -1,0 +1,35 @@
+/** The spellings of a CID that gateways take, each of which stands for the one that everything else here goes by. */
+import { base16 } from 'multiformats/bases/base16';
+import { base32, base32upper } from 'multiformats/bases/base32';
+import { base36 } from 'multiformats/bases/base36';
+import { base58btc } from 'multiformats/bases/base58';
+import { SealpinError } from '../../shared/errors.ts';
+import { bytesOfCid, cidBytes, cidFromBytes, cidFromV0, isCid, type Cid } from '../../shared/ipfs/index.ts';
+
+/** By the first character (https://github.com/multiformats/multibase). */
+const bases = { f: base16, b: base32, B: base32upper, k: base36, z: base58btc };
+
+/** Base16, the longest spelling. Decoding takes longer than linear time. */
+const maxLength = 1 + 2 * cidBytes;
+
+/**
+ * The CID of a block by any of its spellings: CIDv0, or CIDv1 in base16, base32 of either case, base36 or base58btc. Whatever is looked
+ * up, denied or sent goes by its `text`, never by what was asked for.
+ * @throws invalid_cid
+ */
+export function canonicalCid(asked: string): Cid {
+  const cid = asked.length > maxLength ? undefined : (cidFromV0(asked) ?? decoded(asked));
+  if (cid === undefined || !isCid(cid.text)) throw new SealpinError('invalid_cid');
+  return cid;
+}
+
+function decoded(asked: string): Cid | undefined {
+  const base = Object.entries(bases).find(([prefix]) => asked.startsWith(prefix))?.[1];
+  try {
+    const cid = base && cidFromBytes(base.decode(asked));
+    // One text for each base: no padding, no other case.
+    return cid && base.encode(bytesOfCid(cid)) === asked ? cid : undefined;
+  } catch {
+    return undefined;
+  }
+}
