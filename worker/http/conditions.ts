@@ -34,7 +34,7 @@ export function isNotModified(headers: Headers, etag: string, lastModified: stri
 }
 
 /** The conditions that a request which changes something can have. */
-export const changeConditions = ['If-Match', 'If-None-Match', 'If-Unmodified-Since'] as const;
+const changeConditions = ['If-Match', 'If-None-Match', 'If-Unmodified-Since'] as const;
 
 /** Whether a request has such a condition. */
 export function isConditional(headers: Headers): boolean {
