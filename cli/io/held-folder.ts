@@ -1,10 +1,11 @@
 /** A folder of the data directory that one process has at a time. */
-import { stat } from 'node:fs/promises';
+import { readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isSealpinError } from '../../shared/errors.ts';
 import { quietSqlite } from '../local/quiet.ts';
-import { writeFailure } from './errno.ts';
+import { errnoOf, writeFailure } from './errno.ts';
 import { makeDataDirectory, makeDirectories } from './paths.ts';
+import { isTemporaryName } from './unfinished.ts';
 
 /** The file that is locked; the names of SQLite's own files beside it begin with it. */
 export const lockName = 'lock';
@@ -39,4 +40,28 @@ export async function holdFolder(folder: string, dataDir: string): Promise<{ rel
     if (isSealpinError(error, 'already_running')) return undefined;
     throw writeFailure(folder, error);
   }
+}
+
+/** Whether a file in a folder is that of its lock, of an output that is not complete, or one of these. */
+function isKnown(name: string, files: readonly string[]): boolean {
+  return name.startsWith(lockName) || isTemporaryName(name) || files.includes(name);
+}
+
+/**
+ * Whether all that is in a folder was written by this program: a data directory may have been put where a folder of that name is
+ * somebody's.
+ *
+ * @param files names of those that the folder may have
+ */
+export async function isOwnFolder(folder: string, files: readonly string[]): Promise<boolean> {
+  const names = await readdir(folder).catch(() => undefined);
+  return names !== undefined && names.every((name) => isKnown(name, files));
+}
+
+/** Removes these files from a folder, and it too where nothing else is in it. */
+export async function removeFolder(folder: string, files: readonly string[]): Promise<void> {
+  for (const name of await readdir(folder)) if (isKnown(name, files)) await rm(join(folder, name), { force: true });
+  await rmdir(folder).catch((error: unknown) => {
+    if (!['ENOTEMPTY', 'EEXIST', 'ENOENT'].includes(errnoOf(error) ?? '')) throw error;
+  });
 }

@@ -5,8 +5,8 @@
  * Objects), `ipfs/` (the blocks), `reserve` (room for deletions on a full disk), `tmp/` and `cache/` (which may go).
  */
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../io/errno.ts';
 import { control } from './control.ts';
@@ -55,9 +55,19 @@ export function localPaths(dataDir: string) {
   };
 }
 
-/** Creates the folder of the local service, accessible to its owner only. */
+/**
+ * Creates the folder of the local service, accessible to its owner only.
+ *
+ * @throws usage where a folder of that name is somebody else's: a start removes what a crash left in it
+ */
 export async function makeLocal(dataDir: string): Promise<void> {
-  const { local } = localPaths(dataDir);
+  const { local, ...paths } = localPaths(dataDir);
+  const own = [paths.secrets, paths.run, paths.kubo, paths.lock, paths.log].map((path) => basename(path));
+  const names = await readdir(local).catch((): string[] => []);
+  if (names.length > 0 && !own.some((name) => names.includes(name)))
+    throw new SealpinError('usage', `${local} has other files than those of a local service`, {
+      hint: 'name another data directory with --data-dir',
+    });
   await mkdir(local, { recursive: true, mode: 0o700 });
   await chmod(local, 0o700);
 }

@@ -8,9 +8,17 @@ import { type FileHandle, open, readdir, rm, stat, statfs } from 'node:fs/promis
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { SealpinError } from '../../shared/errors.ts';
-import { type BlockSource, carHeader, carSection, type Cid, openFile, parseCid } from '../../shared/ipfs/index.ts';
+import {
+  type BlockSource,
+  carHeader,
+  carSection,
+  type Cid,
+  isCid,
+  openFile,
+  parseCid,
+} from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
-import { holdFolder } from '../io/held-folder.ts';
+import { holdFolder, isOwnFolder, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { openBlob, optionsOf } from './fetch-blob.ts';
@@ -97,11 +105,12 @@ async function keep(cid: string, size: number, { dataDir, now }: Context): Promi
 async function removeOld(downloads: string, current: string, dataDir: string, now: number): Promise<void> {
   for (const name of await readdir(downloads)) {
     const folder = join(downloads, name);
+    if (name === current || !isCid(name) || !(await isOwnFolder(folder, [blocksName]))) continue;
     const file = await stat(join(folder, blocksName)).catch(() => undefined);
-    if (name === current || (file !== undefined && now - file.mtimeMs <= maxAgeMs)) continue;
+    if (file !== undefined && now - file.mtimeMs <= maxAgeMs) continue;
     const held = await holdFolder(folder, dataDir);
     if (held === undefined) continue;
-    await rm(folder, { recursive: true, force: true });
+    await removeFolder(folder, [blocksName]);
     held.release();
   }
 }
@@ -184,7 +193,7 @@ class Kept {
   async close(stays: boolean): Promise<void> {
     await this.#writing;
     await this.#file?.close();
-    if (!stays || !this.#isKeeping) await rm(this.#folder, { recursive: true, force: true });
+    if (!stays || !this.#isKeeping) await removeFolder(this.#folder, [blocksName]);
     this.#held.release();
   }
 }

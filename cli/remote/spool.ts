@@ -14,7 +14,7 @@ import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
 import { errnoOf, readFailure } from '../io/errno.ts';
 import { openSink } from '../io/output-file.ts';
-import { holdFolder, lockName } from '../io/held-folder.ts';
+import { holdFolder, isOwnFolder, lockName, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 
@@ -74,6 +74,8 @@ export interface Spool {
 }
 
 const idBytes = 16;
+/** The files of a spool. */
+const files = ['container', 'state.json'];
 
 /** The name of the spool that a command continues: the same for the same parts in the same order. */
 export function spoolId(parts: readonly string[]): string {
@@ -95,7 +97,10 @@ export async function spoolIds(dataDir: string): Promise<string[]> {
     if (errnoOf(error) === 'ENOENT') return [];
     throw readFailure(pathsIn(dataDir).uploads, error);
   });
-  return names.filter((name) => /^[0-9a-f]{32}$/.test(name));
+  const { uploads } = pathsIn(dataDir);
+  const own = names.map(async (name) => /^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), files)));
+  const isOwn = await Promise.all(own);
+  return names.filter((_name, index) => isOwn[index]);
 }
 
 /**
@@ -181,7 +186,7 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
         if (!name.startsWith(lockName)) await rm(join(folder, name), { force: true });
     },
     async release() {
-      if (state === undefined) await rm(folder, { recursive: true, force: true });
+      if (state === undefined) await removeFolder(folder, files);
       held.release();
     },
   };

@@ -55,6 +55,18 @@ describe('the data directory is', () => {
     }
   });
 
+  test('not one in which local/ is somebody else’s, for a service', async () => {
+    const directory = await temporaryDirectory();
+    await mkdir(join(directory, 'local/tmp'), { recursive: true });
+    await writeFile(join(directory, 'local/tmp/notes.txt'), 'notes');
+    for (const flags of [[], ['--detach']])
+      expect(await run(['start', '--port=0', '--data-dir', '.', ...flags], directory)).toMatchObject({
+        exit: 2,
+        stderr: expect.stringContaining('local has other files than those of a local service') as string,
+      });
+    expect(await readFile(join(directory, 'local/tmp/notes.txt'), 'utf8')).toBe('notes');
+  });
+
   test('made in at most two steps for each part of its name, also where the system says ENOENT again and again', async () => {
     const made: string[] = [];
     const proc = async (path: string): Promise<void> => {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { open, readdir, readFile, stat, truncate, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, stat, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -11,6 +11,7 @@ import { bareEnv } from '../../testkit/run-cache.ts';
 import { localService } from './local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 import { entry } from './local.ts';
+import { snapshotOf } from './snapshot.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -86,6 +87,21 @@ describe('a download', () => {
     expect(Math.max(...starts(on.passed))).toBeGreaterThanOrEqual(8 * mib);
     expect(await on.isWhole()).toBe(true);
     expect(await on.kept()).toEqual([]);
+  });
+
+  test('leaves alone what is in a folder of the same name that is not of this program', async () => {
+    const on = await scene();
+    const cid = `bafkrei${'a'.repeat(52)}`;
+    for (const name of ['holiday', cid]) {
+      await mkdir(join(on.home, 'downloads', name), { recursive: true, mode: 0o700 });
+      await writeFile(join(on.home, 'downloads', name, 'photo.jpg'), 'a photo');
+    }
+    await writeFile(join(on.home, 'downloads', 'notes.txt'), 'notes');
+    const before = await snapshotOf(join(on.home, 'downloads'));
+    expect(await on.decrypt()).toMatchObject({ exit: 0 });
+    const after = await snapshotOf(join(on.home, 'downloads'));
+    before.delete('');
+    for (const [name, about] of before) expect([name, after.get(name)]).toEqual([name, about]);
   });
 
   test('S50: that was killed continues, too', async () => {

@@ -250,8 +250,12 @@ function more({ command, arg }: Subject): string[] {
   return [];
 }
 
-/** Runs a command, and interrupts it when it has opened the FIFO into which nobody writes. */
+/** Runs a command, and interrupts it when it has opened the FIFO into which nobody writes; before that, once where nobody ever opens it. */
 async function runInterrupted(argv: readonly string[]): Promise<Ran> {
+  const early = new AbortController();
+  const alone = sealpin(argv, { signal: early.signal });
+  early.abort(new SealpinError('interrupted', 'interrupted by SIGTERM'));
+  expect((await alone).exit, argv.join(' ')).not.toBe(0);
   const stop = new AbortController();
   const command = { isOver: false };
   const ran = sealpin(argv, { signal: stop.signal }).finally(() => (command.isOver = true));

@@ -100,6 +100,16 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     expect(await readFile(join(home, 'history'), 'utf8')).toContain(ran.stdout.trim());
   });
 
+  test('goes without a change to a folder of the same form that is not of this program', async () => {
+    const { encrypt, spools, home } = await scene(3 * mib);
+    const folder = '0123456789abcdef'.repeat(2);
+    await mkdir(join(home, 'uploads', folder), { recursive: true, mode: 0o700 });
+    await writeFile(join(home, 'uploads', folder, 'letter'), 'Dear Ann');
+    expect((await encrypt()).exit).toBe(0);
+    expect(await spools()).toEqual([folder]);
+    expect(await readdir(join(home, 'uploads', folder))).toEqual(['letter']);
+  });
+
   test('S69: continues over breaks and lost responses, and says so once for each', async () => {
     const { encrypt, line, passed } = await scene();
     line.fault = ({ method }, before) => {
