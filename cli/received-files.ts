@@ -72,8 +72,10 @@ export async function openLink(
   const url = parseServiceUrl(link.service, 'the service of the link');
   const { password: given } = credentials;
   let derivation: { done(): void } = silentProgress;
+  let isNeeded = false;
   const parcel = await openShare(sdkHttp({ url, apiKey: undefined }, context), link, {
     async password(failed) {
+      isNeeded = true;
       derivation.done();
       if (failed === maxTries || (given !== undefined && failed > 0)) return undefined;
       const password = given ?? (await askPassword('what was sent to you', context, failed));
@@ -85,6 +87,7 @@ export async function openLink(
     backend: nodeBackend,
   });
   derivation.done();
+  if (given !== undefined && !isNeeded) output.note('the link has no password: the one that you gave was not needed');
   return parcel;
 }
 
