@@ -112,7 +112,7 @@ export interface Connection {
    */
   upload(
     source: StoredSource,
-    options?: { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined } | undefined,
+    options?: { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined },
   ): Promise<UploadedFile>;
   /**
    * Sends files to anyone who gets the link. Each is sealed here, under a key of its own, and stored; the keys, the names and the words
@@ -136,7 +136,7 @@ export interface Connection {
    */
   share(
     files: Shareable | readonly Shareable[],
-    options?: (ShareOptions & Words & { signal?: AbortSignal | undefined }) | undefined,
+    options?: ShareOptions & Words & { signal?: AbortSignal | undefined },
   ): Promise<Shared>;
   /**
    * A page of the account's shares, newest first, with their state and how often each may still be opened.

@@ -43,17 +43,19 @@ type Strict<T> = T extends Opaque
 type StrictOf<F> = F extends (...args: infer A) => unknown ? Strict<A[number]> | Below<A[number]> : never;
 type Below<T> = T extends Opaque ? never : { [K in keyof T]-?: Strict<T[K]> }[keyof T];
 
-type StrictIn<M> = {
-  [K in keyof M as StrictOf<M[K]> extends never ? never : K]: StrictOf<M[K]>;
-};
+/** The names of the functions of which that is so. */
+type StrictIn<M> = { [K in keyof M]-?: StrictOf<M[K]> extends never ? never : K }[keyof M];
 
-// A name here is one that such a caller cannot pass as undefined.
-const sdkFunctions: StrictIn<typeof sdk> = {};
-const connection: StrictIn<sdk.Connection> = {};
-const inboxes: StrictIn<sdk.Inboxes> = {};
-const received: StrictIn<sdk.ReceivedFile> = {};
-const cryptoFunctions: StrictIn<typeof crypto> = {};
-const ipfsFunctions: StrictIn<typeof ipfs> = {};
+/** Compiles for no names only; the names of others are in the error. */
+type None<Names extends never> = Names;
+const found: [
+  None<StrictIn<typeof sdk>>?,
+  None<StrictIn<sdk.Connection>>?,
+  None<StrictIn<sdk.Inboxes>>?,
+  None<StrictIn<sdk.ReceivedFile>>?,
+  None<StrictIn<typeof crypto>>?,
+  None<StrictIn<typeof ipfs>>?,
+] = [];
 /** As it is written in the manual. */
 const key = (apiKey: string | undefined): Parameters<typeof sdk.connect>[0] => ({
   service: 'https://s.example',
@@ -61,7 +63,6 @@ const key = (apiKey: string | undefined): Parameters<typeof sdk.connect>[0] => (
 });
 
 test('an option that may be left out may be undefined', () => {
-  for (const found of [sdkFunctions, connection, inboxes, received, cryptoFunctions, ipfsFunctions])
-    expect(found).toEqual({});
+  expect(found).toEqual([]);
   expect(key(undefined)).toMatchObject({ service: 'https://s.example' });
 });
