@@ -74,8 +74,10 @@ export async function openLink(
   // A key file that cannot be read does not use the share up; one that nobody named may not be needed.
   const identities = key === undefined ? undefined : await readIdentities(key, undefined, context);
   let derivation: { done(): void } = silentProgress;
+  let isNeeded = false;
   const parcel = await openShare(sdkHttp({ url, apiKey: undefined }, context), link, {
     async password(failed) {
+      isNeeded = true;
       derivation.done();
       if (failed === maxTries || (given !== undefined && failed > 0)) return undefined;
       const password = given ?? (await askPassword('what was sent to you', context, failed));
@@ -87,6 +89,7 @@ export async function openLink(
     backend: nodeBackend,
   });
   derivation.done();
+  if (given !== undefined && !isNeeded) output.note('the link has no password: the one that you gave was not needed');
   return parcel;
 }
 

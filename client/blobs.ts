@@ -14,7 +14,7 @@ export type Range = { readonly start?: number | undefined; readonly end?: number
  * @example
  * const cid = await cidOf('hello\n');
  */
-export async function cidOf(source: Source, { signal }: { signal?: AbortSignal } = {}): Promise<string> {
+export async function cidOf(source: Source, { signal }: { signal?: AbortSignal | undefined } = {}): Promise<string> {
   const { stream, result } = hashingStream(abortable(openSource(source).stream, signal));
   const reader = stream.getReader();
   while (!(await reader.read()).done);
@@ -34,7 +34,7 @@ export async function cidOf(source: Source, { signal }: { signal?: AbortSignal }
  */
 export async function fetchBlob(
   cid: string,
-  { from, start = 0, end, signal }: Range & { from: string | readonly string[]; signal?: AbortSignal },
+  { from, start = 0, end, signal }: Range & { from: string | readonly string[]; signal?: AbortSignal | undefined },
 ): Promise<Content> {
   const stop = new AbortController();
   const file = await openBlob(cid, from, signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]));
@@ -56,7 +56,7 @@ export function openBlob(
   cid: string,
   from: string | readonly string[],
   signal: AbortSignal | undefined,
-  { pool, ...o }: { readonly fetch?: GatewayFetch; readonly pool?: BufferPool } = {},
+  { pool, ...o }: { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined } = {},
 ): Promise<IpfsFile> {
   const sources = [from].flat().map((url) => gateway({ ...o, url }));
   if (sources.length === 0) throw new TypeError('from must name at least one service or gateway');

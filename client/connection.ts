@@ -31,24 +31,24 @@ import { abortable, contentOf, type Content, type Source, type StoredSource } fr
 /** Which files a list has: all that match each of these. */
 export type ListOptions = {
   /** 1 to 100, and 50 when undefined. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** From the page before, which had the same other options. */
-  readonly cursor?: string;
-  readonly order?: 'asc' | 'desc';
-  readonly cid?: string;
-  readonly mode?: 'encrypted' | 'plain';
+  readonly cursor?: string | undefined;
+  readonly order?: 'asc' | 'desc' | undefined;
+  readonly cid?: string | undefined;
+  readonly mode?: 'encrypted' | 'plain' | undefined;
   /** Times such as `2030-01-31T00:00:00Z`, which are excluded. */
-  readonly createdAfter?: string;
-  readonly createdBefore?: string;
+  readonly createdAfter?: string | undefined;
+  readonly createdBefore?: string | undefined;
   /** In bytes, before encryption. */
-  readonly minSize?: number;
-  readonly maxSize?: number;
+  readonly minSize?: number | undefined;
+  readonly maxSize?: number | undefined;
   /** The ID of an API key. */
-  readonly createdBy?: string;
+  readonly createdBy?: string | undefined;
   /** What names begin with; needs the mode `plain`, as `contentType` does: the service cannot read those of encrypted files. */
-  readonly name?: string;
-  readonly contentType?: string;
-  readonly signal?: AbortSignal;
+  readonly name?: string | undefined;
+  readonly contentType?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
 };
 
 /** How long a file that was stored for nothing waits for its deletion. */
@@ -76,7 +76,7 @@ export interface Connection {
    * @example
    * const text = await (await connection.get(fileId)).text();
    */
-  get(fileId: string, options?: Range & { signal?: AbortSignal }): Promise<ServedFile>;
+  get(fileId: string, options?: Range & { signal?: AbortSignal | undefined }): Promise<ServedFile>;
   /**
    * A page of the account's files, newest first unless `order` says otherwise. While there is a `cursor`, there may be more, also
    * behind an empty page.
@@ -89,7 +89,7 @@ export interface Connection {
    * @example
    * const { key } = await connection.delete(fileId); // 'destroyed': nobody can open it any more
    */
-  delete(fileId: string, options?: { signal?: AbortSignal }): Promise<Receipt>;
+  delete(fileId: string, options?: { signal?: AbortSignal | undefined }): Promise<Receipt>;
   /**
    * What happened in the account, oldest first, as far as the key may see it; it ends with the last event that there is.
    * @param o.after the ID of an event: only what came after it
@@ -97,7 +97,10 @@ export interface Connection {
    * @example
    * for await (const { action, fileId } of connection.events({ after })) console.log(action, fileId);
    */
-  events(options?: { after?: string; signal?: AbortSignal }): AsyncGenerator<AccountEvent, void, undefined>;
+  events(options?: {
+    after?: string | undefined;
+    signal?: AbortSignal | undefined;
+  }): AsyncGenerator<AccountEvent, void, undefined>;
   /**
    * Stores bytes unchanged, in parts of at most 16 MiB (tus 1.0.0): for large files, and lines that break. What breaks is tried again
    * from where the service stopped, for about two minutes without a new byte.
@@ -109,7 +112,7 @@ export interface Connection {
    */
   upload(
     source: StoredSource,
-    options?: { signal?: AbortSignal; onProgress?: (bytes: number) => void },
+    options?: { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined },
   ): Promise<UploadedFile>;
   /**
    * Sends files to anyone who gets the link. Each is sealed here, under a key of its own, and stored; the keys, the names and the words
@@ -133,21 +136,25 @@ export interface Connection {
    */
   share(
     files: Shareable | readonly Shareable[],
-    options?: ShareOptions & Words & { signal?: AbortSignal },
+    options?: ShareOptions & Words & { signal?: AbortSignal | undefined },
   ): Promise<Shared>;
   /**
    * A page of the account's shares, newest first, with their state and how often each may still be opened.
    * @example
    * const { shares } = await connection.shares({ limit: 10 });
    */
-  shares(options?: { limit?: number; cursor?: string; signal?: AbortSignal }): Promise<ShareList>;
+  shares(options?: {
+    limit?: number | undefined;
+    cursor?: string | undefined;
+    signal?: AbortSignal | undefined;
+  }): Promise<ShareList>;
   /**
    * Takes a share back. Its files stay stored. The receipt says how often it was opened before.
    * @throws SealpinError `not_found`
    * @example
    * const { record, opened } = await connection.unshare(share.id); // 'destroyed', 0
    */
-  unshare(shareId: string, options?: { signal?: AbortSignal }): Promise<ShareReceipt>;
+  unshare(shareId: string, options?: { signal?: AbortSignal | undefined }): Promise<ShareReceipt>;
   /** Links by which anybody hands files over to this account. */
   readonly inbox: Inboxes;
 }
@@ -164,7 +171,11 @@ export interface Connection {
  * const connection = connect({ service: 'https://sealpin.example', apiKey });
  * const { fileId } = await connection.put('hello', { name: 'hello.txt' });
  */
-export function connect(o: { service: string | URL; apiKey?: string; fetch?: Fetch }): Connection {
+export function connect(o: {
+  service: string | URL;
+  apiKey?: string | undefined;
+  fetch?: Fetch | undefined;
+}): Connection {
   const http = serviceHttp(o);
   return {
     put: (source, options = {}) => put(http, source, options),
@@ -208,7 +219,7 @@ const pageEvents = 100;
 
 async function* events(
   http: ServiceHttp,
-  { after, signal }: { after?: string; signal?: AbortSignal },
+  { after, signal }: { after?: string | undefined; signal?: AbortSignal | undefined },
 ): AsyncGenerator<AccountEvent, void, undefined> {
   let position = after;
   for (let more = true; more;) {
@@ -225,7 +236,7 @@ async function* events(
 async function get(
   http: ServiceHttp,
   fileId: string,
-  { start, end, signal }: Range & { signal?: AbortSignal },
+  { start, end, signal }: Range & { signal?: AbortSignal | undefined },
 ): Promise<ServedFile> {
   const isPart = start !== undefined || end !== undefined;
   // An empty range has no form in HTTP.
@@ -256,7 +267,7 @@ async function share(
   http: ServiceHttp,
   apiKey: string | undefined,
   shareables: Shareable | readonly Shareable[],
-  options: ShareOptions & Words & { signal?: AbortSignal },
+  options: ShareOptions & Words & { signal?: AbortSignal | undefined },
 ): Promise<Shared> {
   shareRecipients(options);
   const { note, from, signal } = options;

@@ -34,7 +34,7 @@ export type Sealed = Pick<Content, 'stream' | 'size' | 'bytes'> & {
  */
 export async function seal(
   source: Source,
-  { to, format, signal }: { to: To; format?: Format; signal?: AbortSignal },
+  { to, format, signal }: { to: To; format?: Format | undefined; signal?: AbortSignal | undefined },
 ): Promise<Sealed> {
   const { stream, size } = openSource(source);
   try {
@@ -74,7 +74,7 @@ export async function seal(
  */
 export async function open(
   source: Source,
-  { with: credentials, signal }: { with: With; signal?: AbortSignal },
+  { with: credentials, signal }: { with: With; signal?: AbortSignal | undefined },
 ): Promise<Content> {
   const { stream, size } = openSource(source);
   const container = abortable(stream, signal);
@@ -115,7 +115,10 @@ export type Inspection =
  * @example
  * const { kind } = await inspect(file); // 'age', 'sealpin', 'detached' or 'plain'
  */
-export async function inspect(source: Source, { signal }: { signal?: AbortSignal } = {}): Promise<Inspection> {
+export async function inspect(
+  source: Source,
+  { signal }: { signal?: AbortSignal | undefined } = {},
+): Promise<Inspection> {
   const enough = new AbortController();
   const signals = signal === undefined ? [enough.signal] : [signal, enough.signal];
   try {
@@ -142,7 +145,7 @@ export type Keys = {
  * @example
  * const { privateKey, recipient } = await generateKeys();
  */
-export async function generateKeys({ postQuantum = false }: { postQuantum?: boolean } = {}): Promise<Keys> {
+export async function generateKeys({ postQuantum = false }: { postQuantum?: boolean | undefined } = {}): Promise<Keys> {
   if (postQuantum) {
     const { privateText, publicText, recipient } = await generatePostQuantumKeyPair();
     return { privateKey: privateText, publicKey: publicText, recipient };

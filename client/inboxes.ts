@@ -51,9 +51,9 @@ export interface Inboxes {
   create(o: {
     label: string;
     recipient: string;
-    expiresAt?: Date | string;
-    limits?: NonNullable<NewApiKey['limits']>;
-    signal?: AbortSignal;
+    expiresAt?: Date | string | undefined;
+    limits?: NonNullable<NewApiKey['limits']> | undefined;
+    signal?: AbortSignal | undefined;
   }): Promise<CreatedInbox>;
   /**
    * What was handed over, newest first, a page at a time; a page may be short before the last one.
@@ -61,9 +61,9 @@ export interface Inboxes {
    * @example
    * const { deliveries, cursor } = await connection.inbox.list();
    */
-  list(o?: { limit?: number; cursor?: string; signal?: AbortSignal }): Promise<{
+  list(o?: { limit?: number | undefined; cursor?: string | undefined; signal?: AbortSignal | undefined }): Promise<{
     deliveries: Delivery[];
-    cursor?: string;
+    cursor?: string | undefined;
   }>;
   /**
    * Opens a delivery: its files, and the words of who handed it over. Needs an API key with `read`.
@@ -72,12 +72,15 @@ export interface Inboxes {
    * @example
    * const { from, files } = await connection.inbox.open(delivery.id);
    */
-  open(id: string, o?: { keys?: string | readonly string[]; signal?: AbortSignal }): Promise<Received>;
+  open(
+    id: string,
+    o?: { keys?: string | readonly string[] | undefined; signal?: AbortSignal | undefined },
+  ): Promise<Received>;
   /**
    * Closes an inbox: nothing more can be handed over. What has come stays.
    * @param keyId `key.id` of the inbox
    */
-  close(keyId: string, o?: { signal?: AbortSignal }): Promise<Revoked>;
+  close(keyId: string, o?: { signal?: AbortSignal | undefined }): Promise<Revoked>;
 }
 
 /** The inboxes of a connection. */
@@ -228,7 +231,7 @@ export async function admit(
 export async function handOver(
   link: string,
   files: Outgoing | readonly Outgoing[],
-  { fetch, ...options }: SendingOptions & { readonly fetch?: Fetch } = {},
+  { fetch, ...options }: SendingOptions & { readonly fetch?: Fetch | undefined } = {},
 ): Promise<{ readonly files: readonly SentFile[] }> {
   const { service, apiKey, recipient } = parseInboxLink(link);
   const http = serviceHttp({ service, apiKey, fetch });

@@ -12,16 +12,16 @@ export type PutOptions = {
    * `encrypted` (the default): the service seals the bytes to the account's key. `plain`: it stores them as they are, on a public
    * network, which is right for what `seal` made.
    */
-  readonly mode?: 'encrypted' | 'plain';
+  readonly mode?: 'encrypted' | 'plain' | undefined;
   /** 1 to 255 bytes; that of a `File` when undefined. Encrypted mode requires one. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** The media type; that of a `Blob` when undefined, else `application/octet-stream`. */
-  readonly type?: string;
+  readonly type?: string | undefined;
   /** With the same key, the same upload may be sent again within 24 hours, and is stored once. */
-  readonly idempotencyKey?: string;
+  readonly idempotencyKey?: string | undefined;
   /** When the service deletes the file, and destroys its key. */
-  readonly expiresAt?: Date;
-  readonly signal?: AbortSignal;
+  readonly expiresAt?: Date | string | undefined;
+  readonly signal?: AbortSignal | undefined;
 };
 
 /** `provisional`: the service keeps the file only if another one names it; `names`: the IDs of files that this one names. */
@@ -49,7 +49,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
       ...request,
       query: {
         cid: isPlain ? body.cid : undefined,
-        expiresAt: o.expiresAt?.toISOString(),
+        expiresAt: o.expiresAt === undefined ? undefined : new Date(o.expiresAt).toISOString(),
         provisional: o.provisional === true ? 'true' : undefined,
         names: o.names?.join(','),
       },

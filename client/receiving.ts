@@ -34,7 +34,7 @@ export type ReceivedFile = {
    * @throws what `fetchBlob` and `open` throw; `range_not_satisfiable`, `parcel_invalid` when the file has not the size that the sender
    *   says
    */
-  open(range?: Range & { signal?: AbortSignal }): Promise<Content & { readonly size: number }>;
+  open(range?: Range & { signal?: AbortSignal | undefined }): Promise<Content & { readonly size: number }>;
 };
 
 /** What a link leads to. `note` and `from` are the sender's own words, which prove nothing. */
@@ -45,17 +45,18 @@ export type AskedPassword = string | ((failed: number) => Promise<string | undef
 
 export type ReceiveOptions = {
   /** The sender's password, or for a blob link without a file key, the password of the container. */
-  readonly password?: AskedPassword;
+  readonly password?: AskedPassword | undefined;
   /** Private keys, for a share that was sent to keys only, or for a blob link without a file key. */
-  readonly keys?: string | readonly string[];
+  readonly keys?: string | readonly string[] | undefined;
   /** The URLs of services or gateways to fetch from, in order of preference; the service of the link when undefined. */
-  readonly from?: string | readonly string[];
-  readonly signal?: AbortSignal;
+  readonly from?: string | readonly string[] | undefined;
+  readonly signal?: AbortSignal | undefined;
 };
 
 /**
  * Receives what a link of a service leads to. Of a share that counts as one of its opens. A share that needs a password is not opened
- * without one, and a function that is given as password is asked again, for the same open, when one is wrong.
+ * without one, and one that has none not with one: a function as password is not asked then. When a password is wrong, it is asked again,
+ * for the same open.
  * @param link as it came, also where a mail program has changed it
  * @throws SealpinError `link_invalid` (also for the link of an inbox), `unsupported_version`, `wrong_kind` when a password or key is
  *   needed, `decrypt_failed` for a wrong one, `password_invalid`, `key_invalid`, `parcel_invalid`, `not_found` and `gone` for a
@@ -117,12 +118,16 @@ export async function openShare(
     /** Finds private keys, once the record turns out to need one. */
     readonly identities: () => readonly Identity[] | Promise<readonly Identity[]>;
     readonly signal: AbortSignal | undefined;
-    readonly backend?: Backend;
+    readonly backend?: Backend | undefined;
   },
 ): Promise<Parcel> {
   const { signal, backend = webBackend } = o;
   const { state, password: isNeeded } = await http.json(ShareStatus, { path: `v1/shares/${id}`, signal });
   if (state !== 'active') throw new SealpinError('gone', endings[state], { hint: 'ask its sender to send it again' });
+  if (!isNeeded && typeof o.password === 'string')
+    throw new SealpinError('wrong_kind', 'The share has no password, and one was given: it was not opened', {
+      hint: 'ask its sender, or leave the password out',
+    });
   let password = isNeeded ? await asked(o.password, 0) : undefined;
   if (isNeeded && password === undefined)
     throw new SealpinError('wrong_kind', 'The share needs the password of its sender', { reason: 'needs_password' });
@@ -202,7 +207,11 @@ export type OpenedFile = {
  */
 export async function openReceived(
   { cid, size }: Pick<ReceivedFile, 'cid' | 'size'>,
-  { with: credentials, from, ...o }: Origin & { readonly fetch?: GatewayFetch; readonly pool?: BufferPool },
+  {
+    with: credentials,
+    from,
+    ...o
+  }: Origin & { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined },
   signal: AbortSignal,
 ): Promise<OpenedFile> {
   const stop = new AbortController();
@@ -222,7 +231,11 @@ export function wrongSize(): SealpinError {
   return new SealpinError('parcel_invalid', 'The file has another size than its sender says');
 }
 
-function openStored(stored: RandomAccess, credentials: With, { pool }: { pool?: BufferPool }): Promise<OpenedAt> {
+function openStored(
+  stored: RandomAccess,
+  credentials: With,
+  { pool }: { pool?: BufferPool | undefined },
+): Promise<OpenedAt> {
   const o = pool === undefined ? {} : { pool };
   return 'fileKey' in credentials
     ? openAtWithFileKey(stored, { ...credentials, ...o })

@@ -14,7 +14,12 @@ import { abortable, openSource, type Source } from './web-bytes.ts';
  */
 export type Outgoing =
   | File
-  | { readonly source: Source; readonly name: string; readonly type?: string; readonly size?: number | undefined };
+  | {
+      readonly source: Source;
+      readonly name: string;
+      readonly type?: string | undefined;
+      readonly size?: number | undefined;
+    };
 
 /** What the sender says to the receiver: at most 4,096 and 255 bytes. The service cannot read it. */
 export type Words = { readonly note?: string | undefined; readonly from?: string | undefined };
@@ -23,9 +28,9 @@ export type Words = { readonly note?: string | undefined; readonly from?: string
 export type SentFile = { readonly fileId: string; readonly cid: string; readonly name: string; readonly size: number };
 
 export type SendingOptions = Words & {
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Gets how many bytes the service has, and how many it will have, where the sizes of all files are known. */
-  readonly onProgress?: (bytes: number, total?: number) => void;
+  readonly onProgress?: ((bytes: number, total?: number) => void) | undefined;
 };
 
 /**

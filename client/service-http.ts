@@ -90,7 +90,7 @@ export function serviceHttp({
         ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
       });
     } catch (cause) {
-      throw failureOf(cause, `${host} cannot be reached`, signal);
+      throw failureOf(cause, `${host} cannot be reached`, signal, { hint: originHint(cause, root) });
     }
     // A browser hides what a redirect is: its status is 0.
     if (response.status === 0 || (response.status >= 300 && response.status < 400)) {
@@ -120,13 +120,13 @@ export function serviceHttp({
       {
         async pull(controller) {
           const next = await reader?.read().catch((cause: unknown) => {
-            throw failureOf(cause, `${host} stopped in the middle of its response`, signal, 'broken_off');
+            throw failureOf(cause, `${host} stopped in the middle of its response`, signal, broken);
           });
           if (next?.done === false) {
             received += next.value.length;
             controller.enqueue(next.value);
           } else if (length === undefined || received === length) controller.close();
-          else throw failureOf(undefined, `${host} sent ${received} of ${length} bytes`, signal, 'broken_off');
+          else throw failureOf(undefined, `${host} sent ${received} of ${length} bytes`, signal, broken);
         },
         cancel: (reason) => reader?.cancel(reason),
       },
@@ -179,10 +179,15 @@ export function parseService(service: string | URL): URL {
 }
 
 /** The error for a request that failed without a response, or in the middle of one. */
-function failureOf(cause: unknown, what: string, signal: AbortSignal | undefined, reason?: 'broken_off'): unknown {
+function failureOf(
+  cause: unknown,
+  what: string,
+  signal: AbortSignal | undefined,
+  o: { readonly reason?: 'broken_off'; readonly hint?: string | undefined } = {},
+): unknown {
   if (signal?.aborted) return signal.reason;
   if (cause instanceof SealpinError) return cause;
-  return new SealpinError('service_unreachable', what, { cause, ...(reason === undefined ? {} : { reason }) });
+  return new SealpinError('service_unreachable', what, { cause, ...o });
 }
 
 function parseJson(text: string): unknown {
@@ -191,4 +196,13 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+const broken = { reason: 'broken_off' } as const;
+
+/** A browser does not say whether it found no service or one that admits no page of this origin: both are a TypeError. */
+function originHint(cause: unknown, service: URL): string | undefined {
+  const { origin } = globalThis.location ?? {};
+  if (!(cause instanceof TypeError) || origin === undefined || origin === service.origin) return undefined;
+  return `check the address; or the service does not admit pages of ${origin}, which CORS_ORIGINS names (of a local one, --cors-origin)`;
 }

@@ -5,10 +5,10 @@ import { SealpinError } from '../shared/errors.ts';
 import { parseService } from './service-http.ts';
 
 /** `fileId`: the file to read. `once`: by one request alone, also where its response is lost. */
-export type SignedDownload = { readonly fileId: string; readonly once?: boolean };
+export type SignedDownload = { readonly fileId: string; readonly once?: boolean | undefined };
 
 /** `store`: the mode of the file to be stored, of which there will be one. `maxBytes`: the most that its body may have. */
-export type SignedUpload = { readonly store: 'encrypted' | 'plain'; readonly maxBytes?: number };
+export type SignedUpload = { readonly store: 'encrypted' | 'plain'; readonly maxBytes?: number | undefined };
 
 /**
  * Signs a URL that reads one file (GET) or stores one (POST), on this machine: nothing is sent. The URL is a secret, and ends with the

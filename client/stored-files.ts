@@ -14,8 +14,13 @@ import type { ServiceHttp } from './service-http.ts';
  * container. By its blob ID: a container, or a payload without a header. `name` and `type` are for the receiver.
  */
 export type Shareable =
-  | { readonly fileId: string; readonly with?: With; readonly name?: string; readonly type?: string }
-  | { readonly cid: string; readonly with: With; readonly name: string; readonly type?: string };
+  | {
+      readonly fileId: string;
+      readonly with?: With | undefined;
+      readonly name?: string | undefined;
+      readonly type?: string | undefined;
+    }
+  | { readonly cid: string; readonly with: With; readonly name: string; readonly type?: string | undefined };
 
 /**
  * Finds the file key of a stored file.

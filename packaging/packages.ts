@@ -3,7 +3,7 @@
  * `@sealpin/local`, what a service on one's own machine needs besides.
  */
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { build, type Metafile } from 'esbuild';
 import { bundleCommand } from '../cli/command-bundle.ts';
 import { packageRoot } from '../cli/local/package-root.ts';
@@ -67,10 +67,16 @@ async function buildLocal(path: string): Promise<BuiltPackage> {
   return finish(path, localManifest(await readManifest(), texts));
 }
 
+/** Splits at each module of the SDK, too: bundlers of programs leave whole files out, and of one large file little. */
 async function bundleSdk(outdir: string): Promise<Metafile> {
+  const modules = (await readdir(join(root, 'client'))).filter((name) => name.endsWith('.ts') && name !== 'index.ts');
+  const parts = ['shared/errors.ts', ...modules.map((name) => `client/${name}`)];
   const built = await build({
     absWorkingDir: root,
-    entryPoints: sdkEntries,
+    entryPoints: {
+      ...sdkEntries,
+      ...Object.fromEntries(parts.map((path) => [`parts/${basename(path, '.ts')}`, path])),
+    },
     outdir,
     bundle: true,
     splitting: true,

@@ -221,3 +221,27 @@ describe('events', () => {
     expect(await thrownBy(() => Array.fromAsync(endless.events()))).toMatchObject({ code: 'service_answer' });
   });
 });
+
+test('in a page, a service that cannot be reached may be one that admits no page of this origin', async () => {
+  const failing = (cause: Error) =>
+    connect({ service: 'https://sealpin.example', fetch: () => Promise.reject(cause) }).list();
+  const before = Object.getOwnPropertyDescriptor(globalThis, 'location');
+  const hintAt = async (origin: string, cause: Error): Promise<string | undefined> => {
+    Object.defineProperty(globalThis, 'location', { value: { origin }, configurable: true });
+    const error = await failing(cause).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'service_unreachable', message: 'sealpin.example cannot be reached' });
+    return (error as SealpinError).hint;
+  };
+  try {
+    expect(await hintAt('https://page.example', new TypeError('Failed to fetch'))).toBe(
+      'check the address; or the service does not admit pages of https://page.example, which CORS_ORIGINS names (of a local ' +
+        'one, --cors-origin)',
+    );
+    expect(await hintAt('https://sealpin.example', new TypeError('Failed to fetch'))).toBeUndefined();
+    expect(await hintAt('https://page.example', new Error('other'))).toBeUndefined();
+  } finally {
+    if (before === undefined) Reflect.deleteProperty(globalThis, 'location');
+    else Object.defineProperty(globalThis, 'location', before);
+  }
+  await expect(failing(new TypeError('Failed to fetch'))).rejects.toMatchObject({ hint: undefined });
+});

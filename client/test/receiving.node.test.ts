@@ -174,6 +174,19 @@ test('a share link with a password needs it, and asking for it again uses nothin
   expect(seen.filter((each) => each.startsWith('POST'))).toHaveLength(3);
 });
 
+test('a share without a password is not opened with one, and its opens stay', async () => {
+  const { record, secret } = await sealParcel(parcelOf(plaintext.length));
+  const { url, seen } = await recordKeeper(record, 1);
+  const link = printLink({ kind: 'share', service: url, id: shareId, secret });
+  await expect(receive(link, { password: 'pw' })).rejects.toMatchObject({
+    code: 'wrong_kind',
+    message: 'The share has no password, and one was given: it was not opened',
+  });
+  expect(seen.filter((each) => each.startsWith('POST'))).toEqual([]);
+  const never = () => Promise.reject(new Error('a password was asked for'));
+  expect((await receive(link, { password: never })).files).toHaveLength(3);
+});
+
 test('a file of another size than its sender says is refused', async () => {
   const { record, secret } = await sealParcel(parcelOf(plaintext.length - 1));
   const { url } = await recordKeeper(record, 1);

@@ -65,6 +65,31 @@ describe('sealpin', () => {
     expect(await readFile(join(prefix, 'share/man/man1/sealpin.1'), 'utf8')).toMatch(/^\.TH SEALPIN 1/im);
   });
 
+  test('a page that uses one function does not take along all others', async () => {
+    // In kB, minified; each has about a tenth of room.
+    const budgets = {
+      SealpinError: 9,
+      fetchBlob: 76,
+      cidOf: 64,
+      generateKeys: 130,
+      inspect: 137,
+      signUrl: 143,
+      open: 155,
+    };
+    const sizes: Record<string, number> = {};
+    for (const name of Object.keys(budgets)) {
+      const { outputFiles } = await build({
+        stdin: { contents: `export { ${name} } from 'sealpin';`, resolveDir: project },
+        bundle: true,
+        minify: true,
+        write: false,
+        format: 'esm',
+      });
+      sizes[name] = outputFiles[0]!.contents.length / 1000;
+    }
+    for (const [name, most] of Object.entries(budgets)) expect(sizes[name], name).toBeLessThanOrEqual(most);
+  });
+
   test.each([
     { entry: 'sealpin', kib: 96 },
     { entry: 'sealpin/crypto', kib: 60 },
@@ -96,7 +121,11 @@ describe('sealpin', () => {
     expect(stdout).toBe('the plan\ntrue true\ntrue\n');
   });
 
-  test('its types stand alone', async () => {
+  test('its types stand alone, and take the examples of the manual in the strictest settings', async () => {
+    const manual = await readFile(join(packageRoot(), 'docs/sdk.md'), 'utf8');
+    const examples = Array.from(manual.matchAll(/^```ts\n([^]*?)^```/gm), ([, block]) => block).join('');
+    const environment = 'declare const process: { env: Record<string, string | undefined> };\n';
+    await writeFile(join(project, 'examples.ts'), environment + examples);
     await writeFile(
       join(project, 'program.ts'),
       `import { connect, seal, type Sealed, type StoredFile } from 'sealpin';
@@ -111,6 +140,8 @@ console.log(connect, webBackend, parseCid);
     );
     const flags = [
       '--strict',
+      '--exactOptionalPropertyTypes',
+      '--noUncheckedIndexedAccess',
       '--noEmit',
       '--module',
       'nodenext',
@@ -121,7 +152,7 @@ console.log(connect, webBackend, parseCid);
     ];
     const tsc = join(packageRoot(), 'node_modules/typescript/bin/tsc');
     expect(
-      spawnSync(process.execPath, [tsc, ...flags, 'program.ts'], { cwd: project, encoding: 'utf8' }),
+      spawnSync(process.execPath, [tsc, ...flags, 'program.ts', 'examples.ts'], { cwd: project, encoding: 'utf8' }),
     ).toMatchObject({
       stdout: '',
       status: 0,

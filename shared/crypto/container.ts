@@ -48,10 +48,10 @@ export type EncryptOptions = {
   /** One password, or keys: at most 1,024. */
   recipients: readonly Recipient[];
   /** Whether post-quantum recipients may be combined with others. */
-  mix?: boolean;
+  mix?: boolean | undefined;
   /** Size of the arrays that the stream gives, but for the last one; 1 MiB by default. */
-  pieceBytes?: number;
-  backend?: Backend;
+  pieceBytes?: number | undefined;
+  backend?: Backend | undefined;
 };
 
 /**
@@ -95,7 +95,7 @@ export async function encrypt(
  */
 export async function open(
   container: ReadableStream<Uint8Array>,
-  { backend = webBackend }: { backend?: Backend } = {},
+  { backend = webBackend }: { backend?: Backend | undefined } = {},
 ): Promise<Opened> {
   const source = new ByteSource(container);
   try {

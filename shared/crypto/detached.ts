@@ -46,7 +46,11 @@ export function plaintextBytes(payloadBytes: number): number | undefined {
  */
 export async function encryptPayload(
   plaintext: ReadableStream<Uint8Array>,
-  { fileKey, pieceBytes, backend = webBackend }: { fileKey?: Uint8Array; pieceBytes?: number; backend?: Backend } = {},
+  {
+    fileKey,
+    pieceBytes,
+    backend = webBackend,
+  }: { fileKey?: Uint8Array | undefined; pieceBytes?: number | undefined; backend?: Backend | undefined } = {},
 ): Promise<{ payload: ReadableStream<Uint8Array>; fileKey: Uint8Array }> {
   if (fileKey !== undefined && fileKey.length !== format.fileKeyBytes)
     throw new TypeError(`fileKey must have ${format.fileKeyBytes} bytes`);
@@ -61,7 +65,7 @@ export async function encryptPayload(
  */
 export function decryptPayload(
   payload: ReadableStream<Uint8Array>,
-  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend },
+  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend | undefined },
 ): ReadableStream<Uint8Array> {
   const source = new ByteSource(payload);
   return openChunks(source, () => readPayloadKeys(source, fileKey, backend));
@@ -95,7 +99,12 @@ async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, backend:
  */
 export async function encryptDetached(
   plaintext: ReadableStream<Uint8Array>,
-  o: { recipient: Recipient; pieceBytes?: number; memory?: Memory; backend?: Backend },
+  o: {
+    recipient: Recipient;
+    pieceBytes?: number | undefined;
+    memory?: Memory | undefined;
+    backend?: Backend | undefined;
+  },
 ): Promise<{ payload: ReadableStream<Uint8Array>; header(fileId: string, file: FileInfo): Promise<Uint8Array> }> {
   const { recipient, pieceBytes, memory, backend = webBackend } = o;
   const { fileKey, preamble, chunks } = await newPayload(backend);
@@ -153,7 +162,7 @@ export interface PayloadSealer {
 }
 
 /** Draws the keys of a detached payload. @returns them, and the state at which `resumePayload` begins */
-export async function beginPayload({ backend = webBackend }: { backend?: Backend } = {}): Promise<{
+export async function beginPayload({ backend = webBackend }: { backend?: Backend | undefined } = {}): Promise<{
   keys: PayloadKeys;
   state: PayloadState;
 }> {
@@ -172,7 +181,11 @@ export async function beginPayload({ backend = webBackend }: { backend?: Backend
 export async function resumePayload(
   { fileKey, preamble }: PayloadKeys,
   { offset, rest, tail }: PayloadState,
-  { pieceBytes, memory, backend = webBackend }: { pieceBytes: number; memory?: Memory; backend?: Backend },
+  {
+    pieceBytes,
+    memory,
+    backend = webBackend,
+  }: { pieceBytes: number; memory?: Memory | undefined; backend?: Backend | undefined },
 ): Promise<PayloadSealer> {
   const chunks = await format.payload.read(new ByteSource(streamOf(preamble)), backend, fileKey);
   const sealer = chunkSealer(chunks, { offset, rest, tail, pieceBytes, memory });
@@ -224,7 +237,11 @@ async function openHeader(
  */
 export async function openDetached(
   header: Uint8Array,
-  { fileId, identities, backend = webBackend }: { fileId: string; identities: readonly Identity[]; backend?: Backend },
+  {
+    fileId,
+    identities,
+    backend = webBackend,
+  }: { fileId: string; identities: readonly Identity[]; backend?: Backend | undefined },
 ): Promise<OpenedDetached> {
   const parsed = readWholeHeader(header, format.versionLine);
   const { fileKey, file, stanza } = await openHeader(parsed, { fileId, identities, backend });
@@ -263,7 +280,11 @@ export async function openDetached(
  */
 export async function openContainerHeader(
   container: ReadableStream<Uint8Array>,
-  { fileId, identities, backend = webBackend }: { fileId: string; identities: readonly Identity[]; backend?: Backend },
+  {
+    fileId,
+    identities,
+    backend = webBackend,
+  }: { fileId: string; identities: readonly Identity[]; backend?: Backend | undefined },
 ): Promise<{ fileKey: Uint8Array; file: FileInfo }> {
   const source = new ByteSource(container);
   try {

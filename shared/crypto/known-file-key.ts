@@ -17,7 +17,11 @@ import type { Identity } from './types.ts';
  */
 export async function fileKeyOf(
   container: ReadableStream<Uint8Array>,
-  { identities, again, backend = webBackend }: { identities: readonly Identity[]; again?: Again; backend?: Backend },
+  {
+    identities,
+    again,
+    backend = webBackend,
+  }: { identities: readonly Identity[]; again?: Again | undefined; backend?: Backend | undefined },
 ): Promise<Uint8Array> {
   const opened = await open(container, { backend });
   if ('fileKey' in opened) return opened.fileKey(identities, again);
@@ -33,7 +37,7 @@ export async function fileKeyOf(
  */
 export async function openWithFileKey(
   stored: ReadableStream<Uint8Array>,
-  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend },
+  { fileKey, backend = webBackend }: { fileKey: Uint8Array; backend?: Backend | undefined },
 ): Promise<ReadableStream<Uint8Array>> {
   const identity = fileKeyIdentity(fileKey);
   const opened = await open(stored, { backend });

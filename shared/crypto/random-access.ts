@@ -34,7 +34,7 @@ export interface RandomAccess {
  * How a container is opened. `pool`: gets the memory of the sealed bytes that were read, and gives that of the opened ones, which may be
  * given back there.
  */
-type OpenAtOptions = { readonly backend?: Backend; readonly pool?: BufferPool };
+type OpenAtOptions = { readonly backend?: Backend | undefined; readonly pool?: BufferPool | undefined };
 
 /** A container of which any part can be decrypted. */
 export type OpenedAt = {

@@ -16,8 +16,8 @@ import type { Identity, Recipient } from './types.ts';
 export type Rewrapping = {
   identities: readonly Identity[];
   recipients: readonly Recipient[];
-  mix?: boolean;
-  backend?: Backend;
+  mix?: boolean | undefined;
+  backend?: Backend | undefined;
 };
 
 async function newHeader(

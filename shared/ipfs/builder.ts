@@ -12,11 +12,11 @@ export type CidBuilderOptions = {
    * Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the
    * file below it.
    */
-  onNode?(cid: string, block: Uint8Array, fileBytes: number): void | Promise<void>;
+  onNode?: ((cid: string, block: Uint8Array, fileBytes: number) => void | Promise<void>) | undefined;
   /** Called for each leaf, in order, with its number of bytes. */
-  onLeaf?(cid: string, bytes: number): void | Promise<void>;
+  onLeaf?: ((cid: string, bytes: number) => void | Promise<void>) | undefined;
   /** SHA-256 of a block; WebCrypto when undefined. */
-  digest?: Digest;
+  digest?: Digest | undefined;
 };
 
 /** Computes the CID of bytes that are written to it. One call at a time. */

@@ -12,16 +12,16 @@ export const carType = 'application/vnd.ipld.car';
 /** Which blocks of a file a CAR holds. */
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
-  scope?: 'block' | 'entity' | 'all';
+  scope?: 'block' | 'entity' | 'all' | undefined;
   /**
    * Bytes of the file, as `entity-bytes` of the trustless gateway specification: inclusive, negative ones count from
    * the end.
    */
-  entityBytes?: { from: number; to?: number };
+  entityBytes?: { from: number; to?: number | undefined } | undefined;
   /** Whether a block that the file repeats is repeated in the CAR (`dups=y`); true when undefined. */
-  dups?: boolean;
+  dups?: boolean | undefined;
   /** Whether each block comes after those that it links to, as a service stores them; else before (`order=dfs`). */
-  leavesFirst?: boolean;
+  leavesFirst?: boolean | undefined;
 };
 
 /**
@@ -134,7 +134,7 @@ function withStop(signal: AbortSignal | undefined): { stop(reason: unknown): voi
 }
 
 /** Resolves `entity-bytes`: from start up to end, exclusive; an empty range when it lies outside of the file. */
-function range(size: number, o: { from: number; to?: number } | undefined): [start: number, end: number] {
+function range(size: number, o: { from: number; to?: number | undefined } | undefined): [start: number, end: number] {
   const from = o?.from ?? 0;
   const to = o?.to ?? size - 1;
   const start = from < 0 ? Math.max(0, size + from) : from;

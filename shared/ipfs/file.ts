@@ -11,11 +11,11 @@ import { fetchRoot, walk, type Block, type Root } from './walk.ts';
 /** Caps on what a source may cost. */
 export type Limits = {
   /** The largest file in bytes; `too_large` beyond it. No cap when undefined. */
-  fileBytes?: number;
+  fileBytes?: number | undefined;
   /** The longest wait for a whole block, connecting included: 60 s when undefined. */
-  idleMs?: number;
+  idleMs?: number | undefined;
   /** The longest that one read of the file may take in all: 24 h when undefined. */
-  totalMs?: number;
+  totalMs?: number | undefined;
 };
 
 const defaultIdleMs = 60_000;
@@ -23,26 +23,26 @@ const defaultTotalMs = 86_400_000;
 
 /** How a file is read. */
 export type OpenOptions = {
-  signal?: AbortSignal;
-  limits?: Limits;
+  signal?: AbortSignal | undefined;
+  limits?: Limits | undefined;
   /** After how many ms the next source is asked for a block as well; the first verified one counts. Never when undefined. */
-  hedgeMs?: number;
+  hedgeMs?: number | undefined;
   /** SHA-256 of a block; WebCrypto when undefined. */
-  digest?: Digest;
+  digest?: Digest | undefined;
   /**
    * Whether leaves go out as they came from their source, and are not hashed: only for somebody who verifies each block, which a CAR lets
    * its reader do.
    */
-  passLeaves?: boolean;
+  passLeaves?: boolean | undefined;
   /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
-  onBlock?: (block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>;
+  onBlock?: ((block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>) | undefined;
   /**
    * Where the memory of blocks comes from, and may be given back once a chunk of the file is not looked at any more. For files that repeat
    * no leaf, such as encrypted ones: from a CAR that leaves repetitions out, others cannot be read then.
    */
-  pool?: BufferPool;
+  pool?: BufferPool | undefined;
   /** Called with each source that gave wrong bytes, and the CID of the block. */
-  onMismatch?: (source: BlockSource, cid: string) => void;
+  onMismatch?: ((source: BlockSource, cid: string) => void) | undefined;
 };
 
 /** A file whose root was verified. */

@@ -29,11 +29,11 @@ export type GatewayOptions = {
   /** Its root: `/ipfs/{cid}` comes after it. */
   url: string;
   /** Its name in errors; the URL when undefined. */
-  id?: string;
-  fetch?: GatewayFetch;
-  headers?: Readonly<Record<string, string>>;
+  id?: string | undefined;
+  fetch?: GatewayFetch | undefined;
+  headers?: Readonly<Record<string, string>> | undefined;
   /** Reads the body of a refusal, in the format of a Sealpin service; undefined when it is in no known format. */
-  readProblem?(response: GatewayResponse): Promise<GatewayProblem | undefined>;
+  readProblem?: ((response: GatewayResponse) => Promise<GatewayProblem | undefined>) | undefined;
 };
 
 /**

@@ -22,9 +22,9 @@ export type TreeOptions = {
    * Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the
    * file below it.
    */
-  onNode?(cid: Cid, block: Uint8Array, fileBytes: number): void | Promise<void>;
+  onNode?: ((cid: Cid, block: Uint8Array, fileBytes: number) => void | Promise<void>) | undefined;
   /** SHA-256 of a node; WebCrypto when undefined. */
-  digest?: Digest;
+  digest?: Digest | undefined;
 };
 
 /** A balanced tree that grows with each leaf. */

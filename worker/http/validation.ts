@@ -3,6 +3,7 @@
  * values.
  */
 import type * as v from 'valibot';
+import { isBase64 } from '../../shared/api.ts';
 import { SealpinError, type Fault } from '../../shared/errors.ts';
 import { isTime } from '../../shared/time.ts';
 
@@ -51,6 +52,7 @@ function pointerToken(name: string): string {
 function describeFault(issue: v.BaseIssue<unknown>): string {
   const { type, expected, received, requirement, message, input } = issue;
   const name = memberName(issue);
+  if (requirement === isBase64) return `${name} has to be base64`;
   // These carry a sentence of ours (shared/api.ts).
   if (type === 'regex' || type === 'check' || type === 'check_items') return message;
   if (type === 'strict_object' && expected === 'never') return `there is no member ${name}`;
@@ -66,7 +68,6 @@ function describeExpected(type: string, expected: string | null, requirement: un
   if (type === 'iso_timestamp') return 'a time such as 2030-01-31T00:00:00Z';
   if (type === 'min_value') return `at least ${String(requirement)}`;
   if (type === 'safe_integer') return 'a whole number';
-  if (type === 'base64') return 'base64';
   if (type === 'uuid') return 'a UUID';
   if (type === 'min_entries') return 'an object that is not empty';
   if (type === 'max_entries') return `an object of at most ${String(requirement)} members`;

@@ -144,7 +144,7 @@ export function cluster(o: ClusterOptions): PinningService {
       const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
       const isRefused = statuses.some(({ status }) => status === 'pin_error');
       await peers.first(async ({ rest }) =>
-        isRefused ? await rest.recover(cid, signal) : void (await rest.pin(cid, pinName, replication, signal)),
+        isRefused ? await rest.recover(cid, signal) : void (await rest.pin(cid, pinName, { replication }, signal)),
       );
     },
 
