@@ -70,7 +70,9 @@ export async function openLink(
   }
   const { output, signal } = context;
   const url = parseServiceUrl(link.service, 'the service of the link');
-  const { password: given } = credentials;
+  const { password: given, key } = credentials;
+  // A key file that cannot be read does not use the share up; one that nobody named may not be needed.
+  const identities = key === undefined ? undefined : await readIdentities(key, undefined, context);
   let derivation: { done(): void } = silentProgress;
   const parcel = await openShare(sdkHttp({ url, apiKey: undefined }, context), link, {
     async password(failed) {
@@ -80,7 +82,7 @@ export async function openLink(
       derivation = output.progress('deriving the key from the password');
       return password;
     },
-    identities: () => readIdentities(credentials.key, undefined, context),
+    identities: () => identities ?? readIdentities(undefined, undefined, context),
     signal,
     backend: nodeBackend,
   });

@@ -2,6 +2,7 @@
 import {
   openAt,
   openAtWithFileKey,
+  passwordIdentity,
   webBackend,
   type Backend,
   type Identity,
@@ -69,7 +70,8 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
   if (parsed.kind === 'inbox') throw notForReceiving();
   if (parsed.kind === 'share') {
     const { keys, password, signal } = o;
-    const identities = () => (keys === undefined ? [] : identitiesOf({ keys }));
+    const given = keys === undefined ? [] : identitiesOf({ keys });
+    const identities = (): Identity[] => given;
     const http = serviceHttp({ service: parsed.service });
     return receivedFrom(await openShare(http, parsed, { password, identities, signal }), from);
   }
@@ -89,11 +91,18 @@ export function receivedFrom({ files, ...words }: Parcel, from: string | readonl
   return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
 }
 
-/** The record of a share, which the service hands out so often, and counts. Throws `not_found`, `gone`, as `json` of the service. */
-export async function recordOf(http: ServiceHttp, id: string, signal: AbortSignal | undefined): Promise<Uint8Array> {
+/**
+ * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often after this.
+ * @throws `not_found`, `gone`, as `json` of the service
+ */
+export async function recordOf(
+  http: ServiceHttp,
+  id: string,
+  signal: AbortSignal | undefined,
+): Promise<{ record: Uint8Array; opensLeft: number }> {
   const path = `v1/shares/${id}/open`;
-  const { record } = await http.json(OpenedShare, { method: 'POST', path, signal });
-  return Uint8Array.from(atob(record), (character) => character.charCodeAt(0));
+  const { record, opensLeft } = await http.json(OpenedShare, { method: 'POST', path, signal });
+  return { record: Uint8Array.from(atob(record), (character) => character.charCodeAt(0)), opensLeft };
 }
 
 /**
@@ -117,10 +126,12 @@ export async function openShare(
   let password = isNeeded ? await asked(o.password, 0) : undefined;
   if (isNeeded && password === undefined)
     throw new SealpinError('wrong_kind', 'The share needs the password of its sender', { reason: 'needs_password' });
-  const bytes = await recordOf(http, id, signal);
+  // What cannot be a password does not use the share up.
+  if (password !== undefined) passwordIdentity(password);
+  const { record } = await recordOf(http, id, signal);
   for (let failed = 1; ; failed += 1) {
     try {
-      return await openParcel(bytes, { secret, password, identities: o.identities, backend });
+      return await openParcel(record, { secret, password, identities: o.identities, backend });
     } catch (error) {
       const isWrong = isSealpinError(error, 'decrypt_failed') && error.reason === 'wrong_password';
       password = isWrong && typeof o.password === 'function' ? await asked(o.password, failed) : undefined;

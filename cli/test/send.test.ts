@@ -79,6 +79,14 @@ describe('what is sent', () => {
     expect(await receive([link])).toMatchObject({ exit: 1, stderr: expect.stringContaining('its files were deleted') });
   });
 
+  test('is not used up by what cannot open it: a key that is not there, a folder that is none', async () => {
+    const link = await linkOf(['letter.txt', '--opens', '1']);
+    await writeFile(join(receiver, 'no-key.pem'), 'no key');
+    for (const rest of [['--key', 'missing.pem'], ['--key', 'no-key.pem'], ['no-key.pem']])
+      expect((await receive([link, ...rest])).exit).not.toBe(0);
+    expect((await receive([link])).exit).toBe(0);
+  });
+
   test('with a password opens with it, and a missing or wrong one leaves the link as it was', async () => {
     await writeFile(join(sender, 'pass'), 'violet-anchor-tundra-mosaic', { mode: 0o600 });
     const link = await linkOf(['letter.txt', '--opens', '2', '--password-file', 'pass']);

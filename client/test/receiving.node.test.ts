@@ -182,3 +182,16 @@ test('a file of another size than its sender says is refused', async () => {
   });
   for (const file of files) await expect(file.open()).rejects.toMatchObject({ code: 'parcel_invalid' });
 });
+
+test('a share is not opened with what cannot open anything', async () => {
+  const { record, secret } = await sealParcel(parcelOf(plaintext.length));
+  for (const needsPassword of [false, true]) {
+    const { url, seen } = await recordKeeper(record, 1, needsPassword);
+    const link = printLink({ kind: 'share', service: url, id: shareId, secret });
+    for (const wrong of [{ keys: 'no key' }, ...(needsPassword ? [{ password: '\ud800' }, { password: '' }] : [])])
+      await expect(receive(link, wrong)).rejects.toMatchObject({
+        code: expect.stringMatching(/^(?:key|password)_invalid$/),
+      });
+    expect(seen.filter((each) => each.startsWith('POST'))).toEqual([]);
+  }
+});
