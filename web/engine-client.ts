@@ -13,9 +13,13 @@ export class EngineError extends Error {
   }
 }
 
-/** How a call is followed, and ended. `onProgress` gets bytes so far, of `total` where that is known. */
+/**
+ * How a call is followed, and ended. `onProgress` gets bytes so far, of `total` where that is known. `onStalled` gets what holds the
+ * call up, and how it goes on where it stopped.
+ */
 export type CallOptions = {
   readonly onProgress?: (bytes: number, total?: number) => void;
+  readonly onStalled?: (error: EngineError, resume: () => void) => void;
   readonly signal?: AbortSignal;
 };
 
@@ -33,6 +37,7 @@ type Waiting = {
   resolve(result: unknown): void;
   reject(error: Error): void;
   onProgress: CallOptions['onProgress'];
+  onStalled(error: EngineError): void;
 };
 
 /** Starts the engine that receives. */
@@ -53,6 +58,7 @@ function startEngine<C extends Calls>(address: PageScript): Engine<C> {
       call.onProgress?.(data.progress, data.total);
       return;
     }
+    if ('stalled' in data) return call.onStalled(new EngineError(data.stalled));
     waiting.delete(data.id);
     if ('failure' in data) call.reject(new EngineError(data.failure));
     else call.resolve(data.result);
@@ -64,11 +70,16 @@ function startEngine<C extends Calls>(address: PageScript): Engine<C> {
   });
 
   return {
-    call(name, argument, { onProgress, signal, transfer } = {}) {
+    call(name, argument, { onProgress, onStalled, signal, transfer } = {}) {
       const id = ++lastId;
       signal?.addEventListener('abort', () => post({ id, cancel: true }), { once: true });
       return new Promise((resolve, reject) => {
-        waiting.set(id, { resolve: resolve as Waiting['resolve'], reject, onProgress });
+        waiting.set(id, {
+          resolve: resolve as Waiting['resolve'],
+          reject,
+          onProgress,
+          onStalled: (error) => onStalled?.(error, () => post({ id, resume: true })),
+        });
         post({ id, call: name, argument } as FromPage<C>, transfer);
         if (signal?.aborted === true) post({ id, cancel: true });
       });

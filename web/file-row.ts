@@ -1,28 +1,33 @@
 /** A file in the list: its name, a button that saves it, and what became of it. */
-import { percentText, sizeText } from './amounts.ts';
+import { durationText, percentText, sizeText } from './amounts.ts';
 import { EngineError, type Engine } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
-import type { FileView, Receiving } from './protocol.ts';
+import { keptMs, type FileView, type Receiving } from './protocol.ts';
 import { progressText } from './progress-text.ts';
-import { CutOff, Dismissed, save } from './save.ts';
+import { CutOff, Dismissed, save, type Place } from './save.ts';
 import { announce, locale, partsOf, setText, words } from './states.ts';
-import { whileOpen } from './stay-open.ts';
+import { holdOpen, whileOpen } from './stay-open.ts';
 
-/** A row of the list. */
+/** A row of the list. `save` saves the file, or goes on where that stalled; it ends when the file is saved, or is not for the moment. */
 export type FileRow = {
   readonly element: HTMLElement;
   isSaved(): boolean;
   save(o: { mayAsk: boolean }): Promise<void>;
 };
 
-/** Makes the row of a file. @param index of the file in the engine's list */
-export function fileRow(engine: Engine<Receiving>, file: FileView, index: number): FileRow {
+/**
+ * Makes the row of a file.
+ * @param index of the file in the engine's list
+ * @param onSaved is called each time that it was saved
+ */
+export function fileRow(engine: Engine<Receiving>, file: FileView, index: number, onSaved: () => void): FileRow {
   const part = partsOf('file');
   const element = part('li', HTMLLIElement);
   const saveButton = part('.save', HTMLButtonElement);
   const cancelButton = part('.cancel', HTMLButtonElement);
   const progress = part('progress', HTMLProgressElement);
   const state = part('.state', HTMLElement);
+  const copy = part('.copy', HTMLElement);
   const nameText = part('bdi', HTMLElement);
   const { name, size } = file;
   nameText.textContent = name;
@@ -37,16 +42,21 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
 
   let isSaved = false;
   let stop: AbortController | undefined;
-  let saving: Promise<void> | undefined;
+  /** Ends when saving has ended, or stalls. */
+  let turn: PromiseWithResolvers<void> | undefined;
+  /** Goes on with what stalled. */
+  let resume: (() => void) | undefined;
+  let copies = 0;
   cancelButton.addEventListener('click', () => stop?.abort());
   saveButton.addEventListener('click', () => void saveOnce({ mayAsk: true }));
 
-  function update(kind: 'idle' | 'running' | 'done' | 'failed', text: string | undefined): void {
+  function update(kind: 'idle' | 'running' | 'stalled' | 'done' | 'failed', text: string | undefined): void {
     const hadFocus = element.contains(document.activeElement);
+    const isBegun = kind === 'running' || kind === 'stalled';
     element.dataset['state'] = kind;
     saveButton.hidden = kind === 'running';
-    cancelButton.hidden = kind !== 'running';
-    progress.hidden = kind !== 'running';
+    cancelButton.hidden = !isBegun;
+    progress.hidden = !isBegun;
     setText(state, text);
     if (hadFocus) (kind === 'running' ? cancelButton : saveButton).focus();
   }
@@ -60,6 +70,37 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
     };
   }
 
+  function stall(error: EngineError, goOn: () => void): void {
+    saveButton.textContent = words.retry;
+    const text = `${describeFailure(error, words).text} ${words.stalled}`;
+    update('stalled', text);
+    announce(`${name}: ${text}`);
+    resume = () => {
+      resume = undefined;
+      update('running', words.saving);
+      goOn();
+    };
+    endTurn();
+  }
+
+  function showSaved(place: Place): void {
+    saveButton.textContent = words.again;
+    const text = { picked: words.savedPicked, downloads: words.savedDownloads };
+    update('done', place === 'picked' || place === 'downloads' ? text[place] : words.savedHandedOver);
+    announce(`${name}: ${state.textContent}`);
+    if (place === 'copied') void tellOfCopy(holdOpen());
+  }
+
+  /** Says that this origin has a copy, as long as it has. */
+  async function tellOfCopy(release: () => void): Promise<void> {
+    copies += 1;
+    setText(copy, words.copyStays(durationText(keptMs(size ?? 0) / 1000, locale)));
+    await engine.call('copiesGone', undefined).catch(() => undefined);
+    release();
+    copies -= 1;
+    if (copies === 0) setText(copy, undefined);
+  }
+
   async function saveFile({ mayAsk }: { mayAsk: boolean }): Promise<void> {
     const controller = new AbortController();
     stop = controller;
@@ -67,26 +108,39 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
     update('running', words.saving);
     try {
       await whileOpen(async () => {
-        const onProgress = follow(performance.now());
-        const place = await save(engine, file, { index, mayAsk, onProgress, signal: controller.signal });
+        const options = { onProgress: follow(performance.now()), onStalled: stall, signal: controller.signal };
+        const place = await save(engine, file, { index, mayAsk, ...options });
         isSaved = true;
-        saveButton.textContent = words.again;
-        update('done', place === 'picked' ? words.savedPicked : words.savedDownloads);
-        announce(words.announceSaved(name));
+        showSaved(place);
+        onSaved();
       });
     } catch (error) {
       if (error instanceof Dismissed) return update('idle', undefined);
       const isCancelled = error instanceof EngineError && error.code === 'aborted';
       const lead = error instanceof CutOff ? words.notWhole : words.notSaved;
       const text = isCancelled ? words.cancelled : `${lead} ${describeFailure(error, words).text}`;
-      if (!isCancelled) saveButton.textContent = words.retry;
+      saveButton.textContent = isCancelled ? (isSaved ? words.again : words.save) : words.retry;
       update(isCancelled ? 'idle' : 'failed', text);
       announce(`${name}: ${text}`);
+    } finally {
+      resume = undefined;
     }
   }
 
+  function endTurn(): void {
+    turn?.resolve();
+    turn = undefined;
+  }
+
   /** Saving all waits for what is being saved already. */
-  const saveOnce: FileRow['save'] = (o) => (saving ??= saveFile(o).finally(() => (saving = undefined)));
+  const saveOnce: FileRow['save'] = (o) => {
+    if (turn !== undefined) return turn.promise;
+    turn = Promise.withResolvers();
+    const { promise } = turn;
+    if (resume === undefined) void saveFile(o).finally(endTurn);
+    else resume();
+    return promise;
+  };
 
   return { element, isSaved: () => isSaved, save: saveOnce };
 }

@@ -24,7 +24,7 @@ export type Credentials = { password?: string; keys?: string };
 /** A file that can be saved. `size` in bytes, where it is known before the end. */
 export type FileView = { name: string; size?: number; cid?: string };
 
-/** What was opened. `note` and `from` are the sender's words. `opensLeft`: of a share, as its service said before. */
+/** What was opened. `note` and `from` are the sender's words. */
 export type Opened = { note?: string; from?: string; files: FileView[] };
 
 /** Where the bytes of a file go (save.ts chooses). */
@@ -42,8 +42,14 @@ export type Sink =
 export type Receiving = {
   find(o: { text: string; root: string }): Found;
   findFile(o: { file: File }): Found;
+  /** Finds once more what was found last, which may have ended meanwhile. */
+  findAgain(o: undefined): Found;
   open(o: Credentials): Opened;
+  /** How often a share still opens after it was opened here, also with a wrong password; undefined where nothing was used up. */
+  opensLeft(o: undefined): number | undefined;
   save(o: { file: number; sink: Sink }): Blob | undefined;
+  /** Ends when the private files of this origin have nothing left of what was saved. */
+  copiesGone(o: undefined): void;
 };
 
 /** Who may open a share. `expiresInMs` from now. */
@@ -74,7 +80,7 @@ export type Sending = {
   change(o: { terms: ShareTerms; words: SenderWords }): LinkView;
   /** Shares a file that the service encrypted. */
   sendOn(o: { fileId: string; terms: ShareTerms; words: SenderWords }): LinkView;
-  /** Ends the last share, and deletes the files that were stored for it, where the key may; `opened`: how often before. */
+  /** Ends the last share, and deletes the files that were stored for it, where the key may; `opened`: how often before, also by links that `change` ended. */
   takeBack(o: undefined): { opened?: number; isDeleted: boolean };
   list(o: { cursor?: string }): { files: StoredView[]; cursor?: string };
   remove(o: { fileId: string }): { isDestroyed: boolean };
@@ -94,12 +100,14 @@ export type Failure = { code: Code | 'aborted'; reason?: Reason | undefined; mes
 type Request<C extends Calls> = {
   [Name in keyof C]: { id: number; call: Name; argument: Parameters<C[Name]>[0] };
 }[keyof C];
-export type FromPage<C extends Calls> = Request<C> | { id: number; cancel: true };
+/** `resume` ends the wait after `stalled`. */
+export type FromPage<C extends Calls> = Request<C> | { id: number; cancel: true } | { id: number; resume: true };
 
-/** From the engine. `progress`: bytes so far, of `total` where that is known. */
+/** From the engine. `progress`: bytes so far, of `total` where that is known. `stalled`: the call waits for the page. */
 export type FromEngine =
   | { id: number; result: unknown }
   | { id: number; failure: Failure }
+  | { id: number; stalled: Failure }
   | { id: number; progress: number; total?: number };
 
 /**
@@ -115,6 +123,12 @@ export type ToServiceWorker =
 /** Over the port, from the service worker; each `pull` is answered with bytes, `wait` (ask on), `end` or `failed`. */
 export type FromServiceWorker = 'pull' | 'done' | 'cancelled' | 'broken';
 export type ToPort = Uint8Array | 'wait' | 'end' | 'failed';
+
+/**
+ * How long a file is there for the browser to copy after it was handed over, in ms, because no event tells when it has: a minute, and as
+ * long as the slowest disks take, at 4 MB/s.
+ */
+export const keptMs = (bytes: number): number => 60_000 + bytes / 4_000;
 
 /** How often the engine says that it is still working on a piece, in ms. */
 export const heartbeatMs = 3_000;

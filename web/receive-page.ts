@@ -9,6 +9,7 @@ import { fileRow, type FileRow } from './file-row.ts';
 import { startPasswordField } from './password-field.ts';
 import type { Credentials, Found, Opened } from './protocol.ts';
 import { announce, byId, locale, setText, show, translate, words } from './states.ts';
+import { holdOpen } from './stay-open.ts';
 
 const engine = startReceiving();
 /** The service that this page belongs to, as links name it. */
@@ -17,6 +18,9 @@ const root = new URL('.', document.baseURI).href;
 /** What the buttons do that several states share. */
 let tryAgain: (() => void) | undefined;
 let rows: readonly FileRow[] = [];
+let asked: Asked | undefined;
+/** Lets the page be closed, which would lose the files of a link that is used up. */
+let release: (() => void) | undefined;
 
 type Problem = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
 
@@ -42,6 +46,7 @@ function problemOf(error: unknown, again: () => void): Problem {
 }
 
 async function find(look: () => Promise<Found>): Promise<void> {
+  setUsedUp(false);
   show('wait');
   try {
     showFound(await look());
@@ -74,6 +79,7 @@ function showFound(found: Found): void {
 type Asked = Extract<Found, { kind: 'share' | 'blob' | 'container' }>;
 
 function showAsked(found: Asked): void {
+  asked = found;
   const { title, text } = {
     share: { title: words.askedTitle, text: '' },
     blob: { title: words.askedTitleBlob, text: words.blobText },
@@ -93,6 +99,17 @@ function showAsked(found: Asked): void {
   show('asked');
 }
 
+/** Shows that the link of this page is used up, and has the browser ask before the page is closed. */
+function setUsedUp(isUsedUp: boolean): void {
+  byId('used-up', HTMLParagraphElement).hidden = !isUsedUp;
+  const askedText = byId('asked-text', HTMLParagraphElement);
+  askedText.classList.toggle('warning', isUsedUp);
+  if (isUsedUp) askedText.textContent = words.usedUpAsked;
+  if (isUsedUp) return void (release ??= holdOpen());
+  release?.();
+  release = undefined;
+}
+
 function opensText({ opensLeft, expiresAt }: Extract<Found, { kind: 'share' }>): string {
   const until = dayText(expiresAt, locale);
   return opensLeft === 1 ? words.opensOnce(until) : words.opensTimes(opensLeft, until);
@@ -109,13 +126,24 @@ async function open(): Promise<void> {
   button.disabled = true;
   button.textContent = words.opening;
   announce(words.opening);
+  // What opens it may be wrong, or the page may be closed now: the service has counted it.
+  const opening = asked?.kind === 'share' ? holdOpen() : undefined;
   try {
     const opened = await engine.call('open', await credentialsIn(password, keyFile));
     password.value = '';
+    await noteOpening();
     showOpened(opened);
   } catch (error) {
+    await noteOpening();
     if (error instanceof EngineError && error.reason === 'needs_key') return askForKey();
     const { text, isCredential } = describeFailure(error, words);
+    // It was opened elsewhere, or has ended, since this page was loaded.
+    if (
+      error instanceof EngineError &&
+      asked?.kind === 'share' &&
+      (error.code === 'gone' || error.code === 'not_found')
+    )
+      return void find(() => engine.call('findAgain', undefined));
     if (!isCredential) return showProblem(problemOf(error, () => show('asked')));
     setText(errorText, text);
     announce(text);
@@ -124,9 +152,22 @@ async function open(): Promise<void> {
     input.focus();
     password.select();
   } finally {
+    opening?.();
     button.disabled = false;
     button.textContent = words.open;
   }
+}
+
+/** Asks how often the share still opens, which a wrong password uses up as well. */
+async function noteOpening(): Promise<void> {
+  setUsedUp((await engine.call('opensLeft', undefined).catch(() => undefined)) === 0);
+}
+
+/** Lets the page be closed once all of its files are saved. */
+function noteSaved(): void {
+  if (!rows.every((row) => row.isSaved())) return;
+  release?.();
+  release = undefined;
 }
 
 async function credentialsIn(password: HTMLInputElement, keyFile: HTMLInputElement): Promise<Credentials> {
@@ -151,7 +192,7 @@ function showOpened({ files, note, from }: Opened): void {
   byId('letter', HTMLElement).hidden = note === undefined && from === undefined;
   setText(byId('note', HTMLQuoteElement), note);
   setText(byId('from', HTMLElement), from === undefined ? undefined : words.from(from));
-  rows = files.map((file, index) => fileRow(engine, file, index));
+  rows = files.map((file, index) => fileRow(engine, file, index, noteSaved));
   byId('files', HTMLUListElement).replaceChildren(...rows.map(({ element }) => element));
   byId('blob-ids', HTMLUListElement).replaceChildren(
     ...files.flatMap(({ cid }) => (cid === undefined ? [] : [cid]).map(blobId)),
@@ -201,9 +242,15 @@ function start(): void {
   startPasswordField('open-error');
   byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
   byId('retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
-  byId('start-over', HTMLButtonElement).addEventListener('click', () => show('home'));
+  byId('start-over', HTMLButtonElement).addEventListener('click', () => {
+    setUsedUp(false);
+    show('home');
+  });
   // A link that is opened while this page is shown changes nothing but the fragment.
-  addEventListener('hashchange', readAddress);
+  addEventListener('hashchange', () => {
+    if (release === undefined || confirm(words.leaveFiles)) readAddress();
+    else history.replaceState(null, '', location.pathname);
+  });
   readAddress();
 }
 
@@ -213,7 +260,10 @@ function readAddress(): void {
   const page = text.slice(root.length);
   if (page === '' || page.startsWith('#') || page.startsWith('?')) return show('home');
   history.replaceState(null, '', page.replace(/(?:%23|[#?])[^]*$/, ''));
-  if (!/%23|#./.test(page)) return showProblem({ title: words.noKeyTitle, text: words.noKeyText });
+  if (!/%23|#./.test(page)) {
+    const text = page.startsWith('s') ? `${words.noKeyText} ${words.noKeyCounts}` : words.noKeyText;
+    return showProblem({ title: words.noKeyTitle, text });
+  }
   void find(() => engine.call('find', { text, root }));
 }
 

@@ -1,6 +1,6 @@
 /** Five ways to the disk, of which a browser gets the first that it has and that the file fits into. */
 import type { CallOptions, Engine } from './engine-client.ts';
-import type { FileView, Receiving, Sink, ToServiceWorker } from './protocol.ts';
+import { keptMs, type FileView, type Receiving, type Sink, type ToServiceWorker } from './protocol.ts';
 import { trustedAddress } from './page-scripts.ts';
 
 /** A browser has no place for a file of this size. */
@@ -12,8 +12,11 @@ export class Dismissed extends Error {}
 /** The browser ended the download before the file was whole, and may call complete what it has of it. */
 export class CutOff extends Error {}
 
-/** `picked`: in the file that the user chose; `downloads`: among the browser's downloads. */
-export type Place = 'picked' | 'downloads';
+/**
+ * `picked`: in the file that the user chose; `downloads`: the browser has taken all of it. `handedOver`: the browser got all of it, and
+ * does not say whether it keeps it; `copied`: likewise, and the private files of this origin have a copy for a while.
+ */
+export type Place = 'picked' | 'downloads' | 'handedOver' | 'copied';
 
 /** A Blob of this size fits into the memory of every device that opens pages. */
 const smallBytes = 32 * 1024 * 1024;
@@ -53,27 +56,36 @@ export async function save(
     await write({ kind: 'handle', handle });
     return 'picked';
   }
-  const bytes = file.size ?? Infinity;
-  if (bytes <= smallBytes) {
+  const inMemory = async (): Promise<Place> => {
     download(await write({ kind: 'memory' }), file.name);
-    return 'downloads';
-  }
-  if (await hasDisk(2 * bytes)) {
-    download(await write({ kind: 'disk' }), file.name);
-    return 'downloads';
-  }
-  const registration = file.size === undefined ? undefined : await serviceWorker();
-  if (registration !== undefined && file.size !== undefined) {
-    const { name, size } = file;
+    return 'handedOver';
+  };
+  const { name, size } = file;
+  if (size === undefined || size <= smallBytes) return inMemory();
+  const streamed = async (): Promise<Place | undefined> => {
+    const registration = await serviceWorker();
+    if (registration === undefined) return undefined;
     await stream(registration, { name, size, signal: options.signal }, write);
     return 'downloads';
+  };
+  const onDisk = async (): Promise<Place | undefined> => {
+    if (!(await hasDisk(2 * size))) return undefined;
+    download(await write({ kind: 'disk' }), name);
+    return 'copied';
+  };
+  for (const way of failsDownloads ? [streamed, onDisk] : [onDisk, streamed]) {
+    const place = await way();
+    if (place !== undefined) return place;
   }
-  if (bytes <= memoryBytes || file.size === undefined) {
-    download(await write({ kind: 'memory' }), file.name);
-    return 'downloads';
-  }
+  if (size <= memoryBytes) return inMemory();
   throw new NoRoom();
 }
+
+/**
+ * Whether the browser fails a download whose service worker it stopped, as Chromium does, which alone has this property. A service
+ * worker leaves nothing behind, so it comes first there.
+ */
+const failsDownloads = 'userAgentData' in navigator;
 
 /** Hands a whole file to the browser, which copies it. */
 function download(blob: Blob | undefined, name: string): void {
@@ -82,8 +94,8 @@ function download(blob: Blob | undefined, name: string): void {
   link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  // As long as it lives the browser can read from it: copying takes time, and no event tells its end.
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000 + blob.size / 4_000);
+  // As long as it lives the browser can read from it.
+  setTimeout(() => URL.revokeObjectURL(link.href), keptMs(blob.size));
 }
 
 /** Whether the private files of this origin have so much room; private windows of Firefox have none. */

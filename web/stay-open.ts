@@ -1,23 +1,34 @@
-/** Keeping the screen on and the page open while it works. */
+/** Keeping the screen on and the page open while it works, and while it has what would be lost. */
+
+let holds = 0;
+
+/** Has the browser ask before the page is closed, until the function that comes back is called. */
+export function holdOpen(): () => void {
+  holds += 1;
+  if (holds === 1) addEventListener('beforeunload', askToStay);
+  let isHeld = true;
+  return () => {
+    if (!isHeld) return;
+    isHeld = false;
+    holds -= 1;
+    if (holds === 0) removeEventListener('beforeunload', askToStay);
+  };
+}
 
 let running = 0;
 let lock: Promise<{ release(): Promise<void> } | undefined> | undefined;
 
 /** Keeps the screen on as long as `work` runs, and has the browser ask before the page is closed. */
 export async function whileOpen<T>(work: () => Promise<T>): Promise<T> {
+  const release = holdOpen();
   running += 1;
-  if (running === 1) {
-    addEventListener('beforeunload', askToStay);
-    lock = navigator.wakeLock?.request('screen').catch(() => undefined);
-  }
+  if (running === 1) lock = navigator.wakeLock?.request('screen').catch(() => undefined);
   try {
     return await work();
   } finally {
+    release();
     running -= 1;
-    if (running === 0) {
-      removeEventListener('beforeunload', askToStay);
-      void lock?.then((held) => held?.release());
-    }
+    if (running === 0) void lock?.then((held) => held?.release());
   }
 }
 

@@ -1,4 +1,5 @@
 /** How saving ends in Chromium: each way to the disk, and that no file is called complete that is not. */
+import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { equal } from '../../testkit/assertions.ts';
@@ -17,9 +18,13 @@ for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.s
 const ways: Record<'picked' | 'memory' | 'disk' | 'stream', readonly Ability[]> = {
   picked: [],
   memory: ['picker', 'disk', 'service worker'],
-  disk: ['picker'],
-  stream: ['picker', 'disk'],
+  disk: ['picker', 'service worker'],
+  stream: ['picker'],
 };
+
+/** What a row says of a file that the browser has taken, and of one that it was only given. */
+const inDownloads = 'Complete. It is in your downloads.';
+const handedOver = 'Complete and checked. Your browser is saving it now.';
 
 withProgram('chromium', { probe: ['--version'] }, () => {
   let receiver: Receiver;
@@ -32,13 +37,13 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
   afterAll(() => receiver.close());
 
-  /** Opens a share with one file in the page. @param root another address of the service, such as that of a proxy */
-  async function opened(file: ParcelFile, o: OpenOptions, root = receiver.root): Promise<Watched> {
-    const link = await receiver.shareParcel({ files: [file] });
+  /** Opens a share in the page. @param root another address of the service, such as that of a proxy */
+  async function opened(files: ParcelFile | ParcelFile[], o: OpenOptions, root = receiver.root): Promise<Watched> {
+    const link = await receiver.shareParcel({ files: [files].flat() });
     const watched = await receiver.open(link.replace(receiver.root, root), o);
     onTestFinished(() => watched.close());
     await watched.page.getByRole('button', { name: 'Open' }).click();
-    await watched.page.getByText('A file for you').waitFor();
+    await watched.page.locator('#opened:not([hidden])').waitFor();
     return watched;
   }
 
@@ -74,7 +79,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const file = await downloaded(watched.page, 'Save film.mkv');
     equal(new Uint8Array(file!.bytes), bytes);
     expect(file!.name).toBe('film.mkv');
-    await watched.page.getByText('Complete. It is in your downloads.').waitFor();
+    await watched.page.getByText(way === 'stream' ? inDownloads : handedOver, { exact: true }).waitFor();
     expect(watched.requests.some((each) => each.includes('film'))).toBe(false);
     expect(watched.requests.some((each) => each.includes('/dl/'))).toBe(way === 'stream');
     expect(watched.complaints).toEqual([]);
@@ -108,6 +113,107 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     });
     equal(new Uint8Array((await downloaded(page, 'Save film.mkv'))!.bytes), bytes);
     await expect.poll(() => page.locator('iframe').count()).toBe(0);
+    await page.getByText(inDownloads, { exact: true }).waitFor();
+    // This way comes before the private files, and uses none.
+    expect(await privateFiles(page)).toEqual({});
+  });
+
+  test('a copy in the private files is told, and the page asks to stay as long as it is there', async () => {
+    const { page } = await opened(large, { without: ways.disk });
+    await downloaded(page, 'Save film.mkv');
+    await page.getByText(/^Keep this page open a little longer \(2 mins\)/).waitFor();
+    expect(Object.values(await privateFiles(page))).toEqual([bytes.length]);
+    const asked = page.waitForEvent('dialog');
+    await page.evaluate(() => void setTimeout(() => location.reload()));
+    expect((await asked).type()).toBe('beforeunload');
+    await (await asked).dismiss();
+  });
+
+  /** What stands between people and a service when something is wrong. */
+  const instead = [
+    { status: 502, body: 'Bad gateway' },
+    { status: 200, headers: { 'Content-Type': 'text/html' }, body: '<h1>Please sign in to this network</h1>' },
+  ];
+
+  test('an error of what is in front of the service, or its page, does not end a download', async () => {
+    const root = await proxied((count) => {
+      const answer = instead[count - 2];
+      if (count === 1) return { kind: 'cut', afterBytes: 1_000_000 };
+      return answer === undefined ? undefined : { kind: 'answer', ...answer };
+    });
+    const { page } = await opened(small, { without: ways.memory }, root);
+    equal(new Uint8Array((await downloaded(page, 'Save small.bin'))!.bytes), bytes.subarray(0, 3_000_000));
+  });
+
+  test.each(long ? (['picked', 'memory', 'disk', 'stream'] as const) : (['stream'] as const))(
+    '%s: a failure that lasts holds saving up, and trying again goes on where it stopped',
+    async (way) => {
+      let state: 'well' | 'down' | 'back' = 'well';
+      /** Where the requests for most of the file begin. */
+      const starts: number[] = [];
+      const root = await proxied((_, path) => {
+        if (state === 'down') return { kind: 'answer', status: 503, headers: { 'Retry-After': '0' } };
+        const start = /entity-bytes=(\d+)%3A34636\d{3}$/.exec(path)?.[1];
+        if (start === undefined || Number(start) > 30_000_000) return undefined;
+        starts.push(Number(start));
+        if (state === 'back') return undefined;
+        state = 'down';
+        return { kind: 'cut', afterBytes: 6_000_000 };
+      });
+      const { page } = await opened(large, { without: ways[way] }, root);
+      const download = way === 'picked' ? undefined : page.waitForEvent('download');
+      await page.getByRole('button', { name: 'Save film.mkv' }).click();
+      await page.locator('[data-state=stalled]', { hasText: 'Saving then continues where it stopped.' }).waitFor();
+      expect(await page.getByRole('button', { name: 'Cancel film.mkv' }).isVisible()).toBe(true);
+      state = 'back';
+      await page.getByRole('button', { name: 'Try again film.mkv' }).click();
+      if (download === undefined) await page.getByText('Saved and complete.', { exact: true }).waitFor();
+      else equal(new Uint8Array(await readFile(await (await download).path())), bytes);
+      expect(starts).toEqual([0, expect.any(Number)]);
+      expect(starts[1]).toBeGreaterThan(1_000_000);
+    },
+  );
+
+  test.each(long ? (['memory', 'disk', 'stream'] as const) : (['stream'] as const))(
+    '%s: saving that is cancelled leaves no file, while it runs and while it waits',
+    async (way) => {
+      for (const fault of [
+        { kind: 'stall', afterBytes: 8_000_000 },
+        { kind: 'answer', status: 503, headers: { 'Retry-After': '0' } },
+      ] as const) {
+        const root = await proxied((count) => (count > 3 || fault.kind === 'answer' ? fault : undefined));
+        const watched = await opened(large, { without: ways[way] }, root);
+        const { page } = watched;
+        let isDownloaded = false;
+        page.on('download', (download) => void download.failure().then((failure) => (isDownloaded = failure === null)));
+        await page.getByRole('button', { name: 'Save film.mkv' }).click();
+        if (fault.kind === 'stall') await hasBegun(page);
+        else await page.locator('[data-state=stalled]').waitFor();
+        await page.getByRole('button', { name: 'Cancel film.mkv' }).click();
+        await page.getByText('Cancelled. Nothing was kept.', { exact: true }).waitFor();
+        expect(await privateFiles(page)).toEqual({});
+        expect(await page.locator('iframe').count()).toBe(0);
+        expect(isDownloaded).toBe(false);
+        expect(await page.getByRole('button', { name: 'Save film.mkv' }).isVisible()).toBe(true);
+      }
+    },
+  );
+
+  test('a page that goes away tells its service worker, which fails the download at once', async () => {
+    const root = await proxied((count) => (count > 3 ? { kind: 'stall', afterBytes: 8_000_000 } : undefined));
+    const { page } = await opened(large, { without: ways.stream }, root);
+    await page.evaluate(() => {
+      const post = ServiceWorker.prototype.postMessage as (...message: unknown[]) => void;
+      ServiceWorker.prototype.postMessage = function (this: ServiceWorker, ...message: unknown[]) {
+        sessionStorage.setItem('told', (message[0] as { kind: string }).kind);
+        post.apply(this, message);
+      } as typeof ServiceWorker.prototype.postMessage;
+    });
+    await page.getByRole('button', { name: 'Save film.mkv' }).click();
+    await hasBegun(page);
+    page.on('dialog', (dialog) => void dialog.accept());
+    await page.reload();
+    expect(await page.evaluate(() => sessionStorage.getItem('told'))).toBe('gone');
   });
 
   test('the browser is asked to keep no copy of what is fetched', async () => {
@@ -167,10 +273,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
 
   test('a dialog is shown after a click on its file alone, and closing it is no failure', async () => {
-    const link = await receiver.shareParcel({ files: [small, { ...small, name: 'other.bin' }] });
-    const { page, close } = await receiver.open(link);
-    onTestFinished(close);
-    await page.getByRole('button', { name: 'Open' }).click();
+    const { page } = await opened([small, { ...small, name: 'other.bin' }], {});
     await page.evaluate(() => {
       const errors = [new DOMException('closed', 'AbortError'), new DOMException('not allowed', 'SecurityError')];
       const showSaveFilePicker = async (): Promise<never> => {
@@ -185,7 +288,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByRole('button', { name: 'Save small.bin' }).click();
     await expect.poll(state).toBe('failed');
     await page.getByRole('button', { name: 'Save all' }).click();
-    await expect.poll(() => page.getByText('Complete. It is in your downloads.').count()).toBe(2);
+    await expect.poll(() => page.locator('.state', { hasText: handedOver }).count()).toBe(2);
   });
 
   test('a file that is being saved is not saved a second time by saving all', async () => {
@@ -194,18 +297,35 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       () => receiver.service.url,
       ({ path }) => (path.startsWith('/ipfs/') ? held.promise : undefined),
     );
-    const link = await receiver.shareParcel({ files: [small, { ...small, name: 'other.bin' }] });
-    const { page, close } = await receiver.open(link.replace(receiver.root, `${url}/`), { without: ways.memory });
-    onTestFinished(close);
+    const files = [small, { ...small, name: 'other.bin' }];
+    const { page } = await opened(files, { without: ways.memory }, `${url}/`);
     const downloads: string[] = [];
     page.on('download', (download) => downloads.push(download.suggestedFilename()));
-    await page.getByRole('button', { name: 'Open' }).click();
     await page.getByRole('button', { name: 'Save small.bin' }).click();
     const all = page.getByRole('button', { name: 'Save all' });
     await all.click();
     held.resolve(undefined);
     await expect.poll(() => all.isEnabled()).toBe(true);
     await expect.poll(() => downloads).toEqual(['small.bin', 'other.bin']);
+  });
+
+  test('saving all goes on with the next file where one has to wait, and with that one when it is clicked again', async () => {
+    let isBack = false;
+    const root = await proxied((_, path) =>
+      isBack || !path.includes(large.cid)
+        ? undefined
+        : { kind: 'answer', status: 429, headers: { 'Retry-After': '0' } },
+    );
+    const { page } = await opened([large, small], { without: ways.memory }, root);
+    const states = (): Promise<(string | null)[]> =>
+      page.locator('#files > li').evaluateAll((all) => all.map((each) => each.getAttribute('data-state')));
+    const all = page.getByRole('button', { name: 'Save all' });
+    await all.click();
+    await expect.poll(states, { timeout: 20_000 }).toEqual(['stalled', 'done']);
+    await expect.poll(() => all.isEnabled()).toBe(true);
+    isBack = true;
+    await all.click();
+    await expect.poll(states, { timeout: 20_000 }).toEqual(['done', 'done']);
   });
 
   test('a file goes to the disk where twice its size is free, and one for which there is no room is not begun', async () => {

@@ -154,7 +154,11 @@ withBrowser('Firefox', () => {
     const { name, path } = await visit.page.downloaded();
     expect(name).toBe('film.mkv');
     equal(new Uint8Array(await readFile(path!)), bytes);
-    await visit.says('Complete. It is in your downloads.');
+    const handedOver = 'Complete and checked. Your browser is saving it now.';
+    await visit.says(way === 'stream' ? 'Complete. It is in your downloads.' : handedOver);
+    if (way === 'disk') await visit.says('Keep this page open a little longer');
+    const mayClose = "dispatchEvent(new Event('beforeunload', { cancelable: true }))";
+    expect(await visit.page.evaluate(mayClose)).toBe(way !== 'disk');
     expect(visit.page.requests.some((each) => each.includes('/dl/'))).toBe(way === 'stream');
     expect(visit.page.requests.join('\n')).not.toContain('film');
     await visit.page.goto(sender.root);
@@ -179,6 +183,24 @@ withBrowser('Firefox', () => {
   test.runIf(long).each(eachWay)('%s: a connection that breaks is continued where it stopped', async (way) => {
     const root = await proxied((count) => (count < 3 ? { kind: 'cut', afterBytes: 6_000_000 } : undefined));
     const visit = await opened(large, way, root);
+    await visit.click('#save-0');
+    const { path } = await visit.page.downloaded();
+    equal(new Uint8Array(await readFile(path!)), bytes);
+  });
+
+  test.runIf(long).each(eachWay)('%s: a failure that lasts holds saving up, until it is tried again', async (way) => {
+    let state: 'well' | 'down' | 'back' = 'well';
+    const root = await proxied((_, path) => {
+      if (state === 'down') return { kind: 'answer', status: 503, headers: { 'Retry-After': '0' } };
+      if (state === 'back' || !/entity-bytes=0%3A34636\d{3}$/.test(path)) return undefined;
+      state = 'down';
+      return { kind: 'cut', afterBytes: 6_000_000 };
+    });
+    const visit = await opened(large, way, root);
+    await visit.click('#save-0');
+    await visit.says('Saving then continues where it stopped.');
+    await nothingIsComplete(visit);
+    state = 'back';
     await visit.click('#save-0');
     const { path } = await visit.page.downloaded();
     equal(new Uint8Array(await readFile(path!)), bytes);

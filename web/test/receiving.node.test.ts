@@ -65,7 +65,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         expect(file!.name).toBe(name.replace(/[<>"]/g, '_'));
       }
       // The browser has a download before the page says so.
-      await expect.poll(() => watched.page.getByText('Complete. It is in your downloads.').count()).toBe(sent.length);
+      const text = 'Complete and checked. Your browser is saving it now.';
+      await expect.poll(() => watched.page.locator('.state', { hasText: text }).count()).toBe(sent.length);
     });
 
     test('is used up by opening it, and by nothing else', async () => {

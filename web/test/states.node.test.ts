@@ -96,7 +96,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.keyboard.press('Enter');
     await page.getByText('Saved and complete.', { exact: true }).waitFor();
     expect(await focused()).toBe('save-0');
-    expect(await page.getByRole('status').innerText()).toBe(`${name} is saved and complete.`);
+    expect(await page.getByRole('status').innerText()).toBe(`${name}: Saved and complete.`);
   });
 
   test('secret, password, name, note and plaintext are in no request, log, address or storage', async () => {

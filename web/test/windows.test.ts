@@ -36,11 +36,16 @@ function source(failures: readonly Code[] = [], bytesBefore = 1) {
   return { open, starts, opened: () => opened };
 }
 
-async function read(from: ReturnType<typeof source>): Promise<Uint8Array> {
+const { signal } = new AbortController();
+/** What lasts ends it. */
+const stalled = async (error: unknown): Promise<void> => {
+  throw error;
+};
+
+async function read(from: ReturnType<typeof source>, wait = stalled): Promise<Uint8Array> {
   const out = new Uint8Array(bytes.length);
   let at = 0;
-  const { signal } = new AbortController();
-  for await (const chunk of readInWindows(from.open, bytes.length, signal)) {
+  for await (const chunk of readInWindows(from.open, bytes.length, { signal, stalled: wait })) {
     out.set(chunk, at);
     at += chunk.length;
   }
@@ -76,7 +81,7 @@ test('the next window is asked for before the one that is read ends, and cancell
       );
     },
   });
-  for await (const chunk of readInWindows(open, bytes.length, new AbortController().signal))
+  for await (const chunk of readInWindows(open, bytes.length, { signal, stalled }))
     if ((given += chunk.length) === 127 * MiB) break;
   await expect.poll(() => reads.at(-1)?.isCancelled).toBe(true);
   expect(reads).toEqual([
@@ -87,10 +92,11 @@ test('the next window is asked for before the one that is read ends, and cancell
 });
 
 test('after a break it is opened again, and read on from where it stopped', async () => {
-  const file = source(['service_unreachable', 'pinning_timeout']);
+  const failures: Code[] = ['service_unreachable', 'pinning_timeout', 'service_answer', 'rate_limited', 'overloaded'];
+  const file = source(failures);
   expect(Buffer.compare(await read(file), bytes)).toBe(0);
-  expect(file.starts.slice(0, 3)).toEqual([0, 1, 2]);
-  expect(file.opened()).toBe(3);
+  expect(file.starts.slice(0, 6)).toEqual([0, 1, 2, 3, 4, 5]);
+  expect(file.opened()).toBe(6);
 });
 
 test('what will not pass ends it', async () => {
@@ -99,14 +105,23 @@ test('what will not pass ends it', async () => {
   expect(file.opened()).toBe(1);
 });
 
-test('one that breaks again and again is given up where no byte comes in between', async () => {
+test('one that breaks again and again waits to be told to go on where no byte comes in between', async () => {
   const failures = Array.from({ length: 9 }, (): Code => 'service_unreachable');
-  const file = source(failures, 0);
-  await expect(read(file)).rejects.toMatchObject({ code: 'service_unreachable' });
-  expect(file.opened()).toBe(7);
+  const opened: number[] = [];
+  const stuck = source(failures, 0);
+  await read(stuck, async () => void opened.push(stuck.opened()));
+  expect([opened, stuck.opened()]).toEqual([[7], 10]);
+  await expect(read(source(failures, 0))).rejects.toMatchObject({ code: 'service_unreachable' });
   const slow = source(failures);
   expect(Buffer.compare(await read(slow), bytes)).toBe(0);
   expect(slow.opened()).toBe(10);
+});
+
+test('an empty file is not whole before it was opened', async () => {
+  const open = async (): Promise<OpenedFile> => {
+    throw new SealpinError('overloaded', 'it is busy', { retryAfterSeconds: 0 });
+  };
+  await expect(readInWindows(open, 0, { signal, stalled }).next()).rejects.toMatchObject({ code: 'overloaded' });
 });
 
 test('an abort ends it, before the pause after a break and in it', async () => {
@@ -124,7 +139,7 @@ test('an abort ends it, before the pause after a break and in it', async () => {
         },
       };
     };
-    const reading = readInWindows(open, bytes.length, stop.signal).next();
+    const reading = readInWindows(open, bytes.length, { signal: stop.signal, stalled }).next();
     await expect(reading).rejects.toMatchObject({ code: 'interrupted' });
     expect(opened).toBe(1);
   }

@@ -25,8 +25,13 @@ export const de: Words = {
   askedTitle: 'Jemand hat Ihnen Dateien geschickt',
   askedTitleBlob: 'Jemand hat Ihnen eine Datei geschickt',
   askedTitleContainer: 'Eine verschlüsselte Datei',
-  opensOnce: (until) => `Dieser Link lässt sich noch einmal öffnen, bis ${until}.`,
-  opensTimes: (times, until) => `Dieser Link lässt sich noch ${times}-mal öffnen, bis ${until}.`,
+  opensOnce: (until) =>
+    `Dieser Link lässt sich noch einmal öffnen, bis ${until}. Danach ist er verbraucht; öffnen Sie ihn also dort, wo Sie die Dateien speichern möchten.`,
+  opensTimes: (times, until) =>
+    `Dieser Link lässt sich noch ${times}‑mal öffnen, bis ${until}. Jedes Öffnen zählt, auf jedem Gerät.`,
+  usedUpAsked:
+    'Dieser Link ist jetzt verbraucht: Was gesendet wurde, lässt sich nur noch auf dieser Seite öffnen. Schließen Sie ' +
+    'sie nicht und laden Sie sie nicht neu, bevor alles gespeichert ist.',
   blobText: 'Sie wird hier geholt und entschlüsselt, sobald Sie sie öffnen.',
   containerText: 'Sie wird hier entschlüsselt und verlässt diesen Rechner nicht.',
   password: 'Passwort',
@@ -41,11 +46,15 @@ export const de: Words = {
     'also gesehen. Bitten Sie um einen neuen Link, falls das wichtig ist.',
 
   openedTitle: (files) => (files === 1 ? 'Eine Datei für Sie' : `${files} Dateien für Sie`),
+  usedUpHere: 'Dieser Link ist jetzt verbraucht. Speichern Sie alles, bevor Sie diese Seite schließen oder neu laden.',
+  leaveFiles:
+    'Der Link dieser Seite ist verbraucht, und noch ist nicht alles gespeichert. Den anderen Link trotzdem öffnen?',
   from: (name) => `Von ${name}`,
   senderWords: 'in den eigenen Worten des Absenders',
   save: 'Speichern',
   saveAll: 'Alle speichern',
-  checked: 'Geprüft: Was Sie speichern, ist genau das, was gesendet wurde.',
+  checked:
+    'Jede Datei wird beim Speichern geprüft: Sie bekommen genau das, was gesendet wurde, oder eine Fehlermeldung.',
   details: 'Einzelheiten',
   detailsText:
     'Jeder Block wird mit seiner Blob-ID verglichen, und jedes Stück wird vor dem Speichern auf Echtheit ' +
@@ -61,17 +70,22 @@ export const de: Words = {
   cancelled: 'Abgebrochen. Nichts wurde behalten.',
   savedPicked: 'Gespeichert und vollständig.',
   savedDownloads: 'Vollständig. Sie liegt bei Ihren Downloads.',
-  again: 'Noch einmal speichern',
-  retry: 'Noch einmal versuchen',
+  savedHandedOver: 'Vollständig und geprüft. Ihr Browser speichert sie jetzt.',
+  copyStays: (time) =>
+    `Lassen Sie diese Seite noch ein wenig offen (${time}): Dann löscht sie ihre eigene Kopie der Datei von diesem Gerät.`,
+  again: 'Erneut speichern',
+  retry: 'Erneut versuchen',
+  stalled: 'Das Speichern geht dann dort weiter, wo es aufgehört hat.',
   notSaved: 'Nicht gespeichert, nichts wurde behalten.',
   notWhole: 'Nicht gespeichert.',
-  announceSaved: (name) => `${name} ist gespeichert und vollständig.`,
   announceProgress: (name, percent) => `${name}: ${percent}`,
 
   problemTitle: 'Das lässt sich nicht öffnen',
   startOver: 'Etwas anderes öffnen',
   usedUpTitle: 'Dieser Link ist verbraucht',
-  usedUpText: 'Er wurde so oft geöffnet, wie der Absender es erlaubt hat. Bitten Sie um einen neuen.',
+  usedUpText:
+    'Er wurde so oft geöffnet, wie der Absender es erlaubt hat. Haben Sie ihn selbst geöffnet, sind die Dateien ' +
+    'vielleicht noch in einem anderen Tab. Bitten Sie sonst um einen neuen Link.',
   expiredTitle: 'Dieser Link ist abgelaufen',
   expiredText: 'Der Schlüssel zu den Dateien wurde vernichtet. Bitten Sie um einen neuen Link.',
   revokedTitle: 'Dieser Link wurde zurückgenommen',
@@ -90,7 +104,9 @@ export const de: Words = {
   inboxText: 'Er ist die Adresse eines Eingangs: Er nimmt Dateien an und gibt keine heraus.',
   noKeyTitle: 'Der Schlüssel fehlt',
   noKeyText:
-    'Die Seite wurde ohne den Teil des Links hinter dem # geladen. Öffnen Sie den Link aus Ihrer Nachricht noch einmal.',
+    'Der Teil des Links hinter dem # fehlt. Haben Sie diese Seite neu geladen oder sind Sie zu ihr zurückgekehrt, ' +
+    'öffnen Sie den Link aus Ihrer Nachricht noch einmal.',
+  noKeyCounts: 'Hatten Sie die Dateien schon geöffnet, zählt das als weiteres Öffnen.',
 
   sendTitle: 'Dateien senden',
   sendText: 'Sie werden hier verschlüsselt, in dieser Seite. Dieser Dienst kann sie nicht lesen.',
@@ -100,12 +116,18 @@ export const de: Words = {
   chooseFiles: 'Dateien wählen',
   chooseFirst: 'Wählen Sie mindestens eine Datei.',
   chosen: (files) => (files === 1 ? 'Eine Datei gewählt.' : `${files} Dateien gewählt.`),
+  chosenRenamed: (files) =>
+    files === 1 ? 'Eine wird unter einem anderen Namen gesendet.' : `${files} werden unter anderen Namen gesendet.`,
+  renamed: (characters) =>
+    characters === ''
+      ? 'Wird unter diesem Namen gesendet: Der ursprüngliche ist zu lang.'
+      : `Wird unter diesem Namen gesendet: Der ursprüngliche enthält Zeichen, die sich nicht senden lassen (${characters}).`,
   remove: 'Entfernen',
   removed: (name) => `${name} wurde entfernt.`,
   expires: 'Gültig',
   inTime: (time) => time,
   opens: 'Lässt sich öffnen',
-  times: (times) => (times === 1 ? 'einmal' : `${times}-mal`),
+  times: (times) => (times === 1 ? 'einmal' : `${times}‑mal`),
   whoOpens: 'Wer öffnen kann',
   withLink: 'Wer den Link hat',
   withPassword: 'Wer den Link und ein Passwort hat',
@@ -124,14 +146,15 @@ export const de: Words = {
   sendingTitle: 'Wird verschlüsselt und gesendet …',
   sendingText: 'Jede Datei wird hier verschlüsselt und verlässt diesen Rechner erst dann.',
   sentTitle: 'Ihr Link',
-  sentText:
-    'Senden Sie ihn dem Empfänger. Wer ihn hat, kann die Dateien öffnen. Kopieren Sie ihn jetzt: Er ist sonst nirgends gespeichert.',
+  sentText: 'Senden Sie ihn dem Empfänger.',
+  sentAnyone: 'Wer ihn hat, kann die Dateien öffnen.',
+  sentOnce: 'Kopieren Sie ihn jetzt: Er ist sonst nirgends gespeichert.',
   copy: 'Kopieren',
   copied: 'Kopiert',
   copyByHand: 'Er ist jetzt markiert; kopieren Sie ihn mit der Tastatur.',
   codeLabel: 'QR-Code des Links',
   opensUntil: (times, until) =>
-    times === 1 ? `Lässt sich einmal öffnen, bis ${until}.` : `Lässt sich ${times}-mal öffnen, bis ${until}.`,
+    times === 1 ? `Lässt sich einmal öffnen, bis ${until}.` : `Lässt sich ${times}‑mal öffnen, bis ${until}.`,
   tellPassword: 'Teilen Sie das Passwort auf anderem Weg mit.',
   tellKeys: 'Er öffnet sich nur mit einem privaten Schlüssel des Empfängers.',
   change: 'Ändern',
@@ -146,8 +169,8 @@ export const de: Words = {
   takenUnopened: 'Niemand hatte ihn geöffnet.',
   takenOpened: (times) =>
     times === 1
-      ? 'Er war einmal geöffnet worden, was nichts rückgängig macht.'
-      : `Er war ${times}-mal geöffnet worden, was nichts rückgängig macht.`,
+      ? 'Er war einmal geöffnet worden; das lässt sich nicht rückgängig machen.'
+      : `Er war ${times}‑mal geöffnet worden; das lässt sich nicht rückgängig machen.`,
 
   signingTitle: 'Ihr API-Schlüssel',
   signingSend: 'Dieser Dienst bewahrt Dateien für alle auf, die einen Schlüssel haben. Empfänger brauchen keinen.',
@@ -193,7 +216,7 @@ export const de: Words = {
   keyDestroyed: 'Der Schlüssel ist vernichtet.',
 
   errors: {
-    wrong_password: 'Dieses Passwort öffnet es nicht. Ein neuer Versuch verbraucht den Link nicht.',
+    wrong_password: 'Dieses Passwort öffnet es nicht. Sie können es beliebig oft versuchen.',
     no_key: 'Dieser Schlüssel öffnet es nicht.',
     not_encrypted: 'Diese Daten sind nicht verschlüsselt, weder von Sealpin noch von age.',
     needs_link: 'Nur der Link, der dafür gemacht wurde, öffnet es.',

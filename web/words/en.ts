@@ -21,8 +21,13 @@ export const en = {
   askedTitle: 'Someone sent you files',
   askedTitleBlob: 'Someone sent you a file',
   askedTitleContainer: 'An encrypted file',
-  opensOnce: (until: string) => `This link opens once more, until ${until}.`,
-  opensTimes: (times: number, until: string) => `This link opens ${times} more times, until ${until}.`,
+  opensOnce: (until: string) =>
+    `This link opens once more, until ${until}. That uses it up, so open it where you want to save the files.`,
+  opensTimes: (times: number, until: string) =>
+    `This link opens ${times} more times, until ${until}. Each opening counts, on every device.`,
+  usedUpAsked:
+    'This link is now used up: what was sent can be opened on this page only. Do not close or reload it before ' +
+    'everything is saved.',
   blobText: 'It is fetched and decrypted here when you open it.',
   containerText: 'It is decrypted here and does not leave this computer.',
   password: 'Password',
@@ -37,11 +42,13 @@ export const en = {
     'Ask the sender for a new link if that matters.',
 
   openedTitle: (files: number) => (files === 1 ? 'A file for you' : `${files} files for you`),
+  usedUpHere: 'This link is now used up. Save everything before you close or reload this page.',
+  leaveFiles: 'The link of this page is used up, and not everything is saved. Open the other link anyway?',
   from: (name: string) => `From ${name}`,
   senderWords: 'in the sender’s own words',
   save: 'Save',
   saveAll: 'Save all',
-  checked: 'Checked: what you save is exactly what was sent.',
+  checked: 'Each file is checked while it is saved: you get exactly what was sent, or an error.',
   details: 'Details',
   detailsText:
     'Each block is compared with its blob ID, and each piece is authenticated before it is saved. The service sees neither names nor keys.',
@@ -56,17 +63,22 @@ export const en = {
   cancelled: 'Cancelled. Nothing was kept.',
   savedPicked: 'Saved and complete.',
   savedDownloads: 'Complete. It is in your downloads.',
+  savedHandedOver: 'Complete and checked. Your browser is saving it now.',
+  copyStays: (time: string) =>
+    `Keep this page open a little longer (${time}): it then removes its own copy of the file from this device.`,
   again: 'Save again',
   retry: 'Try again',
+  stalled: 'Saving then continues where it stopped.',
   notSaved: 'Not saved, nothing was kept.',
   notWhole: 'Not saved.',
-  announceSaved: (name: string) => `${name} is saved and complete.`,
   announceProgress: (name: string, percent: string) => `${name}: ${percent}`,
 
   problemTitle: 'This cannot be opened',
   startOver: 'Open something else',
   usedUpTitle: 'This link is used up',
-  usedUpText: 'It was opened as often as its sender allowed. Ask the sender for a new one.',
+  usedUpText:
+    'It was opened as often as its sender allowed. If you opened it yourself, its files may still be in another tab. ' +
+    'Otherwise, ask the sender for a new link.',
   expiredTitle: 'This link has expired',
   expiredText: 'The key to the files was destroyed. Ask the sender for a new link.',
   revokedTitle: 'This link was taken back',
@@ -84,7 +96,10 @@ export const en = {
   inboxTitle: 'This link is for sending',
   inboxText: 'It is the address of an inbox: it takes files in and gives none out.',
   noKeyTitle: 'The key is missing',
-  noKeyText: 'The page was loaded without the part of the link behind the #. Open the link from your message again.',
+  noKeyText:
+    'The part of the link behind the # is missing. If you reloaded this page or came back to it, open the link from ' +
+    'your message again.',
+  noKeyCounts: 'If you had opened the files already, that uses the link once more.',
 
   sendTitle: 'Send files',
   sendText: 'They are encrypted here, in this page. This service cannot read them.',
@@ -94,6 +109,12 @@ export const en = {
   chooseFiles: 'Choose files',
   chooseFirst: 'Choose at least one file.',
   chosen: (files: number) => (files === 1 ? 'One file chosen.' : `${files} files chosen.`),
+  chosenRenamed: (files: number) =>
+    files === 1 ? 'One is sent under another name.' : `${files} are sent under other names.`,
+  renamed: (characters: string) =>
+    characters === ''
+      ? 'Sent under this name: its own is too long.'
+      : `Sent under this name: its own has characters that cannot be sent (${characters}).`,
   remove: 'Remove',
   removed: (name: string) => `${name} was removed.`,
   expires: 'Expires',
@@ -118,7 +139,9 @@ export const en = {
   sendingTitle: 'Encrypting and sending …',
   sendingText: 'Each file is encrypted here, and only then leaves this computer.',
   sentTitle: 'Your link',
-  sentText: 'Send it to the receiver. Anyone who has it can open the files. Copy it now: it is kept nowhere else.',
+  sentText: 'Send it to the receiver.',
+  sentAnyone: 'Anyone who has it can open the files.',
+  sentOnce: 'Copy it now: it is kept nowhere else.',
   copy: 'Copy',
   copied: 'Copied',
   copyByHand: 'It is selected now; copy it with the keyboard.',
@@ -139,8 +162,8 @@ export const en = {
   takenUnopened: 'Nobody had opened it.',
   takenOpened: (times: number) =>
     times === 1
-      ? 'It had been opened once, which nothing takes back.'
-      : `It had been opened ${times} times, which nothing takes back.`,
+      ? 'It had been opened once, which cannot be undone.'
+      : `It had been opened ${times} times, which cannot be undone.`,
 
   signingTitle: 'Your API key',
   signingSend: 'This service stores files for those who have a key. Receivers need none.',
@@ -185,7 +208,7 @@ export const en = {
   keyDestroyed: 'Its key is destroyed.',
 
   errors: {
-    wrong_password: 'This password does not open it. Trying again does not use the link up.',
+    wrong_password: 'This password does not open it. You can try as often as you like.',
     no_key: 'This key does not open it.',
     not_encrypted: 'These bytes are not encrypted, neither by Sealpin nor by age.',
     needs_link: 'Only the link that was made for it opens it.',

@@ -17,17 +17,27 @@ import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import type { Credentials, FileView, Found, Opened, Receiving } from '../protocol.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
-import { sweepDisk, writeTo } from './sinks.ts';
+import { copiesGone, sweepDisk, writeTo } from './sinks.ts';
 import { readInWindows } from './windows.ts';
 
 /** What was found, as it waits for a password or a click. */
 type Closed = { open(credentials: Credentials, signal: AbortSignal): Promise<Opened & { files: Openable[] }> };
-type Openable = FileView & { read(signal: AbortSignal): AsyncIterable<Uint8Array> };
+type Openable = FileView & { read(running: Pick<Running, 'signal' | 'stalled'>): AsyncIterable<Uint8Array> };
 
 /** Of the pieces of what is saved. */
 const pool = new BufferPool();
+/** Looks once more at what was found last. */
+let findAgain: ((signal: AbortSignal) => Promise<Found>) | undefined;
 let closed: Closed | undefined;
+/** Of the share that was opened. */
+let opensLeft: number | undefined;
 let files: readonly Openable[] = [];
+
+/** Looks for something. What was open before is closed. */
+function begin(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSignal): Promise<Found> {
+  [findAgain, closed, opensLeft, files] = [look, undefined, undefined, []];
+  return look(signal);
+}
 
 async function find({ text, root }: { text: string; root: string }, signal: AbortSignal): Promise<Found> {
   const { link, exposed } = linkIn(text, root);
@@ -48,15 +58,12 @@ async function findShare(
   signal: AbortSignal,
 ): Promise<Found> {
   const http = serviceHttp({ service: link.service });
-  const { state, password, expiresAt, opensLeft } = await http.json(ShareStatus, {
-    path: `v1/shares/${link.id}`,
-    signal,
-  });
+  const status = await http.json(ShareStatus, { path: `v1/shares/${link.id}`, signal });
   let record: Uint8Array | undefined;
   closed = {
     async open(credentials, signal) {
       // A wrong password costs no other open.
-      record ??= await recordOf(http, link.id, signal);
+      if (record === undefined) ({ record, opensLeft } = await recordOf(http, link.id, signal));
       const { files, ...words } = await openParcel(record, {
         secret: link.secret,
         password: credentials.password,
@@ -68,7 +75,8 @@ async function findShare(
       };
     },
   };
-  return { kind: 'share', exposed, state, ...(password ? { needs: 'password' } : {}), expiresAt, opensLeft };
+  const { password, ...about } = status;
+  return { kind: 'share', exposed, ...about, ...(password ? { needs: 'password' } : {}) };
 }
 
 async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean, signal: AbortSignal): Promise<Found> {
@@ -109,7 +117,7 @@ function remoteFile(file: { cid: string; name: string }, size: number, fileKey: 
   const { cid } = file;
   const open = (signal: AbortSignal): Promise<OpenedFile> =>
     openReceived({ cid, size }, { with: { fileKey }, from, fetch: fetchOnce, pool }, signal);
-  return { ...file, size, read: (signal) => readInWindows(() => open(signal), size, signal) };
+  return { ...file, size, read: (running) => readInWindows(() => open(running.signal), size, running) };
 }
 
 async function findFile({ file }: { file: File }): Promise<Found> {
@@ -125,7 +133,7 @@ async function findFile({ file }: { file: File }): Promise<Found> {
         files: [
           {
             ...view,
-            async *read(signal) {
+            async *read({ signal }) {
               yield* chunksOf((await open(file, { ...by, signal })).stream);
             },
           },
@@ -152,7 +160,7 @@ async function openFound(credentials: Credentials, signal: AbortSignal): Promise
 
 async function save(
   argument: Parameters<Receiving['save']>[0],
-  { signal, report }: Running,
+  { signal, report, stalled }: Running,
 ): Promise<Blob | undefined> {
   const file = files[argument.file];
   if (file === undefined) throw new TypeError('there is no such file');
@@ -165,14 +173,20 @@ async function save(
     }
     report(bytes, { isLast: true });
   }
-  return await writeTo(argument.sink, counted(file.read(signal)), { size: file.size, signal, pool });
+  return await writeTo(argument.sink, counted(file.read({ signal, stalled })), { size: file.size, signal, pool });
 }
 
 serveCalls<Receiving>({
-  find: (argument, { signal }) => find(argument, signal),
-  findFile: (argument) => findFile(argument),
+  find: (argument, { signal }) => begin((each) => find(argument, each), signal),
+  findFile: (argument, { signal }) => begin(() => findFile(argument), signal),
+  async findAgain(_, { signal }) {
+    if (findAgain === undefined) throw new SealpinError('link_invalid');
+    return begin(findAgain, signal);
+  },
   open: (argument, { signal }) => openFound(argument, signal),
+  opensLeft: async () => opensLeft,
   save,
+  copiesGone,
 });
 
 void sweepDisk();

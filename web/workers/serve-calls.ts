@@ -2,10 +2,14 @@
 import { isSealpinError } from '../../shared/errors.ts';
 import type { Calls, Failure, FromEngine, FromPage } from '../protocol.ts';
 
-/** A call that runs. `report` tells how many bytes are done, of `total`, and may be called for each of them. */
+/**
+ * A call that runs. `report` tells how many bytes are done, of `total`, and may be called for each of them. `stalled` tells the page
+ * what holds the call up, and ends when the page says to go on; it throws the signal's reason.
+ */
 export type Running = {
   readonly signal: AbortSignal;
   report(bytes: number, o?: { total?: number | undefined; isLast?: boolean }): void;
+  stalled(cause: unknown): Promise<void>;
 };
 
 type Handlers<C extends Calls> = {
@@ -17,26 +21,38 @@ const progressMs = 200;
 
 /** Answers the calls of a page. */
 export function serveCalls<C extends Calls>(handlers: Handlers<C>): void {
-  const running = new Map<number, AbortController>();
+  const running = new Map<number, { stop: AbortController; resume?: () => void }>();
   const post = (message: FromEngine): void => postMessage(message);
   addEventListener('message', ({ data }: MessageEvent<FromPage<C>>) => {
     if ('cancel' in data) {
-      running.get(data.id)?.abort();
+      running.get(data.id)?.stop.abort();
+      return;
+    }
+    if ('resume' in data) {
+      running.get(data.id)?.resume?.();
       return;
     }
     const { id, call, argument } = data;
     const stop = new AbortController();
-    running.set(id, stop);
+    const { signal } = stop;
+    running.set(id, { stop });
     let reportedAt = 0;
     const report: Running['report'] = (bytes, { total, isLast = false } = {}) => {
       if (!isLast && performance.now() - reportedAt < progressMs) return;
       reportedAt = performance.now();
       post({ id, progress: bytes, ...(total === undefined ? {} : { total }) });
     };
-    handlers[call](argument, { signal: stop.signal, report })
+    const stalled: Running['stalled'] = (cause) => {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      running.set(id, { stop, resume: resolve });
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      post({ id, stalled: failureOf(cause, signal) });
+      return promise;
+    };
+    handlers[call](argument, { signal, report, stalled })
       .then(
         (result) => post({ id, result }),
-        (error: unknown) => post({ id, failure: failureOf(error, stop.signal) }),
+        (error: unknown) => post({ id, failure: failureOf(error, signal) }),
       )
       .finally(() => running.delete(id));
   });

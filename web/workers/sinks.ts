@@ -1,7 +1,7 @@
 /** Where the bytes of a file go. Nothing is complete before all bytes have arrived: what fails before is removed, or errors. */
 import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
-import { heartbeatMs, type FromServiceWorker, type Sink, type ToPort } from '../protocol.ts';
+import { heartbeatMs, keptMs, type FromServiceWorker, type Sink, type ToPort } from '../protocol.ts';
 
 type Bytes = AsyncIterable<Uint8Array>;
 /** `pool` gets the memory of what was written. */
@@ -50,11 +50,22 @@ async function writeToMemory(bytes: Bytes, { signal }: Options): Promise<Blob> {
 
 const folder = 'sealpin-received';
 
-/**
- * How long a file of this origin is kept after it was handed to the browser, which says nowhere when it has copied it: a minute, and
- * as long as the slowest disks take, at 4 MB/s.
- */
-const keptMs = (bytes: number): number => 60_000 + bytes / 4_000;
+/** What workers alone have of a file. */
+type Synchronous = FileSystemFileHandle & {
+  createSyncAccessHandle(): Promise<{
+    write(bytes: Uint8Array, o: { at: number }): number;
+    flush(): void;
+    close(): void;
+  }>;
+};
+
+/** The removals to come of what was handed over. */
+const removals = new Set<Promise<void>>();
+
+/** Ends when every file that was handed over so far is removed. */
+export async function copiesGone(): Promise<void> {
+  await Promise.all(removals);
+}
 
 async function writeToDisk(bytes: Bytes, { signal, pool }: Options): Promise<File> {
   const name = crypto.randomUUID();
@@ -62,7 +73,7 @@ async function writeToDisk(bytes: Bytes, { signal, pool }: Options): Promise<Fil
   await holdLock(name);
   const handle = await directory.getFileHandle(name, { create: true });
   const remove = (): Promise<void> => directory.removeEntry(name).catch(() => undefined);
-  const access = await handle.createSyncAccessHandle();
+  const access = await (handle as Synchronous).createSyncAccessHandle();
   try {
     let at = 0;
     for await (const chunk of bytes) {
@@ -76,8 +87,12 @@ async function writeToDisk(bytes: Bytes, { signal, pool }: Options): Promise<Fil
     signal.throwIfAborted();
     access.flush();
     access.close();
-    setTimeout(() => void remove(), keptMs(at));
-    return await handle.getFile();
+    const file = await handle.getFile();
+    const removal = new Promise((resolve) => setTimeout(resolve, keptMs(at)))
+      .then(remove)
+      .then(() => void removals.delete(removal));
+    removals.add(removal);
+    return file;
   } catch (error) {
     access.close();
     await remove();

@@ -12,40 +12,46 @@ const windowBytes = 64 * 1024 * 1024;
 /** The next request begins when so many bytes of a window are left, so that nothing waits for its first byte. */
 const aheadBytes = 8 * 1024 * 1024;
 
-/** Failures that may pass: the connection, or a service that is busy. */
+/**
+ * Failures that may pass: the connection, a service that is busy, and whatever answers in its place: an error of what is in front of it,
+ * or the page on which a network asks to be paid.
+ */
 const passing: readonly Code[] = [
   'service_unreachable',
+  'service_answer',
   'pinning_unavailable',
   'pinning_timeout',
   'rate_limited',
   'overloaded',
 ];
 
-/** How often reading is tried again without a new byte; the pauses add up to about a minute. */
+/** How often reading is tried again by itself without a new byte; the pauses add up to about a minute. */
 const maxRetries = 6;
 
 /**
  * The bytes of a file, each authenticated. When the connection breaks, the file is opened again, and reading goes on where it stopped.
  * @param size what the file must have in all; it ends normally after exactly so many bytes
+ * @param o.stalled waits until it is worth while to try again, after a failure that lasts
  * @throws what `open` throws, and what reading the file throws
  */
 export async function* readInWindows(
   open: () => Promise<OpenedFile>,
   size: number,
-  signal: AbortSignal,
+  { signal, stalled }: { readonly signal: AbortSignal; stalled(error: unknown): Promise<void> },
 ): AsyncGenerator<Uint8Array, void> {
   let file: OpenedFile | undefined;
   /** The window after the one that is read. */
   let ahead: Promise<ReadableStream<Uint8Array>> | undefined;
   let offset = 0;
   let retries = 0;
+  let isOver = false;
   const endOf = (start: number): number => Math.min(size, start + windowBytes);
   const discardAhead = (): void => {
     ahead?.then((stream) => stream.cancel()).catch(() => undefined);
     ahead = undefined;
   };
   try {
-    do {
+    while (!isOver) {
       try {
         file ??= await open();
         const end = endOf(offset);
@@ -60,16 +66,18 @@ export async function* readInWindows(
           }
           yield chunk;
         }
+        isOver = offset >= size;
       } catch (error) {
         discardAhead();
         signal.throwIfAborted();
-        if (!isSealpinError(error) || !passing.includes(error.code) || retries === maxRetries) throw error;
+        if (!isSealpinError(error) || !passing.includes(error.code)) throw error;
         // What was opened remembers the failures of its sources, and gives them up after some.
         file = undefined;
-        retries += 1;
-        await pause(error.retryAfterSeconds ?? 2 ** (retries - 1), signal);
+        if (retries < maxRetries) await pause(error.retryAfterSeconds ?? 2 ** retries, signal);
+        else await stalled(error);
+        retries = retries < maxRetries ? retries + 1 : 0;
       }
-    } while (offset < size);
+    }
   } finally {
     discardAhead();
   }
