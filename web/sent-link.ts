@@ -5,6 +5,7 @@ import type { Engine } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import type { LinkView, Sending } from './protocol.ts';
 import { announce, byId, setText, show, words } from './states.ts';
+import { holdOpen } from './stay-open.ts';
 
 /** The light margin around a code, in modules (ISO/IEC 18004, "quiet zone"). */
 const quietModules = 4;
@@ -15,8 +16,19 @@ const copiedMs = 3_000;
 /** What the buttons of the state lead to. */
 export type NextSteps = { readonly change: () => void; readonly more: { label: string; go: () => void } };
 
+/** Lets the page be closed, which would lose a link that was not copied. */
+let release: (() => void) | undefined;
+
+function letGo(): void {
+  release?.();
+  release = undefined;
+}
+
 /** Shows a link. */
 export function showLink(view: LinkView): void {
+  release ??= holdOpen();
+  const text = view.needs === undefined ? [words.sentText, words.sentAnyone] : [words.sentText];
+  byId('sent-text', HTMLParagraphElement).textContent = [...text, words.sentOnce].join(' ');
   byId('sent-link', HTMLInputElement).value = view.link;
   drawCode(view.link);
   byId('sent-terms', HTMLParagraphElement).textContent = termsText(view);
@@ -44,6 +56,7 @@ async function copy(): Promise<void> {
   const button = byId('copy', HTMLButtonElement);
   try {
     await navigator.clipboard.writeText(field.value);
+    letGo();
     button.textContent = words.copied;
     announce(words.copied);
     setTimeout(() => (button.textContent = words.copy), copiedMs);
@@ -60,6 +73,7 @@ async function takeBack(engine: Engine<Sending>): Promise<void> {
   setText(error, undefined);
   try {
     const { opened, isDeleted } = await engine.call('takeBack', undefined);
+    letGo();
     byId('sent-link', HTMLInputElement).value = '';
     const parts = [words.takenText, ...(isDeleted ? [words.takenDeleted] : [])];
     if (opened !== undefined) parts.push(opened === 0 ? words.takenUnopened : words.takenOpened(opened));
@@ -86,4 +100,5 @@ export function startSentLink(engine: Engine<Sending>, { change, more }: NextSte
   for (const id of ['sent-more', 'taken-more']) on(id, more.go).textContent = more.label;
   const field = byId('sent-link', HTMLInputElement);
   field.addEventListener('focus', () => field.select());
+  field.addEventListener('copy', letGo);
 }

@@ -18,11 +18,15 @@ import { uploadFetch } from './upload-fetch.ts';
 /** Who is signed in. */
 type Account = { readonly service: string; readonly apiKey: string };
 
-/** The last share. `again` shares the same under other terms; `stored`: the files that are in the service for it alone. */
+/**
+ * The last share. `again` shares the same under other terms; `stored`: the files that are in the service for it alone; `openedBefore`: how
+ * often those that it replaced were opened, undefined where that is not known.
+ */
 type Last = {
   readonly shareId: string;
   readonly again: (o: ShareOptions & SenderWords, signal: AbortSignal) => Promise<Shared>;
   readonly stored: readonly { fileId: string }[];
+  readonly openedBefore: number | undefined;
 };
 
 let account: Account | undefined;
@@ -105,7 +109,7 @@ async function send({ files, terms, words }: Parameters<Sending['send']>[0], run
   };
   try {
     const shared = await again({ ...optionsOf(terms), ...words }, signal);
-    last = { shareId: shared.share.id, again, stored: stored.files };
+    last = { shareId: shared.share.id, again, stored: stored.files, openedBefore: 0 };
     return view(shared, terms);
   } catch (error) {
     await removeAll(stored.files, remove);
@@ -116,18 +120,30 @@ async function send({ files, terms, words }: Parameters<Sending['send']>[0], run
 async function change({ terms, words }: Parameters<Sending['change']>[0], signal: AbortSignal): ReturnOf<'change'> {
   const before = lastShare();
   const shared = await before.again({ ...optionsOf(terms), ...words }, signal);
-  const { unshare } = connect(signedIn());
+  let opened: number | undefined;
   try {
-    await unshare(before.shareId, { signal });
+    opened = await endShare(before.shareId, signal);
   } catch (error) {
-    // One that has ended already, and was forgotten, is what was wanted. Otherwise the share before stays the only one.
-    if (!isSealpinError(error, 'not_found')) {
-      await unshare(shared.share.id, { signal: AbortSignal.timeout(removeMs) }).catch(() => undefined);
-      throw error;
-    }
+    // The share before stays the only one.
+    await endShare(shared.share.id, AbortSignal.timeout(removeMs)).catch(() => undefined);
+    throw error;
   }
-  last = { ...before, shareId: shared.share.id };
+  last = { ...before, shareId: shared.share.id, openedBefore: sum(before.openedBefore, opened) };
   return view(shared, terms);
+}
+
+/** Ends a share. @returns how often it was opened; undefined where that is not known, as for one that ended before and was forgotten */
+async function endShare(shareId: string, signal: AbortSignal): Promise<number | undefined> {
+  try {
+    return (await connect(signedIn()).unshare(shareId, { signal })).opened;
+  } catch (error) {
+    if (isSealpinError(error, 'not_found')) return undefined;
+    throw error;
+  }
+}
+
+function sum(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? undefined : one + other;
 }
 
 function lastShare(): Last {
@@ -142,14 +158,14 @@ async function sendOn(
   const connection = connect(signedIn());
   const again: Last['again'] = (o, signal) => connection.share({ fileId }, { ...o, signal });
   const shared = await again({ ...optionsOf(terms), ...words }, signal);
-  last = { shareId: shared.share.id, again, stored: [] };
+  last = { shareId: shared.share.id, again, stored: [], openedBefore: 0 };
   return view(shared, terms);
 }
 
 async function takeBack(signal: AbortSignal): ReturnOf<'takeBack'> {
-  const { shareId, stored } = lastShare();
+  const { shareId, stored, openedBefore } = lastShare();
   const connection = connect(signedIn());
-  const { opened } = await connection.unshare(shareId, { signal });
+  const opened = sum(openedBefore, await endShare(shareId, signal));
   let isDeleted = stored.length > 0;
   for (const { fileId } of stored)
     await connection.delete(fileId, { signal }).catch(() => {
