@@ -17,9 +17,12 @@ export const filenamePattern =
  * @throws invalid_filename
  */
 export function parseFilename(text: string): string {
-  const bytes = new TextEncoder().encode(text).length;
-  if (bytes > maxNameBytes || !text.isWellFormed() || !filenamePattern.test(text)) {
-    throw new SealpinError('invalid_filename');
-  }
+  if (!isFilename(text)) throw new SealpinError('invalid_filename');
   return text;
+}
+
+/** Whether a text is what `parseFilename` takes. */
+export function isFilename(text: string): boolean {
+  const bytes = new TextEncoder().encode(text).length;
+  return bytes <= maxNameBytes && text.isWellFormed() && filenamePattern.test(text);
 }

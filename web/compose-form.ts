@@ -1,6 +1,7 @@
 /** The form that all sending begins with: files, who may open them, and words for the receiver. */
 import { dayText, durationText, sizeText } from './amounts.ts';
 import { startPasswordField } from './password-field.ts';
+import { sendableName, type SendableName } from './sendable-name.ts';
 import type { SenderWords, ShareTerms } from './protocol.ts';
 import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
 
@@ -26,6 +27,8 @@ export type Purpose = {
 
 let purpose: Purpose | undefined;
 let files: File[] = [];
+/** What was changed in the name of a file. */
+const renamed = new WeakMap<object, SendableName>();
 
 /** Shows the form for a purpose. What was typed and chosen stays. */
 export function compose(next: Purpose): void {
@@ -61,12 +64,16 @@ function complain(problem: string | undefined): void {
 
 function showFiles(): void {
   const listed = purpose?.fixed ?? files;
-  const rows = listed.map(({ name, size }, index) => {
+  const rows = listed.map((file, index) => {
+    const { name, size } = file;
+    const change = renamed.get(file);
+    const changeText = change === undefined ? undefined : words.renamed(change.refused.join(', '));
     const part = partsOf('chosen-file');
     const nameText = part('bdi', HTMLElement);
     nameText.textContent = name;
     nameText.id = `chosen-${index}`;
     part('.size', HTMLElement).textContent = sizeText(size, locale);
+    setText(part('.renamed', HTMLElement), changeText);
     const remove = part('.remove', HTMLButtonElement);
     remove.id = `remove-${index}`;
     remove.setAttribute('aria-labelledby', `${remove.id} ${nameText.id}`);
@@ -87,10 +94,21 @@ function showFiles(): void {
 function add(added: Iterable<File>): void {
   const all = [...added];
   if (all.length === 0 || purpose?.fixed !== undefined) return;
-  files.push(...all);
+  files.push(...all.map(sendable));
   complain(undefined);
   showFiles();
-  announce(words.chosen(files.length));
+  const changed = all.filter(({ name }) => sendableName(name) !== undefined).length;
+  announce([words.chosen(files.length), ...(changed === 0 ? [] : [words.chosenRenamed(changed)])].join(' '));
+}
+
+/** A file under a name that can be sent; nothing is read. */
+function sendable(file: File): File {
+  const change = sendableName(file.name);
+  if (change === undefined) return file;
+  const { type, lastModified } = file;
+  const sent = new File([file], change.name, { type, lastModified });
+  renamed.set(sent, change);
+  return sent;
 }
 
 /** Shows the field of the way that is chosen. */

@@ -62,6 +62,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#choose').setInputFiles([file('removed')]);
     await page.getByRole('button', { name: 'Remove removed' }).click();
     const link = await send(page, [file(), file('empty', Buffer.alloc(0))]);
+    expect(await page.locator('#sent-text').innerText()).toContain('Anyone who has it can open the files.');
     expect(await page.locator('#sent-terms').innerText()).toMatch(/^Opens once, until /);
     expect(await page.locator('#tell-password').isVisible()).toBe(false);
     await page.getByRole('button', { name: 'Copy' }).click();
@@ -109,8 +110,53 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.context().unroute('**/web/curves-*');
     await page.getByRole('button', { name: 'Make the link' }).click();
     await page.getByText('It opens with a private key of the receiver only.').waitFor();
+    expect(await page.locator('#sent-text').innerText()).not.toContain('Anyone');
     const { files } = await receive(await page.locator('#sent-link').inputValue(), { keys: privateKey });
     expect(await (await files[0]!.open()).text()).toBe(text);
+  });
+
+  test('taking a link back tells how often it and those before it were opened, also when it is done twice', async () => {
+    const { page } = await signedIn('send');
+    const link = await send(page);
+    await receive(link);
+    for (const opens of ['5', '1']) {
+      await page.getByRole('button', { name: 'Change' }).click();
+      await page.locator('#opens').selectOption(opens);
+      if (opens === '1') await page.locator('#by-password').check();
+      if (opens === '1') await page.locator('#password').fill('pw');
+      await page.getByRole('button', { name: 'Make the link' }).click();
+      await shows(page, 'sent');
+    }
+    expect(await page.locator('#sent-text').innerText()).not.toContain('Anyone');
+    await page.getByRole('button', { name: 'Take it back' }).click();
+    await page.getByText('It had been opened once, which').waitFor();
+    await page.getByRole('button', { name: 'Send something else' }).click();
+    await send(page);
+    // The service does it, and its answer gets lost: how often it was opened is not known any more.
+    await page.context().route('**/v1/shares/*', async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
+    await page.getByRole('button', { name: 'Take it back' }).click();
+    await complaint(page, 'The service cannot be reached.');
+    await page.context().unroute('**/v1/shares/*');
+    await page.getByRole('button', { name: 'Take it back' }).click();
+    await shows(page, 'taken');
+    expect(await page.locator('#taken-text').innerText()).not.toContain('opened');
+  });
+
+  test('a name that cannot be sent is changed, which its row says, and the other files go as they are', async () => {
+    const { page } = await signedIn('send');
+    const names = ['one.txt', 'invoice\u202egpj.exe', 'two\\three.txt', 'four.txt'];
+    const link = await send(
+      page,
+      names.map((each) => file(each)),
+    );
+    const changes = await page.locator('#chosen .renamed').evaluateAll((all) => all.map((each) => each.textContent));
+    expect(changes).toEqual(['', expect.stringContaining('(U+202E)'), expect.stringContaining('(\\)'), '']);
+    const { files } = await receive(link);
+    expect(files.map((each) => each.name)).toEqual(['one.txt', 'invoicegpj.exe', 'two_three.txt', 'four.txt']);
+    for (const each of files) expect(await (await each.open()).text()).toBe(text);
   });
 
   test('what is cancelled leaves nothing stored, and the form as it was', async () => {

@@ -1,0 +1,36 @@
+/** Names of files that cannot be sent as they are, and the names under which they can. */
+import { filenamePattern, isFilename } from '../shared/filename.ts';
+
+/** `refused`: the characters that had to go, once each and in a form that can be seen; none where the name was only too long. */
+export type SendableName = { readonly name: string; readonly refused: readonly string[] };
+
+/** No name has more: each takes a byte at least. */
+const maxCharacters = 255;
+
+/** What a name without anything left is called. */
+const emptyName = 'file';
+
+/**
+ * The name under which a file can be sent: without the characters that no name may have, of which those that can be seen become `_`,
+ * and shortened before its extension where it is too long.
+ * @returns undefined for a name that can be sent as it is
+ */
+export function sendableName(text: string): SendableName | undefined {
+  if (isFilename(text)) return undefined;
+  // After another character, because some names are refused for what they begin with.
+  const isRefused = (character: string): boolean => !character.isWellFormed() || !filenamePattern.test(`x${character}`);
+  const characters = Array.from(text);
+  const refused = [...new Set(characters.filter(isRefused))].map(shown);
+  const kept = characters.flatMap((each) => (isRefused(each) ? (/[\s/\\]/.test(each) ? ['_'] : []) : [each]));
+  const extension = /\.[^.]{1,16}$/.exec(kept.join(''))?.[0] ?? '';
+  const stem = kept.slice(0, Math.min(kept.length - Array.from(extension).length, maxCharacters));
+  while (stem.length > 0 && !isFilename(stem.join('') + extension)) stem.pop();
+  const name = stem.join('') + extension;
+  return { name: stem.length > 0 ? name : emptyName + extension, refused };
+}
+
+/** A character as people can name it: itself, or its number. */
+function shown(character: string): string {
+  if (/[!-~]/.test(character)) return character;
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
+}

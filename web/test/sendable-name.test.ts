@@ -1,0 +1,35 @@
+/** Under which names files are sent whose own cannot be. */
+import { expect, test } from 'vitest';
+import { isFilename } from '../../shared/filename.ts';
+import { sendableName } from '../sendable-name.ts';
+
+test('a name that can be sent stays', () => {
+  for (const name of ['report.pdf', '.bashrc', 'CON.txt', '👩‍💻.txt', 'Übersicht "Straße"', 'a'.repeat(255)])
+    expect(sendableName(name)).toBeUndefined();
+});
+
+test.each([
+  ['invoice\u202egpj.exe', { name: 'invoicegpj.exe', refused: ['U+202E'] }],
+  ['\u200bone\u200btwo\t.txt', { name: 'onetwo_.txt', refused: ['U+200B', 'U+0009'] }],
+  ['C:\\plans/house', { name: 'C:_plans_house', refused: ['\\', '/'] }],
+  ['\u202e.exe', { name: 'file.exe', refused: ['U+202E'] }],
+  ['..', { name: 'file', refused: [] }],
+  ['', { name: 'file', refused: [] }],
+  ['\ud800lone.txt', { name: 'lone.txt', refused: ['U+D800'] }],
+  [`${'é'.repeat(300)}.tar.gz`, { name: `${'é'.repeat(126)}.gz`, refused: [] }],
+])('%j is changed as little as possible', (text, expected) => {
+  expect(sendableName(text)).toEqual(expected);
+});
+
+test('every character, wherever it stands, gives a name that can be sent, and what was refused is named', () => {
+  for (let code = 0; code < 0x3100; code += 1)
+    for (const text of [
+      String.fromCharCode(code),
+      `${String.fromCharCode(code)}a.txt`,
+      `a${String.fromCharCode(code)}.txt`,
+    ]) {
+      const change = sendableName(text);
+      expect(isFilename(change?.name ?? text), JSON.stringify(text)).toBe(true);
+      for (const refused of change?.refused ?? []) expect(refused).toMatch(/^(?:U\+[0-9A-F]{4}|[!-~])$/);
+    }
+});
