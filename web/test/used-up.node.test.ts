@@ -1,0 +1,236 @@
+/** What uses something up: that opening does, that nothing else does, and that nobody loses unwarned what was opened once. */
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { Dialog, Page } from 'playwright-core';
+import { generateKeys } from '../../client/index.ts';
+import { bundleWeb } from '../../cli/local/web-bundle.ts';
+import { withProgram } from '../../testkit/programs.ts';
+import { downloaded, Receiver, type OpenOptions } from './receiver.ts';
+import { Sender, type ShareOptions } from './sender.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+const bytes = new TextEncoder().encode('opened once');
+const files = [
+  { name: 'one', bytes },
+  { name: 'two', bytes },
+];
+
+/** How often a link still opens. */
+async function opensLeft({ root }: { root: string }, link: string): Promise<number> {
+  const response = await fetch(`${root}v1/shares/${link.split('#1')[1]!.slice(0, 22)}`);
+  return ((await response.json()) as { opensLeft: number }).opensLeft;
+}
+
+test('no request uses a share up but the one that opens it', async () => {
+  const sender = await Sender.start();
+  onTestFinished(() => sender.close());
+  const link = await sender.share(files, { opens: 3 });
+  const fragment = link.split('#')[1]!;
+  const api = `v1/shares/${fragment.slice(1, 23)}`;
+  const paths = (await bundleWeb()).documents.flatMap((each) => [...each.paths]);
+  const addresses = [...paths, ...paths.map((path) => `${path}%23${fragment}`), api, `${api}/open`];
+  const open = (method: string, path: string): boolean => method === 'POST' && path === `${api}/open`;
+  for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'])
+    for (const path of addresses)
+      if (!open(method, path))
+        await fetch(sender.root + path, {
+          method,
+          headers: { 'Sec-Purpose': 'prefetch;prerender', Purpose: 'prefetch' },
+        });
+  expect(await opensLeft(sender, link)).toBe(3);
+  await fetch(`${sender.root}${api}/open`, { method: 'POST' });
+  expect(await opensLeft(sender, link)).toBe(2);
+});
+
+/** How people leave a page, without meaning to lose anything. */
+const leaving: Record<string, (page: Page) => Promise<unknown>> = {
+  'a reload': (page) => page.evaluate(() => setTimeout(() => location.reload())),
+  'the back button': (page) => page.evaluate(() => setTimeout(() => history.back())),
+  'a click on the logo': (page) => page.locator('.brand').click({ noWaitAfter: true }),
+  'closing the tab': (page) => page.close({ runBeforeUnload: true }),
+};
+
+withProgram('chromium', { probe: ['--version'] }, () => {
+  let receiver: Receiver;
+  const keys = generateKeys();
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+  });
+  afterAll(() => receiver.close());
+
+  async function visit(address: string, o: OpenOptions = { without: ['picker'] }): Promise<Page> {
+    const { page, close } = await receiver.open(`${receiver.root}v1/health`, o);
+    onTestFinished(close);
+    await page.goto(address);
+    return page;
+  }
+
+  const shows = (page: Page, state: string): Promise<void> => page.locator(`#${state}:not([hidden])`).waitFor();
+
+  /** Whether the browser asks before a page is left. It is not left. */
+  async function asks(page: Page, leave: (page: Page) => Promise<unknown>): Promise<boolean> {
+    const asked = page.waitForEvent('dialog').then(async (dialog: Dialog) => {
+      await dialog.dismiss();
+      return dialog.type() === 'beforeunload';
+    });
+    await leave(page);
+    return await asked;
+  }
+
+  /** Whether a page may be left without a question: it is reloaded. */
+  async function isLeft(page: Page): Promise<boolean> {
+    page.on('dialog', (dialog) => void dialog.dismiss());
+    return await page.reload().then(
+      () => true,
+      () => false,
+    );
+  }
+
+  type State = { share?: ShareOptions; shown: string; reach(page: Page): Promise<unknown>; says?: RegExp };
+  const open = (page: Page): Promise<void> => page.locator('#open-button').click();
+  const usedUp = /now used up\. Save everything before you close or reload this page/;
+  const usedUpAsked = /now used up: what was sent can be opened on this page only/;
+  const send = async (page: Page): Promise<void> => {
+    await page.locator('#api-key').fill(receiver.apiKey);
+    await page.keyboard.press('Enter');
+    await shows(page, 'compose');
+    await page.locator('#choose').setInputFiles([{ name: 'one', mimeType: 'text/plain', buffer: Buffer.from(bytes) }]);
+    await page.locator('#compose-button').click();
+    await shows(page, 'sent');
+  };
+
+  /** What would be lost, by the page's state; without `share` it is the page that sends. */
+  const lost: Record<string, State> = {
+    'files of a link that is used up': {
+      share: {},
+      shown: 'opened',
+      says: usedUp,
+      reach: open,
+    },
+    'the last of its files that is not saved': {
+      share: {},
+      shown: 'opened',
+      says: usedUp,
+      async reach(page) {
+        await open(page);
+        await downloaded(page, 'Save one');
+      },
+    },
+    'a used-up link whose password was wrong': {
+      share: { password: 'right' },
+      shown: 'asked',
+      says: usedUpAsked,
+      async reach(page) {
+        await page.locator('#password').fill('wrong');
+        await open(page);
+        await page.locator('#open-error').waitFor();
+      },
+    },
+    'a used-up link that asks for a key': {
+      share: { keys: '' },
+      shown: 'asked',
+      says: usedUpAsked,
+      async reach(page) {
+        await open(page);
+        await page.locator('#key-field:not([hidden])').waitFor();
+      },
+    },
+    'a link that was not copied': { shown: 'sent', says: /it is kept nowhere else/, reach: send },
+  };
+
+  describe('the browser asks before', () => {
+    test.each(Object.entries(lost))('%s would be lost, however the page is left', async (_, state) => {
+      const address = async ({ keys: sealed, ...o }: ShareOptions): Promise<string> =>
+        receiver.share(files, { opens: 1, ...o, ...(sealed === undefined ? {} : { keys: (await keys).publicKey }) });
+      const page = await visit(state.share === undefined ? `${receiver.root}send` : await address(state.share));
+      await state.reach(page);
+      await shows(page, state.shown);
+      expect(await page.locator(`#${state.shown}`).innerText()).toMatch(state.says ?? /./);
+      for (const [how, leave] of Object.entries(leaving)) expect([how, await asks(page, leave)]).toEqual([how, true]);
+      expect(await page.locator(`#${state.shown}`).isVisible()).toBe(true);
+    });
+  });
+
+  const kept: Record<string, State> = {
+    'a link that opens again': { share: { opens: 2 }, shown: 'opened', reach: open },
+    'a link that was looked at': { share: {}, shown: 'asked', reach: async () => undefined },
+    'saved files': {
+      share: {},
+      shown: 'opened',
+      async reach(page) {
+        await open(page);
+        for (const { name } of files) await downloaded(page, `Save ${name}`);
+        await expect.poll(() => page.locator('[data-state=done]').count()).toBe(2);
+      },
+    },
+    'a link that was copied': {
+      shown: 'sent',
+      async reach(page) {
+        await send(page);
+        await page.locator('#copy').click();
+      },
+    },
+  };
+
+  test('a page that has nothing to lose is left without a question', async () => {
+    for (const [what, { share, shown, reach }] of Object.entries(kept)) {
+      const address =
+        share === undefined ? `${receiver.root}send` : await receiver.share(files, { opens: 1, ...share });
+      const page = await visit(address, { without: ['picker'], permissions: ['clipboard-read', 'clipboard-write'] });
+      await reach(page);
+      await shows(page, shown);
+      expect([what, await isLeft(page)]).toEqual([what, true]);
+    }
+  });
+
+  test('another link in the same tab does not take the place of files that would be lost', async () => {
+    const [link, other] = [await receiver.share(files, { opens: 1 }), await receiver.share(files)];
+    const page = await visit(link);
+    await open(page);
+    await shows(page, 'opened');
+    for (const answer of ['dismiss', 'accept'] as const) {
+      const asked = page.waitForEvent('dialog').then(async (dialog) => {
+        await dialog[answer]();
+        return dialog.message();
+      });
+      await page.evaluate((fragment) => void setTimeout(() => (location.hash = fragment)), other.split('#')[1]!);
+      expect(await asked).toMatch(/used up, and not everything is saved/);
+      await shows(page, answer === 'dismiss' ? 'opened' : 'asked');
+      expect(page.url()).toBe(`${receiver.root}s`);
+    }
+  });
+
+  test('a double click opens once', async () => {
+    const link = await receiver.share(files, { opens: 3 });
+    const page = await visit(link);
+    await page.locator('#open-button').dblclick();
+    await shows(page, 'opened');
+    expect(await opensLeft(receiver, link)).toBe(2);
+  });
+
+  test('of tabs that open a link at once one has the files, and the others say what became of it', async () => {
+    const link = await receiver.share(files, { opens: 1 });
+    const pages = await Promise.all(Array.from({ length: long ? 5 : 3 }, () => visit(link)));
+    await Promise.all(pages.map((page) => shows(page, 'asked')));
+    await Promise.all(pages.map(open));
+    await Promise.all(pages.map((page) => page.locator('#opened:not([hidden]), #problem:not([hidden])').waitFor()));
+    const titles = await Promise.all(pages.map((page) => page.locator('section:not([hidden]) h1').innerText()));
+    expect(titles.toSorted()).toEqual(['2 files for you', ...pages.slice(1).map(() => 'This link is used up')]);
+  });
+
+  test('a link that ended while its page was open says how', async () => {
+    const link = await receiver.share(files);
+    const page = await visit(link);
+    await shows(page, 'asked');
+    await receiver.revoke(link);
+    await open(page);
+    await page.getByRole('heading', { name: 'This link was taken back' }).waitFor();
+  });
+
+  test('a page that was reloaded says what opening the link again costs', async () => {
+    const page = await visit(await receiver.share(files, { opens: 2 }));
+    await open(page);
+    await shows(page, 'opened');
+    await page.reload();
+    await page.getByText('If you had opened the files already, that uses the link once more.').waitFor();
+  });
+});
