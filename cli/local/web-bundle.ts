@@ -79,7 +79,7 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
       write: false,
       plugins: [
         withoutUnusedShapes,
-        withoutHints,
+        withoutTitles,
         ...(writes ? [] : [withoutWriter]),
         ...(loadsCurves ? [replaceCurves(join(room, 'workers/lazy-curves.ts'))] : []),
         ...(words === undefined ? [] : [replaceEnglish(words)]),
@@ -185,13 +185,16 @@ const withoutUnusedShapes: Plugin = {
   },
 };
 
-/** Leaves out what a client can do about each error, because pages say that in the words of their catalogues. */
-const withoutHints: Plugin = {
-  name: 'without hints',
+/** Leaves out what each error is called and what a client can do about it, because pages say that in the words of their catalogues. */
+const withoutTitles: Plugin = {
+  name: 'without titles and hints',
   setup({ onLoad }) {
     onLoad({ filter: /[\\/]shared[\\/]error-codes\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, 'utf8');
-      return { contents: source.replace(/,\s*hint: '(?:[^'\\\n]|\\.)*'/g, ''), loader: 'ts' };
+      const contents = source
+        .replace(/,\s*hint: '(?:[^'\\\n]|\\.)*'/g, '')
+        .replace(/title: '(?:[^'\\\n]|\\.)*'/g, "title: ''");
+      return { contents, loader: 'ts' };
     });
   },
 };
