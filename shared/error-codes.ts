@@ -84,7 +84,7 @@ const table = {
     exit: 1,
     fault: 'user',
     title: 'Too many unfinished uploads',
-    hint: 'finish or terminate some of them, or wait until they expire',
+    hint: 'finish or terminate some: GET /v1/uploads lists them, for a key with keys those of the account; they expire after 7 days',
   },
   gone: { status: 410, exit: 1, fault: 'user', title: 'This was deleted' },
   // As path gateways answer for a denylist (https://specs.ipfs.tech/http-gateways/path-gateway/#410-gone). 451 is for legal demands.

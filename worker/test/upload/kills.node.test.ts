@@ -79,9 +79,11 @@ async function post(mode: Mode): Promise<Acknowledged | undefined> {
 async function resume(mode: Mode): Promise<Acknowledged> {
   const bytes = randomBytes(fileBytes);
   let path: string | undefined;
+  // Of creations whose answer is lost, a key may have ten.
+  const headers = { 'Idempotency-Key': crypto.randomUUID() };
   for (let attempt = 1; ; attempt += 1) {
     try {
-      path ??= (await create(owner.call, mode, bytes.length)).path;
+      path ??= (await create(owner.call, mode, bytes.length, { headers })).path;
       const offset = await offsetOf(owner.call, path);
       const rest = bytes.subarray(offset, offset + requestBytes);
       if (rest.length > 0) await patch(owner.call, path, offset, rest);
