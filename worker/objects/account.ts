@@ -24,7 +24,7 @@ import type { Opening } from './openings.ts';
 import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs, type UploadTerms } from './pending-uploads.ts';
-import type { PinPlan } from './pin.ts';
+import type { PinPlan } from './pin-ownership.ts';
 import type { RemovedHome } from './pin-homes.ts';
 import type { Removal } from './pin-work.ts';
 import { err, type Result } from './result.ts';

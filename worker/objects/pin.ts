@@ -17,11 +17,11 @@ import { Alarm, backoffMs } from './alarm.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
 import { Breakers } from './breaker.ts';
-import { CidQueue, waitMs } from './cid-queue.ts';
+import { beingRemoved, CidQueue, waitMs } from './cid-queue.ts';
 import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { dueRow, dueTimes } from './pin-due.ts';
-import { ownership } from './pin-ownership.ts';
+import { ownership, type PinPlan } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { homeOf, inOrderOfTrust, type Home, type RemovedHome } from './pin-homes.ts';
 import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
@@ -29,7 +29,7 @@ import { Removals, type RemovalLog } from './pin-removals.ts';
 import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
 import { verifyPins } from './pin-verification.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
-import { err, toFailure, unwrap, type Failure, type Result } from './result.ts';
+import { err, toFailure, unwrap, type Result } from './result.ts';
 
 /** How long one alarm works, and how many requests it makes at most, of Cloudflare's 1,000: a step for a row makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
@@ -43,12 +43,6 @@ type PinObjects = {
   PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
   ACCOUNT: { getByName(name: string): RemovalLog };
 };
-
-/**
- * How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. `denied`: they
- * are on the denylist, and the reference is one of a backup.
- */
-export type PinPlan = { beside: boolean; pinned: boolean; denied: boolean };
 
 /** One of the 256 objects that hold the references to pins. */
 export class Pin extends DurableObject<Env & PinObjects> {
@@ -174,11 +168,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
         return { rows, isLast };
       });
       await this.#wake();
-      const pins = await Promise.all(
-        rows.map(async (row): Promise<RemovedHome> => {
-          const status = isLast ? await this.#work.remove({ ...row, ...removed }) : 'unpinned';
-          return { service: row.service, status };
-        }),
+      const pins: RemovedHome[] = await Promise.all(
+        rows.map(async (row) => ({
+          service: row.service,
+          status: isLast ? await this.#work.remove({ ...row, ...removed }) : 'unpinned',
+        })),
       );
       await this.#wake();
       const answer = this.#removals.answer(reference) ?? (pins.length > 0 ? pins : [{ service, status: 'unpinned' }]);
@@ -207,7 +201,12 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** Remembers blocks as those below a root. */
   async addBlocks(root: string, cids: readonly string[]): Promise<Result> {
-    this.ctx.storage.transactionSync(() => this.#blocks.add(root, cids));
+    try {
+      this.ctx.storage.transactionSync(() => this.#blocks.add(root, cids));
+    } catch (error) {
+      this.#blocks.reload();
+      throw error;
+    }
     return { ok: true };
   }
 
@@ -347,13 +346,17 @@ export class Pin extends DurableObject<Env & PinObjects> {
   /** Creates the tables, with the rules that the first object has: they were made when this one had none. */
   async #createTables(): Promise<void> {
     const known = this.#isFirst() ? undefined : await unwrap(this.env.PIN.getByName(firstShard).migrations());
-    this.ctx.storage.transactionSync(() => {
-      this.#rows.create();
-      this.#denylist.create();
-      this.#index.create(this.now());
-      const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
-      for (const { from, to } of running) this.#migrations.begin(from, to);
-    });
+    try {
+      this.ctx.storage.transactionSync(() => {
+        this.#rows.create();
+        this.#denylist.create();
+        this.#index.create(this.now());
+        const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
+        for (const { from, to } of running) this.#migrations.begin(from, to);
+      });
+    } finally {
+      this.#rows.reload();
+    }
   }
 
   /** Whether this is the object that knows of every migration. */
@@ -396,9 +399,4 @@ export class Pin extends DurableObject<Env & PinObjects> {
     if (!done.ok) this.#index.postpone(root, waitMs);
     return requests;
   }
-}
-
-/** A request to remove a pin could arrive after one that makes it again. */
-function beingRemoved(): Failure {
-  return err('overloaded', 'the same bytes are being removed', 5);
 }

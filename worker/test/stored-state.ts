@@ -16,6 +16,7 @@ export type Rows = {
   stopAlarm(): Promise<void>;
   refer(count: number, cid: string): Promise<void>;
   forgetBlocks(): Promise<void>;
+  breakTransaction(): Promise<void>;
   fill(count: number): Promise<void>;
   fill(count: number, service: string): Promise<void>;
 };
@@ -45,7 +46,7 @@ function inBytes(_: string, value: unknown): unknown {
 }
 
 function object(service: Service, binding: ObjectCall['binding'], name: string): Rows {
-  const methods = ['rows', 'ring', 'lease', 'tables', 'fail', 'wait', 'stopAlarm', 'fill', 'refer', 'forgetBlocks'];
+  const methods = 'rows ring lease tables fail wait stopAlarm fill refer forgetBlocks breakTransaction'.split(' ');
   const entries = methods.map((method) => [
     method,
     (...args: unknown[]) => call(service, { binding, name, method, args }),
