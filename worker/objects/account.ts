@@ -26,7 +26,7 @@ import { Parts, type NewPart } from './parts.ts';
 import { PendingUploads, pendingMs, type UploadTerms } from './pending-uploads.ts';
 import type { PinPlan } from './pin-ownership.ts';
 import type { RemovedHome } from './pin-homes.ts';
-import type { Removal } from './pin-work.ts';
+import type { Removal } from './pin-steps.ts';
 import { err, type Result } from './result.ts';
 import { Receipts } from './receipt-rows.ts';
 import { ResumableUploads } from './resumable-uploads.ts';

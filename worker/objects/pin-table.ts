@@ -273,6 +273,7 @@ export class PinRows {
 
   /** The services at which pins are being removed. */
   removingAt(): string[] {
+    if (!this.#exists) return [];
     const rows = this.#sql.exec<{ service: string }>(`SELECT DISTINCT service FROM pin WHERE state = 'unpinning'`);
     return rows.toArray().map(({ service }) => service);
   }

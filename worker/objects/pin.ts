@@ -3,8 +3,8 @@
  * CID's text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that
  * add and remove.
  *
- * Each CID has a row for each service, with what is desired there and what was last seen there (`pin-table.ts`). The alarm brings
- * the second closer to the first, row by row (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
+ * Each CID has a row for each service, with what is desired and what was last seen there (`pin-table.ts`), which the alarm brings
+ * together (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { SurveyState } from '../../shared/api.ts';
@@ -26,18 +26,14 @@ import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { homeOf, inOrderOfTrust, type Home, type RemovedHome } from './pin-homes.ts';
 import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
 import { Removals, type RemovalLog } from './pin-removals.ts';
-import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
+import { leastDone, repairedMs, requestMs, settledMs, type Removal } from './pin-steps.ts';
+import { PinWork } from './pin-work.ts';
 import { verifyPins } from './pin-verification.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Result } from './result.ts';
 
 /** How long one alarm works, and how many requests it makes at most, of Cloudflare's 1,000: a step for a row makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
-/** When an upload is copied to other services: by then its root is pinned, as a rule. */
-const settledMs = 1_000;
-/** When the bytes of an upload are checked that are to repair a row, in ms: it has ended by then, as a rule. */
-const repairedMs = 60_000;
-
 /** The objects of this class, as one of them asks others, and those of accounts. */
 type PinObjects = {
   PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
@@ -78,11 +74,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
   constructor(ctx: DurableObjectState, env: Env & PinObjects) {
     super(ctx, env);
     this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
-    // Objects from before there was a denylist.
-    if (this.#rows.exists) this.#denylist.create();
-    if (this.#rows.exists) this.#index.create(Date.now());
+    if (!this.#rows.exists) return;
+    this.#denylist.create();
+    this.#index.create(Date.now());
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
-    if (this.#rows.exists) void ctx.blockConcurrencyWhile(() => this.#wake());
+    void ctx.blockConcurrencyWhile(() => this.#wake());
   }
 
   /** The clock, in ms. */
@@ -126,9 +122,9 @@ export class Pin extends DurableObject<Env & PinObjects> {
       const { pinned, ...own } = ownership(held, row);
       this.ctx.storage.transactionSync(() => {
         this.#rows.add(cid, service, 'live', this.#work.nextCheck());
-        this.#rows.change({ cid, service }, { ...own, wanted: 1 });
-        if (!pinned && (row === undefined || row.read_from === null))
-          this.#rows.change({ cid, service }, { ...nothingToRead, due: this.#work.soon() });
+        const isNew = !pinned && (row === undefined || row.read_from === null);
+        const look = isNew ? { ...nothingToRead, due: this.#work.soon() } : {};
+        this.#rows.change({ cid, service }, { ...own, ...look, wanted: 1 });
         this.#rows.addReference(reference);
         // What is being removed is copied again afterwards.
         for (const each of this.#rows.ofCid(cid))
@@ -182,7 +178,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** The services at which removals are under way. */
   async removing(): Promise<Result<{ services: string[] }>> {
-    return { ok: true, services: this.#rows.exists ? this.#rows.removingAt() : [] };
+    return { ok: true, services: this.#rows.removingAt() };
   }
 
   /**
@@ -195,8 +191,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
     if (this.#denylist.since(cid) !== undefined) return err('content_denied');
     const rows = this.#rows.ofCid(cid);
     const isStored = rows.length > 0 && this.#rows.isReferenced(cid);
-    const services = isStored ? inOrderOfTrust(rows) : [];
-    return { ok: true, services, gone: !isStored && rows.some(({ state }) => state === 'unpinning') };
+    const gone = !isStored && rows.some(({ state }) => state === 'unpinning');
+    return { ok: true, services: isStored ? inOrderOfTrust(rows) : [], gone };
   }
 
   /** Remembers blocks as those below a root. */
@@ -243,8 +239,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** What the operator's metrics show of it. */
   async gauges(): Promise<Result<PinGauges>> {
-    const lateMs = Math.max(0, this.now() - (this.#nextTime() ?? Infinity));
-    return { ok: true, pins: this.#rows.exists ? pinCounts(this.#sql) : [], lateMs };
+    const pins = this.#rows.exists ? pinCounts(this.#sql) : [];
+    return { ok: true, pins, lateMs: Math.max(0, this.now() - (this.#nextTime() ?? Infinity)) };
   }
 
   /** What is known of a CID at each service. */

@@ -301,7 +301,9 @@ describe('sealpin start', () => {
     await kubo.close();
     expect(await here(['delete', stored.stdout.trim(), flag])).toMatchObject({ code: 0 });
     const log = async () => first?.stderr() ?? (await readFile(join(dataDir, 'local', 'service.log'), 'utf8'));
-    await expect.poll(log).toContain(long ? 'what no file needs any more at kubo is still pinned there (' : '"event":"pin.unpin"');
+    await expect
+      .poll(log)
+      .toContain(long ? 'what no file needs any more at kubo is still pinned there (' : '"event":"pin.unpin"');
     await here(['stop', flag]);
 
     const without = await sealpin(['start', '--detach', '--port=0', '--kubo-api=none', flag]);
