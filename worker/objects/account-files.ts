@@ -9,7 +9,7 @@ import type { FileRecord, Files, FileUpdate } from './file-rows.ts';
 import type { KeyMaterial, KeyRecord } from './key-registry.ts';
 import { errorText, log } from '../log.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
-import type { Removal } from './pin-work.ts';
+import type { Removal } from './pin-steps.ts';
 import type { ReceiptRecord, Receipts } from './receipt-rows.ts';
 import { err, type Failure, type Result } from './result.ts';
 

@@ -16,7 +16,7 @@ import {
 } from './key-registry.ts';
 import { KeyUsage, type UsagePage, type Used } from './key-usage.ts';
 import type { Outbox } from './outbox.ts';
-import type { Removal } from './pin-work.ts';
+import type { Removal } from './pin-steps.ts';
 import { err, type Result } from './result.ts';
 import type { ResumableUploads } from './resumable-uploads.ts';
 

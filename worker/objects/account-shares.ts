@@ -6,7 +6,7 @@ import type { Events } from './event-rows.ts';
 import type { Files } from './file-rows.ts';
 import type { KeyRecord } from './key-registry.ts';
 import type { Outbox } from './outbox.ts';
-import type { Removal } from './pin-work.ts';
+import type { Removal } from './pin-steps.ts';
 
 import { err, type Failure, type Result } from './result.ts';
 import { shareOf, type ShareBinding } from './share-binding.ts';

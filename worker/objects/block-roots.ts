@@ -11,10 +11,16 @@ const mostRoots = 16;
 /** The rows in an object's storage. Their table comes with the first one. */
 export class BlockRoots {
   readonly #sql: SqlStorage;
-  #exists: boolean;
+  #exists = false;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.reload();
+  }
+
+  /** Looks for the table again, to be called after a transaction that has failed. */
+  reload(): void {
+    const sql = this.#sql;
     const names = sql.exec<{ name: string }>(`SELECT name FROM sqlite_master WHERE name LIKE 'block_%'`).toArray();
     this.#exists = names.some(({ name }) => name === 'block_below');
     // Builds before this one had rows in all 256 objects, of blocks that somebody had read.

@@ -1,5 +1,5 @@
 /** One operation at a time for each CID; what somebody waits for interrupts what the alarm does. */
-import { err, type Result } from './result.ts';
+import { err, type Failure, type Result } from './result.ts';
 
 /** How long an operation waits for another one on the same CID, in ms. */
 export const waitMs = 10_000;
@@ -54,4 +54,9 @@ export class CidQueue {
       if (this.#last.get(cid) === mine) this.#last.delete(cid);
     }
   }
+}
+
+/** A request to remove a pin could arrive after one that makes it again. */
+export function beingRemoved(): Failure {
+  return err('overloaded', 'the same bytes are being removed', 5);
 }

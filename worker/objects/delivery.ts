@@ -4,7 +4,7 @@ import { kvKeyName } from '../auth/key-cache.ts';
 import type { Env } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import type { Delivered, Message } from './outbox.ts';
-import type { PinPlan } from './pin.ts';
+import type { PinPlan } from './pin-ownership.ts';
 import type { Reference } from './pin-table.ts';
 import { err, unwrap, type Result } from './result.ts';
 import { askShards, pinOf, type PinBinding } from './shard.ts';

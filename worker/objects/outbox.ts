@@ -6,7 +6,7 @@ import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
 import type { FileRecord } from './file-rows.ts';
 import type { RemovedHome } from './pin-homes.ts';
-import { leastDone, type Removal } from './pin-work.ts';
+import { leastDone, type Removal } from './pin-steps.ts';
 import type { Result } from './result.ts';
 
 /** The values of `op` are stored in rows, so they never change. */

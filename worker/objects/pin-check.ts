@@ -11,7 +11,7 @@ import { drain } from './copy-blocks.ts';
 import { isLost, isMissing, maxDetail } from './pin-faults.ts';
 import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
-import { blockMs, limited, requestMs, step, type PinWork, type WorkContext } from './pin-work.ts';
+import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps.ts';
 
 /** When a pin is asked for again that an upload may be about to make, after the first and after the second time, in ms. */
 const unsettledMs = [60_000, 3_600_000] as const;
@@ -29,7 +29,11 @@ type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
 
 type Context = WorkContext & {
   sources: PinSources;
-  work: Pick<PinWork, 'addHomes' | 'nextCheck' | 'readAll' | 'settle'>;
+  work: {
+    addHomes(cid: string, requestId: string | null): unknown;
+    nextCheck(): number;
+    settle(cid: string): void;
+  };
 };
 
 /** The checks of rows that say that a service has a CID, or had it. */

@@ -1,6 +1,6 @@
 /** The homes of a CID, as those who ask a `Pin` object see them. */
 import type { PinRow, PinState } from './pin-table.ts';
-import type { Removal } from './pin-work.ts';
+import type { Removal } from './pin-steps.ts';
 
 /** What is known of a CID at one service; times in ms. `reason`: what is wrong with it, as its row says. */
 export type Home = {

@@ -24,3 +24,9 @@ export function ownership(held: Held, row: PinRow | undefined): Ownership {
     pinned: row !== undefined && held.lacks === undefined,
   };
 }
+
+/**
+ * How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. `denied`: they
+ * are on the denylist, and the reference is one of a backup.
+ */
+export type PinPlan = { beside: boolean; pinned: boolean; denied: boolean };

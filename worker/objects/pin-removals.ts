@@ -6,7 +6,7 @@ import { errorText, log } from '../log.ts';
 import { backoffMs } from './alarm.ts';
 import type { RemovedHome } from './pin-homes.ts';
 import type { PinRow, Reference } from './pin-table.ts';
-import type { Removal } from './pin-work.ts';
+import type { Removal } from './pin-steps.ts';
 import { receiptMs } from './receipt-rows.ts';
 import type { Result } from './result.ts';
 

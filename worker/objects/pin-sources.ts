@@ -6,7 +6,7 @@ import { takesBlocks, type PinningService } from '../pinning/contract.ts';
 import type { ConfiguredService } from '../pinning/services.ts';
 import { isServiceFault } from './pin-faults.ts';
 import { wholeFile, type PinRow } from './pin-table.ts';
-import type { WorkContext } from './pin-work.ts';
+import type { WorkContext } from './pin-steps.ts';
 
 /** What is asked for the blocks of CIDs. */
 export class PinSources {

@@ -146,11 +146,16 @@ const additions = `
 /** The rows in an object's storage. */
 export class PinRows {
   readonly #sql: SqlStorage;
-  #exists: boolean;
+  #exists = false;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    this.#exists = sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).toArray().length > 0;
+    this.reload();
+  }
+
+  /** Looks for the tables again, to be called after a transaction that creates them: it may have been rolled back. */
+  reload(): void {
+    this.#exists = this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).toArray().length > 0;
   }
 
   /** Whether there are tables: a question about an unknown CID writes nothing. */
@@ -268,6 +273,7 @@ export class PinRows {
 
   /** The services at which pins are being removed. */
   removingAt(): string[] {
+    if (!this.#exists) return [];
     const rows = this.#sql.exec<{ service: string }>(`SELECT DISTINCT service FROM pin WHERE state = 'unpinning'`);
     return rows.toArray().map(({ service }) => service);
   }

@@ -1,55 +1,27 @@
 /** What is done about one row of a `Pin` object: copying, checking and removing, each in steps of a few requests. */
-import { leafBytes, type BlockSource } from '../../shared/ipfs/index.ts';
-import { replicas, type Env } from '../env.ts';
+import type { BlockSource } from '../../shared/ipfs/index.ts';
+import { replicas } from '../env.ts';
 import { errorText, log } from '../log.ts';
 import { servicesOf } from '../pinning/configured.ts';
 import { takesBlocks, type Replica } from '../pinning/contract.ts';
 import { backoffMs, withJitter } from './alarm.ts';
-import type { Breakers } from './breaker.ts';
 import { SourceError } from '../pinning/source-error.ts';
 import { copyBlocks } from './copy-blocks.ts';
-import type { Migrations } from './migrations.ts';
 import { PinCheck } from './pin-check.ts';
 import { detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership } from './pin-ownership.ts';
 import { PinSources } from './pin-sources.ts';
-import { nothingToRead, wholeFile, type PinRow, type PinRows } from './pin-table.ts';
+import { limited, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
+import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
 
-/** How long one request to a pinning service may take here, in ms. */
-export const requestMs = 8_000;
 /** How long the same may take where a pin gets its name back: the service may walk over the whole file. */
 const renameMs = 60_000;
-/** How long one step may take that copies or reads, and how much it does; less where the last attempt failed: the source is slow. */
-export const step = { ms: 60_000, bytes: 8 * leafBytes, slowBytes: leafBytes };
-/** The longest wait for one block, in ms. */
-export const blockMs = 30_000;
-
 /** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
 const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
 /** When a new pin is asked for, in ms. */
 const soonMs = 5_000;
 /** When what is to be copied is looked at again where nobody has a copy, in ms. */
 const noCopyMs = 86_400_000;
-
-export type WorkContext = {
-  env: Env;
-  rows: PinRows;
-  breakers: Breakers;
-  migrations: Migrations;
-  /** Takes note of what became of a CID at a service, in the step that removes the row. */
-  removed(cid: string, service: string, status: Removal): void;
-  /** The clock, in ms. */
-  now(): number;
-};
-
-/** The outcome of removing a pin. `kept`: it is not ours, so it stays; `scheduled`: it is tried again later. */
-export type Removal = 'unpinned' | 'kept' | 'scheduled';
-
-/** What two removals amount to: the one that leaves more behind. */
-export function leastDone(a: Removal, b: Removal): Removal {
-  if (a === 'scheduled' || b === 'scheduled') return 'scheduled';
-  return a === 'kept' || b === 'kept' ? 'kept' : 'unpinned';
-}
 
 /** The reads and requests to services that rows ask for. */
 export class PinWork {
@@ -269,9 +241,4 @@ type IdentifiedRow = PinRow & { request_id: string };
 /** What follows from no request has an ID of its own, until the row is in order. */
 function identified(row: PinRow): IdentifiedRow {
   return { ...row, request_id: row.request_id ?? crypto.randomUUID() };
-}
-
-/** The signal, with the time limit of a step. */
-export function limited(signal: AbortSignal): AbortSignal {
-  return AbortSignal.any([signal, AbortSignal.timeout(step.ms)]);
 }

@@ -3,8 +3,8 @@
  * CID's text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that
  * add and remove.
  *
- * Each CID has a row for each service, with what is desired there and what was last seen there (`pin-table.ts`). The alarm brings
- * the second closer to the first, row by row (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
+ * Each CID has a row for each service, with what is desired and what was last seen there (`pin-table.ts`), which the alarm brings
+ * together (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { SurveyState } from '../../shared/api.ts';
@@ -17,38 +17,28 @@ import { Alarm, backoffMs } from './alarm.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
 import { Breakers } from './breaker.ts';
-import { CidQueue, waitMs } from './cid-queue.ts';
+import { beingRemoved, CidQueue, waitMs } from './cid-queue.ts';
 import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { dueRow, dueTimes } from './pin-due.ts';
-import { ownership } from './pin-ownership.ts';
+import { ownership, type PinPlan } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { homeOf, inOrderOfTrust, type Home, type RemovedHome } from './pin-homes.ts';
 import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
 import { Removals, type RemovalLog } from './pin-removals.ts';
-import { leastDone, PinWork, requestMs, type Removal } from './pin-work.ts';
+import { leastDone, repairedMs, requestMs, settledMs, type Removal } from './pin-steps.ts';
+import { PinWork } from './pin-work.ts';
 import { verifyPins } from './pin-verification.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
-import { err, toFailure, unwrap, type Failure, type Result } from './result.ts';
+import { err, toFailure, unwrap, type Result } from './result.ts';
 
 /** How long one alarm works, and how many requests it makes at most, of Cloudflare's 1,000: a step for a row makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
-/** When an upload is copied to other services: by then its root is pinned, as a rule. */
-const settledMs = 1_000;
-/** When the bytes of an upload are checked that are to repair a row, in ms: it has ended by then, as a rule. */
-const repairedMs = 60_000;
-
 /** The objects of this class, as one of them asks others, and those of accounts. */
 type PinObjects = {
   PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
   ACCOUNT: { getByName(name: string): RemovalLog };
 };
-
-/**
- * How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. `denied`: they
- * are on the denylist, and the reference is one of a backup.
- */
-export type PinPlan = { beside: boolean; pinned: boolean; denied: boolean };
 
 /** One of the 256 objects that hold the references to pins. */
 export class Pin extends DurableObject<Env & PinObjects> {
@@ -84,11 +74,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
   constructor(ctx: DurableObjectState, env: Env & PinObjects) {
     super(ctx, env);
     this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
-    // Objects from before there was a denylist.
-    if (this.#rows.exists) this.#denylist.create();
-    if (this.#rows.exists) this.#index.create(Date.now());
+    if (!this.#rows.exists) return;
+    this.#denylist.create();
+    this.#index.create(Date.now());
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
-    if (this.#rows.exists) void ctx.blockConcurrencyWhile(() => this.#wake());
+    void ctx.blockConcurrencyWhile(() => this.#wake());
   }
 
   /** The clock, in ms. */
@@ -132,9 +122,9 @@ export class Pin extends DurableObject<Env & PinObjects> {
       const { pinned, ...own } = ownership(held, row);
       this.ctx.storage.transactionSync(() => {
         this.#rows.add(cid, service, 'live', this.#work.nextCheck());
-        this.#rows.change({ cid, service }, { ...own, wanted: 1 });
-        if (!pinned && (row === undefined || row.read_from === null))
-          this.#rows.change({ cid, service }, { ...nothingToRead, due: this.#work.soon() });
+        const isNew = !pinned && (row === undefined || row.read_from === null);
+        const look = isNew ? { ...nothingToRead, due: this.#work.soon() } : {};
+        this.#rows.change({ cid, service }, { ...own, ...look, wanted: 1 });
         this.#rows.addReference(reference);
         // What is being removed is copied again afterwards.
         for (const each of this.#rows.ofCid(cid))
@@ -174,11 +164,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
         return { rows, isLast };
       });
       await this.#wake();
-      const pins = await Promise.all(
-        rows.map(async (row): Promise<RemovedHome> => {
-          const status = isLast ? await this.#work.remove({ ...row, ...removed }) : 'unpinned';
-          return { service: row.service, status };
-        }),
+      const pins: RemovedHome[] = await Promise.all(
+        rows.map(async (row) => ({
+          service: row.service,
+          status: isLast ? await this.#work.remove({ ...row, ...removed }) : 'unpinned',
+        })),
       );
       await this.#wake();
       const answer = this.#removals.answer(reference) ?? (pins.length > 0 ? pins : [{ service, status: 'unpinned' }]);
@@ -188,7 +178,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** The services at which removals are under way. */
   async removing(): Promise<Result<{ services: string[] }>> {
-    return { ok: true, services: this.#rows.exists ? this.#rows.removingAt() : [] };
+    return { ok: true, services: this.#rows.removingAt() };
   }
 
   /**
@@ -202,14 +192,18 @@ export class Pin extends DurableObject<Env & PinObjects> {
     const rows = this.#rows.ofCid(cid);
     // What only a part of an upload needs is not served: it counts for nobody yet, and the denylist has not seen its file.
     const isStored = rows.length > 0 && this.#rows.isFile(cid);
-    const services = isStored ? inOrderOfTrust(rows) : [];
     const gone = !this.#rows.isReferenced(cid) && rows.some(({ state }) => state === 'unpinning');
-    return { ok: true, services, gone };
+    return { ok: true, services: isStored ? inOrderOfTrust(rows) : [], gone };
   }
 
   /** Remembers blocks as those below a root. */
   async addBlocks(root: string, cids: readonly string[]): Promise<Result> {
-    this.ctx.storage.transactionSync(() => this.#blocks.add(root, cids));
+    try {
+      this.ctx.storage.transactionSync(() => this.#blocks.add(root, cids));
+    } catch (error) {
+      this.#blocks.reload();
+      throw error;
+    }
     return { ok: true };
   }
 
@@ -246,8 +240,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** What the operator's metrics show of it. */
   async gauges(): Promise<Result<PinGauges>> {
-    const lateMs = Math.max(0, this.now() - (this.#nextTime() ?? Infinity));
-    return { ok: true, pins: this.#rows.exists ? pinCounts(this.#sql) : [], lateMs };
+    const pins = this.#rows.exists ? pinCounts(this.#sql) : [];
+    return { ok: true, pins, lateMs: Math.max(0, this.now() - (this.#nextTime() ?? Infinity)) };
   }
 
   /** What is known of a CID at each service. */
@@ -349,13 +343,17 @@ export class Pin extends DurableObject<Env & PinObjects> {
   /** Creates the tables, with the rules that the first object has: they were made when this one had none. */
   async #createTables(): Promise<void> {
     const known = this.#isFirst() ? undefined : await unwrap(this.env.PIN.getByName(firstShard).migrations());
-    this.ctx.storage.transactionSync(() => {
-      this.#rows.create();
-      this.#denylist.create();
-      this.#index.create(this.now());
-      const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
-      for (const { from, to } of running) this.#migrations.begin(from, to);
-    });
+    try {
+      this.ctx.storage.transactionSync(() => {
+        this.#rows.create();
+        this.#denylist.create();
+        this.#index.create(this.now());
+        const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
+        for (const { from, to } of running) this.#migrations.begin(from, to);
+      });
+    } finally {
+      this.#rows.reload();
+    }
   }
 
   /** Whether this is the object that knows of every migration. */
@@ -398,9 +396,4 @@ export class Pin extends DurableObject<Env & PinObjects> {
     if (!done.ok) this.#index.postpone(root, waitMs);
     return requests;
   }
-}
-
-/** A request to remove a pin could arrive after one that makes it again. */
-function beingRemoved(): Failure {
-  return err('overloaded', 'the same bytes are being removed', 5);
 }

@@ -8,7 +8,7 @@ import { exceedsRoom } from './key-limits.ts';
 import type { KeyRecord } from './key-registry.ts';
 import type { NewPart } from './parts.ts';
 import { pendingMs } from './pending-uploads.ts';
-import type { PinPlan } from './pin.ts';
+import type { PinPlan } from './pin-ownership.ts';
 import { storedBytes } from './reserved.ts';
 import { err, type Failure, type Result } from './result.ts';
 import { RunningRequests } from './running-requests.ts';

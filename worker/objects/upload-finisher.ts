@@ -11,7 +11,7 @@ import type { Files, NewFile } from './file-rows.ts';
 import { referenceRemoval, type Outbox } from './outbox.ts';
 import type { Parts } from './parts.ts';
 import { pendingMs } from './pending-uploads.ts';
-import type { PinPlan } from './pin.ts';
+import type { PinPlan } from './pin-ownership.ts';
 import type { Reference } from './pin-table.ts';
 import { err, toError, unwrap, type Result } from './result.ts';
 import type { UploadRecord, UploadRows } from './upload-rows.ts';

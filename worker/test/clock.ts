@@ -191,6 +191,19 @@ export class Pin extends RealPin {
     await this.alarm();
   }
 
+  /** Lets the next transaction fail after all that it does, as where the disk is full. */
+  breakTransaction(): void {
+    const { storage } = this.ctx;
+    const real = storage.transactionSync.bind(storage);
+    storage.transactionSync = (work) => {
+      storage.transactionSync = real;
+      return real(() => {
+        work();
+        throw new Error('the transaction fails');
+      });
+    };
+  }
+
   /** Writes that many rows of CIDs that nobody has, live at a service and due. */
   fill(count: number, service: string): void {
     const { sql } = this.ctx.storage;

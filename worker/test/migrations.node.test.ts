@@ -3,7 +3,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import { Migrations } from '../objects/migrations.ts';
 import { PinRows, type PinRow } from '../objects/pin-table.ts';
-import { PinWork, type WorkContext } from '../objects/pin-work.ts';
+import type { WorkContext } from '../objects/pin-steps.ts';
+import { PinWork } from '../objects/pin-work.ts';
 import { storageOf } from './sqlite-storage.ts';
 
 const cid = 'a CID';

@@ -6,7 +6,7 @@ import { Outbox, referenceRemoval } from '../objects/outbox.ts';
 import type { RemovedHome } from '../objects/pin-homes.ts';
 import { Removals } from '../objects/pin-removals.ts';
 import { PinRows } from '../objects/pin-table.ts';
-import type { Removal } from '../objects/pin-work.ts';
+import type { Removal } from '../objects/pin-steps.ts';
 import { receiptMs, Receipts } from '../objects/receipt-rows.ts';
 import { err, type Result } from '../objects/result.ts';
 import { createTables } from '../objects/tables.ts';

@@ -18,6 +18,7 @@ export type Rows = {
   refer(count: number, cid: string): Promise<void>;
   forgetBlocks(): Promise<void>;
   change(statement: string): Promise<void>;
+  breakTransaction(): Promise<void>;
   fill(count: number): Promise<void>;
   fillShares(count: number, endsAt: number): Promise<void>;
   create(origin: object, record: object): Promise<unknown>;
@@ -49,22 +50,10 @@ function inBytes(_: string, value: unknown): unknown {
 }
 
 function object(service: Service, binding: ObjectCall['binding'], name: string): Rows {
-  const methods = [
-    'rows',
-    'ring',
-    'lease',
-    'tables',
-    'fail',
-    'awaits',
-    'wait',
-    'stopAlarm',
-    'fill',
-    'fillShares',
-    'refer',
-    'forgetBlocks',
-    'change',
-    'create',
-  ];
+  const methods =
+    'rows ring lease tables fail awaits wait stopAlarm fill fillShares refer forgetBlocks change create breakTransaction'.split(
+      ' ',
+    );
   const entries = methods.map((method) => [
     method,
     (...args: unknown[]) => call(service, { binding, name, method, args }),

@@ -2,7 +2,7 @@
 import { isSealpinError } from '../../shared/errors.ts';
 import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account.ts';
-import type { PinPlan } from '../objects/pin.ts';
+import type { PinPlan } from '../objects/pin-ownership.ts';
 import { unwrap } from '../objects/result.ts';
 import type { PinningService } from '../pinning/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';

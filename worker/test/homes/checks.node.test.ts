@@ -1,12 +1,14 @@
 /** What is at the homes is asked, read and repaired: rows are not believed. */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFailed, test } from 'vitest';
 import type { PinPage, Repair, StoredFile, Verification } from '../../../shared/api.ts';
 import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import { blockShardNames } from '../../objects/block-roots.ts';
+import { shardName } from '../../objects/shard-names.ts';
+import { cidOfBytes } from '../../../testkit/cid.ts';
 import { pinObject, shardObject } from '../stored-state.ts';
 import {
   corrupt,
@@ -60,6 +62,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     for (const { peer } of [world.a, world.b]) peer.onCommand = undefined;
     bytes = randomBytes(1_500_000);
     leaf = bytes.subarray(leafBytes);
+    onTestFailed(({ task }) => void task.result?.errors?.push(new Error(world.service.log.slice(-50).join('\n'))));
   });
 
   test('each pin is asked for soon, then once in a week, and a small file is read as a whole', async () => {
@@ -232,6 +235,22 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     for (const { peer } of [world.a, world.b]) peer.onCommand = undefined;
     await ring(world, file, 2 * hourMs);
     expect(await served()).toBe(200);
+  });
+
+  test('an object whose first transaction fails works with the next one', async () => {
+    const { cid, fileId } = await storeAtBoth(world, bytes);
+    const used = new Set([await shardName(cid)]);
+    const { pins } = await jsonOf<PinPage>(ask('/v1/pins?limit=100'));
+    for (const pin of pins) used.add(await shardName(pin.cid));
+    do bytes = randomBytes(10);
+    while (used.has(await shardName(await cidOfBytes(bytes))));
+    const object = await pinObject(world.service, await cidOfBytes(bytes));
+    await object.breakTransaction();
+    const store = () => world.owner.call('/v1/storage/plain', { method: 'POST', headers: binary, body: bytes });
+    expect((await problemOf(store()))[0]).toBeGreaterThanOrEqual(500);
+    expect((await ask('/v1/pins')).status).toBe(200);
+    expect((await store()).status).toBe(201);
+    expect(await statuses(world, { fileId } as StoredFile)).toEqual({ a: 'pinned', b: 'pinned' });
   });
 
   test('pins are listed in pages', async () => {
