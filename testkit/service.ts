@@ -64,7 +64,8 @@ async function modulesOf(entry: string) {
 /** Starts the service and its IPFS node on free ports of 127.0.0.1. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
-  const node: Pick<RunningNode, 'url' | 'close'> = o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
+  const node: Pick<RunningNode, 'url' | 'close'> =
+    o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
   const pinning = (await o.through?.(node.url)) ?? node.url;
   const log: string[] = [];
   const modules = await modulesOf(o.entry ?? 'worker/index.ts');

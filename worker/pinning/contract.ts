@@ -9,7 +9,7 @@ import type { BlockSource, Cid } from '../../shared/ipfs/index.ts';
 export type Held = { pin: 'absent' | 'ours' | 'unknown' } | { pin: 'foreign'; name: string };
 
 /** How many machines of a service answer, of those that the configuration lists. */
-export type PeerCount = { answering: number; listed: number };
+type PeerCount = { answering: number; listed: number };
 
 /** Blocks on their way to a service. Nothing is pinned by an import, and what it wrote may be collected at any time. */
 export interface BlockImport {
