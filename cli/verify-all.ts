@@ -9,7 +9,7 @@ import { openBlob, readFailure } from './remote/fetch-blob.ts';
 import { sizeText } from './terminal/progress.ts';
 
 /** Reads a blob to its end. @returns its size @throws as `openBlob` */
-export async function verifyBlob(
+async function verifyBlob(
   cid: string,
   context: Context,
   onBytes: (bytes: number) => void = () => undefined,

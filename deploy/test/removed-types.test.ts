@@ -17,14 +17,14 @@ test('an entry of the type car is misconfigured, doctor names its pins, and the 
   const { apiKey } = await first.account();
   const headers = { Authorization: `Bearer ${apiKey}` };
   const post = (url: string) => fetch(`${url}/v1/storage/plain`, { method: 'POST', headers, body: 'kept' });
-  const { cid, fileId } = (await (await post(first.url)).json()) as StoredFile;
+  const { cid, fileId } = await (await post(first.url)).json<StoredFile>();
   await first.close();
 
   // Its id is that of the rows.
   const entries = JSON.stringify([{ id: 'node', type: 'car', url: 'https://rpc.example.com' }]);
   const second = await start({ vars: { PINNING_SERVICES: entries } });
   const refused = await post(second.url);
-  expect([refused.status, ((await refused.json()) as Problem).hint]).toEqual([500, expect.stringContaining('psa')]);
+  expect([refused.status, (await refused.json<Problem>()).hint]).toEqual([500, expect.stringContaining('psa')]);
   const configuration = { name: 's', accountId: undefined, kvId: undefined, domain: undefined };
   const check = async (token?: string, url?: string, list = entries) => {
     const vars = { PINNING_SERVICES: list };
@@ -45,6 +45,6 @@ test('an entry of the type car is misconfigured, doctor names its pins, and the 
       PINNING_SERVICES: '[{"id": "other", "type": "kubo", "url": "http://127.0.0.1:9", "tokenSecret": "KUBO_TOKEN"}]',
     },
   });
-  const { files } = (await (await fetch(`${third.url}/v1/storage`, { headers })).json()) as FileList;
+  const { files } = await (await fetch(`${third.url}/v1/storage`, { headers })).json<FileList>();
   expect(files).toMatchObject([{ fileId, cid, pins: [{ service: 'node' }] }]);
 });

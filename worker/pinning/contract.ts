@@ -12,7 +12,7 @@ export type Held =
   | { pin: 'foreign'; name: string; lacks?: undefined };
 
 /** How many machines of a service answer, of those that the configuration lists. */
-export type PeerCount = { answering: number; listed: number };
+type PeerCount = { answering: number; listed: number };
 
 /** Blocks on their way to a service. Nothing is pinned by an import, and what it wrote may be collected at any time. */
 export interface BlockImport {

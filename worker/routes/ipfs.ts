@@ -4,6 +4,7 @@
  */
 import { SealpinError } from '../../shared/errors.ts';
 import {
+  canonicalCid,
   carOf,
   carType,
   digestOfBytes,
@@ -20,7 +21,6 @@ import { attachment } from '../http/content-disposition.ts';
 import { isNotModified, type Span } from '../http/conditions.ts';
 import { notModified, respond, type OpenBody } from '../http/representation.ts';
 import { atServices } from '../pinning/unavailable.ts';
-import { canonicalCid } from './gateway-cid.ts';
 import { placeOf, rememberBlocks, type Place } from './block-places.ts';
 import { homeOptions } from './homes.ts';
 

@@ -1,7 +1,7 @@
 /** How long `start --detach` waits for a service, and what it makes of one that comes up or ends. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
@@ -36,11 +36,12 @@ async function startInstead(program: string): ReturnType<typeof startDetached> {
   process.argv[1] = path;
   const { signal } = new AbortController();
   const context = { dataDir, env: { ...process.env }, signal, output };
-  return await startDetached(context, {}, { idleMs: 2_000, workMs: 50, answerMs: 200 }).finally(async () => {
-    const { readFile } = await import('node:fs/promises');
+  try {
+    return await startDetached(context, {}, { idleMs: 2_000, workMs: 50, answerMs: 200 });
+  } finally {
     const pid = Number(await readFile(join(dataDir, 'pid'), 'utf8'));
     if (markProcess(pid) !== undefined) process.kill(pid, 'SIGKILL');
-  });
+  }
 }
 
 test('a service that works is waited for, however long it takes, and says what it found', async () => {

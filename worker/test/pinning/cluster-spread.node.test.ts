@@ -33,7 +33,10 @@ async function fakePeers(count: number, holder = 0): Promise<FakePeer[]> {
       };
       const { url, close } = await fake(
         afterBody((request, response) => {
-          if (peer.isDown) return void response.destroy();
+          if (peer.isDown) {
+            response.destroy();
+            return;
+          }
           const path = (request.url ?? '').split('?')[0]?.replace(/^\/api\/v0\//, '/') ?? '';
           const [, first = '', second = ''] = path.split('/');
           const command = `${request.method} ${second === 'import' || second === 'recover' ? second : first}`;
@@ -82,12 +85,12 @@ test('each peer takes its share of new bytes, and the same bytes go to the same 
 test('a peer whose disk is full refuses once, and then others take what it would have got', async () => {
   const peers = await fakePeers(3);
   peers[0]?.faults.set('POST import', full);
-  const refusals = [];
+  const refusals: unknown[] = [];
   for (const n of numbers) await store(peers, n).catch((error: unknown) => refusals.push(error));
   expect(refusals).toEqual([expect.objectContaining({ code: 'pinning_unavailable', retryAfterSeconds: 1 })]);
   expect(imports(peers)[0]).toBe(1);
   for (const peer of peers) peer.faults.set('POST import', full);
-  const codes = [];
+  const codes: string[] = [];
   for (const n of [0, 1, 2, 3]) await store(peers, n).catch((error: { code: string }) => codes.push(error.code));
   expect(codes.at(-1)).toBe('disk_full');
 });

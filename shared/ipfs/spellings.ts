@@ -3,8 +3,8 @@ import { base16 } from 'multiformats/bases/base16';
 import { base32, base32upper } from 'multiformats/bases/base32';
 import { base36 } from 'multiformats/bases/base36';
 import { base58btc } from 'multiformats/bases/base58';
-import { SealpinError } from '../../shared/errors.ts';
-import { bytesOfCid, cidBytes, cidFromBytes, cidFromV0, isCid, type Cid } from '../../shared/ipfs/index.ts';
+import { SealpinError } from '../errors.ts';
+import { bytesOfCid, cidBytes, cidFromBytes, cidFromV0, isCid, type Cid } from './cid.ts';
 
 /** By the first character (https://github.com/multiformats/multibase). */
 const bases = { f: base16, b: base32, B: base32upper, k: base36, z: base58btc };
