@@ -136,7 +136,20 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
       expect(await problemOf(removed)).toEqual([412, 'precondition_failed']);
       expect(names).toContain((await file.json<StoredFile>()).filename);
     }
-    for (const response of changed) if (response.status === 409) expect(response.headers.get('Retry-After')).toBe('1');
+    for (const response of changed) await response.body?.cancel();
+  });
+
+  it('that too many change at once says when to try again', async () => {
+    const { fileId } = await owner.call.store(mode, 'x');
+    const change = (name: string): Promise<Response> =>
+      owner.call.json(`/v1/storage/${fileId}`, { filename: name }, 'PATCH');
+    let refused: Response | undefined;
+    for (let round = 0; round < 20 && refused === undefined; round += 1) {
+      const answers = await Promise.all(Array.from({ length: 12 }, (_, number) => change(`${number}`)));
+      refused = answers.find(({ status }) => status !== 200);
+    }
+    expect(refused?.headers.get('Retry-After')).toBe('1');
+    expect(await problemOf(refused!)).toEqual([409, 'conflict']);
   });
 });
 
