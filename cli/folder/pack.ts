@@ -47,13 +47,16 @@ export async function openFolder(path: string, context: Context): Promise<Input>
 
 /** Finds out how long the archive will be, but for long names, and warns of links to what will not be in it. */
 async function lookThrough(root: string, shown: string, { output, signal }: Context): Promise<number> {
-  const progress = output.progress(`looking through ${shown}`);
+  const progress = output.progress(`looking through ${shown}`, undefined, {
+    amount: (count) => `${count} ${count === 1 ? 'entry' : 'entries'}`,
+  });
   // Two blocks of zeros end an archive.
   let bytes = 2 * blockBytes;
   const leaving = new LeavingLinks();
   for await (const entry of entriesOf(root, shown)) {
     signal.throwIfAborted();
     bytes += blockBytes;
+    progress.add(1);
     if (entry.type === 'file') bytes += Math.ceil(Number(entry.stats.size) / blockBytes) * blockBytes;
     if (entry.type === 'symlink' && !entry.isInside) leaving.add(join(shown, entry.path), entry.target);
   }

@@ -285,7 +285,11 @@ describe('an upload', () => {
       },
     });
     const ran = await encryptTo(service.url, { signal: interruption.signal }, 'x'.repeat(16 * 1024 * 1024));
-    expect(ran).toMatchObject({ exit: 130, stdout: '', stderr: 'sealpin: error: interrupted by SIGINT\n' });
+    expect(ran).toMatchObject({
+      exit: 130,
+      stdout: '',
+      stderr: 'sealpin: in was not stored: the same command begins it again\nsealpin: error: interrupted by SIGINT\n',
+    });
     await expect.poll(() => closed).toBe(true);
   });
 
