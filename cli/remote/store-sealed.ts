@@ -120,8 +120,6 @@ export async function storeSealed(
     const file = await store(container, { api, context, onBytes, provisional });
     return { ...file, ...keyIn(container) };
   } catch (error) {
-    if (signal.aborted && sentBytes < (container.bytes ?? Infinity))
-      output.note(`${input.name} was not stored: the same command begins it again`);
     const { bytes = 0 } = container;
     if (signal.aborted && o.keep !== true)
       output.note(

@@ -197,6 +197,13 @@ describe('what cannot be opened leaves no file', () => {
     expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
   });
 
+  test('a header that is cut off, which says that the file is', async () => {
+    const cut = (await contain('x', 'sealpin', byPassword())).subarray(0, 60);
+    const ran = await unseal(Buffer.from(cut), ['decrypt', './in', 'out'], { env });
+    expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
+    expect(ran.stderr).toContain('The header ends early\nsealpin: hint: the file is cut off: get it again\n');
+  });
+
   test.each(['sealpin/v2\n', 'age-encryption.org/v2\n'])(
     'S18: the unknown version %j is never taken for plain',
     async (line) => {
