@@ -1,7 +1,8 @@
 /** What an account's backup has of API keys and files. */
 import type { BackupFile, BackupKey, Scope } from '../../shared/api.ts';
 import { bytesOf, msOf, optionalMs, optionalTime, section, textOf, timeOf, type Placed } from './backup-section.ts';
-import { numberOf, recordOf, type FileRow } from './file-rows.ts';
+import { numberOf } from './beginning.ts';
+import { recordOf, type FileRow } from './file-rows.ts';
 import type { KeyRow } from './key-registry.ts';
 
 type BackedUpKeyRow = KeyRow & {

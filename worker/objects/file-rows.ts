@@ -1,29 +1,12 @@
 /** The files of an account, as rows. */
 import type { FileInfo } from '../../shared/crypto/index.ts';
 import { AccountSettings } from './account-settings.ts';
+import { beginningOf, numberOf, type Beginning } from './beginning.ts';
 import type { Events } from './event-rows.ts';
 import { exceedsRoom, KeyLimits, type Room } from './key-limits.ts';
 import { ProvisionalFiles } from './provisional-files.ts';
 import { reservedBy, type Reserved } from './reserved.ts';
 import { err, type Failure, type Result } from './result.ts';
-
-/**
- * What a plain file begins like: a `container`, which carries its own header; a `payload`, whose header or file key is elsewhere.
- */
-export type Beginning = 'other' | 'container' | 'payload';
-
-/** By the numbers in the rows, which never change. */
-const beginnings = ['other', 'container', 'payload'] as const satisfies readonly Beginning[];
-
-/** The number of a beginning in a row. */
-export function numberOf(beginning: Beginning): number {
-  return beginnings.indexOf(beginning);
-}
-
-/** The beginning with a number. */
-export function beginningOf(number: number): Beginning {
-  return beginnings[number] ?? 'other';
-}
 
 /** A file that is being uploaded. All of this is known before its last bytes go out. */
 export type NewFile = {

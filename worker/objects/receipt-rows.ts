@@ -2,7 +2,8 @@
 import type { DeletionReason, KeyFate } from '../../shared/api.ts';
 import { wasBackedUp } from './account-row.ts';
 import type { EndedShare } from './account-shares.ts';
-import type { Beginning, FileRecord } from './file-rows.ts';
+import type { Beginning } from './beginning.ts';
+import type { FileRecord } from './file-rows.ts';
 import type { RemovedHome } from './pin-homes.ts';
 
 /** How long a receipt is kept, in ms: 90 days. */

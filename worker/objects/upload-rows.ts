@@ -1,7 +1,8 @@
 /** Uploads that may be continued, as rows. */
 import type { Code } from '../../shared/errors.ts';
 import { digestBytes } from '../../shared/ipfs/index.ts';
-import { beginningOf, numberOf, type Beginning, type NewFile } from './file-rows.ts';
+import { beginningOf, numberOf, type Beginning } from './beginning.ts';
+import type { NewFile } from './file-rows.ts';
 
 /** `finishing`: every byte has arrived, and the file is not pinned as a whole yet. */
 type UploadState = 'open' | 'finishing' | 'done' | 'failed';

@@ -47,6 +47,7 @@ import { openapi } from './openapi.ts';
 import { pinRoutes } from './pins-table.ts';
 import { operatorRoutes } from './operator-table.ts';
 import { readContent, readFile } from './read.ts';
+import { conditions, dates, entity, pinning, range, readCodes, reading, representation, whole } from './route-parts.ts';
 import type { Route } from './route.ts';
 import { shareRoutes } from './shares-table.ts';
 import { signedRoutes } from './signed-table.ts';
@@ -57,28 +58,6 @@ import { usageRoutes } from './usage-table.ts';
 const json = 'application/json';
 const bytes = 'application/octet-stream';
 const badJson: readonly Code[] = ['invalid_json', 'invalid_request', 'too_large', 'unsupported_media_type'];
-const pinning: readonly Code[] = ['pinning_failed', 'pinning_unavailable', 'pinning_timeout', 'disk_full'];
-const reading: readonly Code[] = [...pinning, 'pinning_lost', 'content_mismatch'];
-const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
-const dates = { 'If-Modified-Since': 'an HTTP-date', 'If-Unmodified-Since': 'an HTTP-date' };
-const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
-/** The headers of a representation, and of stored bytes, by status. */
-const representation = ['ETag', 'Content-Length', 'Accept-Ranges'] as const;
-const entity = [...representation, 'Content-Disposition', 'Repr-Digest'] as const;
-const dated = [...entity, 'Last-Modified'] as const;
-const whole = { 200: dated, 206: [...dated, 'Content-Range'], 304: ['ETag', 'Last-Modified'] } as const;
-const readCodes: readonly Code[] = [
-  'invalid_request',
-  'not_found',
-  'finishing',
-  'content_denied',
-  'not_acceptable',
-  'precondition_failed',
-  'range_not_satisfiable',
-  'decrypt_failed',
-  ...reading,
-];
-
 function uploadRoute(mode: 'encrypted' | 'plain'): Route {
   return {
     method: 'post',

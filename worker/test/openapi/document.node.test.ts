@@ -16,19 +16,13 @@ import { adminToken, sharedService, type Service } from '../../../testkit/servic
 
 type Schema = { [key: string]: unknown };
 type Content = Record<string, { schema?: Schema; example?: unknown; examples?: Record<string, unknown> }>;
+type Link = { operationId: string; parameters: Record<string, string> };
 type Described = {
   operationId: string;
   security: Record<string, unknown>[];
   parameters?: { name: string; in: string; required?: boolean; schema: Schema }[];
   requestBody?: { content: Content };
-  responses: Record<
-    string,
-    {
-      headers: Record<string, unknown>;
-      content?: Content;
-      links?: Record<string, { operationId: string; parameters: Record<string, string> }>;
-    }
-  >;
+  responses: Record<string, { headers: Record<string, unknown>; content?: Content; links?: Record<string, Link> }>;
 };
 type Document = {
   openapi: string;
