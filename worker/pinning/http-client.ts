@@ -237,17 +237,18 @@ function secretsOf(headers: HttpOptions['headers']): string[] {
 
 /** The first bytes of a body, or what has come of them after a second; the rest is not read. */
 async function readStart(body: Response['body'], maxBytes: number): Promise<Uint8Array> {
-  const reader = (body as ReadableStream<Uint8Array> | null)?.getReader();
-  const late = setTimeout(() => void reader?.cancel().catch(() => undefined), 1_000);
+  if (body === null) return new Uint8Array();
+  const reader = (body as ReadableStream<Uint8Array>).getReader();
+  const late = setTimeout(() => void reader.cancel().catch(() => undefined), 1_000);
   const chunks: Uint8Array[] = [];
-  for (let bytes = 0; reader !== undefined && bytes < maxBytes;) {
+  for (let bytes = 0; bytes < maxBytes;) {
     const { done, value } = await reader.read();
     if (done) break;
     chunks.push(value);
     bytes += value.length;
   }
   clearTimeout(late);
-  await reader?.cancel();
+  await reader.cancel();
   return concat(...chunks).subarray(0, maxBytes);
 }
 
