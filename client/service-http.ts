@@ -71,7 +71,7 @@ export function serviceHttp({
 
   async function send({ method = 'GET', path, query = {}, headers, body, signal }: ServiceRequest): Promise<Response> {
     signal?.throwIfAborted();
-    const url = new URL(path, root);
+    const url = urlBelow(root, path);
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, String(value));
     let response;
@@ -205,4 +205,17 @@ function originHint(cause: unknown, service: URL): string | undefined {
   const { origin } = globalThis.location ?? {};
   if (!(cause instanceof TypeError) || origin === undefined || origin === service.origin) return undefined;
   return `check the address; or the service does not admit pages of ${origin}, which CORS_ORIGINS names (of a local one, --cors-origin)`;
+}
+
+/**
+ * The URL of a path of the API. An ID that is empty, or goes up with dots, would be the path of something else.
+ *
+ * @param path relative, with a query at most
+ * @throws SealpinError `not_found`
+ */
+export function urlBelow(root: URL, path: string): URL {
+  const url = new URL(path, root);
+  const [plain = ''] = path.split('?');
+  if (url.pathname === root.pathname + plain && !`/${plain}/`.includes('//')) return url;
+  throw new SealpinError('not_found', 'there is nothing with this ID: it is empty, or not an ID');
 }

@@ -16,6 +16,7 @@ import { carType } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, send, type SendOptions } from './http.ts';
 import { isLoopback } from '../../client/loopback.ts';
+import { urlBelow } from '../../client/service-http.ts';
 import { codeOf, parseProblem, problemError } from '../../client/service-problem.ts';
 import { visible } from '../terminal/output.ts';
 import { findService, type KeyFrom, type Service } from './service-choice.ts';
@@ -100,7 +101,7 @@ export function ask(service: Caller, path: string, o: SendOptions): Promise<Http
     accept: o.headers?.['accept'] ?? 'application/json',
     ...(service.apiKey === undefined ? {} : { authorization: `Bearer ${service.apiKey}` }),
   };
-  return send(new URL(path, service.url), { ...o, headers });
+  return send(urlBelow(service.url, path), { ...o, headers });
 }
 
 /** The problem in a response whose body is `text`, with where the API key comes from. */

@@ -1,6 +1,7 @@
 /** The SDK against the service. */
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
+import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { cidOf, connect, fetchBlob, seal, SealpinError, type Connection, type Source } from '../index.ts';
 import { pattern, thrownBy, watched } from './bytes.ts';
@@ -128,6 +129,28 @@ describe('ranges', () => {
       await expect(fetchBlob(cid, { from: service.url, ...range })).rejects.toMatchObject({ code });
     },
   );
+});
+
+test('an ID that is empty or a path asks for nothing else', async () => {
+  const asked: (string | undefined)[] = [];
+  const server = await startLoopbackServer(({ url }, response) => {
+    asked.push(url);
+    response.writeHead(404).end();
+  });
+  onTestFinished(() => server.close());
+  const there = connect({ service: server.url, apiKey });
+  for (const id of ['', '.', '..', '../keys/9f2c0d6be1a74583', '../../metrics', 'a/b', 'a?b=c', '%2e%2e']) {
+    for (const use of [
+      () => there.get(id),
+      () => there.delete(id),
+      () => there.unshare(id),
+      () => there.inbox.close(id),
+      () => there.inbox.open(id, { keys: [] }),
+    ])
+      expect(await thrownBy(use)).toBeInstanceOf(SealpinError);
+  }
+  const isBelow = /^\/v1\/(?:storage|shares|keys)\/[^/?]+(?:\/content)?(?:\?|$)|^\/v1\/account$/;
+  expect(asked.filter((url) => !isBelow.test(url ?? ''))).toEqual([]);
 });
 
 describe('what the service refuses', () => {
