@@ -62,7 +62,9 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     for (const { peer } of [world.a, world.b]) peer.onCommand = undefined;
     bytes = randomBytes(1_500_000);
     leaf = bytes.subarray(leafBytes);
-    onTestFailed(() => console.error(world.service.log.slice(-50).join('\n')));
+    onTestFailed(({ task }) => {
+      task.result?.errors?.push({ name: 'the log of the service', message: world.service.log.slice(-50).join('\n') });
+    });
   });
 
   test('each pin is asked for soon, then once in a week, and a small file is read as a whole', async () => {
