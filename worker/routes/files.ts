@@ -18,7 +18,7 @@ import type { ReceiptRecord } from '../objects/receipt-rows.ts';
 import { parseListPage } from './file-filter.ts';
 import { untilUnchanged } from './change-file.ts';
 import { askPins } from './homes.ts';
-import { recoverable } from './recoverable.ts';
+import { checkRecoverable, recoverable } from './recoverable.ts';
 import { aboutPlain, checkFileConditions, openRecord, parseFileId, storedFile } from './file-view.ts';
 
 /** A page of the account's files. */
@@ -55,6 +55,7 @@ function withCursor(text: string, cursor: string): string {
 /** Deletes a file. The receipt says what that destroyed and what it could not. */
 export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<Response> {
   const fileId = parseFileId(c);
+  checkRecoverable(c.env);
   const { receipt } = await untilUnchanged(async () => {
     let version: number | undefined;
     if (isConditional(c.req.raw.headers)) {
@@ -72,6 +73,7 @@ export async function deleteFiles(c: Ctx, { account, key }: Principal): Promise<
   await unwrap(account.files.remover(key.hash));
   const { files } = await readJson(c.req.raw, FilesToDelete);
   const fileIds = [...new Set(files.map((fileId) => fileId.toLowerCase()))];
+  checkRecoverable(c.env);
   const { receipts } = await unwrap(account.files.removeMany(key.hash, fileIds, c.var.requestId));
   const removed = new Set(receipts.map(({ fileId }) => fileId));
   const body: DeletedFiles = {

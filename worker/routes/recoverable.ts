@@ -17,3 +17,8 @@ export function recoverable(env: Env, backedUp: boolean, destroyedMs = Date.now(
     ...(kept === undefined ? { backups: 'unknown' } : {}),
   };
 }
+
+/** Reads the settings that a receipt needs, so that a wrong one fails before anything is destroyed. @throws misconfigured */
+export function checkRecoverable(env: Env): void {
+  recoverable(env, true);
+}

@@ -22,7 +22,7 @@ import type { NewShare as NewRow, ShareRecord } from '../objects/share-rows.ts';
 import type { ShareStatus as Status } from '../objects/share.ts';
 import { refuseIdempotencyKey } from '../upload/idempotency-key.ts';
 import { cursorOf, pageOf } from './page.ts';
-import { recoverable } from './recoverable.ts';
+import { checkRecoverable, recoverable } from './recoverable.ts';
 
 const dayMs = 86_400_000;
 /** How long a share lasts, and how often it may be opened, where the request does not say. */
@@ -73,6 +73,7 @@ export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
 /** Revokes a share. The receipt says what that destroyed, and how often the record went out before. */
 export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> {
   const id = parseShareId(c);
+  checkRecoverable(c.env);
   const { record, backedUp } = await unwrap(caller.account.shares.revoke(caller.key.hash, id));
   const status = record === 'destroyed' ? await lookAt(c, id) : undefined;
   const body: ShareReceipt = {
