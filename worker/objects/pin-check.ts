@@ -56,7 +56,8 @@ export class PinCheck {
       seen = await this.#see(row, service);
       if (seen.pin === 'absent' && isUnsettled(row)) return this.#postpone(row);
       if (seen.pin === 'absent') this.#missing(row);
-      else this.#seen(row);
+      // The first look confirms what the answer to the pin has said: the file's tags stay as they are.
+      else if (!isAskedOnly || row.reason !== null) this.#seen(row);
       if (seen.pin === 'ours' && isAskedOnly) return await this.#end(row, service, seen, signal);
     }
     let damaged: string | null = null;
@@ -179,6 +180,7 @@ export class PinCheck {
     const due = now() + Math.max(lackingMs, withJitter(backoffMs(attempts + 1)));
     rows.change(row, {
       ...nothingToRead,
+      checked_at: now(),
       reason: underreplicated,
       detail: printable(lacks, maxDetail),
       attempts: attempts + 1,

@@ -45,11 +45,18 @@ async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]>
 
 /** What is said of a file at `b`: to its owner as one file and in the list, and to the operator. */
 async function saidOf(file: StoredFile) {
-  const { pins } = await jsonOf<StoredFile>(world.owner.call(`/v1/storage/${file.fileId}?data=false`));
-  const list = await jsonOf<{ files: StoredFile[] }>(world.owner.call(`/v1/storage?cid=${file.cid}`));
-  const one = pins.find(({ service }) => service === 'b');
-  expect(list.files.find(({ fileId }) => fileId === file.fileId)?.pins).toEqual(pins);
-  return { pin: one, row: (await surveyed(file)).find(({ service }) => service === 'b') };
+  let one: StoredFile | undefined;
+  const both = async () => {
+    one = await jsonOf<StoredFile>(world.owner.call(`/v1/storage/${file.fileId}?data=false`));
+    const list = await jsonOf<{ files: StoredFile[] }>(world.owner.call(`/v1/storage?cid=${file.cid}`));
+    return [one.pins, list.files.find(({ fileId }) => fileId === file.fileId)?.pins].map((pins) =>
+      JSON.stringify(pins),
+    );
+  };
+  // An attempt may begin between the two.
+  await expect.poll(async () => new Set(await both()).size).toBe(1);
+  const pin = one?.pins.find(({ service }) => service === 'b');
+  return { pin, row: (await surveyed(file)).find(({ service }) => service === 'b') };
 }
 
 const respond =
@@ -154,8 +161,8 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
       world.b.peer.onCommand = answer;
       const file = await world.owner.call.store('plain', bytes);
       await ring(world, file, 10_000);
-      const { pin, row } = await saidOf(file);
-      expect(pin).toEqual({ service: 'b', status });
+      await expect.poll(async () => (await saidOf(file)).pin).toEqual({ service: 'b', status });
+      const { row } = await saidOf(file);
       expect(row).toMatchObject({ reason, detail: expect.stringContaining(words) as unknown });
       expect(row).not.toHaveProperty('checkedAt');
       expect(row?.detail).not.toContain('token-of-the-tests');
@@ -260,8 +267,9 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
     world.b.peer.onCommand = lie;
     const file = await world.owner.call.store('plain', bytes);
     await ring(world, file, 10_000);
-    expect((await saidOf(file)).pin).toEqual({ service: 'b', status: 'failed' });
-    expect((await saidOf(file)).row?.detail).toContain('does not list');
+    // While an attempt is under way, it is `pinning`.
+    await expect.poll(async () => (await saidOf(file)).pin).toEqual({ service: 'b', status: 'failed' });
+    expect((await surveyed(file))[1]?.detail).toContain('does not list');
     world.a.peer.onCommand = lie;
     const store = world.owner.call('/v1/storage/plain', { method: 'POST', body: randomBytes(10) });
     expect(await problemOf(store)).toEqual([502, 'pinning_failed']);
