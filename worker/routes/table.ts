@@ -7,12 +7,10 @@ import {
   AccountId,
   ApiKeyList,
   AnyCidParameter,
-  DeletedFiles,
   EncryptedJsonUpload,
   FileChange,
   FileId,
   FileList,
-  FilesToDelete,
   FileWithData,
   GatewayQuery,
   Health,
@@ -39,7 +37,8 @@ import { carType } from '../../shared/ipfs/index.ts';
 import { createAccount, readAccount, readRecovery, recoverAccount } from './accounts.ts';
 import { changeFile } from './change-file.ts';
 import { eventRoutes } from './events-table.ts';
-import { deleteFile, deleteFiles, listFiles, readReceipt } from './files.ts';
+import { deletionRoutes } from './deletion-table.ts';
+import { deleteFile, listFiles } from './files.ts';
 import { readHealth } from './health.ts';
 import { readGateway } from './ipfs.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
@@ -233,18 +232,7 @@ export const routes: readonly Route[] = [
   ...usageRoutes,
   uploadRoute('encrypted'),
   uploadRoute('plain'),
-  {
-    method: 'post',
-    path: '/v1/storage/delete',
-    operationId: 'deleteFiles',
-    summary: 'Deletes up to 1,000 files at once, and ends their shares',
-    who: 'key',
-    scope: 'delete',
-    body: { [json]: FilesToDelete },
-    responses: { 200: { [json]: DeletedFiles } },
-    codes: [...badJson, 'finishing'],
-    handler: deleteFiles,
-  },
+  ...deletionRoutes,
   ...uploadRoutes,
   {
     method: 'get',
@@ -324,18 +312,6 @@ export const routes: readonly Route[] = [
       'decrypt_failed',
     ],
     handler: changeFile,
-  },
-  {
-    method: 'get',
-    path: '/v1/storage/:fileId/receipt',
-    operationId: 'getReceipt',
-    summary: 'What became of a file that was deleted or has expired, for 90 days',
-    params: { fileId: FileId },
-    who: 'key',
-    scope: 'read',
-    responses: { 200: { [json]: Receipt } },
-    codes: ['not_found'],
-    handler: readReceipt,
   },
   ...pinRoutes,
   ...shareRoutes,
