@@ -146,7 +146,7 @@ describe('S47: an output that cannot be', () => {
     {
       title: 'in a missing directory',
       path: 'no/out',
-      says: 'no/out cannot be written: its directory does not exist, or nothing can be created there',
+      says: 'no/out cannot be written: its directory does not exist',
     },
     { title: 'below a file', path: 'file/out', says: 'file is not a directory' },
     { title: 'that is a directory', path: 'dir', says: 'dir is a directory' },

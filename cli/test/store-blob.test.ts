@@ -190,7 +190,7 @@ describe('list', () => {
     const ran = await run(['list', '--data-dir', directory], directory);
     expect(ran).toMatchObject({
       exit: 0,
-      stdout: 'bafkreix  2026-01-02 03:04        1 B  letter  (at elsewhere.example)\n',
+      stdout: 'bafkreix  2026-01-02 03:04        1 B  unknown    letter\n',
     });
     expect(ran.stderr).toContain('warning: line 2 of the history cannot be read');
     expect(ran.stderr).toContain('warning: no service is configured, and no local service is running');

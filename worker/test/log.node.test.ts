@@ -173,13 +173,13 @@ it.each([
     'a wrong token',
     { vars: { KUBO_TOKEN: 'not-the-token' } },
     /refused the credentials/,
-    / it refused our credentials for dag\/import \(403\)$/,
+    / it refused our credentials for dag\/import \(403\): Kubo RPC Access Denied/,
   ],
   [
     'a wrong address',
     { through: (url: string) => `${url}/api/v0` },
     /not the RPC API of Kubo/,
-    / it answered 404 to dag\/import$/,
+    / it answered 404 to dag\/import: 404 page not found$/,
   ],
 ])(
   'S68: %s of a pinning service is reported to the client in a hint, and to the operator with the address',

@@ -6,7 +6,7 @@ import { codesOf } from '../routes/route.ts';
 import { routes } from '../routes/table.ts';
 import { problemType } from '../../shared/problem-object.ts';
 import { client, jsonOf, problemOf, type Client } from './client.ts';
-import { adminToken, sharedService, type Service } from '../../testkit/service.ts';
+import { adminToken, restoreToken, sharedService, type Service } from '../../testkit/service.ts';
 
 let service: Service;
 let call: Client;
@@ -189,7 +189,7 @@ describe('a body of JSON', () => {
           method: method.toUpperCase(),
           headers: {
             ...(type === undefined ? {} : { 'Content-Type': type }),
-            ...(who === 'operator' ? { Authorization: `Bearer ${adminToken}` } : {}),
+            ...(who === 'operator' ? { Authorization: `Bearer ${adminToken}`, 'Sealpin-Restore': restoreToken } : {}),
           },
           body,
         });
