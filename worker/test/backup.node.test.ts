@@ -212,26 +212,6 @@ describe('a receipt', () => {
   });
 });
 
-it.each(['RECOVERY_DAYS', 'BACKUP_DAYS'])('nothing is destroyed where %s cannot be read', async (name) => {
-  const service = await startService({ vars: { [name]: 'a month' } });
-  try {
-    const { call } = await newOwner(service);
-    const { fileId } = await call.store('plain', 'still there');
-    const terms = { record: 'AAAA', files: [fileId], password: false };
-    const { id } = await jsonOf<Share>(call.json('/v1/shares', terms), 201);
-    for (const response of [
-      call(`/v1/shares/${id}`, { method: 'DELETE' }),
-      call(`/v1/storage/${fileId}`, { method: 'DELETE' }),
-      call.json('/v1/storage/delete', { files: [fileId] }),
-    ])
-      expect(await problemOf(response)).toEqual([500, 'misconfigured']);
-    expect(await jsonOf<Share>(call(`/v1/shares/${id}`))).toMatchObject({ state: 'active' });
-    expect((await call(`/v1/storage/${fileId}`)).status).toBe(200);
-  } finally {
-    await service.close();
-  }
-});
-
 describe('a restoration', () => {
   it('refuses what is not the backup of this account and of this service', async () => {
     const [first] = pages;

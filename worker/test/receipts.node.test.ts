@@ -1,6 +1,9 @@
-/** What receipts say of removals, on rows in SQLite. */
+/** What receipts say of removals, on rows in SQLite, and settings that they cannot be written by. */
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
+import type { Share } from '../../shared/api.ts';
+import { startService } from '../../testkit/service.ts';
+import { jsonOf, problemOf } from './client.ts';
 import type { FileRecord } from '../objects/file-rows.ts';
 import { Outbox, referenceRemoval } from '../objects/outbox.ts';
 import type { RemovedHome } from '../objects/pin-homes.ts';
@@ -11,6 +14,7 @@ import { receiptMs, Receipts } from '../objects/receipt-rows.ts';
 import { err, type Result } from '../objects/result.ts';
 import { createTables } from '../objects/tables.ts';
 import { storageOf } from './sqlite-storage.ts';
+import { newOwner } from './stored-state.ts';
 
 const reference = { cid: 'a CID', service: 'a', account: 'an account', fileId: 'a file' };
 const file = { ...reference, mode: 'encrypted', beginning: 'other' } as unknown as FileRecord;
@@ -111,4 +115,24 @@ it('a receipt of an earlier version is completed where nothing is being removed 
 it('a receipt of this version waits for what the pin says', () => {
   receipts.setPins('a file', [pin('a', 'scheduled')]);
   expect(receipts.isForgotten('a file')).toBe(false);
+});
+
+it.each(['RECOVERY_DAYS', 'BACKUP_DAYS'])('nothing is destroyed where %s cannot be read', async (name) => {
+  const service = await startService({ vars: { [name]: 'a month' } });
+  try {
+    const { call } = await newOwner(service);
+    const { fileId } = await call.store('plain', 'still there');
+    const terms = { record: 'AAAA', files: [fileId], password: false };
+    const { id } = await jsonOf<Share>(call.json('/v1/shares', terms), 201);
+    for (const response of [
+      call(`/v1/shares/${id}`, { method: 'DELETE' }),
+      call(`/v1/storage/${fileId}`, { method: 'DELETE' }),
+      call.json('/v1/storage/delete', { files: [fileId] }),
+    ])
+      expect(await problemOf(response)).toEqual([500, 'misconfigured']);
+    expect(await jsonOf<Share>(call(`/v1/shares/${id}`))).toMatchObject({ state: 'active' });
+    expect((await call(`/v1/storage/${fileId}`)).status).toBe(200);
+  } finally {
+    await service.close();
+  }
 });
