@@ -1,5 +1,5 @@
 /**
- * A pinning service that stores nothing, in a process of its own: it counts the blocks of an import, acknowledges every pin, and
+ * A pinning service that stores nothing, in a process of its own: it counts the blocks of an import, remembers the names of pins, and
  * gives one small block to every read. Prints its URL.
  */
 import { createServer, type IncomingMessage } from 'node:http';
@@ -42,6 +42,9 @@ function countBlocks(request: IncomingMessage): { blocks: number } {
   return counted;
 }
 
+/** The names of what is pinned, by CID. */
+const names = new Map<string, string>();
+
 const server = createServer((request, response) => {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://sink');
   const command = pathname.replace('/api/v0/', '');
@@ -52,7 +55,12 @@ const server = createServer((request, response) => {
   request.resume();
   request.on('end', () => {
     const cid = searchParams.get('arg') ?? '';
-    if (command === 'pin/ls') reply(500, { Message: `path '${cid}' is not pinned`, Code: 0, Type: 'error' });
+    const name = names.get(cid);
+    if (command === 'pin/add') names.set(cid, searchParams.get('name') ?? '');
+    if (command === 'pin/rm') names.delete(cid);
+    if (command === 'pin/ls' && name === undefined)
+      reply(500, { Message: `path '${cid}' is not pinned`, Code: 0, Type: 'error' });
+    else if (command === 'pin/ls') reply(200, { Keys: { [cid]: { Type: 'recursive', Name: name } } });
     else if (command === 'dag/import') reply(200, { Stats: { BlockCount: counted?.blocks } });
     else if (command === 'pin/add' || command === 'pin/rm') reply(200, { Pins: [cid] });
     else if (command === 'block/get' || command === 'cat')
