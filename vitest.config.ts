@@ -2,7 +2,7 @@ import { cloudflareTest } from '@cloudflare/vitest-plugin';
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/node';
-import { webModule, webModuleText } from './cli/local/web-bundle.ts';
+import { webModule, webModuleText } from './cli/local/code/web-bundle.ts';
 
 /** Prints a line for each test that was skipped, or that passed only when CI ran it again, and then the totals. */
 const closingLine: Reporter = {
@@ -95,7 +95,7 @@ export default defineConfig({
         plugins: [webPlugin],
         test: {
           name: 'guard',
-          include: [`worker/test/${long ? '**/*' : 'reading'}.node.test.ts`],
+          include: [`worker/test/${long ? '**/*' : 'files/reading'}.node.test.ts`],
           env: { SEALPIN_TEST_GUARD: '1' },
           ...shared,
           ...timeouts,

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { kuboProgram } from '../testkit/kubo.ts';
+import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { ageRecipient, withCli, command, fill, has, sealpin, timed, watched } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
 import { interleave, peer, summarize } from './figure.ts';

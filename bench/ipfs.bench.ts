@@ -6,7 +6,7 @@ import { importByteStream } from 'ipfs-unixfs-importer';
 import { interleave, peer, type Bench, type Figure, type Sample } from './figure.ts';
 import { embeddedNode, form, kuboNode } from './node-fixture.ts';
 import { cpuMs } from './process-stats.ts';
-import { kuboProgram } from '../testkit/kubo.ts';
+import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { startModule } from '../testkit/workerd.ts';
 import { carHeader, carSection, cidBuilder, cidOf } from '../shared/ipfs/index.ts';
 

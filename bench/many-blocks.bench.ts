@@ -3,7 +3,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import { inLanes, summarize, type Bench, type Figure } from './figure.ts';
 import { embeddedNode, form, kuboNode, type MeasuredNode } from './node-fixture.ts';
-import { kuboProgram } from '../testkit/kubo.ts';
+import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { carHeader, carSection, cidOf } from '../shared/ipfs/index.ts';
 
 const files = 5000;

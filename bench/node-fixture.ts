@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { build } from 'esbuild';
-import { commandOptions, lateNoble } from '../cli/command-bundle.ts';
-import { startKubo } from '../testkit/kubo.ts';
+import { commandOptions, lateNoble } from '../cli/startup/command-bundle.ts';
+import { startKubo } from '../testkit/programs/kubo.ts';
 
 /** A node that can be started again with what it has. `remove` stops it, too. */
 export type MeasuredNode = {

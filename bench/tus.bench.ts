@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { interleave, peer, summarize, type Bench, type Figure } from './figure.ts';
 import { embeddedNode } from './node-fixture.ts';
-import { kuboProgram, startKubo } from '../testkit/kubo.ts';
+import { kuboProgram, startKubo } from '../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../testkit/service.ts';
 
 const MiB = 1024 * 1024;

@@ -5,8 +5,8 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { bundleCommand } from './command-bundle.ts';
-import { bundleWorker } from './local/bundle.ts';
+import { bundleCommand } from './startup/command-bundle.ts';
+import { bundleWorker } from './local/code/bundle.ts';
 import { packageRoot } from './local/package-root.ts';
 
 const dist = join(packageRoot(), 'dist');

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
 /** The entry point in a checkout. */
-import { begin } from './begin.ts';
+import { begin } from './startup/begin.ts';
 
-await begin(() => import('./run-process.ts'));
+await begin(() => import('./startup/run-process.ts'));

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import packageJson from '../package.json' with { type: 'json' };
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { asksForHelp, beforeTerminator, versionFlags } from './argv.ts';
+import { asksForHelp, beforeTerminator, versionFlags } from './startup/argv.ts';
 import type { Command } from './command.ts';
 import { headings, loadCommand } from './commands/index.ts';
 import type { Environment } from './context.ts';

@@ -14,7 +14,7 @@ import {
   unencrypted,
   type Configuration,
 } from './configuration.ts';
-import { takesBlocks } from '../worker/pinning/contract.ts';
+import { takesBlocks } from '../worker/backends/contract.ts';
 import { roundTrip } from './pinning-probe.ts';
 import { accountsOf, kvNamespaces, restoreSecret, secretNames, type Wrangler } from './wrangler.ts';
 

@@ -14,8 +14,8 @@ import {
   uploadIdleMs,
   type Env,
 } from '../worker/env.ts';
-import type { ConfiguredService } from '../worker/pinning/services.ts';
-import { pinningServices } from '../worker/pinning/services.ts';
+import type { ConfiguredService } from '../worker/backends/services.ts';
+import { pinningServices } from '../worker/backends/services.ts';
 
 /** What a deployment is made of. */
 export type Configuration = {

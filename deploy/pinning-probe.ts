@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { SealpinError } from '../shared/errors.ts';
 import { cidBuilder, parseCid } from '../shared/ipfs/index.ts';
-import type { PinningService } from '../worker/pinning/contract.ts';
+import type { PinningService } from '../worker/backends/contract.ts';
 
 /** Bytes of the file: two leaves and a node. nginx refuses a body of this size unless it is told otherwise. */
 const fileBytes = 1_500_000;

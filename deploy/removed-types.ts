@@ -1,6 +1,6 @@
 /** What is stored at pinning services of types that this version does not have any more. */
 import { PinPage } from '../shared/api.ts';
-import { removedTypes } from '../worker/pinning/services.ts';
+import { removedTypes } from '../worker/backends/services.ts';
 import type { Subject } from './checks.ts';
 import { errorMessage, hintOf, type Finding } from './finding.ts';
 import { operatorApi } from './operator-api.ts';

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { inject } from 'postject';
-import { commandOptions, lateNoble } from '../cli/command-bundle.ts';
+import { commandOptions, lateNoble } from '../cli/startup/command-bundle.ts';
 import { packageRoot } from '../cli/local/package-root.ts';
 
 if (process.platform !== 'linux' || process.arch !== 'x64') throw new TypeError('the executable is built on Linux x64');

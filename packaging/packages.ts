@@ -5,9 +5,9 @@
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { build, type Metafile } from 'esbuild';
-import { bundleCommand } from '../cli/command-bundle.ts';
+import { bundleCommand } from '../cli/startup/command-bundle.ts';
 import { packageRoot } from '../cli/local/package-root.ts';
-import { packWorkerCode } from '../cli/local/worker-code.ts';
+import { packWorkerCode } from '../cli/local/code/worker-code.ts';
 import { writeDeclarations } from './declarations.ts';
 import { licensesOf } from './licenses.ts';
 import { manPage } from './man-page.ts';

@@ -1,9 +1,9 @@
 /** Runs Workers in workerd: a test's own module, or what `service.ts` puts around the service. */
-import { bundle } from '../cli/local/bundle.ts';
+import { bundle } from '../cli/local/code/bundle.ts';
 import { launch, type WorkerDescription } from '../cli/local/miniflare.ts';
 import { onFreePort } from '../cli/local/port.ts';
 import { childrenNamed } from '../cli/local/process.ts';
-import { webModule, webModuleText, webPlugin } from '../cli/local/web-bundle.ts';
+import { webModule, webModuleText, webPlugin } from '../cli/local/code/web-bundle.ts';
 import { bundledOnce } from './run-cache.ts';
 
 /** A Worker that runs in workerd. */

@@ -6,15 +6,15 @@ import { methodNotAllowed, notAsCode, notFound, onError, onlyHead, requestId } f
 import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
 import { handlerOf, middlewareOf } from './routes/route.ts';
-import { withoutReferrer } from './routes/signed.ts';
-import { path as signedPath } from './routes/signed-table.ts';
+import { withoutReferrer } from './routes/shares/signed.ts';
+import { path as signedPath } from './routes/shares/signed-table.ts';
 import { routes } from './routes/table.ts';
 import { addWeb } from './routes/web-pages.ts';
 
-export { Account } from './objects/account.ts';
-export { Metrics } from './objects/metrics.ts';
-export { Pin } from './objects/pin.ts';
-export { Share } from './objects/share.ts';
+export { Account } from './objects/account/account.ts';
+export { Metrics } from './objects/metrics/metrics.ts';
+export { Pin } from './objects/pin/pin.ts';
+export { Share } from './objects/share/share.ts';
 
 const app = new Hono<App>();
 

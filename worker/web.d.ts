@@ -1,4 +1,4 @@
-// The pages, which are built from `web/` whenever the Worker is bundled (cli/local/web-bundle.ts).
+// The pages, which are built from `web/` whenever the Worker is bundled (cli/local/code/web-bundle.ts).
 declare module 'sealpin:web' {
   export const web: {
     /** SHA-256 in hex of all pages. */

@@ -3,7 +3,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
-import { optionsOf } from '../remote/fetch-blob.ts';
+import { optionsOf } from '../fetch/fetch-blob.ts';
 import { checkKey } from './backup-key.ts';
 import { type About, carPath, type Entry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
 

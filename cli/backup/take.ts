@@ -15,11 +15,11 @@ import {
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import type { Context } from '../context.ts';
-import { recall } from '../history.ts';
+import { recall } from '../files/history.ts';
 import { openSink } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { authorizedService } from '../remote/client.ts';
-import { blobAsCar, readFailure } from '../remote/fetch-blob.ts';
+import { blobAsCar, readFailure } from '../fetch/fetch-blob.ts';
 import { everyFile } from '../remote/every-file.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { checkKey, digestOf } from './backup-key.ts';

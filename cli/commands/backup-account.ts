@@ -6,7 +6,7 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { givenPassword, newPassword } from '../keys/passwords.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { newPasswordFlags } from './args.ts';
+import { newPasswordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

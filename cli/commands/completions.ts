@@ -1,7 +1,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { type Command, type Completes, defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { recall } from '../history.ts';
+import { recall } from '../files/history.ts';
 import { readContacts } from '../keys/contacts.ts';
 import { readProfiles } from '../remote/profiles.ts';
 import { completions, shells } from '../terminal/completion-scripts.ts';

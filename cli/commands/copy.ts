@@ -7,13 +7,13 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { authorizedService } from '../remote/client.ts';
-import { describeFile, type Description } from '../remote/describe-file.ts';
+import { describeFile, type Description } from '../fetch/describe-file.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
-import { openBlob, parseBlobId, readFailure, sourcesOf } from '../remote/fetch-blob.ts';
+import { openBlob, parseBlobId, readFailure, sourcesOf } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
-import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../remote/store-copy.ts';
-import { keepInHistory } from '../seal.ts';
-import { nameInHistory } from '../stored-file.ts';
+import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
+import { keepInHistory } from '../files/seal.ts';
+import { nameInHistory } from '../files/stored-file.ts';
 import { sizeText } from '../terminal/progress.ts';
 
 export const command = defineCommand({

@@ -5,9 +5,9 @@ import { defineCommand } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
-import { isLink, openLink, readLink, receiveFile } from '../received-files.ts';
+import { isLink, openLink, readLink, receiveFile } from '../files/received-files.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { decryptTo } from '../unseal.ts';
+import { decryptTo } from '../files/unseal.ts';
 import {
   blobArg,
   extractArg,
@@ -16,7 +16,7 @@ import {
   outputFileArg,
   passwordArg,
   passwordFlags,
-} from './args.ts';
+} from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -1,11 +1,11 @@
 import type { Receipt } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { parseBlobId } from '../remote/fetch-blob.ts';
+import { parseBlobId } from '../fetch/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
 import { confirm } from '../terminal/confirm.ts';
-import { yesArg } from './args.ts';
+import { yesArg } from '../flags/args.ts';
 import type { Context } from '../context.ts';
-import { recall, remember } from '../history.ts';
+import { recall, remember } from '../files/history.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { type Api, api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
 

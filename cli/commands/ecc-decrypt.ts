@@ -2,8 +2,8 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword } from '../keys/passwords.ts';
-import { decryptTo } from '../unseal.ts';
-import { blobArg, extractArg, fetchingInterrupted, forceArg, outputFileArg, passwordFlags } from './args.ts';
+import { decryptTo } from '../files/unseal.ts';
+import { blobArg, extractArg, fetchingInterrupted, forceArg, outputFileArg, passwordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

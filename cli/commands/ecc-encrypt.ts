@@ -2,8 +2,8 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { readContacts } from '../keys/contacts.ts';
 import { readRecipients } from '../keys/key-files.ts';
-import { encryptToKeys } from '../seal.ts';
-import { destinationFlags, fileArg } from './args.ts';
+import { encryptToKeys } from '../files/seal.ts';
+import { destinationFlags, fileArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

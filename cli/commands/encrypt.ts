@@ -1,6 +1,6 @@
 import { defineCommand } from '../command.ts';
-import { encryptWithPassword, oneFile } from '../seal.ts';
-import { destinationFlags, fileArg, newPasswordFlags, passwordArg } from './args.ts';
+import { encryptWithPassword, oneFile } from '../files/seal.ts';
+import { destinationFlags, fileArg, newPasswordFlags, passwordArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -1,9 +1,9 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { blobAsCar, blobSize, parseBlobId, readFailure } from '../remote/fetch-blob.ts';
+import { blobAsCar, blobSize, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { forceArg } from './args.ts';
+import { forceArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -7,12 +7,12 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { openSink } from '../io/output-file.ts';
 import { freePath, safeName } from '../io/safe-name.ts';
-import { receiveFile } from '../received-files.ts';
+import { receiveFile } from '../files/received-files.ts';
 import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { fetchingInterrupted, forceArg } from './args.ts';
+import { fetchingInterrupted, forceArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -3,10 +3,10 @@ import { defineCommand } from '../command.ts';
 import { openCar } from '../io/car-file.ts';
 import { parseName } from '../io/safe-name.ts';
 import { authorizedService } from '../remote/client.ts';
-import { storeCopy, targetAt } from '../remote/store-copy.ts';
-import { keepInHistory } from '../seal.ts';
-import { readFailure } from '../remote/fetch-blob.ts';
-import { storingInterrupted } from './args.ts';
+import { storeCopy, targetAt } from '../store/store-copy.ts';
+import { keepInHistory } from '../files/seal.ts';
+import { readFailure } from '../fetch/fetch-blob.ts';
+import { storingInterrupted } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

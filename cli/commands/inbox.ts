@@ -10,7 +10,7 @@ import { pathsIn } from '../io/paths.ts';
 import { readContacts, type Contacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
-import { isLink, prepareDirectory, receiveInto } from '../received-files.ts';
+import { isLink, prepareDirectory, receiveInto } from '../files/received-files.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import { everyFile } from '../remote/every-file.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -19,8 +19,8 @@ import { fittedRow } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { parseSize } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
-import { keyFlag } from './args.ts';
-import { parseExpiry } from './expiry.ts';
+import { keyFlag } from '../flags/args.ts';
+import { parseExpiry } from '../flags/expiry.ts';
 
 /** What `--recipient` calls the key pair of the account, to which the service answers. */
 const ofAccount = 'account';

@@ -6,7 +6,7 @@ import { openSink } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { newPassword } from '../keys/passwords.ts';
 import { api, authorizedService } from '../remote/client.ts';
-import { forceArg, newPasswordFlags } from './args.ts';
+import { forceArg, newPasswordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

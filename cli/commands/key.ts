@@ -3,13 +3,13 @@ import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { confirm } from '../terminal/confirm.ts';
-import { yesArg } from './args.ts';
+import { yesArg } from '../flags/args.ts';
 import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
 import { parseSize } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
-import { parseExpiry } from './expiry.ts';
+import { parseExpiry } from '../flags/expiry.ts';
 
 const defaultScopes = 'read,write';
 

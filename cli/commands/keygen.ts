@@ -4,7 +4,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { makePair, pairDirectory, pairFlags, wordsFlag, writePair } from '../keys/write-pair.ts';
 import { confirm } from '../terminal/confirm.ts';
-import { yesArg } from './args.ts';
+import { yesArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -2,7 +2,7 @@ import { ShareList, type Share } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { recall } from '../history.ts';
+import { recall } from '../files/history.ts';
 import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';

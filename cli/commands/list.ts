@@ -2,7 +2,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { recall, type Stored } from '../history.ts';
+import { recall, type Stored } from '../files/history.ts';
 import { longLines, plainLines, type Row, terminalLines } from '../terminal/stored-rows.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { api, authorizedService, refuseEmptyPage } from '../remote/client.ts';

@@ -1,12 +1,12 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { api, authorizedService } from '../remote/client.ts';
-import { parseBlobId, readFailure, sourcesAt, sourcesOf } from '../remote/fetch-blob.ts';
+import { parseBlobId, readFailure, sourcesAt, sourcesOf } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
-import { storeCopy, targetAt } from '../remote/store-copy.ts';
-import { keepInHistory } from '../seal.ts';
+import { storeCopy, targetAt } from '../store/store-copy.ts';
+import { keepInHistory } from '../files/seal.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { storingInterrupted } from './args.ts';
+import { storingInterrupted } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

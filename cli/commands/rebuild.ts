@@ -1,7 +1,7 @@
 /** `sealpin rebuild`: the Worker from its source, swapped into the running service. */
 import { isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { bundleWorker } from '../local/bundle.ts';
+import { bundleWorker } from '../local/code/bundle.ts';
 import { control } from '../local/control.ts';
 import { localPaths } from '../local/state.ts';
 

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword } from '../keys/passwords.ts';
-import { openLink, prepareDirectory, readLink, receiveInto } from '../received-files.ts';
-import { decryptTo } from '../unseal.ts';
-import { keyFlag, passwordFlags } from './args.ts';
+import { openLink, prepareDirectory, readLink, receiveInto } from '../files/received-files.ts';
+import { decryptTo } from '../files/unseal.ts';
+import { keyFlag, passwordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -4,15 +4,15 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { newPassword, refuseBoth, withoutGivenPassword } from '../keys/passwords.ts';
-import { readTo, toFlag } from '../keys/to-flag.ts';
+import { readTo, toFlag } from '../flags/to-flag.ts';
 import { api, authorizedService } from '../remote/client.ts';
-import { parseBlobId, readFailure } from '../remote/fetch-blob.ts';
-import { openDownload } from '../remote/kept-download.ts';
-import { limitsOf, refuseLarge } from '../remote/limits.ts';
-import { store } from '../remote/store-blob.ts';
-import { keepInHistory } from '../seal.ts';
-import { fileKeyOfBlob, nameInHistory } from '../stored-file.ts';
-import { keyFlag, newPasswordFlags, storingInterrupted } from './args.ts';
+import { parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
+import { openDownload } from '../fetch/kept-download.ts';
+import { limitsOf, refuseLarge } from '../store/limits.ts';
+import { store } from '../store/store-blob.ts';
+import { keepInHistory } from '../files/seal.ts';
+import { fileKeyOfBlob, nameInHistory } from '../files/stored-file.ts';
+import { keyFlag, newPasswordFlags, storingInterrupted } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -3,7 +3,7 @@ import { restoreBackup } from '../backup/restoration.ts';
 import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword } from '../keys/passwords.ts';
-import { passwordFlags } from './args.ts';
+import { passwordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -1,8 +1,8 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { handOverFiles, sendFiles } from '../send-files.ts';
-import { readShareTerms, shareFlags, showShare } from '../share-terms.ts';
+import { handOverFiles, sendFiles } from '../files/send-files.ts';
+import { readShareTerms, shareFlags, showShare } from '../flags/share-terms.ts';
 import { sizeText } from '../terminal/progress.ts';
 
 export const command = defineCommand({

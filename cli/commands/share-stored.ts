@@ -1,10 +1,10 @@
 import { defineCommand } from '../command.ts';
 import { refuseBoth, withoutGivenPassword } from '../keys/passwords.ts';
-import { makeShare } from '../send-files.ts';
-import { readShareTerms, shareFlags, showShare } from '../share-terms.ts';
-import { storedFileOf } from '../stored-file.ts';
+import { makeShare } from '../files/send-files.ts';
+import { readShareTerms, shareFlags, showShare } from '../flags/share-terms.ts';
+import { storedFileOf } from '../files/stored-file.ts';
 import { authorizedService } from '../remote/client.ts';
-import { keyFlag } from './args.ts';
+import { keyFlag } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -3,7 +3,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { isShareId, parseLink } from '../../shared/link/index.ts';
 import { defineCommand } from '../command.ts';
 import { authorizedService } from '../remote/client.ts';
-import { isLink } from '../received-files.ts';
+import { isLink } from '../files/received-files.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 
 export const command = defineCommand({

@@ -9,13 +9,13 @@ import { readIdentities } from '../keys/key-files.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { askPassword, givenPassword } from '../keys/passwords.ts';
 import { authorizedService } from '../remote/client.ts';
-import { openBlob, parseBlobId, readFailure } from '../remote/fetch-blob.ts';
+import { openBlob, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { openWith } from '../unseal.ts';
-import { verifyAccount, verifyLocal } from '../verify-all.ts';
-import { keyFlag, passwordFlags } from './args.ts';
+import { openWith } from '../files/unseal.ts';
+import { verifyAccount, verifyLocal } from '../files/verify-all.ts';
+import { keyFlag, passwordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

@@ -8,7 +8,7 @@ import {
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Args } from '../command.ts';
-import { newPasswordFlags } from '../commands/args.ts';
+import { newPasswordFlags } from '../flags/args.ts';
 import type { Context } from '../context.ts';
 import { writeFailure } from '../io/errno.ts';
 import { openSink } from '../io/output-file.ts';

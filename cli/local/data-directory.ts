@@ -6,7 +6,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CleanupStack } from './cleanup.ts';
-import { erasingClasses, tableOf, type ClassName } from './erasing-classes.ts';
+import { erasingClasses, tableOf, type ClassName } from './code/erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
 import { keepLog } from './log-file.ts';
 import { keepRoom } from './node/reserve.ts';

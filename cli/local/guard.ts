@@ -8,7 +8,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { problemType, toProblem } from '../../shared/problem-object.ts';
 import { acquireReader } from '../../shared/streams/reader.ts';
-import type { ClassName } from './erasing-classes.ts';
+import type { ClassName } from './code/erasing-classes.ts';
 import { refusal, type Refusal } from './origin.ts';
 import type { LocalContext } from './worker.js';
 import worker, { Account as DeployedAccount, Share as DeployedShare } from './worker.js';

@@ -5,13 +5,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../io/errno.ts';
-import { guardFlags } from './bundle.ts';
-import { erasingClasses, type ClassName } from './erasing-classes.ts';
+import { guardFlags } from './code/bundle.ts';
+import { erasingClasses, type ClassName } from './code/erasing-classes.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';
 import { packageRoot, requireLocal } from './package-root.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
-import type { WorkerCode } from './worker-code.ts';
+import type { WorkerCode } from './code/worker-code.ts';
 
 // With `import`, Node would read its 6 MB twice more to detect the kind of module.
 const {

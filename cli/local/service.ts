@@ -26,7 +26,7 @@ import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess } from './process.ts';
 import { localPaths, saveRun, type Secrets } from './state.ts';
-import { rebuildWorkerCode, workerCode } from './worker-code.ts';
+import { rebuildWorkerCode, workerCode } from './code/worker-code.ts';
 
 /** How long `rebuild` waits for running requests before it swaps the Worker under them. */
 const drainMs = 10_000;

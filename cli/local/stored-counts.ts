@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { errnoOf } from '../io/errno.ts';
 import type { StoredCounts } from './control.ts';
 
-/** Rows of `Account` and of `Pin` that name a service (worker/objects/tables.ts and pin.ts). */
+/** Rows of `Account` and of `Pin` that name a service (worker/objects/account/tables.ts and pin.ts). */
 const queries = {
   files: ['file', 'SELECT count(*) AS n FROM file WHERE service = ?'],
   deletions: ['pin', `SELECT count(*) AS n FROM pin WHERE service = ? AND state = 'unpinning'`],

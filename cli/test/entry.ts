@@ -2,8 +2,8 @@
  * The command line as a process with cheap passwords, as `environment.ts` has them: at the real cost a key takes 0.7 s of CPU.
  * The long form of `demo.test.ts`, `package.test.ts` and the end of `prompt.test.ts` run the real entry.
  */
-import { runProcess } from '../run-process.ts';
+import { runProcess } from '../startup/run-process.ts';
 
-// As in cli/begin.ts: other users can read the arguments of a process.
+// As in cli/startup/begin.ts: other users can read the arguments of a process.
 process.title = 'sealpin';
 await runProcess({ scryptLogN: 10 });

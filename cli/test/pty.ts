@@ -1,8 +1,8 @@
 /** The command line at a pseudo-terminal. */
 import { fileURLToPath } from 'node:url';
-import { runAtTerminal, type TerminalOptions } from '../../testkit/terminal.ts';
+import { runAtTerminal, type TerminalOptions } from '../../testkit/programs/terminal.ts';
 
-export { missingTerminal, type Step } from '../../testkit/terminal.ts';
+export { missingTerminal, type Step } from '../../testkit/programs/terminal.ts';
 
 const entry = fileURLToPath(new URL('entry.ts', import.meta.url));
 

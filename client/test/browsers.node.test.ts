@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Outcome } from '../../testkit/page-suites.ts';
-import { inEveryBrowser } from '../../testkit/browsers.ts';
-import { startPage, type RunningPage } from '../../testkit/page.ts';
+import type { Outcome } from '../../testkit/browsers/page-suites.ts';
+import { inEveryBrowser } from '../../testkit/browsers/browsers.ts';
+import { startPage, type RunningPage } from '../../testkit/browsers/page.ts';
 import { startService, type Service } from '../../testkit/service.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../shared/errors.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
 import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
-import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testkit/tusd.ts';
+import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testkit/programs/tusd.ts';
 import {
   createUpload,
   endUpload,

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { describe, expect, test } from 'vitest';
-import type { Outcome } from '../../testkit/page-suites.ts';
-import { installed, withProgram } from '../../testkit/programs.ts';
+import type { Outcome } from '../../testkit/browsers/page-suites.ts';
+import { installed, withProgram } from '../../testkit/programs/programs.ts';
 import { startService } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 

@@ -1,5 +1,5 @@
 /** What runs in a page, and in other runtimes than Node: the suites of the SDK, and the SDK itself for a test that drives it. */
-import { exposeSuites } from '../../testkit/page-suites.ts';
+import { exposeSuites } from '../../testkit/browsers/page-suites.ts';
 import { cidOf, connect, fetchBlob, type Source } from '../index.ts';
 import { containers, endings, passwordSealing } from './suites/containers.ts';
 import { requestBodies } from './suites/request-bodies.ts';

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connect, receive } from '../../client/index.ts';
 import type { StoredFile } from '../../shared/api.ts';
-import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
+import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/programs/kubo.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { adminToken, restoreToken, startService, type Service } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
-import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/kubo.ts';
+import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/programs/kubo.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 import { adminToken, metricsToken, startService, type Service } from '../../testkit/service.ts';
 import { checkPinning, checkService } from '../checks.ts';

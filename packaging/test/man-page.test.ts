@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { headings } from '../../cli/commands/index.ts';
 import { packageRoot } from '../../cli/local/package-root.ts';
-import { withProgram } from '../../testkit/programs.ts';
+import { withProgram } from '../../testkit/programs/programs.ts';
 import { manPage } from '../man-page.ts';
 
 const manual = await readFile(join(packageRoot(), 'cli/README.md'), 'utf8');

@@ -1,7 +1,7 @@
 /** File keys in headers: wrapping one for recipients, unwrapping it with identities, and opening with one that is known. */
 import { SealpinError } from '../errors.ts';
-import type { Backend } from './backends/backend.ts';
-import { hkdf } from './backends/kdf.ts';
+import type { Backend } from './providers/backend.ts';
+import { hkdf } from './providers/kdf.ts';
 import { timingSafeEqual } from './bytes.ts';
 import type { FormatRow, Stanza } from './formats/format-row.ts';
 import { formats } from './formats/index.ts';

@@ -1,7 +1,7 @@
 /** Passing a file on by its file key, which opens that one file and needs no new header. */
 import { SealpinError } from '../errors.ts';
-import type { Backend } from './backends/backend.ts';
-import { webBackend } from './backends/web.ts';
+import type { Backend } from './providers/backend.ts';
+import { webBackend } from './providers/web.ts';
 import { open, type Again } from './container.ts';
 import { decryptPayload } from './detached.ts';
 import { fileKeyIdentity } from './file-key.ts';

@@ -2,8 +2,8 @@
 import { SealpinError } from '../errors.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import type { Backend } from './backends/backend.ts';
-import { webBackend } from './backends/web.ts';
+import type { Backend } from './providers/backend.ts';
+import { webBackend } from './providers/web.ts';
 import { streamOf } from './bytes.ts';
 import { takeDetachedLine } from './container.ts';
 import { readPayloadStart, type PayloadStart } from './detached.ts';

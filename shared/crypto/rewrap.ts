@@ -1,8 +1,8 @@
 /** Other recipients for a container that exists: a new header under the same file key, and the payload unchanged. */
 import { SealpinError } from '../errors.ts';
 import { ByteSource } from '../streams/byte-source.ts';
-import type { Backend } from './backends/backend.ts';
-import { webBackend } from './backends/web.ts';
+import type { Backend } from './providers/backend.ts';
+import { webBackend } from './providers/web.ts';
 import { makeHeader, unwrapFileKey, wrapFileKey } from './file-key.ts';
 import type { FormatRow } from './formats/format-row.ts';
 import { formatOf } from './formats/index.ts';

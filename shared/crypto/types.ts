@@ -1,4 +1,4 @@
-import type { Backend } from './backends/backend.ts';
+import type { Backend } from './providers/backend.ts';
 import type { FormatRow, Stanza } from './formats/format-row.ts';
 import type { Header } from './header.ts';
 

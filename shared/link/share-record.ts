@@ -1,5 +1,5 @@
 /** Sealed parcels (docs/links.md): the records of shares, which the secret of a link opens, and what is handed over to an inbox. */
-import { draw } from '../crypto/backends/backend.ts';
+import { draw } from '../crypto/providers/backend.ts';
 import { streamOf } from '../crypto/bytes.ts';
 import {
   decryptPayload,

@@ -1,9 +1,9 @@
 import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Outcome } from '../../testkit/page-suites.ts';
-import { inEveryBrowser } from '../../testkit/browsers.ts';
-import { startPage, type RunningPage } from '../../testkit/page.ts';
+import type { Outcome } from '../../testkit/browsers/page-suites.ts';
+import { inEveryBrowser } from '../../testkit/browsers/browsers.ts';
+import { startPage, type RunningPage } from '../../testkit/browsers/page.ts';
 
 const suites = [
   'apiKeys',

@@ -1,7 +1,7 @@
 /** What runs in the page: every suite of this room, those of the crypto against the backend that browsers have. */
 import type { Backend } from '../crypto/index.ts';
 import type { Tool } from '../../testkit/assertions.ts';
-import { exposeSuites } from '../../testkit/page-suites.ts';
+import { exposeSuites } from '../../testkit/browsers/page-suites.ts';
 import { apiKeys } from './crypto/suites/api-keys.ts';
 import { containers } from './crypto/suites/containers.ts';
 import { detached } from './crypto/suites/detached.ts';

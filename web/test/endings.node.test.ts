@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { equal } from '../../testkit/assertions.ts';
 import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
-import { withProgram } from '../../testkit/programs.ts';
+import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
 import { readPrivateFiles, type Ability } from './in-page.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';

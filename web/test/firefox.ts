@@ -2,7 +2,7 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import type { Firefox, FirefoxPage } from '../../testkit/firefox.ts';
+import type { Firefox, FirefoxPage } from '../../testkit/browsers/firefox.ts';
 import { takeAway, type Ability } from './in-page.ts';
 
 /** A page in Firefox, as its reader uses it: by what it shows. */

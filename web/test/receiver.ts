@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { launchChromium } from '../../testkit/chromium.ts';
+import { launchChromium } from '../../testkit/browsers/chromium.ts';
 import { startService, type Service, type ServiceOptions } from '../../testkit/service.ts';
 import { takeAway, type Ability } from './in-page.ts';
 import { Sender } from './sender.ts';

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { generateKeys } from '../../client/index.ts';
 import { equal } from '../../testkit/assertions.ts';
-import { withProgram } from '../../testkit/programs.ts';
+import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 import { ageFile } from './sender.ts';
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, generateKeys, receive } from '../../client/index.ts';
 import { equal } from '../../testkit/assertions.ts';
-import { withProgram } from '../../testkit/programs.ts';
+import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Download, Page } from 'playwright-core';
-import { withProgram } from '../../testkit/programs.ts';
+import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ToServiceWorker } from '../protocol.ts';
 import { Receiver } from './receiver.ts';
 

@@ -1,9 +1,9 @@
 /** Every state of the pages in Chromium: accessible, by keyboard alone, in every language, and without a trace of what was read. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { To } from '../../client/index.ts';
-import { bundleWeb } from '../../cli/local/web-bundle.ts';
+import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
-import { withProgram } from '../../testkit/programs.ts';
+import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations } from './receiver.ts';
 import { ageFile } from './sender.ts';

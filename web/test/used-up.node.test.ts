@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Dialog, Page } from 'playwright-core';
 import { generateKeys } from '../../client/index.ts';
-import { bundleWeb } from '../../cli/local/web-bundle.ts';
-import { withProgram } from '../../testkit/programs.ts';
+import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
+import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions } from './receiver.ts';
 import { Sender, type ShareOptions } from './sender.ts';
 

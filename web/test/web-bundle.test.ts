@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { bundleWeb } from '../../cli/local/web-bundle.ts';
+import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
 import { wordsFor } from '../words/catalogue.ts';
 import { de } from '../words/de.ts';
 import { en, type Words } from '../words/en.ts';
@@ -53,11 +53,11 @@ test('never turn text into elements', () => {
 });
 
 const room = new URL('../', import.meta.url);
-const textsOf = (pattern: RegExp): string[] =>
-  readdirSync(room)
+const textsOf = (pattern: RegExp, folder = room): string[] =>
+  readdirSync(folder)
     .filter((name) => pattern.test(name))
-    .map((name) => readFileSync(new URL(name, room), 'utf8'));
-const html = textsOf(/\.html$/).join('');
+    .map((name) => readFileSync(new URL(name, folder), 'utf8'));
+const html = textsOf(/\.html$/, new URL('html/', room)).join('');
 const scripts = textsOf(/\.ts$/);
 
 test('have a word in every language for each place, and a place for each word', () => {

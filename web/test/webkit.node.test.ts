@@ -4,9 +4,9 @@ import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
-import { withBrowser } from '../../testkit/browsers.ts';
+import { withBrowser } from '../../testkit/browsers/browsers.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
-import { launchWebKit, type WebKit } from '../../testkit/webkit.ts';
+import { launchWebKit, type WebKit } from '../../testkit/browsers/webkit.ts';
 import { Sender } from './sender.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';

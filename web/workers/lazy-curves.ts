@@ -1,8 +1,8 @@
 /**
- * Takes the place of `shared/crypto/backends/curves.ts` in an engine that loads it at first use. The script is loaded within the call
+ * Takes the place of `shared/crypto/providers/curves.ts` in an engine that loads it at first use. The script is loaded within the call
  * that needs it, so that no caller has to know.
  */
-import type * as Curves from '../../shared/crypto/backends/curves.ts';
+import type * as Curves from '../../shared/crypto/providers/curves.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { trustAddresses } from '../trusted-addresses.ts';
 

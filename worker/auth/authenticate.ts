@@ -13,7 +13,7 @@ import type { Ctx } from '../http/app.ts';
 import { checkOrigin } from './account-origins.ts';
 import { readCachedKey, type CachedKey } from './key-cache.ts';
 import { limitAccount, limitLookup, limitUnknownKey, rememberKey } from './rate-limit.ts';
-import type { Account, KeyMaterial } from '../objects/account.ts';
+import type { Account, KeyMaterial } from '../objects/account/account.ts';
 
 /** The API key that makes a request, and the object of its account. */
 export type Principal = {

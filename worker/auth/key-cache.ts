@@ -4,7 +4,7 @@
  */
 import * as v from 'valibot';
 import { Scope } from '../../shared/api.ts';
-import type { NewKey } from '../objects/key-registry.ts';
+import type { NewKey } from '../objects/account/keys/key-registry.ts';
 
 /** The record of an API key in KV. */
 const CachedKey = v.object({

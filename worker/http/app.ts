@@ -3,11 +3,11 @@ import type { Context } from 'hono';
 import * as v from 'valibot';
 import type { Code } from '../../shared/errors.ts';
 import type { Env } from '../env.ts';
-import type { Account } from '../objects/account.ts';
-import type { UsedBy } from '../objects/key-usage.ts';
-import type { MetricsBinding } from '../objects/metrics-binding.ts';
-import type { PinBinding } from '../objects/shard.ts';
-import type { ShareBinding } from '../objects/share-binding.ts';
+import type { Account } from '../objects/account/account.ts';
+import type { UsedBy } from '../objects/account/keys/key-usage.ts';
+import type { MetricsBinding } from '../objects/metrics/metrics-binding.ts';
+import type { PinBinding } from '../objects/pin/shard.ts';
+import type { ShareBinding } from '../objects/share/share-binding.ts';
 import { invalidRequest } from './validation.ts';
 
 /** What the runtime hands to a request. */

@@ -1,8 +1,8 @@
 /** What an isolate counts of its requests, until it hands it to the object `Metrics`. */
 import { routePath } from 'hono/route';
 import { errorText, log } from '../log.ts';
-import type { Counter } from '../objects/metrics.ts';
-import { metricsOf, type MetricsBinding } from '../objects/metrics-binding.ts';
+import type { Counter } from '../objects/metrics/metrics.ts';
+import { metricsOf, type MetricsBinding } from '../objects/metrics/metrics-binding.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ctx } from './app.ts';
 import { lengthOf } from './announced-length.ts';

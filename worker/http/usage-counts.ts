@@ -3,8 +3,8 @@
  * most requests do.
  */
 import { errorText, log } from '../log.ts';
-import type { Account } from '../objects/account.ts';
-import type { Used, UsedBy } from '../objects/key-usage.ts';
+import type { Account } from '../objects/account/account.ts';
+import type { Used, UsedBy } from '../objects/account/keys/key-usage.ts';
 import { unwrap } from '../objects/result.ts';
 import { arrivedBytes } from '../upload/body.ts';
 import { lengthOf } from './announced-length.ts';

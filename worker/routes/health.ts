@@ -8,10 +8,10 @@ import { parseQuery, type Bindings, type Ctx } from '../http/app.ts';
 import { isOperator } from '../auth/operator.ts';
 import { maxFileBytes, maxUploadBytes, serviceId } from '../env.ts';
 import { errorText, log } from '../log.ts';
-import { pinOf } from '../objects/shard.ts';
-import { servicesOf } from '../pinning/configured.ts';
-import type { ConfiguredService } from '../pinning/services.ts';
-import { migrationsOf } from './pins.ts';
+import { pinOf } from '../objects/pin/shard.ts';
+import { servicesOf } from '../backends/configured.ts';
+import type { ConfiguredService } from '../backends/services.ts';
+import { migrationsOf } from './operator/pins.ts';
 
 /** How long a pinning service or an object may take to respond. */
 const pingMs = 5_000;

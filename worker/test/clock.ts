@@ -2,7 +2,7 @@
 import worker, { Account as RealAccount, Pin as RealPin, Share as RealShare } from '../index.ts';
 import type { Env } from '../env.ts';
 import type { Result } from '../objects/result.ts';
-import type { AccountEnv } from '../objects/delivery.ts';
+import type { AccountEnv } from '../objects/account/delivery.ts';
 
 export { Metrics } from '../index.ts';
 

@@ -1,7 +1,7 @@
 /** What the service and its node hold, seen from outside of both. */
 import type { NewAccountResponse } from '../../shared/api.ts';
 import type { Fault, ObjectCall } from './clock.ts';
-import { shardName } from '../objects/shard-names.ts';
+import { shardName } from '../objects/pin/shard-names.ts';
 import { client, type Client } from './client.ts';
 import type { Service } from '../../testkit/service.ts';
 

@@ -3,7 +3,7 @@ import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Algorithm, Digests } from '../http/digest-fields.ts';
 import { leafMemory } from '../leaf-memory.ts';
-import { exceedsRoom, type Room } from '../objects/key-limits.ts';
+import { exceedsRoom, type Room } from '../objects/account/keys/key-limits.ts';
 import { toError } from '../objects/result.ts';
 import { PassingDigests } from './body-digests.ts';
 import { JsonUploadReader } from './json-stream.ts';

@@ -2,7 +2,7 @@
 import { keyIdOf, type ApiKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
-import type { Claim } from '../objects/claims.ts';
+import type { Claim } from '../objects/account/uploads/claims.ts';
 
 const maxChars = 255;
 

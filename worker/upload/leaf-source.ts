@@ -2,7 +2,7 @@
 import { sniff, sniffBytes, type PayloadSealer, type PayloadState } from '../../shared/crypto/index.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import { Pieces } from '../../shared/streams/pieces.ts';
-import type { Beginning } from '../objects/beginning.ts';
+import type { Beginning } from '../objects/account/files/beginning.ts';
 import { leafMemory } from '../leaf-memory.ts';
 
 /** How far an upload has come. `beginning`: plain mode, what its bytes begin like. */

@@ -4,7 +4,7 @@
  */
 import { cidOf, digestBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
-import type { BlockImport, PinningService } from '../pinning/contract.ts';
+import type { BlockImport, PinningService } from '../backends/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 
 /** Leaves of the first part of a file. */

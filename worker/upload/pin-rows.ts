@@ -1,10 +1,10 @@
 /** Pinning with a row from before: the row is written, then the service is asked, then the row is committed. */
 import { isSealpinError } from '../../shared/errors.ts';
 import { errorText, log } from '../log.ts';
-import type { Account } from '../objects/account.ts';
-import type { PinPlan } from '../objects/pin-ownership.ts';
+import type { Account } from '../objects/account/account.ts';
+import type { PinPlan } from '../objects/pin/pin-ownership.ts';
 import { unwrap } from '../objects/result.ts';
-import type { PinningService } from '../pinning/contract.ts';
+import type { PinningService } from '../backends/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';
 
 /** The upload that parts belong to. */

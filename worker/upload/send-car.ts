@@ -12,7 +12,7 @@ import {
   type Link,
 } from '../../shared/ipfs/index.ts';
 import { equalBytes } from '../../shared/streams/equal-bytes.ts';
-import type { BlockImport } from '../pinning/contract.ts';
+import type { BlockImport } from '../backends/contract.ts';
 import { CarStructure, invalidCar } from './car-structure.ts';
 import { partLeaves, partMs } from './part-writer.ts';
 import { sendParts, type PieceWriter, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';

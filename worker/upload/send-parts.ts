@@ -1,5 +1,5 @@
 /** What arrives in one request, piece by piece, sent in parts, each of which is kept while the next one arrives. */
-import type { PinningService } from '../pinning/contract.ts';
+import type { PinningService } from '../backends/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';
 import type { Turns } from './turns.ts';
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
-import { bundleWorker } from '../../local/bundle.ts';
+import { bundleWorker } from '../../local/code/bundle.ts';
 import { packageRoot } from '../../local/package-root.ts';
 
 test('wrangler deploy sends the very Worker that start runs, under 1 MiB compressed', async () => {

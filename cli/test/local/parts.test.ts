@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
-import { bundle, bundleGuard } from '../../local/bundle.ts';
+import { bundle, bundleGuard } from '../../local/code/bundle.ts';
 import { control, listenForControl } from '../../local/control.ts';
 import { lock } from '../../local/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';

@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
-import { keptFile, rebuildWorkerCode, sourceKey, workerCode } from '../../local/worker-code.ts';
+import { keptFile, rebuildWorkerCode, sourceKey, workerCode } from '../../local/code/worker-code.ts';
 
 test('is built where nothing is kept or what is kept is damaged, then taken from the cache until it is rebuilt', async () => {
   const directory = await temporaryDirectory();

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Migration } from '../../../shared/api.ts';
-import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
+import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
 import { here, remove, type RunningHere, startHere } from '../local/harness.ts';
 
 /** More than is copied in one step. */

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
+import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
 import { here, refusal, remove, startHere } from '../local/harness.ts';
 import { add, directory, node } from './harness.ts';
 

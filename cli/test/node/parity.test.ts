@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { kuboProgram, noKubo, startKubo } from '../../../testkit/kubo.ts';
+import { kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
 import { anchorAbove, ask, block, carWith, fileInParts, multipart, node, token } from './harness.ts';
 
 if (kuboProgram() === undefined) {

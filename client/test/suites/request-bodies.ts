@@ -1,5 +1,5 @@
 import { equal, ok, type Tool } from '../../../testkit/assertions.ts';
-import { isWebKit } from '../../../testkit/engine.ts';
+import { isWebKit } from '../../../testkit/browsers/engine.ts';
 import { sendsStreams } from '../../request-body.ts';
 
 /** A request as Firefox makes it: the stream becomes a text, and nobody asks for `duplex`. */

@@ -1,5 +1,5 @@
-import { hkdf } from '../backends/kdf.ts';
-import type { Backend } from '../backends/backend.ts';
+import { hkdf } from '../providers/kdf.ts';
+import type { Backend } from '../providers/backend.ts';
 import { utf8 } from '../bytes.ts';
 import { cobblestoneChunking, newCobblestone, preambleBytes, readCobblestone } from '../payload/cobblestone.ts';
 import { parseFileStanza } from '../stanzas/file-stanza.ts';

@@ -1,10 +1,10 @@
 /** API keys, and the private key of an account wrapped under one. */
 import { SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../backends/backend.ts';
+import { draw, type Backend } from '../providers/backend.ts';
 import { encodePadded, hex, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
-import { hkdf } from '../backends/kdf.ts';
-import { webBackend } from '../backends/web.ts';
+import { hkdf } from '../providers/kdf.ts';
+import { webBackend } from '../providers/web.ts';
 import { checksum, checksumCharacters, decodeBase62, encodeBase62, endsWithChecksum } from './base62.ts';
 import {
   accountBytes,

@@ -1,8 +1,8 @@
 /** The texts of key files: how they are written, and how they are read. */
 import { SealpinError } from '../../errors.ts';
 import { at } from '../../streams/at.ts';
-import type { Backend } from '../backends/backend.ts';
-import { webBackend } from '../backends/web.ts';
+import type { Backend } from '../providers/backend.ts';
+import { webBackend } from '../providers/web.ts';
 import { decodePadded } from '../bytes.ts';
 import { newP256 } from '../stanzas/hpke.ts';
 import { hybridIdentity, hybridRecipient, isHybridSecret, newHybridKey } from '../stanzas/hybrid.ts';

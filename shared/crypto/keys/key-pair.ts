@@ -1,7 +1,7 @@
 /** P-256 keys in DER as recipients and identities. */
 import { SealpinError } from '../../errors.ts';
-import type { Backend } from '../backends/backend.ts';
-import { webBackend } from '../backends/web.ts';
+import type { Backend } from '../providers/backend.ts';
+import { webBackend } from '../providers/web.ts';
 import { p256Identity, p256Recipient } from '../stanzas/p256.ts';
 import type { Identity, Recipient } from '../types.ts';
 import { parsePkcs8, parseSpki, type EcPrivate } from './der.ts';

@@ -1,6 +1,6 @@
 /** Tags by which a service finds files, and which it cannot read. */
-import { hkdf } from '../backends/kdf.ts';
-import { webBackend } from '../backends/web.ts';
+import { hkdf } from '../providers/kdf.ts';
+import { webBackend } from '../providers/web.ts';
 import { hex, utf8 } from '../bytes.ts';
 import { parsePkcs8 } from './der.ts';
 

@@ -3,9 +3,9 @@
  * an API key, so only who has the key signs; a service keeps the public half, which checks and does nothing else.
  */
 import { base64urlnopad } from '@scure/base';
-import { ed25519 } from '../backends/ed25519.ts';
-import { hkdf } from '../backends/kdf.ts';
-import { webBackend } from '../backends/web.ts';
+import { ed25519 } from '../providers/ed25519.ts';
+import { hkdf } from '../providers/kdf.ts';
+import { webBackend } from '../providers/web.ts';
 import { fromUtf8, utf8 } from '../bytes.ts';
 import { keyIdOf, type ApiKey } from './api-key.ts';
 

@@ -1,9 +1,9 @@
 /** What an upload keeps while it is not finished, sealed under the API key that it belongs to. */
 import { SealpinError } from '../../errors.ts';
 import { concat } from '../../streams/concat.ts';
-import { draw } from '../backends/backend.ts';
-import { hkdf } from '../backends/kdf.ts';
-import { webBackend } from '../backends/web.ts';
+import { draw } from '../providers/backend.ts';
+import { hkdf } from '../providers/kdf.ts';
+import { webBackend } from '../providers/web.ts';
 import { encodePadded, utf8 } from '../bytes.ts';
 import type { ApiKey } from './api-key.ts';
 

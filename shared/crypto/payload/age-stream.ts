@@ -1,8 +1,8 @@
 /** C2SP age.md, "Payload": the STREAM construction of age v1. */
 import { SealpinError } from '../../errors.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
-import { draw, type Backend } from '../backends/backend.ts';
-import { hkdf } from '../backends/kdf.ts';
+import { draw, type Backend } from '../providers/backend.ts';
+import { hkdf } from '../providers/kdf.ts';
 import type { Chunking, Chunks, Payload } from './chunking.ts';
 
 /** 64 KiB chunks; the counter has 88 bits, and the numbers that JavaScript counts exactly end before. */

@@ -1,6 +1,6 @@
 /** The arithmetic of payloads that are sequences of sealed chunks, and the differences between kinds of payload. */
 import type { ByteSource } from '../../streams/byte-source.ts';
-import type { Aead, Backend } from '../backends/backend.ts';
+import type { Aead, Backend } from '../providers/backend.ts';
 
 /** Bytes of the tag at the end of a chunk, for both ciphers (RFC 5116 section 5.1, RFC 8439 section 2.8). */
 export const tagBytes = 16;

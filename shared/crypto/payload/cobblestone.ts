@@ -1,10 +1,10 @@
 /** C2SP chunked-encryption.md, "Cobblestone-256": the payload of `sealpin/v1`. */
 import { SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../backends/backend.ts';
+import { draw, type Backend } from '../providers/backend.ts';
 import { timingSafeEqual, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import type { Chunking, Chunks } from './chunking.ts';
-import { expand } from '../backends/kdf.ts';
+import { expand } from '../providers/kdf.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 
 /** 16 KiB chunks, the last one shorter; at most 2^38 of them (C2SP chunked-encryption.md). */

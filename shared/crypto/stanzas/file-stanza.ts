@@ -1,9 +1,9 @@
 /** The `file` stanza of a detached header: whose header it is, and what the file is called. */
 import { SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../backends/backend.ts';
+import { draw, type Backend } from '../providers/backend.ts';
 import { fromUtf8, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
-import { hkdf } from '../backends/kdf.ts';
+import { hkdf } from '../providers/kdf.ts';
 import type { Stanza } from '../formats/format-row.ts';
 
 /** The description of a file, which only the holder of a key can read. `size` in bytes of plaintext. */

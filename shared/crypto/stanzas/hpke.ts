@@ -1,9 +1,9 @@
 /** HPKE (RFC 9180), base mode, single-shot, with HKDF-SHA256: what wraps a file key to a public key. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import { draw, type Aead, type Awaitable, type Backend } from '../backends/backend.ts';
+import { draw, type Aead, type Awaitable, type Backend } from '../providers/backend.ts';
 import { utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
-import { expand, extract } from '../backends/kdf.ts';
+import { expand, extract } from '../providers/kdf.ts';
 
 /** KEM identifiers (RFC 9180 section 7.1; draft-ietf-hpke-pq). */
 export const kems = { p256: 0x0010, mlkem768p256: 0x0050, mlkem768x25519: 0x647a } as const;

@@ -3,7 +3,7 @@
  * that must resist the quantum computers of the future.
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import { draw, type Backend, type HybridKem } from '../backends/backend.ts';
+import { draw, type Backend, type HybridKem } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import { aeads, kems, keySchedule, stanzaTag } from './hpke.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';

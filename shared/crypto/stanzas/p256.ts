@@ -2,7 +2,7 @@
  * P-256 keys: the `p256tag` stanza of age (C2SP age.md, "The p256tag recipient type") and the untagged `p256` stanza of `sealpin/v1`.
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import type { Backend } from '../backends/backend.ts';
+import type { Backend } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import { encodeKey } from '../keys/bech32.ts';

@@ -1,6 +1,6 @@
 /** Passwords: the `scrypt` stanza of age and of `sealpin/v1`, and the `pbkdf2-sha512` stanza of the latter. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../backends/backend.ts';
+import { draw, type Backend } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';

@@ -1,10 +1,10 @@
 /** C2SP age.md, "The X25519 recipient type": age's own keys. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
-import { draw, type Backend } from '../backends/backend.ts';
+import { draw, type Backend } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
-import { hkdf } from '../backends/kdf.ts';
+import { hkdf } from '../providers/kdf.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import type { Identity, Recipient } from '../types.ts';
 

@@ -1,5 +1,5 @@
 import type { Backend } from '../../crypto/index.ts';
-import { isWebKit } from '../../../testkit/engine.ts';
+import { isWebKit } from '../../../testkit/browsers/engine.ts';
 
 /** All bytes of a stream. */
 export async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {

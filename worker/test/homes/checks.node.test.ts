@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFailed, test } from 'vitest';
 import type { PinPage, Repair, StoredFile, Verification } from '../../../shared/api.ts';
 import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
-import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
+import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
-import { blockShardNames } from '../../objects/block-roots.ts';
-import { shardName } from '../../objects/shard-names.ts';
+import { blockShardNames } from '../../objects/pin/block-roots.ts';
+import { shardName } from '../../objects/pin/shard-names.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { pinObject, shardObject } from '../stored-state.ts';
 import {

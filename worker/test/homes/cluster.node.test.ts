@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Receipt } from '../../../shared/api.ts';
-import { clusterProgram, noCluster } from '../../../testkit/cluster.ts';
+import { clusterProgram, noCluster } from '../../../testkit/programs/cluster.ts';
 import { jsonOf } from '../client.ts';
 import { startPeer } from '../peer.ts';
-import { startHonestCluster, type HonestCluster } from '../pinning/real-cluster.ts';
+import { startHonestCluster, type HonestCluster } from '../backends/cluster/real-cluster.ts';
 import { readBack, ring, startTwoHomes, statuses, storeAtBoth, weekMs, type World } from './two-homes.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';

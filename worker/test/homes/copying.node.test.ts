@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
-import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
+import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { jsonOf } from '../client.ts';
-import { shardName } from '../../objects/shard-names.ts';
+import { shardName } from '../../objects/pin/shard-names.ts';
 import { pinObject, type Rows } from '../stored-state.ts';
 import {
   names,

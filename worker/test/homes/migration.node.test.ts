@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Health, Migration, MigrationList, StoredFile } from '../../../shared/api.ts';
-import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
+import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { jsonOf, problemOf } from '../client.ts';
 import { pinObject } from '../stored-state.ts';

@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Receipt } from '../../../shared/api.ts';
-import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
-import { hasTusd, noTusd } from '../../../testkit/tusd.ts';
+import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
+import { hasTusd, noTusd } from '../../../testkit/programs/tusd.ts';
 import { jsonOf } from '../client.ts';
-import { startPinata, type PinataServer } from '../pinning/documented/pinata-server.ts';
+import { startPinata, type PinataServer } from '../backends/documented/pinata-server.ts';
 import { startHome, startTwoHomes, storeAtBoth, type World } from './two-homes.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Receipt, Verification } from '../../../shared/api.ts';
-import { clusterProgram, noCluster, startCluster, type RealCluster } from '../../../testkit/cluster.ts';
+import { clusterProgram, noCluster, startCluster, type RealCluster } from '../../../testkit/programs/cluster.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { startPeer } from '../peer.ts';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { PinPage, Receipt, Repair, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
-import { kuboProgram, noKubo } from '../../../testkit/kubo.ts';
+import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import type { Turn } from '../peer.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
-import { startKubo, type RealKubo } from '../../../testkit/kubo.ts';
+import { startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
-import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/kubo.ts';
+import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';

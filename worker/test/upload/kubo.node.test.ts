@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/kubo.ts';
+import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf } from '../client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';

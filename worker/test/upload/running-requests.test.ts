@@ -1,6 +1,6 @@
 /** How a request waits for the end of the one that goes on with an upload. */
 import { expect, it } from 'vitest';
-import { RunningRequests } from '../../objects/running-requests.ts';
+import { RunningRequests } from '../../objects/account/uploads/running-requests.ts';
 
 /** Whether a promise is settled once all that does not wait has happened. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {

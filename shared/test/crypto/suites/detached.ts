@@ -13,7 +13,7 @@ import {
   type Stanza,
 } from '../../../crypto/index.ts';
 import { openFileStanza, parseFileStanza, sealFileStanza } from '../../../crypto/stanzas/file-stanza.ts';
-import { hkdf } from '../../../crypto/backends/kdf.ts';
+import { hkdf } from '../../../crypto/providers/kdf.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, join, pattern, pieces, released, text } from '../streams.ts';
 import { seal } from './containers.ts';

@@ -14,7 +14,7 @@ import {
 } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
-import { isInNode } from '../../../../testkit/engine.ts';
+import { isInNode } from '../../../../testkit/browsers/engine.ts';
 import { collect, digest, pattern, pieces, seeded, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 

@@ -27,7 +27,7 @@ import {
 } from '../../../crypto/index.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
-import { isInNode } from '../../../../testkit/engine.ts';
+import { isInNode } from '../../../../testkit/browsers/engine.ts';
 import { collect, digest, fromBase64, join, pieces, released } from '../streams.ts';
 
 type Golden = { kind: string; container: string; plaintext: string; password?: string; privateKey?: string };

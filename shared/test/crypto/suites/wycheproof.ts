@@ -16,11 +16,11 @@ import type { Aead, Backend } from '../../../crypto/index.ts';
 import { openChunks } from '../../../crypto/payload/open-chunks.ts';
 import { readCobblestone } from '../../../crypto/payload/cobblestone.ts';
 import { parsePkcs8, parseSpki } from '../../../crypto/keys/der.ts';
-import { expand, extract } from '../../../crypto/backends/kdf.ts';
+import { expand, extract } from '../../../crypto/providers/kdf.ts';
 import { ByteSource } from '../../../streams/byte-source.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
-import { isWebKit } from '../../../../testkit/engine.ts';
+import { isWebKit } from '../../../../testkit/browsers/engine.ts';
 import { collect, digest, fromBase64, fromHex, hex, pieces, released } from '../streams.ts';
 
 /** Expands zlib data. */

@@ -1,7 +1,7 @@
 import { hashingStream, leafBytes } from '../../../ipfs/index.ts';
 import { chunksOf } from '../../../streams/read-all.ts';
 import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
-import { isWebKit } from '../../../../testkit/engine.ts';
+import { isWebKit } from '../../../../testkit/browsers/engine.ts';
 import { byteStream } from '../../crypto/streams.ts';
 import { bytesOf, cidOfChunks, identical, pieces, randomBytes, streamOf } from '../source.ts';
 

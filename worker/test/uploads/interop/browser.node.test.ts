@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { withBrowser } from '../../../../testkit/browsers.ts';
-import { startPage, type RunningPage } from '../../../../testkit/page.ts';
-import { pathOf } from '../../../../testkit/programs.ts';
+import { withBrowser } from '../../../../testkit/browsers/browsers.ts';
+import { startPage, type RunningPage } from '../../../../testkit/browsers/page.ts';
+import { pathOf } from '../../../../testkit/programs/programs.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { startBreakingProxy } from './breaking-proxy.ts';
 import type { Action, Outcome, PageOptions } from './page/actions.ts';

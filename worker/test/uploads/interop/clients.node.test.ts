@@ -8,7 +8,7 @@ import { PassThrough } from 'node:stream';
 import { promisify } from 'node:util';
 import * as tus from 'tus-js-client';
 import { describe, expect, it } from 'vitest';
-import { pathOf, withProgram } from '../../../../testkit/programs.ts';
+import { pathOf, withProgram } from '../../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../../../../testkit/temporary-directory.ts';
 import { onEachServer } from './each-server.ts';
 import { send } from './request.ts';

@@ -1,6 +1,6 @@
 /** One suite against every server that takes uploads. */
 import { afterAll, beforeAll, describe } from 'vitest';
-import { withProgram } from '../../../../testkit/programs.ts';
+import { withProgram } from '../../../../testkit/programs/programs.ts';
 import { sharedService, type Service } from '../../../../testkit/service.ts';
 import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.ts';
 

@@ -1,6 +1,6 @@
 /** tus 1.0.0 request by request: our service in both modes, tusd and @tus/server get the same ones. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { withProgram } from '../../../../testkit/programs.ts';
+import { withProgram } from '../../../../testkit/programs/programs.ts';
 import { sharedService, type Service } from '../../../../testkit/service.ts';
 import { differences, type OtherServer } from './differences.ts';
 import { send } from './request.ts';

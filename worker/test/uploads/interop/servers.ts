@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Service } from '../../../../testkit/service.ts';
-import { spawnTusd } from '../../../../testkit/tusd.ts';
+import { spawnTusd } from '../../../../testkit/programs/tusd.ts';
 import type { Mode } from '../tus.ts';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 

@@ -1,0 +1,199 @@
+/**
+ * The bytes of a blob from a service or gateways. Every block is checked against the blob ID, so none of them has to
+ * be trusted.
+ */
+import { codeOf, parseProblem } from '../../client/service-problem.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import {
+  type BlockSource,
+  carOf,
+  cidFromV0,
+  gateway,
+  type GatewayFetch,
+  type GatewayProblem,
+  type GatewayResponse,
+  openFile,
+  parseCid,
+  type IpfsFile,
+  type OpenOptions,
+} from '../../shared/ipfs/index.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
+import type { Context } from '../context.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { headerOf, send } from '../remote/http.ts';
+import { visible } from '../terminal/output.ts';
+import { noService } from '../remote/client.ts';
+import { findService } from '../remote/service-choice.ts';
+import { isFileId } from '../remote/file-id.ts';
+
+/** Whether a text names a blob by a link or an IPFS path, and not a file on this machine. */
+export function isBlobReference(text: string): boolean {
+  return /^\s*(?:ipfs:\/\/|https?:\/\/|\/ipfs\/(?:Qm|b[a-z2-7]{40}))/i.test(text);
+}
+
+/**
+ * Parses a blob ID as people copy it: alone, as `ipfs://<cid>`, as `/ipfs/<cid>` or in the URL of a gateway, with spaces around it, and
+ * as a CIDv0. The gateway of a URL is not asked: a service or a configured one is. The error does not repeat other text: arguments in
+ * the wrong order put a password there.
+ *
+ * @param more what to add to the hint for text that is nothing like a blob ID
+ * @throws invalid_cid
+ */
+export function parseBlobId(text: string, more = ''): string {
+  const bare = (inUrl(text.trim()) ?? text.trim().replace(/^(?:ipfs:\/\/|\/ipfs\/)/i, '')).replace(/\/$/, '');
+  try {
+    return cidFromV0(bare)?.text ?? parseCid(bare).text;
+  } catch (error) {
+    if (!isSealpinError(error, 'invalid_cid')) throw error;
+    const [detail, hint] = notBlobId(bare);
+    throw new SealpinError('invalid_cid', detail, { hint: hint ?? `${error.hint ?? ''}${more}` });
+  }
+}
+
+/** Whether a text is a blob ID, as `parseBlobId` takes it. */
+export function isBlobId(text: string): boolean {
+  try {
+    parseBlobId(text);
+    return true;
+  } catch (error) {
+    if (isSealpinError(error, 'invalid_cid')) return false;
+    throw error;
+  }
+}
+
+/**
+ * What the URL of a path gateway or a subdomain gateway has where the CID is, with the path after it; undefined for other text
+ * (https://specs.ipfs.tech/http-gateways/).
+ */
+function inUrl(text: string): string | undefined {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
+  const { hostname, pathname } = new URL(text);
+  const [label = '', kind] = hostname.split('.');
+  return kind === 'ipfs' ? `${label}${pathname}` : /^\/ipfs\/(.+)$/.exec(pathname)?.[1];
+}
+
+/** What the text is instead of a blob ID, and what to give. Nothing of it is repeated but a CID. */
+function notBlobId(text: string): [detail: string, hint?: string] {
+  if (/^https?:\/\//i.test(text)) return ['that is a link without a blob ID', 'give the blob ID: bafkrei… or bafybei…'];
+  if (isFileId(text))
+    return [
+      'that is a file ID, and not a blob ID',
+      'what the service encrypted is read with: sealpin get; of all else sealpin list shows the blob ID',
+    ];
+  if (/^(?:b[a-z2-7]{58}|Qm[1-9A-HJ-NP-Za-km-z]{44})\//.test(text))
+    return ['there is a path after the blob ID', 'give the blob ID alone'];
+  if (/^BA[A-Z2-7]{57}$/.test(text)) return ['that blob ID is in capitals', 'write it in lower case'];
+  if (/^ba[fg][a-z2-7]{10,}$/.test(text) && text.length !== 59)
+    return [`that blob ID has ${text.length} characters instead of 59`, 'copy all of it again'];
+  return ['that is not a blob ID'];
+}
+
+/**
+ * A blob, from the service or else from the configured gateways. When one fails midway, the next one continues at the block that
+ * failed.
+ *
+ * @param cid a checked blob ID
+ * @param onBlock gets each verified block
+ * @returns `isHere`: whether it can come from the local service only
+ * @throws not_found when no source has it, content_mismatch, service_unreachable, service_answer, and pinning_timeout, which
+ *   `readFailure` converts; the streams fail with the same
+ */
+export async function openBlob(
+  cid: string,
+  context: Context,
+  onBlock?: OpenOptions['onBlock'],
+): Promise<IpfsFile & { readonly isHere: boolean }> {
+  const { sources, isHere } = await findSources(context);
+  const { size, read } = await openFile(cid, sources, { ...optionsOf(context), ...(onBlock && { onBlock }) });
+  return { size, read, isHere };
+}
+
+/** The size of a blob in bytes, by its verified root block. Fails as `openBlob`. */
+export async function blobSize(cid: string, context: Context): Promise<number> {
+  const stop = new AbortController();
+  try {
+    return (await openBlob(cid, { ...context, signal: AbortSignal.any([context.signal, stop.signal]) })).size;
+  } finally {
+    stop.abort(new SealpinError('interrupted'));
+  }
+}
+
+/** A blob as a CAR file, its blocks in the order of the file. Fails as `openBlob`. */
+export async function blobAsCar(cid: string, context: Context): Promise<ReadableStream<Uint8Array>> {
+  return carOf(cid, await sourcesOf(context), optionsOf(context));
+}
+
+/**
+ * The error to report for one of reading a blob: a source that stalls is a service that cannot be reached, not a
+ * pinning service.
+ */
+export function readFailure(error: unknown): unknown {
+  return isSealpinError(error, 'pinning_timeout')
+    ? new SealpinError('service_unreachable', error.message, { hint: 'try again later', cause: error })
+    : error;
+}
+
+/**
+ * Blocks are hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than
+ * the hash.
+ */
+export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): OpenOptions {
+  return { signal, digest: nodeBackend.sha256, hedgeMs, limits: { idleMs: timeouts.stallMs } };
+}
+
+/** After how long the next source is asked for a block as well, in ms: one that stalls does not hold a download up. */
+const hedgeMs = 3_000;
+
+/** The service, then the configured gateways. @throws service_unreachable when there are none */
+export async function sourcesOf(context: Context): Promise<BlockSource[]> {
+  return (await findSources(context)).sources;
+}
+
+async function findSources(context: Context): Promise<{ sources: BlockSource[]; isHere: boolean }> {
+  const { url, local, gateways } = await findService(context);
+  const service = url === undefined ? [] : [sourceAt(url, `service ${url.host}`, context)];
+  const sources = [...service, ...sourcesAt(gateways, context)];
+  if (sources.length === 0)
+    throw noService('name the service that stores it: --service https://… (the sender knows it)');
+  return { sources, isHere: local === true && gateways.length === 0 };
+}
+
+/** Gateways as sources of blocks, in order of preference. */
+export function sourcesAt(gateways: readonly URL[], context: Context): BlockSource[] {
+  return gateways.map((root) => sourceAt(root, `gateway ${root.host}`, context));
+}
+
+function sourceAt(root: URL, id: string, context: Context): BlockSource {
+  return gateway({ url: root.href, id, fetch: fetchWith(context), readProblem: problemIn });
+}
+
+/**
+ * The HTTP client of the command line in the form that the gateway client takes. Errors already name the gateway: it
+ * is `it`.
+ */
+function fetchWith({ timeouts }: Context): GatewayFetch {
+  return async (url, { headers, signal }) => {
+    const response = await send(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });
+    const { status, body } = response;
+    return { status, body, headers: { get: (name) => headerOf(response, name) ?? null } };
+  };
+}
+
+/** Far more than a problem has. */
+const maxProblemBytes = 65_536;
+
+/** What a Sealpin service says when it refuses (RFC 9457); undefined when the response is from another program. */
+async function problemIn({ headers, body }: GatewayResponse): Promise<GatewayProblem | undefined> {
+  if (headers.get('content-type')?.startsWith('application/problem+json') !== true) return undefined;
+  let bytes;
+  try {
+    bytes = await readAll(body, maxProblemBytes, () => new RangeError('too large'));
+  } catch {
+    return undefined;
+  }
+  const problem = parseProblem(new TextDecoder().decode(bytes));
+  if (problem === undefined) return undefined;
+  const { detail, title, hint } = problem;
+  const words = detail ?? (hint === undefined ? title : `${title}: ${hint}`);
+  return { code: codeOf(problem), detail: visible(words) };
+}

@@ -1,0 +1,95 @@
+/**
+ * The private history of blob IDs: one line of JSON for each blob that was stored or deleted from here. It is only appended
+ * to (one write per line, so that two processes do not mix theirs), 0600. It holds no secret, and no service sees it.
+ */
+import { constants } from 'node:fs';
+import { open, readFile } from 'node:fs/promises';
+import { errnoOf, readFailure, writeFailure } from '../io/errno.ts';
+import { makeDataDirectory, pathsIn } from '../io/paths.ts';
+
+/** A blob that was stored from this data directory; `at` is an ISO 8601 timestamp. */
+export type Stored = {
+  readonly v: 1;
+  readonly cid: string;
+  readonly fileId: string;
+  /** URL of the service. */
+  readonly service: string;
+  /** Name of the file that was encrypted, without its directory; undefined for a pipe. */
+  readonly name?: string;
+  /** Size of the container. */
+  readonly bytes: number;
+  readonly at: string;
+};
+type Deleted = { readonly v: 1; readonly deleted: string; readonly at: string };
+/** One line of the history. */
+export type Entry = Stored | Deleted;
+
+/**
+ * Appends one entry.
+ *
+ * @throws file_unwritable, disk_full
+ */
+export async function remember(dataDir: string, entry: Entry): Promise<void> {
+  await makeDataDirectory(dataDir);
+  const { history } = pathsIn(dataDir);
+  try {
+    const file = await open(history, constants.O_RDWR | constants.O_APPEND | constants.O_CREAT, 0o600);
+    try {
+      const { size } = await file.stat();
+      const last = Buffer.alloc(1);
+      if (size > 0) await file.read(last, 0, 1, size - 1);
+      // A line that a crash or a full disk cut short must not take the next one with it.
+      const separator = size > 0 && last[0] !== 10 ? '\n' : '';
+      await file.write(`${separator}${JSON.stringify(entry)}\n`);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    throw writeFailure(history, error);
+  }
+}
+
+/**
+ * Reads the history.
+ *
+ * @returns the entries, oldest first, and the numbers of the lines that cannot be read (they are kept)
+ * @throws file_unreadable
+ */
+export async function recall(dataDir: string): Promise<{ entries: Entry[]; damagedLines: number[] }> {
+  const { history } = pathsIn(dataDir);
+  let text;
+  try {
+    text = await readFile(history, 'utf8');
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return { entries: [], damagedLines: [] };
+    throw readFailure(history, error);
+  }
+  const entries: Entry[] = [];
+  const damagedLines: number[] = [];
+  for (const [index, line] of text.split('\n').entries()) {
+    if (line === '') continue;
+    const entry = parseEntry(line);
+    if (entry === undefined) damagedLines.push(index + 1);
+    else entries.push(entry);
+  }
+  return { entries, damagedLines };
+}
+
+function parseEntry(line: string): Entry | undefined {
+  let json: unknown;
+  try {
+    json = JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+  if (typeof json !== 'object' || json === null) return undefined;
+  const entry = json as Record<string, unknown>;
+  const texts = (...names: string[]): boolean => names.every((name) => typeof entry[name] === 'string');
+  if (entry['v'] !== 1 || !texts('at')) return undefined;
+  if (texts('deleted')) return json as Deleted;
+  const named = entry['name'] === undefined || typeof entry['name'] === 'string';
+  return texts('cid', 'fileId', 'service') && typeof entry['bytes'] === 'number' && named
+    ? (json as Stored)
+    : undefined;
+}

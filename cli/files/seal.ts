@@ -1,0 +1,282 @@
+/** The work of the three encrypting commands: read and encrypt, then store, remember and print the blob ID, or write a file. */
+import { realpath, stat } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+import type { StoredFile } from '../../shared/api.ts';
+import {
+  encrypt,
+  type Format,
+  type Identity,
+  passwordIdentity,
+  type PasswordKdf,
+  passwordRecipient,
+  type Recipient,
+} from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { leafBytes } from '../../shared/ipfs/index.ts';
+import type { Context } from '../context.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { noteOneKey } from '../keys/one-key.ts';
+import { newPassword, refusePathAsPassword } from '../keys/passwords.ts';
+import { remember } from './history.ts';
+import { parseName } from '../io/safe-name.ts';
+import { type Input, openInput } from '../io/input.ts';
+import { openSink, type Sink, writeAll } from '../io/output-file.ts';
+import { sizeText } from '../terminal/progress.ts';
+import { type Api, api, authorizedService, introduction } from '../remote/client.ts';
+import type { Service } from '../remote/service-choice.ts';
+import { limitsOf, refuseLarge } from '../store/limits.ts';
+import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
+
+/** What a file is encrypted with. */
+type Secret = {
+  readonly recipients: readonly Recipient[];
+  /** Tells one way to encrypt from another: the texts of the keys, or how the key is derived from the password. */
+  readonly kind: readonly string[];
+  /** Opens what the recipients can open; undefined where only they can. */
+  readonly identity?: Identity;
+};
+
+/** What the encrypting commands have in common on the command line. */
+type Arguments = {
+  /** A path, of a file or a folder, or `-`. */
+  readonly file: string;
+  /** Where the container goes, a path or `-`; undefined: to the service. */
+  readonly output: string | undefined;
+  readonly force: boolean;
+  /** The name for the history. */
+  readonly name: string | undefined;
+};
+
+type Sealing = {
+  readonly args: Arguments;
+  readonly format: Format;
+  /** Whether post-quantum recipients may be combined with others. */
+  readonly mix?: boolean;
+  /** Called once the file and the service are known to be there. */
+  readonly secret: () => Promise<Secret>;
+  readonly context: Context;
+};
+
+/**
+ * Encrypts a file or folder with the password that is given, generated or asked for.
+ *
+ * @param o `args` of the command; `derivation` how the key is derived from the password
+ * @throws the codes of `newPassword`, `encryptAndStore` and `encryptToFile`; usage when the password is the path of a file
+ */
+export async function encryptWithPassword(o: {
+  readonly args: Arguments & {
+    readonly password: string | undefined;
+    readonly 'password-file': string | undefined;
+    readonly generate: boolean;
+  };
+  readonly format: Format;
+  readonly derivation: PasswordKdf;
+  readonly context: Context;
+}): Promise<void> {
+  const { args, format, derivation, context } = o;
+  await refusePathAsPassword(args.password, oneFile, context);
+  const source = { argument: args.password, file: args['password-file'], stdinTaken: args.file === '-' };
+  const secret = async (): Promise<Secret> => {
+    const password = await newPassword(source, args.generate, args.output === undefined ? 'blob' : 'file', context);
+    return {
+      recipients: [passwordRecipient(password, derivation)],
+      kind: [derivation.name],
+      identity: passwordIdentity(password),
+    };
+  };
+  await encryptOne({ args, format, context, secret });
+}
+
+/** What to do with several files. */
+export const oneFile = 'one file is encrypted at a time: name a folder, or send several with sealpin send';
+
+/** Encrypts a file or folder to keys. @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile` */
+export async function encryptToKeys(
+  o: Omit<Sealing, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
+): Promise<void> {
+  const secret = async (): Promise<Secret> => {
+    const recipients = await o.recipients();
+    await noteOneKey(recipients.length, o.context);
+    return { recipients, kind: recipients.map(({ text }) => text ?? '').toSorted() };
+  };
+  await encryptOne({ ...o, secret });
+}
+
+async function encryptOne(o: Sealing): Promise<void> {
+  const { output, force, name } = o.args;
+  if (output === undefined && force)
+    throw new SealpinError('usage', '--force is given without --output', { hint: 'what is stored replaces nothing' });
+  if (output !== undefined && (name !== undefined || o.context.service !== undefined))
+    throw new SealpinError(
+      'usage',
+      `with --output nothing is stored, so --${name === undefined ? 'service' : 'name'} has no use`,
+      { hint: 'leave one of them out' },
+    );
+  await (output === undefined ? encryptAndStore(o) : encryptToFile(output, o));
+}
+
+/** Opens what is to be encrypted: a file, a pipe, or a folder as an archive. @throws the codes of `openInput` */
+export async function openSource(path: string, context: Context): Promise<Input> {
+  const stats = path === '-' ? undefined : await stat(resolve(context.cwd, path)).catch(() => undefined);
+  if (stats?.isDirectory() !== true) return openInput(path, context);
+  const { openFolder } = await import('../folder/pack.ts');
+  return openFolder(path, context);
+}
+
+/**
+ * Encrypts into a container file, which appears complete or not at all.
+ *
+ * @param path of the container, or `-`
+ * @throws the codes of `openSource` and `openSink`; usage when the container would be in the folder that is encrypted
+ */
+async function encryptToFile(path: string, o: Sealing): Promise<void> {
+  const { args, context } = o;
+  const { output, signal } = context;
+  if (path === '-' && output.json)
+    throw new SealpinError('usage', '--json and the encrypted file would both go to standard output', {
+      hint: 'name a file for the output',
+    });
+  const options = { force: args.force, environment: context };
+  // Checked before anything is read, and again once the input is open, which must be another file.
+  await openSink(path, options);
+  await refuseInside(args.file, path, context);
+  const input = await openSource(args.file, context);
+  let sink: Sink | undefined;
+  try {
+    sink = await openSink(path, { ...options, input: input.identity });
+    const container = await seal(input, await o.secret(), o);
+    if (container.bytes !== undefined) await sink.room(container.bytes);
+    const progress = output.progress('encrypting', container.expectedBytes);
+    const size = await writeAll(container.stream, sink, { progress, signal, onWritten: () => undefined });
+    const written = await sink.commit();
+    if (written === undefined) return;
+    output.note(`wrote ${path} (${sizeText(size)})`);
+    await output.result({ output: written, size }, []);
+  } finally {
+    await sink?.abort();
+    await input.close();
+  }
+}
+
+/** Refuses a container in the folder that it would hold. */
+async function refuseInside(source: string, path: string, { cwd }: Context): Promise<void> {
+  if (source === '-' || path === '-') return;
+  const [folder, directory] = await Promise.all(
+    [resolve(cwd, source), dirname(resolve(cwd, path))].map((each) => realpath(each).catch(() => undefined)),
+  );
+  if (folder === undefined || directory === undefined || !`${directory}/`.startsWith(`${folder}/`)) return;
+  throw new SealpinError('usage', `${path} is in the folder ${source}, which is being encrypted`, {
+    hint: 'put the output somewhere else',
+  });
+}
+
+/**
+ * Encrypts a file or folder, stores it and prints its blob ID.
+ *
+ * @throws too_large before a byte is sent, if the size is known; the codes of `openSource`, `authorizedService`, `store` and `upload`
+ */
+async function encryptAndStore(o: Sealing): Promise<void> {
+  const { context, args } = o;
+  const { output } = context;
+  const named = args.name === undefined ? undefined : parseName(args.name, '--name');
+  const input = await openSource(args.file, context);
+  try {
+    const service = await authorizedService(context);
+    const routes = api(service, context);
+    // A service that refuses an upload hangs up during it, and its reason may be lost: so we ask first.
+    const { health, key } = await introduction(routes);
+    const limits = limitsOf(health);
+    refuseLarge(input.bytes, limits.fileBytes);
+    if (!key.scopes.includes('write'))
+      throw new SealpinError('insufficient_scope', 'the API key may not store files', {
+        hint: 'use a key with the scope write',
+      });
+    const secret = await o.secret();
+    const kind = [o.format, ...secret.kind];
+    const to = { service, routes, limits, keyId: key.id };
+    const file = await storeSealed(input, {
+      ...to,
+      id: uploadIdOf(input, { ...to, path: args.file, kind, context }),
+      path: args.file,
+      identity: secret.identity,
+      encrypt: (from) => seal(from, secret, o),
+      label: 'encrypting and storing',
+      context,
+    });
+    const name = named ?? (args.file === '-' ? '' : basename(resolve(context.cwd, args.file)));
+    const { cid, fileId, size: bytes } = file;
+    await keepInHistory({ cid, fileId, service: service.url.href, bytes, ...(name === '' ? {} : { name }) }, context);
+    const pins = service.local && !output.json ? (file.pins ?? (await pinsOf(file.cid, routes))) : undefined;
+    if (pins !== undefined) output.note(await describeReach(pins, context));
+    await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
+      file.cid,
+    ]);
+    noteNextStep(secret, service, context);
+  } finally {
+    await input.close();
+  }
+}
+
+async function seal(
+  { stream, bytes, lookThrough }: Input,
+  { recipients }: Secret,
+  { format, mix = false, context }: Sealing,
+): Promise<Container> {
+  const expectedBytes = bytes ?? (await lookThrough?.());
+  const derivation = recipients.some(({ kind }) => kind === 'password')
+    ? context.output.progress('deriving the key from the password')
+    : undefined;
+  // Pieces of one leaf of the CID, which the hashing takes without copying them together.
+  const container = await encrypt(stream, { format, recipients, mix, pieceBytes: leafBytes, backend: nodeBackend });
+  derivation?.done();
+  const sizeOf = (plain: number | undefined) => (plain === undefined ? undefined : container.size(plain));
+  return { stream: container.stream, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes) };
+}
+
+/** What to give to whom, for a person: the blob ID alone does not say so. */
+function noteNextStep({ identity }: Secret, { local, url }: Service, { output, stdout, stderr }: Context): void {
+  if (stdout.isTTY !== true || stderr.isTTY !== true) return;
+  output.note(
+    identity === undefined
+      ? 'the blob ID may go in public: only the keys that you named open the file'
+      : 'the blob ID may go in public; tell the password another way',
+  );
+  if (!local) output.note(`to open it: sealpin decrypt <blob_id> <file> --service ${url.href}`);
+}
+
+type Pins = StoredFile['pins'];
+async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
+  // The file is stored, even if this question fails, or the API key may not ask it.
+  const found = await routes.list({ cid, limit: 1 }).catch(() => undefined);
+  return found?.files[0]?.pins;
+}
+
+/** Who else can get the bytes of a file in the local service. Whether its Kubo is connected is asked, not assumed. */
+async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> {
+  if (pins.every((pin) => pin.service === 'local'))
+    return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';
+  const [{ control }, { localPaths }] = await Promise.all([import('../local/control.ts'), import('../local/state.ts')]);
+  // The file is stored, even if this question fails.
+  const status = await control(localPaths(dataDir).control, 'status').catch(() => undefined);
+  const kubo = status?.kubo;
+  const at = kubo === undefined ? 'the Kubo of the local service' : `the Kubo at ${kubo.url}`;
+  const peers = kubo?.status === 'ok' ? kubo.peers : undefined;
+  const others = 'anyone with the blob ID can fetch the encrypted bytes';
+  if (peers === undefined) return `stored in ${at}: if it is connected to the IPFS network, ${others}`;
+  if (peers === 0) return `stored in ${at}, which has no peers at the moment: once it is connected, ${others}`;
+  return `stored in ${at}, which has ${peers} ${peers === 1 ? 'peer' : 'peers'}: ${others}`;
+}
+
+/** Remembers a stored blob; what is stored stays so if that fails. */
+export async function keepInHistory(
+  stored: { cid: string; fileId: string; service: string; bytes: number; name?: string },
+  context: Context,
+): Promise<void> {
+  try {
+    await remember(context.dataDir, { v: 1, ...stored, at: new Date(context.now()).toISOString() });
+  } catch (error) {
+    if (!(error instanceof SealpinError)) throw error;
+    // The blob is stored, and its ID must be printed.
+    context.output.warn(`the history was not written: ${error.message}`);
+  }
+}

@@ -1,0 +1,279 @@
+/** Sending files, by link or to an inbox: each is sealed under a key of its own and stored, and a parcel has the keys. */
+import { stat } from 'node:fs/promises';
+import { basename, resolve } from 'node:path';
+import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inboxes.ts';
+import { checkParcel, type SentFile, type Words } from '../../client/sending.ts';
+import { shareParcel, type Shared } from '../../client/sharing.ts';
+import {
+  detachedPayloadBytes,
+  encryptPayload,
+  parseRecipients,
+  plaintextBytes,
+  type Recipient,
+} from '../../shared/crypto/index.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { leafBytes } from '../../shared/ipfs/index.ts';
+import type { Parcel, ParcelFile } from '../../shared/link/index.ts';
+import type { Context } from '../context.ts';
+import type { Input } from '../io/input.ts';
+import { parseName } from '../io/safe-name.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { api, authorizedService, introduction, refuseUnencrypted } from '../remote/client.ts';
+import { limitsOf, refuseLarge } from '../store/limits.ts';
+import type { Service } from '../remote/service-choice.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+import { hasSpool } from '../store/spool.ts';
+import { type Container, type Destination, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
+import { forgetUpload, isWorthRetrying, tellToContinue } from '../store/upload-blob.ts';
+import { keepInHistory, openSource } from './seal.ts';
+import type { ShareTerms } from '../flags/share-terms.ts';
+
+/** Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that as. */
+type Outgoing = { readonly paths: readonly string[]; readonly name: string | undefined };
+
+/** What was sent, and how many bytes of plaintext it has. */
+type Sent<T> = T & { readonly files: readonly SentFile[]; readonly bytes: number };
+
+/**
+ * Sends files and folders by a link. When it breaks off, the same command continues.
+ *
+ * @param terms asked for once the service is known to be there
+ * @throws too_large, insufficient_scope, parcel_invalid, the codes of `openSource`, `authorizedService`, `storeSealed` and `shareParcel`
+ */
+export async function sendFiles(
+  outgoing: Outgoing,
+  terms: () => Promise<ShareTerms>,
+  context: Context,
+): Promise<Sent<Shared & { readonly service: Service; readonly terms: ShareTerms }>> {
+  const service = await authorizedService(context);
+  return storeAndPass(
+    outgoing,
+    {
+      service,
+      scopes: ['write', 'share'],
+      async prepare() {
+        const agreed = await terms();
+        return { words: wordsOf(agreed), terms: agreed };
+      },
+      async pass(parcel, files, { terms: agreed }) {
+        const about = { parcel, files: files.map(({ fileId }) => fileId) };
+        const shared = await makeShare(about, agreed, service, context);
+        for (const { cid, fileId, name, size } of files)
+          await keepInHistory(
+            { cid, fileId, service: service.url.href, bytes: detachedPayloadBytes(size), name },
+            context,
+          );
+        return { ...shared, service, terms: agreed };
+      },
+    },
+    context,
+  );
+}
+
+/**
+ * Hands files and folders over to the owner of an inbox. When it breaks off, the same command continues.
+ *
+ * @param o.link of the inbox, which has the API key: no account is needed
+ * @throws link_invalid, usage for a link over http: to another machine, and as `sendFiles`
+ */
+export async function handOverFiles(
+  outgoing: Outgoing,
+  o: Words & { readonly link: string },
+  context: Context,
+): Promise<Sent<{ readonly service: Service }>> {
+  const inbox = parseInboxLink(o.link);
+  const { apiKey } = inbox;
+  const url = new URL(inbox.service);
+  refuseUnencrypted(url, 'the key of the inbox');
+  const service: Service = { url, apiKey, keyFrom: 'the link of the inbox', local: false, gateways: [] };
+  const recipients = parseRecipients(inbox.recipient, nodeBackend);
+  return storeAndPass(
+    outgoing,
+    {
+      service,
+      scopes: ['write'],
+      inbox: recipients,
+      prepare: async () => ({ words: wordsOf(o) }),
+      async pass(parcel, files, { isProvisional: areNamed }) {
+        const names = areNamed ? files.map(({ fileId }) => fileId) : undefined;
+        await deliver(sdkHttp(service, context), parcel, { recipients, names, signal: context.signal });
+        return { service };
+      },
+    },
+    context,
+  );
+}
+
+/** Has the service keep a parcel. Fails as `shareParcel`. */
+export async function makeShare(
+  about: { readonly parcel: Parcel; readonly files: readonly string[] },
+  { recipients, ...terms }: ShareTerms,
+  service: Service,
+  context: Context,
+): Promise<Shared> {
+  const { output, scryptLogN, signal } = context;
+  const derivation = terms.password === undefined ? undefined : output.progress('deriving the key from the password');
+  const sealing = { recipients, kdf: { name: 'scrypt', logN: scryptLogN }, backend: nodeBackend } as const;
+  try {
+    return await shareParcel(sdkHttp(service, context), about, { ...terms, signal }, sealing);
+  } catch (error) {
+    if (!isSealpinError(error, 'invalid_request') || error.reason !== undefined) throw error;
+    throw new SealpinError(error.code, error.message, { hint: 'change --opens or --expires', cause: error });
+  } finally {
+    derivation?.done();
+  }
+}
+
+type ParcelWords = Pick<Parcel, 'note' | 'from'>;
+
+function wordsOf({ note, from }: Words): ParcelWords {
+  return { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+}
+
+type Passing<P, T> = {
+  readonly service: Service;
+  readonly scopes: readonly ('write' | 'share')[];
+  /** Whom the parcel is sealed to, for an inbox. */
+  readonly inbox?: readonly Recipient[];
+  /** Called once the files and the service are known to be there. */
+  readonly prepare: () => Promise<P>;
+  /** Gives the parcel to whom it is for. `isProvisional`: the files stay only if it names them. */
+  readonly pass: (
+    parcel: Parcel,
+    files: readonly SentFile[],
+    prepared: P & { readonly isProvisional: boolean },
+  ) => Promise<T>;
+};
+
+/** Stores files and passes their parcel on. What cannot be continued after a failure is removed again. */
+async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
+  { paths, name: standardInput }: Outgoing,
+  { service, scopes, inbox, prepare, pass }: Passing<P, T>,
+  context: Context,
+): Promise<Sent<T>> {
+  const routes = api(service, context);
+  const { health, key } = await introduction(routes);
+  const limits = limitsOf(health);
+  refuseKey(key.scopes, scopes);
+  const provisional = inbox !== undefined && isProvisional(key, paths.length);
+  const to: Destination = { service, routes, limits, keyId: key.id, provisional };
+  const files: FileToSend[] = [];
+  const stored: Stored[] = [];
+  let passed: Sent<T>;
+  try {
+    for (const path of paths) {
+      const input = await openSource(path, context);
+      const name = parseName(await nameOf(path, standardInput, context.cwd), path === '-' ? '--name' : path);
+      const id = uploadIdOf(input, { ...to, path, kind: ['send'], context });
+      files.push({ path, input, id, name });
+      refuseLarge(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes), limits.fileBytes);
+    }
+    const prepared = await prepare();
+    const typed = files.map(({ name }) => ({ name, type }));
+    const draft = checkParcel({ files: typed, ...prepared.words });
+    for (const { input } of files) await input.lookThrough?.();
+    if (inbox !== undefined) await admit(key, { payloads: await unsentOf(files, context), parcel: draft }, inbox);
+    for (const file of files) stored.push(await storeOne(file, to, context));
+    const parcel = { files: stored.map(({ cid, fileKey, name, size }) => ({ cid, fileKey, name, type, size })) };
+    const sent = stored.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size }));
+    passed = {
+      ...(await pass({ ...parcel, ...prepared.words }, sent, { ...prepared, isProvisional: provisional })),
+      files: sent,
+      bytes: sent.reduce((sum, { size }) => sum + size, 0),
+    };
+  } catch (error) {
+    throw await afterFailure(error, { files, stored, to }, context);
+  } finally {
+    for (const { input } of files) await input.close();
+  }
+  for (const { id } of files) await forgetUpload(id, context);
+  return passed;
+}
+
+/** The sizes of the payloads of which nothing is stored yet: what an earlier run began has its room. */
+async function unsentOf(files: readonly FileToSend[], { dataDir }: Context): Promise<(number | undefined)[]> {
+  const sizes: (number | undefined)[] = [];
+  for (const { id, input } of files)
+    if (!(await hasSpool(dataDir, id)))
+      sizes.push(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes));
+  return sizes;
+}
+
+/** Files have the media type of any bytes: it is not known here. */
+const type = 'application/octet-stream';
+
+type FileToSend = { readonly path: string; readonly input: Input; readonly id: string; readonly name: string };
+type Stored = SentFile & ParcelFile & { readonly id: string };
+
+async function storeOne({ path, input, id, name }: FileToSend, to: Destination, context: Context): Promise<Stored> {
+  const { fileId, cid, size, fileKey } = await storeSealed(input, {
+    ...to,
+    id,
+    path,
+    encrypt: sealed,
+    keep: true,
+    label: 'encrypting and sending',
+    context,
+  });
+  const plainBytes = plaintextBytes(size);
+  if (fileKey === undefined || plainBytes === undefined) throw new TypeError('a payload without its key or size');
+  return { id, fileId, cid, name, type, size: plainBytes, fileKey };
+}
+
+/** A payload without a header: only the parcel has its key. */
+async function sealed({ stream, bytes, lookThrough }: Input): Promise<Container> {
+  const expectedBytes = bytes ?? (await lookThrough?.());
+  const sizeOf = (plain: number | undefined) => (plain === undefined ? undefined : detachedPayloadBytes(plain));
+  // Pieces of one leaf of the CID, which the hashing takes without copying them together.
+  const { payload, fileKey } = await encryptPayload(stream, { pieceBytes: leafBytes, backend: nodeBackend });
+  return { stream: payload, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes), fileKey };
+}
+
+/** Removes what was stored for nothing. What the same command finds stored, or continues, stays, and that is said. */
+async function afterFailure(
+  failure: unknown,
+  { files, stored, to }: { files: readonly FileToSend[]; stored: readonly Stored[]; to: Destination },
+  context: Context,
+): Promise<unknown> {
+  const { service, provisional = false } = to;
+  const isWorthIt = isWorthRetrying(failure, context);
+  // After an interruption, too. What cannot be removed stays, and nobody can open it.
+  const routes = api(service, { ...context, signal: AbortSignal.timeout(removeMs) });
+  const kept = new Set<string>();
+  for (const { id } of files) if (await hasSpool(context.dataDir, id)) kept.add(id);
+  let left = 0;
+  for (const { id, fileId } of stored) {
+    if (isWorthIt && kept.has(id)) continue;
+    await routes.remove(fileId).catch(() => (left += 1));
+    await forgetUpload(id, context);
+  }
+  if (isWorthIt && kept.size > 0) return tellToContinue(failure, context, provisional ? '24 hours' : '7 days');
+  if (context.signal.aborted)
+    context.output.note(
+      left === 0
+        ? 'nothing was sent: the same command begins again'
+        : `nothing was sent; ${left} of the files could not be removed again: nobody can open them, and sealpin delete removes them`,
+    );
+  return failure;
+}
+
+const removeMs = 10_000;
+
+/** A service that refuses the share would have stored everything for nothing. */
+function refuseKey(has: readonly string[], needs: readonly ('write' | 'share')[]): void {
+  const missing = needs.find((scope) => !has.includes(scope));
+  if (missing !== undefined)
+    throw new SealpinError(
+      'insufficient_scope',
+      `the API key may not ${missing === 'write' ? 'store files' : 'share'}`,
+      { hint: `use a key with the scopes write and share, such as: sealpin key create <label> --scopes write,share` },
+    );
+}
+
+/** What the receiver gets a file as. */
+async function nameOf(path: string, given: string | undefined, cwd: string): Promise<string> {
+  if (path === '-') return given ?? 'standard-input';
+  const absolute = resolve(cwd, path);
+  const isFolder = (await stat(absolute)).isDirectory();
+  return isFolder ? `${basename(absolute)}.tar` : basename(absolute);
+}

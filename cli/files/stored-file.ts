@@ -1,0 +1,132 @@
+/** A file that is stored already, with the key that opens it alone. */
+import { accessTo } from '../../client/blobs.ts';
+import { storedFile } from '../../client/stored-files.ts';
+import { StoredFile } from '../../shared/api.ts';
+import { open, openAtWithFileKey, passwordIdentity } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { cleanFilename } from '../../shared/filename.ts';
+import type { ParcelFile } from '../../shared/link/index.ts';
+import type { Context } from '../context.ts';
+import { recall } from './history.ts';
+import { readIdentities } from '../keys/key-files.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { askPassword, maxTries } from '../keys/passwords.ts';
+import { api } from '../remote/client.ts';
+import type { Service } from '../remote/service-choice.ts';
+import { isFileId } from '../remote/file-id.ts';
+import { openBlob, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+
+/** @param o.name of the file, where its own is unknown or not wanted; `key`: a private key file instead of private.key */
+type Naming = { readonly name: string | undefined; readonly key: string | undefined };
+
+/**
+ * Finds the file key of a stored file, and asks for its password or reads the private key where one is needed.
+ *
+ * @param id a file ID or a blob ID
+ * @returns the file for a parcel, and the IDs of the account's files with its bytes
+ * @throws not_found, not_encrypted, wrong_kind, decrypt_failed, and the codes of `openBlob`, `readIdentities` and `askPassword`
+ */
+export async function storedFileOf(
+  id: string,
+  o: Naming,
+  service: Service,
+  context: Context,
+): Promise<{ readonly file: ParcelFile; readonly fileIds: readonly string[] }> {
+  const { signal } = context;
+  if (!isFileId(id)) {
+    const cid = parseBlobId(id);
+    const { files } = await api(service, context).list({ cid, limit: 100 });
+    return { file: await fileAt(cid, o, context), fileIds: files.map(({ fileId }) => fileId) };
+  }
+  const http = sdkHttp(service, context);
+  const path = `v1/storage/${id}`;
+  const { mode, cid, fileId } = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
+  if (mode === 'plain') return { file: await fileAt(cid, o, context), fileIds: [fileId] };
+  const named = o.name === undefined ? {} : { name: o.name };
+  return storedFile(http, service.apiKey, { fileId, ...named }, signal);
+}
+
+async function fileAt(cid: string, { name, key }: Naming, context: Context): Promise<ParcelFile> {
+  const known = name ?? (await requiredName(cid, context));
+  const stop = new AbortController();
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  try {
+    const blob = await openBlob(cid, { ...context, signal });
+    const fileKey = await fileKeyOf(blob.read(0, blob.size), cid, key, context);
+    const { plaintextBytes: size } = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
+    return { cid, fileKey, name: known, type: 'application/octet-stream', size };
+  } catch (error) {
+    throw readFailure(error);
+  } finally {
+    stop.abort(new SealpinError('interrupted'));
+  }
+}
+
+/** The flags of the commands are for the password of what they make. */
+const passwordHint = 'give the one that opens the file now in SEALPIN_PASSWORD; --password-file has the new one';
+
+async function fileKeyOf(
+  stream: ReadableStream<Uint8Array>,
+  cid: string,
+  key: string | undefined,
+  context: Context,
+): Promise<Uint8Array> {
+  const opened = await open(stream, { backend: nodeBackend });
+  if (!('fileKey' in opened)) {
+    await opened.stream.cancel();
+    if (opened.kind === 'plain')
+      throw new SealpinError('not_encrypted', 'it is not encrypted: anyone can read it already');
+    throw new SealpinError('wrong_kind', 'the key that opens it is elsewhere', {
+      hint: 'share a file that the service encrypted by its file ID (sealpin list); what came with a link is sent again',
+    });
+  }
+  if (opened.opens === 'keys') return opened.fileKey(await readIdentities(key, undefined, context));
+  const { output, env } = context;
+  const given = env['SEALPIN_PASSWORD'];
+  let failed = 0;
+  const next = async () => [passwordIdentity(given ?? (await askPassword(cid, context, failed, passwordHint)))];
+  const first = await next();
+  let derivation = output.progress('deriving the key from the password');
+  const fileKey = await opened.fileKey(first, async () => {
+    derivation.done();
+    failed += 1;
+    if (given !== undefined || failed === maxTries) return undefined;
+    const identities = await next();
+    derivation = output.progress('deriving the key from the password');
+    return identities;
+  });
+  derivation.done();
+  return fileKey;
+}
+
+/**
+ * The file key of a container that is stored, by what opens it.
+ *
+ * @param key a private key file instead of private.key
+ * @throws as `storedFileOf`
+ */
+export async function fileKeyOfBlob(cid: string, key: string | undefined, context: Context): Promise<Uint8Array> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  try {
+    const blob = await openBlob(cid, { ...context, signal });
+    return await fileKeyOf(blob.read(0, blob.size), cid, key, context);
+  } catch (error) {
+    throw readFailure(error);
+  } finally {
+    stop.abort(new SealpinError('interrupted'));
+  }
+}
+
+/** The name that a blob had when it was stored from here; undefined when it has none. */
+export async function nameInHistory(cid: string, { dataDir }: Context): Promise<string | undefined> {
+  const { entries } = await recall(dataDir);
+  return entries.flatMap((entry) => ('cid' in entry && entry.cid === cid ? [entry.name] : [])).at(-1);
+}
+
+async function requiredName(cid: string, context: Context): Promise<string> {
+  const name = await nameInHistory(cid, context);
+  if (name !== undefined) return cleanFilename(name);
+  throw new SealpinError('usage', 'the name of this file is not known here', { hint: 'give it one with --name' });
+}

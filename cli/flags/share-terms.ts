@@ -1,0 +1,91 @@
+/** The flags of a share: who may open it, how often and how long, and how its link is shown. */
+import type { Shared } from '../../client/sharing.ts';
+import type { Recipient } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import type { Args } from '../command.ts';
+import { newPasswordFlags } from './args.ts';
+import { parseExpiry } from './expiry.ts';
+import type { Context } from '../context.ts';
+import { newPassword } from '../keys/passwords.ts';
+import { readTo, toFlag } from './to-flag.ts';
+import type { Service } from '../remote/service-choice.ts';
+
+export const shareFlags = {
+  ...toFlag,
+  expires: { type: 'string', valueHint: 'when', description: 'Until when it opens: 12h, 30d or a date (7d)' },
+  opens: { type: 'string', valueHint: 'number', description: 'How often it opens (5)' },
+  password: { type: 'boolean', description: 'Ask for a password, which the receiver needs, too' },
+  ...newPasswordFlags,
+  note: { type: 'string', valueHint: 'text', description: 'A few words to the receiver' },
+  from: { type: 'string', valueHint: 'name', description: 'Your name, for the receiver' },
+  qr: { type: 'boolean', description: 'Also show the link as a QR code' },
+} as const satisfies Args;
+
+type Values = {
+  readonly to: readonly string[] | undefined;
+  readonly expires: string | undefined;
+  readonly opens: string | undefined;
+  readonly password: boolean;
+  readonly 'password-file': string | undefined;
+  readonly generate: boolean;
+  readonly note: string | undefined;
+  readonly from: string | undefined;
+};
+
+/** What a share is made with. */
+export type ShareTerms = {
+  readonly recipients: readonly Recipient[];
+  readonly password: string | undefined;
+  readonly expiresAt: string | undefined;
+  readonly opens: number | undefined;
+  readonly note: string | undefined;
+  readonly from: string | undefined;
+};
+
+/**
+ * Reads the flags; asks for the password last.
+ *
+ * @param stdinTaken whether standard input is a file that is sent
+ * @throws usage, the codes of `readRecipients` and `newPassword`
+ */
+export async function readShareTerms(args: Values, stdinTaken: boolean, context: Context): Promise<ShareTerms> {
+  const { note, from } = args;
+  const wantsPassword = args.password || args.generate || args['password-file'] !== undefined;
+  if (wantsPassword && args.to !== undefined)
+    throw new SealpinError('usage', 'a password and --to are given: a share opens with one or the other', {
+      hint: 'leave one of them out',
+    });
+  const opens = args.opens === undefined ? undefined : Number(args.opens);
+  if (opens !== undefined && !(Number.isSafeInteger(opens) && opens > 0))
+    throw new SealpinError('usage', '--opens must be 1 or more');
+  const expiresAt = args.expires === undefined ? undefined : parseExpiry(args.expires, context.now());
+  const recipients = args.to === undefined ? [] : await readTo(args.to, context);
+  const source = { argument: undefined, file: args['password-file'], stdinTaken };
+  const password = wantsPassword ? await newPassword(source, args.generate, 'link', context) : undefined;
+  return { recipients, password, expiresAt, opens, note, from };
+}
+
+/** Prints the link, and says what to do with it. @param what was shared, such as `2 files (1.2 MiB)` */
+export async function showShare(
+  { link, share }: Shared,
+  o: { readonly what: string; readonly terms: ShareTerms; readonly service: Service; readonly qr: boolean },
+  context: Context,
+): Promise<void> {
+  const { output, stderr, env } = context;
+  const { terms, service } = o;
+  const until = share.expiresAt.slice(0, 16).replace('T', ' ');
+  output.note(`${o.what}: the link opens ${share.opens === 1 ? 'once' : `${share.opens} times`}, until ${until} UTC`);
+  if (terms.password !== undefined)
+    output.note('it needs the password, too: tell it through another channel than the link');
+  else if (terms.recipients.length > 0) output.note('it needs a private key of those it is for, too');
+  else output.note('anyone with the link can open it: give it only to those it is for');
+  output.note(`take it back with: sealpin unshare ${share.id}`);
+  if (service.local)
+    output.note('it leads to the service on this computer: others cannot open it, and nobody while it is stopped');
+  if (o.qr && !output.json) {
+    const { qrLines } = await import('../terminal/qr.ts');
+    const isColoured = stderr.isTTY === true && env['TERM'] !== 'dumb';
+    for (const line of qrLines(link, isColoured)) stderr.write(`${line}\n`);
+  }
+  await output.result({ link, share }, [link]);
+}

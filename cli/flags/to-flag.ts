@@ -1,0 +1,31 @@
+/** The flag `--to`: whom something is for. */
+import type { Recipient } from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import type { Context } from '../context.ts';
+import { readContacts } from '../keys/contacts.ts';
+import { readRecipients } from '../keys/key-files.ts';
+
+/** Takes several names in one value, with commas between them, and may be given again. */
+export const toFlag = {
+  to: {
+    type: 'string',
+    valueHint: 'who',
+    repeats: true,
+    completes: 'contact',
+    path: true,
+    description: 'Only for these contacts, key files or recipients: with commas between them, or --to again',
+  },
+} as const;
+
+/**
+ * The recipients that `--to` names.
+ *
+ * @param values of the flag, in their order
+ * @throws usage for an empty name, the codes of `readRecipients`
+ */
+export async function readTo(values: readonly string[], context: Context): Promise<Recipient[]> {
+  const names = values.flatMap((value) => value.split(','));
+  if (names.includes(''))
+    throw new SealpinError('usage', 'one of the names in --to is empty', { hint: 'is a variable not set?' });
+  return readRecipients(names, context, await readContacts(context));
+}

@@ -1,0 +1,203 @@
+/** Storing a stream of container bytes as a blob, and checking what the service stored. */
+import type { StoredFile } from '../../shared/api.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { carBytesOf, carOfBytes, cidBuilder, type SizedCid } from '../../shared/ipfs/index.ts';
+import { byteReader } from '../../shared/streams/reader.ts';
+import type { Context } from '../context.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { sizeText } from '../terminal/progress.ts';
+import { type Api } from '../remote/client.ts';
+
+/**
+ * A container of up to this size is buffered until its blob ID is known, so that the service can check the bytes
+ * before it keeps them.
+ */
+export const bufferedBytes = 32 * 1024 * 1024;
+const lookUpPausesMs = [0, 1000, 3000];
+
+/**
+ * Stores a container.
+ *
+ * @param container `bytes` is its exact length, if it is known
+ * @param o `onBytes` is called with the length of each chunk that the service has taken
+ * @throws cid_mismatch when the service stored something else (it is then deleted), and what the service or the stream throws
+ */
+export async function store(
+  container: { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined },
+  o: {
+    readonly api: Api;
+    readonly context: Pick<Context, 'signal'>;
+    readonly onBytes: (bytes: number) => void;
+    /** Whether it is kept only if a parcel names it. */
+    readonly provisional?: boolean | undefined;
+  },
+): Promise<StoredFile> {
+  const { stream, bytes } = container;
+  const { provisional = false } = o;
+  const sending = isCar(bytes) ? await asCar(stream, bytes, o) : await asBytes(container, o);
+  let sent = false;
+  try {
+    let file;
+    try {
+      file = await o.api.store(sending.body, { cid: sending.known, provisional, onSent: () => (sent = true) });
+    } catch (error) {
+      if (!sent || !isSealpinError(error, 'service_unreachable')) throw error;
+      file = await lookUp(sending.computed().cid, error, o);
+    }
+    await refuseOther(file, sending.computed(), o.api);
+    return file;
+  } catch (error) {
+    await sending.cancel(error);
+    throw error;
+  }
+}
+
+/** A container as it is sent. */
+type Sending = {
+  readonly body: Parameters<Api['store']>[0];
+  /** Its CID, where that is known before it is sent. */
+  readonly known: string | undefined;
+  /** What was sent, once all of it was. @throws service_answer before that */
+  computed(): SizedCid;
+  /** Ends the reading of the container. */
+  cancel(reason: unknown): Promise<void>;
+};
+type Container = Parameters<typeof store>[0];
+type Hooks = Pick<Parameters<typeof store>[1], 'onBytes'>;
+
+/** Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash. */
+const digest = nodeBackend.sha256;
+
+/** Of a CAR a service keeps what it knows of each block in memory until the end; twice as large a file is the most that it takes. */
+const maxCarBytes = 16 * 2 ** 30;
+
+const isCar = (bytes: number | undefined): bytes is number =>
+  bytes !== undefined && bytes > bufferedBytes && bytes <= maxCarBytes;
+
+/** Bytes of the request that stores a container of so many. */
+export const bodyBytesOf = async (bytes: number): Promise<number> => (isCar(bytes) ? await carBytesOf(bytes) : bytes);
+
+/** As blocks, which were hashed here and are hashed again by the node that keeps them: so the Worker in between need not. */
+async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTaken }: Hooks): Promise<Sending> {
+  const source = byteReader(stream);
+  let computed: SizedCid | undefined;
+  async function* blocks(): AsyncGenerator<Uint8Array> {
+    computed = yield* carOfBytes(source, { digest, onTaken });
+  }
+  return {
+    body: { stream: blocks(), bytes: await bodyBytesOf(bytes), car: true },
+    known: undefined,
+    computed: () => computedCid(computed),
+    cancel: (reason) => source.cancel(reason),
+  };
+}
+
+/** As it is; up to `bufferedBytes`, once its CID is known. */
+async function asBytes({ stream, bytes }: Container, { onBytes }: Hooks): Promise<Sending> {
+  const builder = cidBuilder({ digest });
+  const reader = stream.getReader();
+  let computed: SizedCid | undefined;
+  const next = async (): Promise<Uint8Array | undefined> => {
+    const { done, value } = await reader.read();
+    if (done) computed = await builder.finish();
+    else await builder.write(value);
+    return value;
+  };
+  const buffered: Uint8Array[] = [];
+  try {
+    let left = (bytes ?? 0) <= bufferedBytes ? bufferedBytes : -1;
+    while (left >= 0) {
+      const chunk = await next();
+      if (chunk === undefined) break;
+      buffered.push(chunk);
+      left -= chunk.length;
+    }
+  } catch (error) {
+    await reader.cancel(error);
+    throw error;
+  }
+  const known: SizedCid | undefined = computed;
+  const body = forward(buffered, known === undefined ? next : undefined, onBytes);
+  return {
+    body: { stream: body, bytes: known?.bytes ?? bytes, car: false },
+    known: known?.cid,
+    computed: () => computedCid(computed),
+    cancel: (reason) => reader.cancel(reason),
+  };
+}
+
+function computedCid(computed: SizedCid | undefined): SizedCid {
+  if (computed === undefined)
+    throw new SealpinError('service_answer', 'the service responded before it had received everything');
+  return computed;
+}
+
+async function* forward(
+  buffered: Uint8Array[],
+  next: (() => Promise<Uint8Array | undefined>) | undefined,
+  onBytes: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for (;;) {
+    const chunk = buffered.shift() ?? (await next?.());
+    if (chunk === undefined) return;
+    // The chunk is empty once it is sent.
+    const { length } = chunk;
+    yield chunk;
+    onBytes(length);
+  }
+}
+
+/**
+ * The response was lost after the last byte. Every encryption has a blob ID of its own, so a file with this one is
+ * ours.
+ */
+async function lookUp(
+  cid: string,
+  lost: SealpinError,
+  o: { readonly api: Api; readonly context: Pick<Context, 'signal'> },
+): Promise<StoredFile> {
+  for (const pauseMs of lookUpPausesMs) {
+    await new Promise((resolve) => {
+      setTimeout(resolve, pauseMs);
+    });
+    o.context.signal.throwIfAborted();
+    try {
+      const [file] = (await o.api.list({ cid, limit: 1 })).files;
+      if (file !== undefined) return file;
+    } catch (error) {
+      // A key that only stores, as that of an inbox, may not ask.
+      if (isSealpinError(error, 'insufficient_scope')) break;
+      if (!isSealpinError(error, 'service_unreachable')) throw error;
+    }
+  }
+  throw new SealpinError('service_unreachable', `${lost.message}; all bytes were sent, and no response came`, {
+    hint: `see whether it was stored: sealpin list (blob ID ${cid})`,
+    cause: lost,
+  });
+}
+
+/**
+ * Compares what the service stored with what was computed here, and deletes something else again.
+ *
+ * @throws cid_mismatch
+ */
+export async function refuseOther(
+  file: Pick<StoredFile, 'fileId' | 'cid' | 'size'>,
+  { cid, bytes }: SizedCid,
+  api: Api,
+): Promise<void> {
+  if (file.cid === cid && file.size === bytes) return;
+  const detail =
+    file.cid === cid
+      ? `the service stored ${sizeText(file.size)} of another size`
+      : `the service stored it as ${file.cid}, and it is ${cid}`;
+  try {
+    await api.remove(file.fileId);
+  } catch (error) {
+    throw new SealpinError('cid_mismatch', `${detail}; deleting it failed, too`, {
+      hint: `delete it by hand: sealpin delete ${file.fileId}`,
+      cause: error,
+    });
+  }
+  throw new SealpinError('cid_mismatch', `${detail}; it was deleted again`);
+}

@@ -1,0 +1,190 @@
+/** Storing a file encrypted: in one request or, where it is large, breaks off in the middle of much or has to wait, by a resumable upload. */
+import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { maxRetryAfterSeconds } from '../../client/resumable-upload.ts';
+import type { StoredFile } from '../../shared/api.ts';
+import type { Identity } from '../../shared/crypto/index.ts';
+import { isSealpinError } from '../../shared/errors.ts';
+import type { Context } from '../context.ts';
+import { type Input, openInput } from '../io/input.ts';
+import type { Api } from '../remote/client.ts';
+import { type Limits, refuseLarge } from './limits.ts';
+import type { Service } from '../remote/service-choice.ts';
+import { hasSpool, type SourceMark, spoolId } from './spool.ts';
+import { bodyBytesOf, bufferedBytes, store } from './store-blob.ts';
+import { upload, type Uploading } from './upload-blob.ts';
+
+/** An encrypted file. */
+export type Container = {
+  readonly stream: ReadableStream<Uint8Array>;
+  readonly bytes: number | undefined;
+  /** About how many, for the progress. */
+  readonly expectedBytes: number | undefined;
+  /** What opens a payload that has no header. */
+  readonly fileKey?: Uint8Array;
+};
+
+/** A service, with what it takes and the ID of the API key. `provisional`: it keeps files only if a parcel names them. */
+export type Destination = {
+  readonly provisional?: boolean | undefined;
+  readonly service: Service;
+  readonly routes: Api;
+  readonly limits: Limits;
+  readonly keyId: string;
+};
+
+/** What is known of a file that was stored; the end of a resumable upload does not tell its pins. `size` is that of the container. */
+export type Stored = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
+  readonly pins?: StoredFile['pins'];
+  /** What opens a payload that has no header. */
+  readonly fileKey?: Uint8Array;
+};
+
+/** A broken upload of less is begun again by hand more quickly than it is continued. */
+const worthContinuingBytes = 16 * 1024 * 1024;
+
+/**
+ * Names the upload of a file: the same for the same command, and another one each time for a pipe.
+ *
+ * @param o.path as given, or `-`
+ * @param o.kind tells one way to encrypt from another
+ */
+export function uploadIdOf(
+  input: Input,
+  o: Pick<Destination, 'service' | 'keyId'> & {
+    readonly path: string;
+    readonly kind: readonly string[];
+    readonly context: Context;
+  },
+): string {
+  const path = resolve(o.context.cwd, o.path);
+  const source = markOf(path, input) === undefined ? crypto.randomUUID() : path;
+  return spoolId([o.service.url.href, o.keyId, source, ...o.kind]);
+}
+
+/**
+ * Stores what `encrypt` makes of the input. A later run with the same `id` continues an upload that broke off.
+ *
+ * @param o.id of `uploadIdOf`
+ * @param o.path as given: the file is opened again when the connection breaks
+ * @param o.keep see `upload`
+ * @throws too_large, and the codes of `store`, `upload` and `encrypt`
+ */
+export async function storeSealed(
+  input: Input,
+  o: Destination & {
+    readonly id: string;
+    readonly path: string;
+    readonly identity?: Identity | undefined;
+    readonly encrypt: (input: Input) => Promise<Container>;
+    readonly keep?: boolean;
+    /** Of the progress. */
+    readonly label: string;
+    readonly context: Context;
+  },
+): Promise<Stored> {
+  const { context, limits, routes: api, service, keyId, provisional } = o;
+  const { output, signal } = context;
+  const path = resolve(context.cwd, o.path);
+  const source = markOf(path, input);
+  const uploading: Omit<Uploading, 'encrypt'> = {
+    id: o.id,
+    name: input.name,
+    source,
+    identity: o.identity,
+    keep: o.keep === true,
+    provisional,
+    service,
+    keyId,
+    api,
+    maxUploadBytes: limits.requestBytes,
+    context,
+  };
+  if (limits.uploadBytes > 0 && (await hasSpool(context.dataDir, o.id)))
+    return upload({ ...uploading, encrypt: () => o.encrypt(input) });
+  let container = await o.encrypt(input);
+  refuseLarge(container.bytes, limits.fileBytes);
+  if (limits.uploadBytes > 0 && limits.requestBytes !== null) {
+    const start = await startOf(container, limits.requestBytes);
+    if (!start.isAll) return upload({ ...uploading, encrypt: async () => start.container });
+    container = start.container;
+  }
+  let sentBytes = 0;
+  const progress = output.progress(o.label, container.expectedBytes);
+  const onBytes = (bytes: number): void => {
+    sentBytes += bytes;
+    progress.add(bytes);
+  };
+  try {
+    signal.throwIfAborted();
+    const file = await store(container, { api, context, onBytes, provisional });
+    return { ...file, ...keyIn(container) };
+  } catch (error) {
+    const { bytes = 0 } = container;
+    if (signal.aborted && o.keep !== true)
+      output.note(
+        sentBytes < bytes
+          ? 'nothing was stored: the same command begins again, since one request cannot be continued'
+          : 'sealpin list shows whether it was stored; if not, run the same command again',
+      );
+    const isBroken = isSealpinError(error, 'service_unreachable') && sentBytes > 0 && sentBytes < bytes;
+    const waitSeconds = isSealpinError(error) ? error.retryAfterSeconds : undefined;
+    const isWorthIt = isBroken
+      ? bytes > worthContinuingBytes
+      : waitSeconds !== undefined && waitSeconds <= maxRetryAfterSeconds;
+    if (!isSealpinError(error) || !isWorthIt || bytes > limits.uploadBytes || source === undefined) throw error;
+    const when = waitSeconds === undefined ? '' : `, in ${waitSeconds} second${waitSeconds === 1 ? '' : 's'}`;
+    output.note(`${error.message}; it is stored by a resumable upload instead${when}`);
+    await sleep((waitSeconds ?? 0) * 1000, undefined, { signal });
+  } finally {
+    progress.done();
+  }
+  const again = await openInput(o.path, context);
+  try {
+    return await upload({ ...uploading, source: markOf(path, again), encrypt: () => o.encrypt(again) });
+  } finally {
+    await again.close();
+  }
+}
+
+function keyIn({ fileKey }: Container): Pick<Container, 'fileKey'> {
+  return fileKey === undefined ? {} : { fileKey };
+}
+
+/** Whether a container fits into one request. Of one of unknown length the beginning is read, and put back. */
+async function startOf(
+  container: Container,
+  requestBytes: number,
+): Promise<{ readonly container: Container; readonly isAll: boolean }> {
+  const { stream, bytes } = container;
+  if (bytes !== undefined) return { container, isAll: (await bodyBytesOf(bytes)) <= requestBytes };
+  const reader = stream.getReader();
+  const begun: Uint8Array[] = [];
+  let begunBytes = 0;
+  let isAll = false;
+  while (!isAll && begunBytes <= Math.min(requestBytes, bufferedBytes)) {
+    const { done, value } = await reader.read();
+    isAll = done;
+    if (value !== undefined) begun.push(value);
+    begunBytes += value?.length ?? 0;
+  }
+  const whole = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const chunk = begun.shift() ?? (await reader.read()).value;
+        if (chunk === undefined) controller.close();
+        else controller.enqueue(chunk);
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
+  return { container: { ...container, stream: whole, bytes: isAll ? begunBytes : undefined }, isAll };
+}
+
+/** The input as it is now; undefined for a pipe. */
+function markOf(path: string, { bytes, identity }: Input): SourceMark | undefined {
+  if (identity === undefined || bytes === undefined) return undefined;
+  const { dev, ino, mtimeNs } = identity;
+  return { path, size: bytes, mtimeNs: String(mtimeNs), dev: String(dev), ino: String(ino) };
+}

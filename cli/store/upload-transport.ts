@@ -1,0 +1,18 @@
+/** Resumable uploads over the HTTP client of the command line. */
+import type { Transport } from '../../client/resumable-upload.ts';
+import type { Context } from '../context.ts';
+import { ask, type Caller, problemOf } from '../remote/client.ts';
+import { headerOf, readText } from '../remote/http.ts';
+
+/** The transport of a service, as `client/resumable-upload.ts` takes it. Errors name where the API key comes from. */
+export function uploadTransport(service: Caller, { timeouts }: Pick<Context, 'timeouts'>): Transport {
+  return {
+    async request({ path, ...o }) {
+      const response = await ask(service, path, { ...o, timeouts });
+      const text = await readText(response);
+      return { status: response.status, text, header: (name) => headerOf(response, name) };
+    },
+    errorOf: ({ status, text, header }) =>
+      problemOf({ status, text, headers: { 'retry-after': header('retry-after') } }, service),
+  };
+}

@@ -1,0 +1,284 @@
+/** Inboxes from the command line: whom they are sealed to, what is listed of what came, and what a full one refuses. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { connect, generateKeys, handOver } from '../../../client/index.ts';
+import {
+  encrypt,
+  encryptPayload,
+  parseRecipients,
+  passwordRecipient,
+  type Recipient,
+} from '../../../shared/crypto/index.ts';
+import { encodeParcel, parseLink, sealedParcelType, sealParcelTo } from '../../../shared/link/index.ts';
+import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
+import { isLongRun } from '../../../testkit/long-run.ts';
+import { fingerprint } from '../../keys/fingerprint.ts';
+import { Collector, run, temporaryDirectory, type Ran } from '../environment.ts';
+import { localService } from '../local.ts';
+
+const local = localService();
+let home: string;
+let owner: string;
+beforeEach(async () => {
+  home = await temporaryDirectory();
+  await run(['keygen', '--data-dir', home], home);
+  owner = (await recipientIn(join(home, 'public.key'))).text!;
+});
+
+async function recipientIn(path: string): Promise<Recipient> {
+  const [recipient] = parseRecipients(await readFile(path, 'utf8'));
+  return recipient!;
+}
+
+type Options = { stdout?: Collector; url?: string };
+const inbox = (argv: readonly string[], { stdout = new Collector(), url = local.url }: Options = {}): Promise<Ran> =>
+  run(['inbox', ...argv, '--data-dir', home], home, {
+    stdout,
+    env: { SEALPIN_SERVICE: url, SEALPIN_API_KEY: local.apiKey },
+  });
+
+type Listed = { id: string; from?: string; files?: { name: string }[]; problem?: string; sealedTo?: string };
+const listed = async (o?: Options): Promise<Listed[]> => {
+  const { stdout, stderr, exit } = await inbox(['list', '--json'], o);
+  expect([exit, stderr.includes('error')], stderr).toEqual([0, false]);
+  return (JSON.parse(stdout) as { deliveries: Listed[] }).deliveries;
+};
+
+async function linkOf(...argv: string[]): Promise<{ link: string; recipient: string; apiKey: string }> {
+  const { stdout, stderr } = await inbox(['create', 'Tax office', '--quiet', ...argv]);
+  const { link } = parseLink(stdout.trim());
+  if (link.kind !== 'inbox') throw new Error(stderr);
+  return { link: stdout.trim(), recipient: link.recipient, apiKey: link.apiKey };
+}
+
+/** Removes what earlier tests handed over: they share the account. */
+async function removeAll(): Promise<void> {
+  const connection = connect({ service: local.url, apiKey: local.apiKey });
+  for (let page = await connection.list(); page.files.length > 0; page = await connection.list())
+    for (const { fileId } of page.files) await connection.delete(fileId);
+}
+
+test('what is handed over to an inbox is listed and opened by its owner, with the key that nobody else has', async () => {
+  await removeAll();
+  const { link } = await linkOf('--max-files', '10');
+  await handOver(link, { source: 'receipts', name: 'receipts.txt' }, { from: 'Ben', note: 'Of March' });
+  const [delivery] = await listed();
+  expect(delivery).toMatchObject({ from: 'Ben', files: [{ name: 'receipts.txt', size: 8 }], sealedTo: 'key' });
+  expect((await inbox(['list'])).stdout).toMatch(/^[0-9a-f-]{36} {2}\d{4}-\d{2}-\d{2} +8 B {2}Ben: receipts\.txt\n$/);
+  const narrow = await inbox(['list'], { stdout: Object.assign(new Collector(), { isTTY: true, columns: 40 }) });
+  expect(narrow.stdout.replace(/\d{4}-\d{2}-\d{2}/, 'DAY').split('\n')).toEqual([
+    'Ben: receipts.txt',
+    '  DAY        8 B',
+    `  ${delivery!.id}`,
+    '',
+  ]);
+  const opened = await inbox(['open', delivery!.id, 'there']);
+  expect(opened, opened.stderr).toMatchObject({ exit: 0, stderr: expect.stringContaining('Of March') as unknown });
+  expect(await readFile(join(home, 'there/receipts.txt'), 'utf8')).toBe('receipts');
+  const revoked = { exit: 0, stderr: expect.stringContaining('Tax office') as unknown };
+  expect(await inbox(['revoke', link])).toMatchObject(revoked);
+  await expect(handOver(link, { source: 'x', name: 'x' })).rejects.toMatchObject({ code: 'unauthorized' });
+});
+
+describe('an inbox is sealed to', () => {
+  /** A proxy in front of the service that answers for the account with another public key. */
+  async function lying(): Promise<string> {
+    const { publicKey } = await generateKeys();
+    const headers = { Authorization: `Bearer ${local.apiKey}` };
+    const about = (await (await fetch(`${local.url}/v1/account`, { headers })).json()) as { account: object };
+    const body = JSON.stringify({ ...about, account: { ...about.account, publicKey } });
+    const fault = ({ path }: { path: string }): Fault | undefined =>
+      path === '/v1/account'
+        ? { kind: 'answer', status: 200, headers: { 'content-type': 'application/json' }, body }
+        : undefined;
+    return (await faultyProxy(() => local.url, fault)).url;
+  }
+
+  test('public.key, whose fingerprint is shown, whatever key the service answers with', async () => {
+    const url = await lying();
+    const { stdout, stderr } = await inbox(['create', 'x'], { url });
+    expect(parseLink(stdout.trim()).link).toMatchObject({ kind: 'inbox', recipient: owner });
+    expect(stderr).toContain(`your public.key: ${await fingerprint(owner)}`);
+    expect(stderr).toContain('for 200 files and 1.0 GiB');
+    expect(stderr).not.toContain('the service names');
+    expect(stderr).toContain(new Date(Date.now() + 90 * 86_400_000).toISOString().slice(0, 10));
+  });
+
+  test('the key that is named, and to the one that the service names only if it is asked for', async () => {
+    await run(['keygen', '--output', 'other'], home);
+    const other = join(home, 'other', 'public.key');
+    expect((await linkOf('--recipient', other)).recipient).toBe((await recipientIn(other)).text);
+    const { stdout, stderr } = await inbox(['create', 'x', '--recipient', 'account', '--expires', '2d']);
+    const { link } = parseLink(stdout.trim());
+    const headers = { Authorization: `Bearer ${local.apiKey}` };
+    const answer = (await (await fetch(`${local.url}/v1/account`, { headers })).json()) as {
+      account: { publicKey: string };
+    };
+    expect(link).toMatchObject({ recipient: parseRecipients(answer.account.publicKey)[0]!.text });
+    expect(stderr).toContain('the service names this key');
+    await run(['contact', 'add', 'account', owner, '--data-dir', home], home);
+    const ambiguous = await inbox(['create', 'x', '--recipient', 'account']);
+    expect(ambiguous).toMatchObject({
+      exit: 2,
+      stdout: '',
+      stderr: expect.stringContaining('is a contact') as unknown,
+    });
+  });
+
+  test('no key of another kind, and to none where there is no pair', async () => {
+    await run(['keygen', '--post-quantum', '--output', 'hybrid'], home);
+    const hybrid = await inbox(['create', 'x', '--recipient', 'hybrid/public.key']);
+    expect(hybrid).toMatchObject({ exit: 2, stdout: '', stderr: expect.stringContaining('no P-256 key') as unknown });
+    expect(hybrid.stderr).toContain('sealpin keygen --output');
+    await writeFile(join(home, 'public.key'), await readFile(join(home, 'hybrid/public.key')));
+    expect(await inbox(['create', 'x'])).toMatchObject({ exit: 2, stdout: '' });
+    home = await temporaryDirectory();
+    const none = await inbox(['create', 'x']);
+    expect(none).toMatchObject({ stdout: '', stderr: expect.stringContaining('sealpin keygen') as unknown });
+    expect(none.exit).not.toBe(0);
+  });
+});
+
+const parcel = {
+  files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'name', type: 'a/b', size: 1 }],
+};
+
+/** What anyone with the link may store as a delivery, and that is none. */
+async function hostileFiles(to: Recipient): Promise<Record<string, Uint8Array>> {
+  const bytesOf = async ({ stream }: { stream: ReadableStream<Uint8Array> }): Promise<Uint8Array> =>
+    new Uint8Array(await new Response(stream).arrayBuffer());
+  const sealed = async (bytes: Uint8Array, recipients: readonly Recipient[], format: 'age' | 'sealpin' = 'age') =>
+    bytesOf(await encrypt(new Blob([bytes as BlobPart]).stream(), { format, recipients }));
+  const plain = encodeParcel(parcel);
+  const genuine = await sealParcelTo(parcel, { recipients: [to] });
+  const password = passwordRecipient('violet-anchor-tundra-mosaic', { name: 'scrypt', logN: 10 });
+  const text = (value: string): Uint8Array => new TextEncoder().encode(value);
+  const renamed = Buffer.from(Buffer.from(plain).toString('latin1').replace('"name"', '"../x"'), 'latin1');
+  const evil = Buffer.from(Buffer.from(plain).toString('latin1').replace(':"name"', ':"../x"'), 'latin1');
+  const [another] = parseRecipients((await generateKeys()).recipient);
+  return {
+    'a container for a password': await sealed(plain, [password], 'sealpin'),
+    'an age file for a password': await sealed(plain, [password]),
+    'a later version of age': text('age-encryption.org/v2\n-> X25519 x\n---\n'),
+    'a header that is cut off': genuine.slice(0, 60),
+    'a malformed header': text('age-encryption.org/v1\n-> \n--- x\n'),
+    'a header of 3,000 stanzas': text(`age-encryption.org/v1\n${'-> x y\n\n'.repeat(3000)}--- ${'A'.repeat(43)}\n`),
+    'a damaged payload': genuine.map((byte, index) => (index === genuine.length - 1 ? byte ^ 1 : byte)),
+    'a name that leads out of the folder': await sealed(evil, [to]),
+    'a member that is none': await sealed(renamed, [to]),
+    'something that is no parcel': await sealed(text('{}'), [to]),
+    'nothing, sealed': await sealed(text(''), [to]),
+    'what is for another key': await sealParcelTo(parcel, { recipients: [another!] }),
+    'a parcel in the clear': plain,
+    'a payload without a header': new Uint8Array(
+      await new Response((await encryptPayload(new Blob(['x']).stream())).payload).arrayBuffer(),
+    ),
+    'nothing at all': new Uint8Array(0),
+    noise: crypto.getRandomValues(new Uint8Array(2000)),
+    'more than a parcel can have': new Uint8Array(60_000),
+  };
+}
+
+describe('what came that cannot be opened', () => {
+  test('is listed with the reason, beside what can', async () => {
+    await removeAll();
+    const { link, apiKey, recipient } = await linkOf();
+    const stranger = connect({ service: local.url, apiKey });
+    const kinds = await hostileFiles(parseRecipients(recipient)[0]!);
+    const ids = new Map<string, string>();
+    for (const [kind, bytes] of Object.entries(kinds))
+      ids.set((await stranger.put(bytes, { mode: 'plain', type: sealedParcelType })).fileId, kind);
+    await handOver(link, { source: 'genuine', name: 'genuine.txt' }, { from: 'Ben' });
+    const [genuine, ...others] = await listed();
+    expect(genuine).toMatchObject({ from: 'Ben', files: [{ name: 'genuine.txt' }] });
+    expect(others.map(({ id, problem, files }) => [ids.get(id), typeof problem, files])).toEqual(
+      Object.keys(kinds)
+        .toReversed()
+        .map((kind) => [kind, 'string', undefined]),
+    );
+    const { stdout, exit } = await inbox(['list']);
+    expect([exit, stdout.match(/\(cannot be opened: .+\)/g)?.length]).toEqual([0, Object.keys(kinds).length]);
+    for (const { id } of others) {
+      const { exit: failed, stderr } = await inbox(['open', id, 'there']);
+      expect([failed === 0, stderr.includes('bug')], stderr).toEqual([false, false]);
+    }
+    // The same with the key of the account, to which older inboxes are sealed.
+    await handOver((await linkOf('--recipient', 'account')).link, { source: 'x', name: 'old.txt' });
+    const withOld = await inbox(['list']);
+    expect(withOld.stdout).toContain('old.txt');
+    expect(withOld.stderr).toContain(
+      '1 of these: sealed to the account key, which the service named: make a new inbox',
+    );
+    expect((await listed())[0]).toMatchObject({ sealedTo: 'account' });
+  });
+
+  test('hides nothing where its bytes are gone, and ends the list only where the service refuses the caller', async () => {
+    await removeAll();
+    await handOver((await linkOf()).link, { source: 'x', name: 'x' });
+    let status = 0;
+    const { url } = await faultyProxy(
+      () => local.url,
+      ({ path }) => (path.startsWith('/ipfs/') ? { kind: 'answer', status, body: '' } : undefined),
+    );
+    for (status of [404, 410, 403, 502])
+      expect((await listed({ url }))[0]).toMatchObject({ problem: expect.stringMatching(/^\w+$/) as unknown });
+    status = 429;
+    expect(await inbox(['list'], { url })).toMatchObject({ exit: 1, stdout: '' });
+    const refused = await run(['inbox', 'list', '--data-dir', home], home, {
+      env: { SEALPIN_SERVICE: local.url, SEALPIN_API_KEY: (await linkOf()).apiKey },
+    });
+    expect(refused).toMatchObject({ stdout: '', stderr: expect.stringContaining('scope') as unknown });
+  });
+
+  test.runIf(isLongRun)('is not opened beyond the newest hundred', async () => {
+    await removeAll();
+    const { link, apiKey } = await linkOf();
+    const stranger = connect({ service: local.url, apiKey });
+    await handOver(link, { source: 'x', name: 'oldest.txt' });
+    for (let count = 0; count < 101; count += 1)
+      await stranger.put(`${count}`, { mode: 'plain', type: sealedParcelType });
+    const { stdout, stderr } = await inbox(['list']);
+    expect(stdout.match(/\(cannot be opened/g)).toHaveLength(100);
+    expect(stdout.match(/\(not opened\)/g)).toHaveLength(2);
+    expect(stderr).toContain('only the newest 100 are opened');
+  });
+});
+
+test('a service that returns empty pages without end does not keep inbox list busy', async () => {
+  let pages = 0;
+  const { url } = await faultyProxy(
+    () => local.url,
+    ({ path }) => {
+      if (!path.startsWith('/v1/storage?')) return undefined;
+      pages += 1;
+      const body = JSON.stringify({ files: [], cursor: `${pages}` });
+      return { kind: 'answer', status: 200, headers: { 'content-type': 'application/json' }, body };
+    },
+  );
+  expect(await inbox(['list'], { url })).toMatchObject({
+    exit: 1,
+    stderr: expect.stringContaining('empty pages of its list without end') as unknown,
+  });
+  expect(pages).toBe(1);
+});
+
+test('send --inbox stores nothing where the inbox has no room, and something the inbox can hold', async () => {
+  await removeAll();
+  const { link } = await linkOf('--max-files', '3', '--max-bytes', '40KB');
+  for (const name of ['a', 'b', 'c']) await writeFile(join(home, name), 'x'.repeat(15_000));
+  const send = (...files: string[]): Promise<Ran> =>
+    run(['send', ...files, '--inbox', link, '--data-dir', home], home, { env: {} });
+  const connection = connect({ service: local.url, apiKey: local.apiKey });
+  for (const [files, message] of [
+    [['a', 'b', 'c'], 'room for 3 more files'],
+    [['a', 'b', 'c'].slice(0, 2), 'room for 40000 more bytes'],
+  ] as const) {
+    await writeFile(join(home, 'b'), 'x'.repeat(30_000));
+    expect(await send(...files)).toMatchObject({ exit: 1, stderr: expect.stringContaining(message) as unknown });
+  }
+  expect((await connection.list()).files).toEqual([]);
+  expect(await send('a')).toMatchObject({ exit: 0 });
+  expect((await connection.list()).files).toHaveLength(2);
+  expect((await listed())[0]).toMatchObject({ files: [{ name: 'a' }] });
+});

@@ -1,0 +1,255 @@
+/** Files from one person to another: sent by one, received by another in a home of their own, without a key or an account. */
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { encryptPayload } from '../../../shared/crypto/index.ts';
+import { printLink, sealParcel, type Parcel } from '../../../shared/link/index.ts';
+import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
+import { Collector, run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
+import { hostile, json } from '../hostile.ts';
+import { localService } from '../local.ts';
+import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
+
+const local = localService();
+/** More than one block. */
+const noise = Buffer.from(Uint8Array.from({ length: 1_300_000 }, (_, index) => index * 31 + (index >> 8) * 7));
+
+/** The directories of the sender, and of the receiver, who has nothing else. */
+let sender: string;
+let receiver: string;
+beforeEach(async () => {
+  [sender, receiver] = [await temporaryDirectory(), await temporaryDirectory()];
+  await writeFile(join(sender, 'film.mkv'), noise);
+  await writeFile(join(sender, 'letter.txt'), 'Dear Ann\n');
+});
+
+const send = (argv: readonly string[], overrides: Overrides = {}): Promise<Ran> =>
+  run(['send', ...argv, '--data-dir', local.dataDir], sender, overrides);
+const receive = (argv: readonly string[], overrides: Overrides = {}): Promise<Ran> =>
+  run(['receive', ...argv, '--data-dir', join(receiver, 'home')], receiver, overrides);
+
+async function linkOf(argv: readonly string[]): Promise<string> {
+  const { stdout, stderr, exit } = await send([...argv, '--quiet']);
+  expect(exit, stderr).toBe(0);
+  return stdout.trim();
+}
+
+/** The files that the receiver has, but for their data directory. */
+async function received(directory = receiver): Promise<string[]> {
+  return (await readdir(directory)).filter((name) => name !== 'home').toSorted();
+}
+
+describe('what is sent', () => {
+  test('arrives in a clean home, with nothing said about the key', async () => {
+    const { stdout, stderr } = await send(['letter.txt', 'film.mkv', '--note', 'As promised', '--from', 'Ben']);
+    const { exit, stderr: said } = await receive([stdout.trim(), 'new/folder']);
+    expect(exit, said).toBe(0);
+    expect((await readFile(join(receiver, 'new/folder/film.mkv'))).equals(noise)).toBe(true);
+    expect(await readFile(join(receiver, 'new/folder/letter.txt'), 'utf8')).toBe('Dear Ann\n');
+    expect(said).toContain('As promised');
+    for (const words of [stderr, said]) expect(words).not.toContain(stdout.trim().slice(-49, -6));
+  });
+
+  test('may be a folder, which arrives as an archive', async () => {
+    await mkdir(join(sender, 'plans'));
+    await writeFile(join(sender, 'plans/house'), 'four walls');
+    await receive([await linkOf(['plans'])]);
+    expect(await received()).toEqual(['plans.tar']);
+    expect((await readFile(join(receiver, 'plans.tar'))).includes('four walls')).toBe(true);
+  });
+
+  test('opens as often as it was said, and until it is taken back', async () => {
+    const link = await linkOf(['letter.txt', '--opens', '1']);
+    expect((await receive([link])).exit).toBe(0);
+    const again = await receive([link]);
+    expect(again).toMatchObject({ exit: 1, stderr: expect.stringContaining('as often as its sender allowed') });
+    const other = await linkOf(['letter.txt']);
+    await run(['unshare', other, '--data-dir', local.dataDir], sender);
+    expect(await receive([other, 'other'])).toMatchObject({ exit: 1, stderr: expect.stringContaining('taken back') });
+    expect(await received(join(receiver, 'other'))).toEqual([]);
+  });
+
+  test('is gone with its file', async () => {
+    const link = await linkOf(['letter.txt', 'film.mkv']);
+    const { stdout } = await run(['list', '--json', '--limit', '1', '--data-dir', local.dataDir], sender);
+    const { files } = JSON.parse(stdout) as { files: { blobId: string; name: string }[] };
+    expect(files[0]).toMatchObject({ name: 'film.mkv' });
+    await run(['delete', files[0]!.blobId, '--data-dir', local.dataDir], sender);
+    expect(await receive([link])).toMatchObject({ exit: 1, stderr: expect.stringContaining('its files were deleted') });
+  });
+
+  test('is not used up by what cannot open it: a key that is not there, a folder that is none', async () => {
+    const link = await linkOf(['letter.txt', '--opens', '1']);
+    await writeFile(join(receiver, 'no-key.pem'), 'no key');
+    for (const rest of [['--key', 'missing.pem'], ['--key', 'no-key.pem'], ['no-key.pem']])
+      expect((await receive([link, ...rest])).exit).not.toBe(0);
+    expect((await receive([link])).exit).toBe(0);
+  });
+
+  test('with a password opens with it, and a missing or wrong one leaves the link as it was', async () => {
+    await writeFile(join(sender, 'pass'), 'violet-anchor-tundra-mosaic', { mode: 0o600 });
+    const link = await linkOf(['letter.txt', '--opens', '2', '--password-file', 'pass']);
+    expect((await receive([link])).stderr).toContain('a password is required');
+    const wrong = await receive([link], { env: { SEALPIN_PASSWORD: 'wrong' } });
+    expect(wrong).toMatchObject({ exit: 1, stderr: expect.stringContaining('Wrong password') });
+    const right = await receive([link], { env: { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' } });
+    expect(right.exit, right.stderr).toBe(0);
+    expect(await received()).toEqual(['letter.txt']);
+  });
+
+  test('that cannot be sent leaves nothing at the service', async () => {
+    const count = async (): Promise<number> => {
+      const { stdout } = await run(['list', '--json', '--data-dir', local.dataDir], sender);
+      return (JSON.parse(stdout) as { files: unknown[] }).files.length;
+    };
+    const before = await count();
+    expect((await send(['letter.txt', '--opens', '1000000000'])).exit).toBe(2);
+    expect((await send(['letter.txt', 'missing'])).exit).toBe(1);
+    expect((await send(['letter.txt', '--note', 'x'.repeat(5000)])).stderr).toContain('note');
+    expect(await count()).toBe(before);
+  });
+});
+
+describe('a service or sender that lies', () => {
+  const shareId = '7n42DGM5Tflk9n8mt7Fhc7';
+
+  /** A share as a hostile service would have it, and the link to it. */
+  async function shareOf(parcel: Parcel, blobs: string): Promise<string> {
+    const { record, secret } = await sealParcel(parcel);
+    const status = { id: shareId, state: 'active', password: false, expiresAt: '2030-01-31T00:00:00.000Z' };
+    const { url } = await hostile({
+      'GET /v1/shares/': (_, response) => json(response, 200, { ...status, opensLeft: 1 }),
+      'POST /v1/shares/': (_, response) =>
+        json(response, 200, { record: Buffer.from(record).toString('base64'), opensLeft: 0 }),
+      'GET /ipfs/': (request, response) =>
+        void fetch(new URL(request.url ?? '', blobs), { headers: { Accept: String(request.headers.accept) } }).then(
+          async (found) =>
+            response
+              .writeHead(found.status, { 'content-type': found.headers.get('content-type') ?? '' })
+              .end(Buffer.from(await found.arrayBuffer())),
+        ),
+    });
+    return printLink({ kind: 'share', service: `${url}/`, id: shareId, secret });
+  }
+
+  /** A payload that the local service has. */
+  async function stored(text: string): Promise<{ cid: string; fileKey: Uint8Array }> {
+    const { payload, fileKey } = await encryptPayload(new Blob([text]).stream());
+    const response = await fetch(`${local.url}/v1/storage/plain`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${local.apiKey}`, 'Content-Type': 'application/octet-stream' },
+      body: await new Response(payload).blob(),
+    });
+    return { cid: ((await response.json()) as { cid: string }).cid, fileKey };
+  }
+
+  test('writes no file outside of the directory, over another or under a hidden name', async () => {
+    const blob = await stored('harmless');
+    const names = ['.bashrc', '~', 'CON', 'com¹.txt', 'LPT² .a', 'CONIN$', 'a:b', '-rf', 'same', 'same', 'link'];
+    const files = names.map((name) => ({ ...blob, name, type: 'a/b', size: 8 }));
+    await symlink('/etc/passwd', join(receiver, 'link'));
+    await writeFile(join(receiver, 'same'), 'mine');
+    const { exit, stderr } = await receive([await shareOf({ files }, local.url)]);
+    expect(exit, stderr).toBe(0);
+    expect(await received()).toEqual(
+      [
+        '_',
+        '_CON',
+        '_CONIN$',
+        '_LPT² .a',
+        '_bashrc',
+        '_com¹.txt',
+        '_rf',
+        'a_b',
+        'link',
+        'link (2)',
+        'same',
+        'same (2)',
+        'same (3)',
+      ].toSorted(),
+    );
+    expect(await readFile(join(receiver, 'same'), 'utf8')).toBe('mine');
+  });
+
+  test('of the size, or with other bytes, gets nothing written, and the other files arrive', async () => {
+    const [right, wrong] = [await stored('harmless'), await stored('another')];
+    const files = [
+      { ...right, name: 'too-large', type: 'a/b', size: 9 },
+      { cid: wrong.cid, fileKey: right.fileKey, name: 'other-key', type: 'a/b', size: 7 },
+      { ...right, name: 'good', type: 'a/b', size: 8 },
+    ];
+    const { exit, stderr } = await receive([await shareOf({ files }, local.url)]);
+    expect(exit).toBe(1);
+    expect(stderr).toContain('another size than its sender says');
+    expect(await received()).toEqual(['good']);
+  });
+
+  test('with blocks of another file, or that breaks off, gets nothing written', async () => {
+    const blob = await stored('harmless');
+    const other = await startLoopbackServer((_, response) => response.end('not the block'));
+    const files = [{ ...blob, name: 'file', type: 'a/b', size: 8 }];
+    const lied = await receive([await shareOf({ files }, other.url)]);
+    await other.close();
+    expect(lied.exit).toBe(1);
+    const { url } = await faultyProxy(
+      () => local.url,
+      ({ path }) => (path.startsWith('/ipfs/') ? { kind: 'cut', afterBytes: 10_000 } : undefined),
+    );
+    const link = (await linkOf(['film.mkv'])).replace(local.url, url);
+    expect(await receive([link])).toMatchObject({ exit: 1, stdout: '' });
+    expect(await received()).toEqual([]);
+  });
+
+  test('may put escape sequences into words, which are shown as text', async () => {
+    const blob = await stored('harmless');
+    const files = [{ ...blob, name: 'file', type: 'a/b', size: 8 }];
+    const { stderr } = await receive([await shareOf({ files, note: 'a\tb\u202ec', from: 'x\u202ey' }, local.url)]);
+    expect(stderr).not.toContain('\u202e');
+    expect(stderr).toContain('\\u{202e}');
+  });
+});
+
+describe('links', () => {
+  test('that are truncated, mangled, of an inbox or of nobody are told apart', async () => {
+    const link = await linkOf(['letter.txt']);
+    expect(await receive([link.slice(0, -3)])).toMatchObject({
+      exit: 2,
+      stderr: expect.stringContaining('incomplete'),
+    });
+    const mangled = await receive([`<${link.replace('#', '%23')}&utm_source=mail>`]);
+    expect(mangled).toMatchObject({ exit: 0, stderr: expect.stringContaining('warning') });
+    const away = link.replace(local.url, 'http://127.0.0.1:9');
+    expect(await receive([away])).toMatchObject({ exit: 1, stderr: expect.stringContaining('127.0.0.1:9') });
+  });
+
+  test('to a blob open with the key in them, or with a password or private key', async () => {
+    const env = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
+    const { stdout } = await run(['encrypt', 'letter.txt', '--quiet', '--data-dir', local.dataDir], sender, { env });
+    const link = printLink({ kind: 'blob', service: `${local.url}/`, cid: stdout.trim() });
+    expect((await receive([link], { env })).exit).toBe(0);
+    expect(await readFile(join(receiver, stdout.trim()), 'utf8')).toBe('Dear Ann\n');
+    expect((await run(['decrypt', link, '-', '--data-dir', receiver], receiver, { env })).stdout).toBe('Dear Ann\n');
+  });
+
+  test('show as a QR code of the width of a terminal', async () => {
+    const { stderr } = await send(['letter.txt', '--qr']);
+    const code = stderr.split('\n').filter((line) => /^[█▀▄ ]{30,}$/.test(line));
+    expect(new Set(code.map((line) => line.length))).toEqual(new Set([code[0]?.length]));
+    expect(code[0]!.length).toBeLessThan(80);
+  });
+});
+
+test('what is stored from a terminal is followed by what to give to whom', async () => {
+  const { url } = await faultyProxy(
+    () => local.url,
+    () => undefined,
+  );
+  const env = { SEALPIN_SERVICE: url, SEALPIN_API_KEY: local.apiKey, SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
+  const atTerminal = (): Collector => Object.assign(new Collector(), { isTTY: true });
+  const encrypt = (words: readonly string[], stdout: Collector): Promise<Ran> =>
+    run([...words, 'letter.txt', '--data-dir', sender], sender, { env, stdout, stderr: atTerminal() });
+  const shown = await encrypt(['encrypt'], atTerminal());
+  expect(shown.stderr).toContain('the blob ID may go in public; tell the password another way');
+  expect(shown.stderr).toMatch(RegExp(`to open it:\\s+sealpin decrypt <blob_id> <file> --service ${url}/\n`));
+  expect((await encrypt(['encrypt'], new Collector())).stderr).not.toContain('in public');
+});

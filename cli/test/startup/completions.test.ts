@@ -1,0 +1,173 @@
+import { spawnSync } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { bareEnv } from '../../../testkit/run-cache.ts';
+import { loadCommands } from '../../commands/index.ts';
+import { remember } from '../../files/history.ts';
+import { run, temporaryDirectory } from '../environment.ts';
+import { someApiKey } from '../hostile.ts';
+import { entry } from '../local.ts';
+
+async function scriptFor(shell: string): Promise<string> {
+  const ran = await run(['completions', shell], '/');
+  expect(ran).toMatchObject({ exit: 0, stderr: '' });
+  return ran.stdout;
+}
+
+const long = process.env['SEALPIN_LONG'] === '1';
+const has = (program: string): boolean => spawnSync(program, ['-c', 'exit 0']).status === 0;
+
+describe.runIf(has('bash'))('bash', () => {
+  test.each([
+    { words: ['sealpin', 'ch'], want: ['chacha-encrypt'] },
+    { words: ['sealpin', 'key', ''], want: ['create', 'list', 'revoke', 'export', 'restore', 'rotate'] },
+    { words: ['sealpin', 'key', 'revoke', '--c'], want: ['--cascade'] },
+    { words: ['sealpin', 'decrypt', 'id', '--pa'], want: ['--password-file'] },
+    { words: ['sealpin', 'encrypt', '/etc/passw'], want: ['/etc/passwd', '/etc/passwd-'] },
+  ])('completes $words', async ({ words, want }) => {
+    const script = `${await scriptFor('bash')}
+COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1))
+_sealpin; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const { stdout, stderr, status } = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8' });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    const found = stdout.trim().split('\n');
+    if (words.at(-1)!.startsWith('/')) expect(found).toContain(want[0]);
+    else expect(found).toEqual(want);
+  });
+});
+
+test.each([
+  { shell: 'bash', check: ['bash', '-n'] },
+  { shell: 'zsh', check: ['zsh', '-n'] },
+  { shell: 'fish', check: ['fish', '--no-execute'] },
+])('the script for $shell names every command and flag, and the shell can read it', async ({ shell, check }) => {
+  const script = await scriptFor(shell);
+  for (const command of await loadCommands()) {
+    for (const word of command.name.split(' ')) expect(script).toContain(word);
+    for (const [name, arg] of Object.entries(command.args))
+      if (arg.type !== 'positional') expect(script).toContain(shell === 'fish' ? ` -l ${name}` : `--${name}`);
+  }
+  const [program = '', ...argv] = check;
+  // Where the shell is not installed, its users' syntax stays unchecked here.
+  if (!has(program)) return;
+  const path = join(await temporaryDirectory(), 'script');
+  await writeFile(path, script);
+  expect(spawnSync(program, [...argv, path], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' });
+});
+
+describe('values', () => {
+  const [older, newer, deleted] = ['a', 'b', 'c'].map((letter) => `bafkrei${letter.repeat(52)}`) as [
+    string,
+    string,
+    string,
+  ];
+
+  /** A home with a profile, a contact and a history, and a directory with the program for a shell to call. */
+  async function scene() {
+    const directory = await temporaryDirectory();
+    const home = join(directory, 'home');
+    for (const [index, cid] of [older, deleted, newer].entries())
+      await remember(home, {
+        v: 1,
+        cid,
+        fileId: `file ${cid}`,
+        service: 'https://a.example/',
+        bytes: 1,
+        at: `2026-01-0${index + 1}`,
+      });
+    await remember(home, { v: 1, deleted: `file ${deleted}`, at: '2026-01-04' });
+    const { stdout: recipient } = await run(['keygen', '--output', 'pair', '--quiet'], directory);
+    await run(['contact', 'add', 'wolfgang', recipient.trim(), '--data-dir', home, '--quiet'], directory);
+    await mkdir(join(home, 'profiles'));
+    const profiles = { v: 1, profiles: { work: { service: 'https://a.example/', apiKey: someApiKey } } };
+    await writeFile(join(home, 'profiles/profiles.json'), JSON.stringify(profiles), { mode: 0o600 });
+    await mkdir(join(directory, 'bin'));
+    const program = `#!/bin/sh\nexec '${process.execPath}' '${entry}' "$@"\n`;
+    await writeFile(join(directory, 'bin/sealpin'), program, { mode: 0o755 });
+    await writeFile(join(directory, 'wood.txt'), '');
+    const env = {
+      ...bareEnv(),
+      PATH: `${join(directory, 'bin')}:${process.env['PATH']}`,
+      HOME: directory,
+      SEALPIN_HOME: home,
+      TERM: 'xterm',
+    };
+    return { directory, home, env };
+  }
+
+  test('are printed for the scripts: of blobs the newest first, and none that was deleted', async () => {
+    const { directory, home } = await scene();
+    const printed = async (kind: string): Promise<string> =>
+      (await run(['completions', '--values', kind, '--data-dir', home], directory)).stdout;
+    expect(await printed('blob')).toBe(`${newer}\n${older}\n`);
+    expect(await printed('contact')).toBe('wolfgang\n');
+    expect(await printed('profile')).toBe('work\n');
+    expect(await printed('shell')).toBe('bash\nzsh\nfish\n');
+    expect(await run(['completions', '--values', 'key'], directory)).toMatchObject({ exit: 2 });
+  });
+
+  const cases = [
+    { line: 'sealpin profile use wo', want: 'work' },
+    { line: 'sealpin list --profile wo', want: 'work' },
+    { line: 'sealpin send wood.txt --to wo', want: 'wolfgang' },
+    { line: 'sealpin ecc-encrypt wood.txt wo', want: 'wolfgang' },
+    { line: 'sealpin decrypt bafkreib', want: newer },
+    { line: 'sealpin completions z', want: 'zsh' },
+    { line: 'sealpin encrypt wo', want: 'wood.txt' },
+  ];
+  /** Each takes a process or two. What differs between the shells is tried in all. */
+  const tried = long ? cases : cases.filter((_, index) => [1, 4, 6].includes(index));
+
+  test.runIf(has('bash'))('are completed by bash, files elsewhere', async () => {
+    const { directory, env } = await scene();
+    const steps = tried.map(
+      ({ line }) => `COMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _sealpin; echo "\${COMPREPLY[@]}"`,
+    );
+    const script = [await scriptFor('bash'), ...steps].join('\n');
+    const { stdout, stderr } = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8', cwd: directory, env });
+    expect(stdout.trim().split('\n'), stderr).toEqual(tried.map(({ want }) => want));
+  });
+
+  test.runIf(has('fish'))('are completed by fish', async () => {
+    const { directory, env } = await scene();
+    await writeFile(join(directory, 'script.fish'), await scriptFor('fish'));
+    const script = ['source script.fish', ...tried.map(({ line }) => `complete -C '${line}' | cut -f 1; echo ==`)].join(
+      '\n',
+    );
+    const { stdout, stderr } = spawnSync('fish', ['--no-config', '-c', script], {
+      encoding: 'utf8',
+      cwd: directory,
+      env,
+    });
+    const found = stdout.split('==\n').slice(0, -1);
+    expect(found, stderr).toHaveLength(tried.length);
+    for (const [index, { line, want }] of tried.entries()) expect(found[index]!.split('\n'), line).toContain(want);
+  });
+
+  test.runIf(has('zsh'))('are completed by zsh', async () => {
+    const { directory, env } = await scene();
+    await writeFile(join(directory, '_sealpin'), await scriptFor('zsh'));
+    const typed = tried.map(
+      ({ line, want }) =>
+        `zpty -w -n z $'${line}\\t'; zpty -r -m z seen '*${line.replace(/\S+$/, want)}*' && print -r -- '${want}'; zpty -w z $'\\C-u'`,
+    );
+    const script = `zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z "PS1='> '; fpath=($PWD $fpath); autoload -Uz compinit; compinit -D -u; print rea''dy"
+zpty -r -m z seen '*ready*> '
+${typed.join('\n')}
+zpty -d z`;
+    const o = { encoding: 'utf8', cwd: directory, env, timeout: 60_000 } as const;
+    const { stdout, stderr } = spawnSync('zsh', ['-f', '-c', script], o);
+    expect(stdout.trim().split('\n'), stderr).toEqual(tried.map(({ want }) => want));
+  });
+});
+
+test('another shell is misuse', async () => {
+  expect(await run(['completions', 'tcsh'], '/')).toMatchObject({
+    exit: 2,
+    stdout: '',
+    stderr: 'sealpin: error: there are no completions for that shell\nsealpin: hint: choose one of bash, zsh, fish\n',
+  });
+});

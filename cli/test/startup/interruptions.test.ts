@@ -1,0 +1,135 @@
+/** What is said after a signal: what is stored or written, and how to go on. */
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { SealpinError } from '../../../shared/errors.ts';
+import { headings, loadCommands } from '../../commands/index.ts';
+import { cidOfBytes } from '../../../testkit/cid.ts';
+import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
+import { run, temporaryDirectory, type Ran } from '../environment.ts';
+import { account, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
+import { localService } from '../local.ts';
+
+const local = localService();
+const mine = { SEALPIN_PASSWORD: 'correct horse battery staple' };
+const env = { ...mine, SEALPIN_API_KEY: someApiKey };
+const interrupted = new SealpinError('interrupted', 'interrupted by SIGINT');
+
+let directory: string;
+beforeEach(async () => {
+  directory = await temporaryDirectory();
+});
+
+/** Commands of which an interruption leaves nothing that their user could wonder about, or that say themselves what it leaves. */
+const silent = [
+  'start, stop, status, rebuild, keygen, contact add, contact list, contact remove, login, profile list, profile use',
+  'profile remove, encrypt, chacha-encrypt, ecc-encrypt, send, share, shares, unshare, inbox create, inbox list, inbox revoke',
+  'list, verify, key create, key list, key revoke, key export, key restore, key rotate, account create, account list',
+  'account quota, account disable, account enable, account upgrade-key, account delete, migrate, completions',
+].flatMap((line) => line.split(', '));
+
+test('each command says what an interruption leaves, or is one that has no need to', async () => {
+  const saying = (await loadCommands()).filter((command) => command.interrupted !== undefined).map(({ name }) => name);
+  expect([...silent, ...saying].toSorted()).toEqual(headings.map(({ name }) => name).toSorted());
+});
+
+describe('an interruption', () => {
+  test.each([
+    { argv: ['encrypt', 'film'], says: 'nothing was stored: the same command begins again' },
+    { argv: ['ecc-encrypt', 'film', 'home/public.key'], says: 'nothing was stored: the same command begins again' },
+    { argv: ['send', 'film'], says: 'nothing was sent: the same command begins again' },
+  ])('in the middle of $argv says that nothing is stored', async ({ argv, says }) => {
+    await writeFile(join(directory, 'film'), Buffer.alloc(16 * 1024 * 1024));
+    await run(['keygen', '--data-dir', 'home'], directory);
+    const stop = new AbortController();
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'GET /v1/account': account(['read', 'write', 'share']),
+      // It takes no more than the sockets hold.
+      'POST /v1/storage/plain': () => stop.abort(interrupted),
+    });
+    const ran = await run([...argv, '--service', service.url, '--data-dir', 'home'], directory, {
+      env,
+      signal: stop.signal,
+    });
+    expect(ran).toMatchObject({ exit: 130, stdout: '' });
+    expect(ran.stderr).toContain(`sealpin: ${says}`);
+    expect(ran.stderr).toContain('sealpin: error: interrupted by SIGINT\n');
+  });
+
+  test('once all was sent says where it shows whether it is stored', async () => {
+    await writeFile(join(directory, 'letter'), 'Dear Ann');
+    const stop = new AbortController();
+    const service = await hostile({
+      'GET /v1/health': health(),
+      'POST /v1/storage/plain': (request) => {
+        request.resume();
+        request.once('end', () => stop.abort(interrupted));
+      },
+    });
+    const ran = await run(['encrypt', 'letter', '--service', service.url], directory, { env, signal: stop.signal });
+    expect(ran).toMatchObject({ exit: 130, stdout: '' });
+    expect(ran.stderr).toContain('sealpin list shows whether it was stored; if not, run the same command again');
+  });
+
+  test('of several files to send removes those that were stored, or says that it could not', async () => {
+    for (const name of ['one', 'two']) await writeFile(join(directory, name), name);
+    for (const answer of [200, 503]) {
+      const stop = new AbortController();
+      let posts = 0;
+      const service = await hostile({
+        'GET /v1/health': health(),
+        'GET /v1/account': account(['read', 'write', 'share']),
+        'POST /v1/storage/plain': async (request, response) => {
+          posts += 1;
+          if (posts === 2) return stop.abort(interrupted);
+          const bytes = Buffer.from(await new Response(request as unknown as ReadableStream).arrayBuffer());
+          return json(response, 201, storedFile(await cidOfBytes(bytes), bytes.length));
+        },
+        'DELETE /v1/storage': (_request, response) => {
+          const { fileId } = storedFile('', 0);
+          if (answer === 200) json(response, 200, { fileId, key: 'none', pins: [] });
+          else response.writeHead(503).end();
+        },
+      });
+      const ran = await run(['send', 'one', 'two', '--service', service.url], directory, { env, signal: stop.signal });
+      expect(ran).toMatchObject({ exit: 130, stdout: '' });
+      expect(ran.stderr).toContain(
+        answer === 200
+          ? 'nothing was sent: the same command begins again'
+          : 'nothing was sent; 1 of the files could not be removed again: nobody can open them',
+      );
+    }
+  });
+
+  test('of a backup, a restoration, a copy and a download says how the same command goes on', async () => {
+    await writeFile(join(directory, 'letter'), 'Dear Ann');
+    await mkdir(join(directory, 'out'));
+    const here = (argv: readonly string[], overrides = {}): Promise<Ran> =>
+      run([...argv, '--data-dir', local.dataDir], directory, { env: mine, ...overrides });
+    const blob = (await here(['encrypt', 'letter', '--quiet'])).stdout.trim();
+    expect(await here(['backup', 'copy'])).toMatchObject({ exit: 0 });
+    for (const { argv, says } of [
+      { argv: ['backup', 'copy'], says: 'what is in the folder stays: the same command goes on from there' },
+      { argv: ['restore', 'copy'], says: 'what was restored stays: the same command goes on from there' },
+      { argv: ['decrypt', blob, 'out/letter'], says: 'nothing was written: run the same command again, which' },
+      { argv: ['export', blob, 'out/letter.car'], says: 'nothing was written: the same command begins again' },
+    ]) {
+      const stop = new AbortController();
+      const proxy = await faultyProxy(
+        () => local.url,
+        ({ path }) => {
+          if (path.startsWith('/v1/storage') || path.startsWith('/ipfs')) stop.abort(interrupted);
+          return undefined;
+        },
+      );
+      const ran = await here([...argv, '--service', proxy.url], {
+        env: { ...mine, SEALPIN_API_KEY: local.apiKey },
+        signal: stop.signal,
+      });
+      expect(ran).toMatchObject({ exit: 130, stdout: '' });
+      expect(ran.stderr).toContain(`sealpin: error: interrupted by SIGINT\nsealpin: hint: ${says}`);
+    }
+    expect(await readdir(join(directory, 'out'))).toEqual([]);
+  });
+});

@@ -1,0 +1,4 @@
+import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { containers } from '../suites/containers.ts';
+
+onEveryBackend(containers);

@@ -1,0 +1,4 @@
+import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { flow } from '../suites/flow.ts';
+
+onEveryBackend(flow);

@@ -1,0 +1,4 @@
+import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { golden } from '../suites/golden.ts';
+
+onEveryBackend(golden);

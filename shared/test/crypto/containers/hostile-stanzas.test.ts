@@ -1,0 +1,4 @@
+import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { hostileStanzas } from '../suites/hostile-stanzas.ts';
+
+onEveryBackend(hostileStanzas);

@@ -1,0 +1,4 @@
+import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { properties } from '../suites/properties.ts';
+
+onEveryBackend(properties, { isSlowInWorkerd: true });

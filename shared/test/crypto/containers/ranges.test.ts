@@ -1,0 +1,4 @@
+import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { ranges } from '../suites/ranges.ts';
+
+onEveryBackend(ranges, { isSlowInWorkerd: true });

@@ -1,4 +1,0 @@
-import { onEveryBackend } from '../../../testkit/backends.ts';
-import { golden } from './suites/golden.ts';
-
-onEveryBackend(golden);

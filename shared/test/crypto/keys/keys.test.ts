@@ -1,0 +1,4 @@
+import { onEveryBackend } from '../../../../testkit/backends.ts';
+import { keys } from '../suites/keys.ts';
+
+onEveryBackend(keys);

@@ -1,0 +1,221 @@
+/** Firefox without a window, driven over WebDriver BiDi, which it speaks itself. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { connectBidi, type Bidi } from './bidi.ts';
+import { endWithProcess } from '../end-with-process.ts';
+import { installed } from '../programs/programs.ts';
+
+/** A download that has ended. `path`: of its file, where Firefox calls it complete. */
+type Download = { name: string; path?: string };
+
+/** A running Firefox. What it did counts for the tab that was opened last. */
+export type Firefox = {
+  /** Of the process whose children show the pages. */
+  pid: number;
+  /** Where its downloads go. */
+  downloads: string;
+  /** Opens a tab with a storage of its own. @param o.before a function, as text, that runs in each document before its scripts */
+  open(address: string, o?: { before?: string }): Promise<FirefoxPage>;
+  close(): Promise<void>;
+};
+
+/** A tab. */
+export type FirefoxPage = {
+  /** Method, address, headers and body of each request; none unless Firefox was started to keep them. */
+  requests: string[];
+  /** Lines of the console, and uncaught errors. */
+  complaints: string[];
+  goto(address: string): Promise<void>;
+  reload(): Promise<void>;
+  /** The value of an expression; a promise is waited for. It counts as an act of the user. */
+  evaluate<T>(expression: string): Promise<T>;
+  /** Hands files to an input. @param paths absolute */
+  setFiles(selector: string, paths: readonly string[]): Promise<void>;
+  /** The next download that ends. */
+  downloaded(): Promise<Download>;
+  /** Closes the tab, as its user does; `close` also forgets what it stored. */
+  leave(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** Besides what Firefox switches off by itself when it is driven. */
+const preferences: Record<string, boolean> = {
+  'browser.download.alwaysOpenPanel': false,
+  'network.dns.disablePrefetch': true,
+  'network.captive-portal-service.enabled': false,
+  'network.connectivity-service.enabled': false,
+};
+
+const events = ['browsingContext.downloadWillBegin', 'browsingContext.downloadEnd', 'log.entryAdded'];
+
+/** How Firefox is started. `more`: preferences of `about:config`. */
+type LaunchOptions = {
+  more?: Record<string, boolean | number>;
+  /**
+   * Whether requests are kept. Firefox (153) then also keeps what is received in its own process, about a MiB for each MiB, whatever it
+   * was asked for: its memory says nothing about a page.
+   */
+  keepsRequests?: boolean;
+};
+
+/** Starts Firefox with a new profile. */
+export async function launchFirefox({ more = {}, keepsRequests = false }: LaunchOptions = {}): Promise<Firefox> {
+  const directory = await mkdtemp(join(tmpdir(), 'sealpin-firefox-'));
+  const lines = Object.entries({ ...preferences, ...more }).map(([name, value]) => `user_pref("${name}", ${value});\n`);
+  const [profile, downloads] = [join(directory, 'profile'), join(directory, 'Downloads')];
+  await Promise.all([profile, downloads].map((path) => mkdir(path)));
+  await writeFile(join(profile, 'user.js'), lines.join(''));
+  const browser = spawn(
+    installed('firefox-esr'),
+    ['--headless', '--no-remote', '--profile', profile, '--remote-debugging-port', '0'],
+    // In another locale it cannot write a name that is not ASCII.
+    { env: { ...process.env, LC_ALL: 'C.UTF-8', HOME: directory }, stdio: ['ignore', 'ignore', 'pipe'] },
+  );
+  const ended = once(browser, 'exit');
+  endWithProcess(browser);
+  const seen = new Seen();
+  const bidi = await connectBidi(`${await addressIn(browser.stderr)}/session`, (method, params) =>
+    seen.take(method, params),
+  );
+  seen.bidi = bidi;
+  await bidi.send('session.new', { capabilities: {} });
+  const downloadBehavior = { type: 'allowed', destinationFolder: downloads };
+  await bidi.send('browser.setDownloadBehavior', { downloadBehavior });
+  await bidi.send('session.subscribe', { events });
+  if (keepsRequests) {
+    await bidi.send('session.subscribe', { events: ['network.beforeRequestSent'] });
+    await bidi.send('network.addDataCollector', { dataTypes: ['request'], maxEncodedDataSize: 2 ** 20 });
+  }
+  return {
+    pid: browser.pid ?? 0,
+    downloads,
+    async open(address, { before } = {}) {
+      const { userContext } = await bidi.send<{ userContext: string }>('browser.createUserContext');
+      if (before !== undefined)
+        await bidi.send('script.addPreloadScript', { functionDeclaration: before, userContexts: [userContext] });
+      const { context } = await bidi.send<{ context: string }>('browsingContext.create', { type: 'tab', userContext });
+      seen.restart();
+      const page = pageOf(bidi, seen, { context, userContext });
+      await page.goto(address);
+      return page;
+    },
+    async close() {
+      await bidi.send('browser.close');
+      await ended;
+      await rm(directory, { recursive: true, force: true, maxRetries: 3 });
+    },
+  };
+}
+
+/** The address that a starting Firefox prints. @throws when it ends before */
+function addressIn(output: Readable): Promise<string> {
+  const lines: string[] = [];
+  return new Promise((resolve, reject) => {
+    // It is read to the end, so that the pipe never fills.
+    createInterface({ input: output })
+      .on('line', (line) => {
+        const address = /listening on (ws:\S+)/.exec(line)?.[1];
+        if (address === undefined) lines.push(line);
+        else resolve(address);
+      })
+      .on('close', () => reject(new Error(`Firefox ended: ${lines.join('\n')}`)));
+  });
+}
+
+type Sent = { request: { request: string; method: string; url: string; headers: unknown; bodySize: number } };
+type Begun = { navigation: string; suggestedFilename: string };
+type Ended = { navigation: string; status: 'complete' | 'canceled'; filepath?: string };
+
+/** What the browser did since the last tab was opened. */
+class Seen {
+  bidi: Bidi | undefined;
+  requests: string[] = [];
+  complaints: string[] = [];
+  #names = new Map<string, string>();
+  #downloads: Download[] = [];
+  #wanted: ((download: Download) => void)[] = [];
+
+  restart(): void {
+    [this.requests, this.complaints] = [[], []];
+  }
+
+  take(method: string, params: unknown): void {
+    if (method === 'log.entryAdded') this.complaints.push((params as { text: string }).text);
+    else if (method === 'network.beforeRequestSent') void this.#request(params as Sent, this.requests);
+    else if (method === 'browsingContext.downloadWillBegin') {
+      const { navigation, suggestedFilename } = params as Begun;
+      this.#names.set(navigation, suggestedFilename);
+    } else if (method === 'browsingContext.downloadEnd') {
+      const { navigation, status, filepath } = params as Ended;
+      const name = this.#names.get(navigation) ?? '';
+      const download = { name, ...(status === 'complete' && filepath !== undefined ? { path: filepath } : {}) };
+      const want = this.#wanted.shift();
+      if (want === undefined) this.#downloads.push(download);
+      else want(download);
+    }
+  }
+
+  async #request({ request }: Sent, requests: string[]): Promise<void> {
+    const { request: id, method, url, headers, bodySize } = request;
+    // It goes nowhere.
+    if (url.startsWith('data:')) return;
+    const index = requests.push([method, url, JSON.stringify(headers)].join(' ')) - 1;
+    if (bodySize === 0) return;
+    const body = await this.bidi?.send('network.getData', { dataType: 'request', request: id }).catch(() => '');
+    requests[index] += ` ${JSON.stringify(body)}`;
+  }
+
+  nextDownload(): Promise<Download> {
+    const download = this.#downloads.shift();
+    if (download !== undefined) return Promise.resolve(download);
+    return new Promise((resolve) => {
+      this.#wanted.push(resolve);
+    });
+  }
+}
+
+type Evaluated = { type: string; result: { value?: string; sharedId?: string }; exceptionDetails: { text: string } };
+
+function pageOf(
+  bidi: Bidi,
+  seen: Seen,
+  { context, userContext }: Record<'context' | 'userContext', string>,
+): FirefoxPage {
+  const evaluate = async (expression: string): Promise<Evaluated['result']> => {
+    const o = { expression, target: { context }, awaitPromise: true, userActivation: true };
+    const { type, result, exceptionDetails } = await bidi.send<Evaluated>('script.evaluate', o);
+    if (type === 'exception') throw new Error(exceptionDetails.text);
+    return result;
+  };
+  const { requests, complaints } = seen;
+  return {
+    requests,
+    complaints,
+    async goto(url) {
+      await bidi.send('browsingContext.navigate', { context, url, wait: 'complete' });
+    },
+    async reload() {
+      await bidi.send('browsingContext.reload', { context, wait: 'complete' });
+    },
+    async evaluate<T>(expression: string) {
+      const { value } = await evaluate(`(async () => JSON.stringify(await (${expression})))()`);
+      return (value === undefined ? undefined : JSON.parse(value)) as T;
+    },
+    async setFiles(selector, files) {
+      const { sharedId } = await evaluate(`document.querySelector(${JSON.stringify(selector)})`);
+      await bidi.send('input.setFiles', { context, element: { sharedId }, files });
+    },
+    downloaded: () => seen.nextDownload(),
+    async leave() {
+      await bidi.send('browsingContext.close', { context, promptUnload: false });
+    },
+    async close() {
+      await bidi.send('browser.removeUserContext', { userContext });
+    },
+  };
+}

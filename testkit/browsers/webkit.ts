@@ -1,0 +1,106 @@
+/** WebKitGTK, on a screen that nobody sees (Xvfb), driven over W3C WebDriver. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { endWithProcess } from '../end-with-process.ts';
+import { startLoopbackServer } from '../loopback-server.ts';
+import { installed } from '../programs/programs.ts';
+
+/** A running WebKitGTK, which has one window. */
+export type WebKit = {
+  /** Of the driver, which starts the browser. */
+  pid: number;
+  /** Where its downloads go. */
+  downloads: string;
+  open(address: string): Promise<WebKitPage>;
+  close(): Promise<void>;
+};
+
+/** The window. */
+type WebKitPage = {
+  reload(): Promise<void>;
+  /** The value of an expression; a promise is waited for. */
+  evaluate<T>(expression: string): Promise<T>;
+  setFiles(selector: string, paths: readonly string[]): Promise<void>;
+  /** Clicks at what a selector finds first, as a mouse does. */
+  click(selector: string): Promise<void>;
+  /** Leaves the page; what it stored is gone when the browser ends. */
+  close(): Promise<void>;
+};
+
+/** How long an expression may take, in ms. */
+const scriptMs = 120_000;
+/** The name under which WebDriver passes an element. */
+const elementKey = 'element-6066-11e4-a52e-4f735466cecf';
+
+/** Starts a screen, the driver and its browser. */
+export async function launchWebKit(): Promise<WebKit> {
+  const directory = await mkdtemp(join(tmpdir(), 'sealpin-webkit-'));
+  const screen = spawn(installed('Xvfb'), ['-displayfd', '3', '-nolisten', 'tcp'], {
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+  });
+  endWithProcess(screen);
+  const [, , , numbers] = screen.stdio;
+  const [display] = (await once(numbers ?? screen, 'data')) as [Buffer];
+  const port = await freePort();
+  const driver = spawn(installed('WebKitWebDriver'), [`--port=${port}`], {
+    // What it keeps, and what it downloads, is below its home.
+    env: { ...process.env, DISPLAY: `:${display.toString().trim()}`, HOME: directory, LC_ALL: 'C.UTF-8' },
+    stdio: 'ignore',
+  });
+  endWithProcess(driver);
+  const ask = async <T>(method: string, path: string, body?: object): Promise<T> => {
+    const o = body === undefined ? {} : { body: JSON.stringify(body) };
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, ...o });
+    const { value } = (await response.json()) as { value: unknown };
+    if (!response.ok) throw new Error((value as { message: string }).message);
+    return value as T;
+  };
+  const isReady = (): Promise<boolean> =>
+    ask('GET', '/status').then(
+      () => true,
+      () => false,
+    );
+  while (!(await isReady())) await new Promise((resolve) => setTimeout(resolve, 50));
+  const alwaysMatch = { timeouts: { script: scriptMs } };
+  const { sessionId } = await ask<{ sessionId: string }>('POST', '/session', { capabilities: { alwaysMatch } });
+  const session = `/session/${sessionId}`;
+  const elementAt = async (value: string): Promise<string> => {
+    const found = await ask<Record<string, string>>('POST', `${session}/element`, { using: 'css selector', value });
+    return `${session}/element/${found[elementKey]}`;
+  };
+  const page: WebKitPage = {
+    reload: () => ask('POST', `${session}/refresh`, {}),
+    evaluate: (expression) =>
+      ask('POST', `${session}/execute/sync`, { script: `return (async () => ${expression})()`, args: [] }),
+    setFiles: async (selector, paths) => ask('POST', `${await elementAt(selector)}/value`, { text: paths.join('\n') }),
+    click: async (selector) => ask('POST', `${await elementAt(selector)}/click`, {}),
+    close: () => ask('POST', `${session}/url`, { url: 'about:blank' }),
+  };
+  return {
+    pid: driver.pid ?? 0,
+    downloads: directory,
+    async open(url) {
+      await ask('POST', `${session}/url`, { url });
+      return page;
+    },
+    async close() {
+      await ask('DELETE', session);
+      for (const child of [driver, screen]) {
+        const ended = once(child, 'exit');
+        child.kill();
+        await ended;
+      }
+      await rm(directory, { recursive: true, force: true, maxRetries: 3 });
+    },
+  };
+}
+
+/** A port that is free now: the driver takes a number, and tells none. */
+async function freePort(): Promise<string> {
+  const server = await startLoopbackServer(() => undefined);
+  await server.close();
+  return new URL(server.url).port;
+}

@@ -1,0 +1,84 @@
+/** A real nginx on loopback, with the configuration of docs/kubo. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, connect, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { endWithProcess } from '../end-with-process.ts';
+import { pathOf } from './programs.ts';
+
+const documents = join(import.meta.dirname, '../../docs');
+
+/**
+ * Starts the nginx of docs/kubo without TLS, in front of `upstream`, a URL of 127.0.0.1.
+ * @param o.folder of docs/, with another nginx.conf @param o.changes of that file, besides those that loopback needs
+ */
+export async function startNginx(
+  upstream: string,
+  o: { folder?: string; changes?: [RegExp, string][] } = {},
+): Promise<{ url: string; close(): Promise<void> }> {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-nginx-'));
+  const port = await freePort();
+  const changes: [RegExp, string][] = [
+    [/server kubo:5001;/, `server ${new URL(upstream).host};`],
+    [/listen 443 ssl;/, `listen 127.0.0.1:${port};`],
+    [/ssl_.*\n/g, '\n'],
+    [/include .*;/, `include ${join(documents, 'kubo/rpc.conf')};`],
+    [/access_log .*;/, 'access_log off;'],
+    [/worker_processes auto;/, `worker_processes 1;\ndaemon off;\npid ${dir}/pid;\nerror_log stderr;`],
+    [/http \{/, `http {\n${temporary(dir)}`],
+    ...(o.changes ?? []),
+  ];
+  let text = await readFile(join(documents, o.folder ?? 'kubo', 'nginx.conf'), 'utf8');
+  for (const [pattern, replacement] of changes) {
+    if (text.search(pattern) === -1) throw new Error(`nginx.conf has no ${pattern.source}`);
+    text = text.replace(pattern, replacement);
+  }
+  await writeFile(join(dir, 'nginx.conf'), text);
+  const nginx = spawn(pathOf('nginx') ?? 'nginx', ['-p', dir, '-e', 'stderr', '-c', 'nginx.conf'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  endWithProcess(nginx);
+  let output = '';
+  nginx.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const ended = once(nginx, 'exit');
+  while (!(await isOpen(port))) {
+    if (nginx.exitCode !== null) throw new Error(`nginx ended: ${output}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async close() {
+      nginx.kill('SIGTERM');
+      await ended;
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** nginx makes these folders at its start, by default in its own. */
+function temporary(dir: string): string {
+  return ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((of) => `${of}_temp_path ${dir}/${of};`).join('\n');
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+async function isOpen(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}

@@ -1,0 +1,156 @@
+/** Resumable uploads without our Worker: tusd, the reference server of tus, behind the routes that Sealpin adds. */
+import { spawn } from 'node:child_process';
+import { request as requestHttp, type IncomingMessage, type ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { cidOfBytes } from '../cid.ts';
+import { endWithProcess } from '../end-with-process.ts';
+import { pathOf } from './programs.ts';
+import { startLoopbackServer } from '../loopback-server.ts';
+
+/** The note of tests that are skipped without tusd. */
+export const noTusd = 'tusd is not installed: build it with .ci/tusd';
+
+/** Whether `.ci/tusd` has built it. */
+export const hasTusd = (): boolean => pathOf('tusd') !== undefined;
+
+export type TusdService = {
+  url: string;
+  /** Bytes of the uploads at tusd, by their IDs. */
+  bytesOf(uploadId: string): Promise<number | undefined>;
+  close(): Promise<void>;
+};
+
+/** Starts tusd on a free port of 127.0.0.1, with its uploads in `dir`. `endpoint` is where uploads are created. */
+export async function spawnTusd(
+  dir: string,
+  args: readonly string[] = [],
+): Promise<{ endpoint: string; close(): Promise<void> }> {
+  // How often it looks whether another request waits for the lock of an upload; by default only every 2 and 5 s.
+  const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
+  const all = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, ...args, ...polls];
+  const tusd = spawn(pathOf('tusd') ?? 'tusd', all, { stdio: ['ignore', 'pipe', 'pipe'] });
+  endWithProcess(tusd);
+  const ended = once(tusd, 'exit');
+  const endpoint = await new Promise<string>((resolve, reject) => {
+    let output = '';
+    const listen = (chunk: Buffer): void => {
+      output += chunk.toString();
+      const [, url] = /upload files to: (\S+)/.exec(output) ?? [];
+      if (url !== undefined) resolve(url);
+    };
+    tusd.stdout.on('data', listen);
+    tusd.stderr.on('data', listen);
+    tusd.once('exit', () => reject(new Error(`tusd ended: ${output}`)));
+  });
+  return {
+    endpoint,
+    async close() {
+      tusd.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+/** Starts it on free ports of 127.0.0.1. @param o.maxUploadBytes what its health says */
+export async function startTusdService(o: { maxUploadBytes: number | null }): Promise<TusdService> {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-tusd-'));
+  const tusd = await spawnTusd(dir);
+  const files = tusd.endpoint;
+  const adapter = await startLoopbackServer((request, response) => {
+    answer(request, response, { files, dir, maxUploadBytes: o.maxUploadBytes }).catch(() => response.destroy());
+  });
+  return {
+    url: adapter.url,
+    bytesOf: async (uploadId) => (await statusOf(files, tusdIdOf(uploadId)))?.offset,
+    async close() {
+      await adapter.close();
+      await tusd.close();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+const tusdIdOf = (uuid: string): string => uuid.replaceAll('-', '');
+const uuidOf = (id: string): string => id.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+
+type Behind = { files: string; dir: string; maxUploadBytes: number | null };
+const createdAt = '2026-01-02T03:04:05.000Z';
+
+async function answer(request: IncomingMessage, response: ServerResponse, behind: Behind): Promise<void> {
+  const { method = '', url = '' } = request;
+  const json = (status: number, value: unknown): void => {
+    const type = status >= 400 ? 'application/problem+json' : 'application/json';
+    response.writeHead(status, { 'content-type': type }).end(JSON.stringify(value));
+  };
+  if (url === '/v1/health')
+    return json(200, { status: 'ok', version: '0', maxUploadBytes: behind.maxUploadBytes, maxFileBytes: 2 ** 35 });
+  if (url === '/v1/account') return json(200, account);
+  if (method === 'POST' && url === '/v1/uploads/plain') return forward(request, response, behind.files);
+  if (url.startsWith('/v1/storage?')) return json(200, { files: [] });
+  if (method === 'POST') {
+    // Uploads in one request are not what this is for: it takes all of it, and refuses.
+    request.resume();
+    await once(request, 'end');
+  }
+  const [, uuid] = /^\/v1\/uploads\/([0-9a-f-]{36})$/.exec(url) ?? [];
+  if (uuid === undefined) return json(404, problem(404, 'not_found'));
+  const id = tusdIdOf(uuid);
+  if (method !== 'GET') return forward(request, response, `${behind.files}${id}`);
+  const status = await statusOf(behind.files, id);
+  if (status === undefined) return json(404, problem(404, 'not_found'));
+  const isDone = status.offset === status.length;
+  return json(200, {
+    uploadId: uuid,
+    mode: 'plain',
+    ...status,
+    state: isDone ? 'done' : 'open',
+    expiresAt: createdAt,
+    ...(isDone ? { file: await fileOf(join(behind.dir, id), uuid) } : {}),
+  });
+}
+
+const problem = (status: number, code: string) => ({ type: 'about:blank', title: code, status, code });
+
+const account = {
+  account: { id: '0'.repeat(22), label: 'a', publicKey: 'AA==', createdAt },
+  usage: { files: 0, bytes: 0 },
+  key: {
+    id: '00112233aabbccdd',
+    account: '0'.repeat(22),
+    label: 'k',
+    scopes: ['read', 'write'],
+    createdAt,
+    createdBy: null,
+  },
+};
+
+async function statusOf(files: string, id: string): Promise<{ offset: number; length: number } | undefined> {
+  const { status, headers } = await fetch(`${files}${id}`, { method: 'HEAD', headers: { 'tus-resumable': '1.0.0' } });
+  if (status !== 200) return undefined;
+  return { offset: Number(headers.get('upload-offset')), length: Number(headers.get('upload-length')) };
+}
+
+/** The file as Sealpin describes it, its CID computed from what tusd has written. */
+async function fileOf(path: string, fileId: string) {
+  return { fileId, cid: await cidOfBytes(createReadStream(path) as AsyncIterable<Buffer>) };
+}
+
+/** Passes a request on. A client that breaks off breaks off at tusd, too, which keeps what it has. */
+async function forward(request: IncomingMessage, response: ServerResponse, target: string): Promise<void> {
+  const onward = requestHttp(target, {
+    method: request.method,
+    headers: { ...request.headers, host: new URL(target).host },
+  });
+  request.once('close', () => void (request.complete || onward.destroy()));
+  request.pipe(onward);
+  const [answer] = (await once(onward, 'response')) as [IncomingMessage];
+  const headers = { ...answer.headers };
+  const [, id] = /\/([0-9a-f]{32})$/.exec(headers.location ?? '') ?? [];
+  if (id !== undefined) headers.location = `/v1/uploads/${uuidOf(id)}`;
+  response.writeHead(answer.statusCode ?? 500, headers);
+  answer.pipe(response);
+}

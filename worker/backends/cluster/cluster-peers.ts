@@ -1,0 +1,159 @@
+/** The peers of an IPFS Cluster in the order in which they are asked, and what is remembered of them between requests. */
+import { parseCid, type Cid } from '../../../shared/ipfs/index.ts';
+import { clusterRest, type ClusterRest, type PeerInfo } from './cluster-rest.ts';
+import type { PinningService } from '../contract.ts';
+import { Failover, type LastUntil } from '../failover.ts';
+import { kubo } from '../kubo/kubo.ts';
+import { rpc, type Rpc } from '../kubo/kubo-rpc.ts';
+
+/** Where a peer is: the roots of its REST API and of its Kubo. */
+export type PeerAddress = { url: string; ipfs: string };
+
+export type ClusterPeer = {
+  rest: ClusterRest;
+  /** Its Kubo, as a pinning service of its own and by single commands. */
+  kubo: PinningService;
+  rpc: Rpc;
+};
+
+/** Plain data, which requests share, by the number of the peer. */
+type Memory = {
+  down: LastUntil;
+  full: LastUntil;
+  wereAway: Set<number>;
+  ids: Map<number, string>;
+  /** When the IDs were asked for last, in ms since 1970. */
+  askedAt: number;
+  /** Who is to hold what is read at the moment, by CID. */
+  holders: Map<string, readonly string[]>;
+};
+
+/** By the list of the configuration, of which each request makes an adapter. */
+const memories = new WeakMap<readonly PeerAddress[], Memory>();
+
+function memoryOf(addresses: readonly PeerAddress[]): Memory {
+  const known = memories.get(addresses);
+  if (known !== undefined) return known;
+  const [down, full, ids, holders] = [new Map(), new Map(), new Map(), new Map()];
+  const memory: Memory = { down, full, wereAway: new Set(), ids, askedAt: 0, holders };
+  memories.set(addresses, memory);
+  return memory;
+}
+
+/** How long the disk of a peer counts as full, in ms: until garbage is collected, or somebody acts. */
+const fullMs = 600_000;
+
+/** The longest wait for who holds a file, in ms: without it the file is looked for at one peer after the other. */
+const holdersMs = 2_000;
+
+/** The longest wait for a peer that is checked, in ms: others answer meanwhile. */
+const checkMs = 3_000;
+
+/** How often peers are asked for their IDs that have not told them, in ms. */
+const idsMs = 60_000;
+
+/** Of how many files it is remembered who holds them. They may move, which costs a question in vain. */
+const maxHolders = 1_000;
+
+export type PeersOptions = {
+  id: string;
+  addresses: readonly PeerAddress[];
+  headers: Readonly<Record<string, string>>;
+  ipfsHeaders: Readonly<Record<string, string>>;
+  pinName: string;
+  fetch: typeof fetch;
+  responseMs: number;
+};
+
+/** Makes the clients of all peers. */
+export function clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fetch, responseMs }: PeersOptions) {
+  const memory = memoryOf(addresses);
+  const all = addresses.map(({ url, ipfs }): ClusterPeer => {
+    const node = { id, url: ipfs, headers: ipfsHeaders, fetch };
+    return {
+      rest: clusterRest({ id, url, headers, fetch }, responseMs),
+      kubo: kubo({ ...node, pinName, timeouts: { responseMs } }),
+      rpc: rpc(node),
+    };
+  });
+  const peers = new Failover(all, { lastUntil: memory.down });
+  const importers = new Failover(all, { lastUntil: memory.full, lastMs: fullMs });
+
+  /** Checks a peer and its Kubo, and learns its ID. */
+  async function check(peer: ClusterPeer, signal: AbortSignal): Promise<PeerInfo> {
+    const [info] = await Promise.all([peer.rest.checkPeer(signal), peer.kubo.ping(signal)]);
+    memory.ids.set(all.indexOf(peer), info.id);
+    return info;
+  }
+
+  /** The number of a peer in a circle that begins at another place for each CID. */
+  const spread = ({ digest: [high = 0, low = 0] }: Cid) => {
+    const start = (high * 256 + low) % all.length;
+    return (index: number) => (index - start + all.length) % all.length;
+  };
+
+  /** Asks listed peers for the IDs that are not known. */
+  async function learnIds(signal: AbortSignal): Promise<void> {
+    if (memory.ids.size === all.length || Date.now() - memory.askedAt < idsMs) return;
+    memory.askedAt = Date.now();
+    await Promise.allSettled(all.filter((_, index) => !memory.ids.has(index)).map((peer) => check(peer, signal)));
+  }
+
+  async function learnHolders(cid: string, signal: AbortSignal): Promise<void> {
+    if (memory.holders.has(cid)) return;
+    const [first] = peers.places;
+    try {
+      const pin = await peers.first(({ rest }) => rest.agreed(cid, signal));
+      if (memory.holders.size >= maxHolders) memory.holders.clear();
+      if (pin !== undefined) memory.holders.set(cid, pin.holders);
+    } catch {
+      // The file is looked for at all peers. One that says nothing does not hold the next request up.
+      if (signal.aborted && first !== undefined) peers.avoid(first);
+    }
+  }
+
+  return {
+    all,
+    peers,
+    importers,
+    check,
+
+    /** The peers for new blocks: each gets its share. @param cid of the first block: the same bytes go to the same peer */
+    forImport(cid: Cid): readonly ClusterPeer[] {
+      const circle = spread(cid);
+      return importers.by((_, index) => circle(index));
+    },
+
+    /** The peers for reading: those first that are to hold what is below a CID, in another order for each. */
+    async forReading(cid: string, signal: AbortSignal): Promise<readonly ClusterPeer[]> {
+      if (all.length === 1) return all;
+      const limited = AbortSignal.any([signal, AbortSignal.timeout(holdersMs)]);
+      await Promise.all([learnHolders(cid, limited), learnIds(limited)]);
+      signal.throwIfAborted();
+      const holders = memory.holders.get(cid) ?? [];
+      const isHolder = (index: number) => holders.includes(memory.ids.get(index) ?? '');
+      const circle = spread(parseCid(cid));
+      return peers.by((_, index) => circle(index) + (isHolder(index) ? 0 : all.length));
+    },
+
+    /**
+     * Checks all peers. Where one was away and is back, they try again what failed meanwhile, which Cluster itself does every 12 minutes.
+     * @returns those that answer, and why others do not
+     */
+    async checkAll(signal: AbortSignal): Promise<{ answering: PeerInfo[]; failures: unknown[] }> {
+      const answering: PeerInfo[] = [];
+      const failures: unknown[] = [];
+      let back: ClusterPeer | undefined;
+      const limited = AbortSignal.any([signal, AbortSignal.timeout(checkMs)]);
+      const checks = await Promise.allSettled(all.map((peer) => check(peer, limited)));
+      for (const [index, result] of checks.entries()) {
+        if (result.status === 'fulfilled') answering.push(result.value);
+        else failures.push(result.reason);
+        if (result.status === 'rejected') memory.wereAway.add(index);
+        else if (memory.wereAway.delete(index)) back = all[index];
+      }
+      await back?.rest.recoverAll(signal).catch(() => undefined);
+      return { answering, failures };
+    },
+  };
+}

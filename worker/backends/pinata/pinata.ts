@@ -1,0 +1,156 @@
+/**
+ * The adapter for Pinata's API v3 (https://docs.pinata.cloud/api-reference): a file goes there as one CAR by tus, is processed after
+ * the answer, and is named by an id of its own. We find ours by a name with its CID in it.
+ */
+import { SealpinError } from '../../../shared/errors.ts';
+import { carType, carLength, carOf } from '../../../shared/ipfs/index.ts';
+import type { Replica, SourceFile } from '../contract.ts';
+import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import { sleep } from '../sleep.ts';
+import { fromSource, sourceError } from '../source-error.ts';
+import { tusUpload } from './tus-upload.ts';
+
+export type PinataOptions = Omit<HttpOptions, 'url'> & {
+  /** The roots of the API and of uploads, as `https://api.pinata.cloud/v3` and `https://uploads.pinata.cloud/v3`. */
+  url: string;
+  uploads: string;
+  /** The beginning of the names of our files: `sealpin:` and the id of this service. */
+  pinName: string;
+  /** The longest wait for a response, in ms: 30 s. */
+  responseMs?: number;
+  /** Bytes of one request of an upload: 16 MiB. The service takes less than 50 MB. */
+  pieceBytes?: number;
+  /** The wait between two questions for a file that was just sent, in ms: 2 s. */
+  seenMs?: number;
+};
+
+const api = {
+  path: '',
+  statuses: [200, 404],
+  name: 'the API of Pinata',
+  address: 'usually https://api.pinata.cloud/v3',
+};
+
+/** The largest CAR: what goes out within the time that an alarm has, 15 minutes, at 2.5 MB/s. */
+const maxCarBytes = 2 * 2 ** 30;
+/** The longest wait for one block, in ms. */
+const blockMs = 30_000;
+/** How often the service is asked for a file that was just sent, or deleted. */
+const asks = 5;
+
+type Listed = { id: string; cid: string | undefined; name: string | undefined };
+
+/** A service with Pinata's API. */
+export function pinata(o: PinataOptions): Replica {
+  const { pinName, responseMs = 30_000, pieceBytes = 16 * 2 ** 20, seenMs = 2000 } = o;
+  const client = httpClient(o, api);
+  const nameOf = (cid: string): string => `${pinName}:${cid}`;
+
+  async function ask(
+    method: string,
+    path: string,
+    signal: AbortSignal,
+    query: Record<string, string> = {},
+  ): Promise<JsonRecord | undefined> {
+    return await client.withTimeout(signal, responseMs, async (limited) => {
+      const response = await client.send(path, { method, query }, limited);
+      if (response.status === 404 || method === 'DELETE') {
+        await response.body?.cancel();
+        return undefined;
+      }
+      return await client.readRecord(response);
+    });
+  }
+
+  async function list(query: Record<string, string>, signal: AbortSignal): Promise<Listed[]> {
+    const answer = await ask('GET', 'files/public', signal, query);
+    if (answer === undefined) throw client.notTheApi('it has no files/public');
+    const { data } = answer;
+    // Where there are none, the list may be null.
+    const files = isRecord(data) ? (data['files'] ?? []) : undefined;
+    if (!Array.isArray(files)) throw client.failed('its response has no files');
+    return files.map((file: unknown) => {
+      const { id, cid, name } = isRecord(file) ? file : {};
+      if (typeof id !== 'string' || id === '') throw client.failed('its response has a file without id');
+      return { id, cid: typeof cid === 'string' ? cid : undefined, name: typeof name === 'string' ? name : undefined };
+    });
+  }
+
+  /** Our files of a CID: those that are there, and those that the service has not given a CID yet. */
+  async function ours(
+    cid: string,
+    signal: AbortSignal,
+  ): Promise<{ held: Listed[]; pending: Listed[]; wrong: Listed[] }> {
+    const name = nameOf(cid);
+    const [listed, waiting] = await Promise.all([list({ name }, signal), list({ name, cidPending: 'true' }, signal)]);
+    const mine = new Map([...waiting, ...listed].filter((file) => file.name === name).map((file) => [file.id, file]));
+    const all = [...mine.values()];
+    return {
+      held: all.filter((file) => file.cid === cid),
+      pending: all.filter((file) => file.cid === undefined || file.cid === ''),
+      wrong: all.filter((file) => file.cid !== undefined && file.cid !== '' && file.cid !== cid),
+    };
+  }
+
+  async function remove(files: readonly Listed[], signal: AbortSignal): Promise<void> {
+    for (const { id } of files) await ask('DELETE', `files/public/${encodeURIComponent(id)}`, signal);
+  }
+
+  async function send({ cid, sources, onMismatch }: SourceFile, signal: AbortSignal): Promise<void> {
+    const options = { signal, limits: { idleMs: blockMs }, onMismatch: ({ id }: { id: string }) => onMismatch(id) };
+    const length = await carLength(cid, sources, options).catch((error: unknown) => {
+      throw sourceError(error);
+    });
+    if (length > maxCarBytes)
+      throw new SealpinError('too_large', `${cid} is larger than what is sent to ${o.id}: ${maxCarBytes} bytes`);
+    const metadata = { filename: nameOf(cid), filetype: carType, network: 'public', car: 'true' };
+    const { id, headers, fetch } = o;
+    const target = { id, headers, fetch, url: `${o.uploads.replace(/\/+$/, '')}/files`, pieceBytes, responseMs };
+    const body = fromSource(carOf(cid, sources, { ...options, dups: false }));
+    await tusUpload(target, { body, length, metadata }, signal);
+  }
+
+  async function state(cid: string, signal: AbortSignal): Promise<'held' | 'pending' | 'absent'> {
+    const { held, pending } = await ours(cid, signal);
+    if (held.length > 0) return 'held';
+    return pending.length > 0 ? 'pending' : 'absent';
+  }
+
+  return {
+    id: o.id,
+    takes: 'files',
+    stat: state,
+
+    async hold(file, signal) {
+      const { cid } = file;
+      const known = await ours(cid, signal);
+      if (known.held.length > 0) return 'held';
+      if (known.pending.length > 0) return 'pending';
+      if (known.wrong[0] !== undefined) {
+        await remove(known.wrong, signal);
+        throw client.failed(`it made ${known.wrong[0].cid} of a CAR of ${cid}`);
+      }
+      await send(file, signal);
+      for (let asked = 0; asked < asks; asked += 1) {
+        const seen = await state(cid, signal);
+        if (seen !== 'absent') return seen;
+        await sleep(seenMs, signal);
+      }
+      throw client.failed(`it does not list ${cid}, of which it has just taken a CAR`);
+    },
+
+    async unpin(cid, signal) {
+      const { held, pending, wrong } = await ours(cid, signal);
+      const all = [...held, ...pending, ...wrong];
+      await remove(all, signal);
+      if (all.length === 0) return 'absent';
+      if ((await state(cid, signal)) === 'absent') return 'removed';
+      throw new SealpinError('pinning_timeout', `${o.id} still lists ${cid}, which it was asked to delete`);
+    },
+
+    async ping(signal) {
+      await list({ limit: '1' }, signal);
+      return {};
+    },
+  };
+}

@@ -1,0 +1,130 @@
+/** An upload by tus 1.0.0 (https://tus.io/protocols/resumable-upload): bytes in requests of a fixed size, each of which may be repeated. */
+import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { httpClient, type HttpOptions } from '../http-client.ts';
+import { sleep } from '../sleep.ts';
+
+export type TusOptions = HttpOptions & {
+  /** Bytes of a request; one such piece is in memory. */
+  pieceBytes: number;
+  /** The longest wait for a response, in ms. */
+  responseMs: number;
+  /** The wait before another attempt, in ms, at first; it doubles. */
+  retryMs?: number;
+};
+
+export type TusFile = {
+  /** Its bytes, exactly `length` of them. */
+  body: ReadableStream<Uint8Array>;
+  length: number;
+  /** `Upload-Metadata`, as texts. */
+  metadata: Record<string, string>;
+};
+
+/** How often in a row a request may fail without progress. */
+const attempts = 4;
+const version = { 'tus-resumable': '1.0.0' };
+const api = { path: '', statuses: [200, 201, 204], name: 'a server of tus', address: 'where uploads are created' };
+/** What another attempt does not change. */
+const lasting = ['misconfigured', 'disk_full'] as const;
+
+/**
+ * Uploads a file; the address of `o` is where uploads are created.
+ * @throws what `body` fails with; pinning_failed when the server loses what it has taken, or breaks the protocol
+ */
+export async function tusUpload(o: TusOptions, file: TusFile, signal: AbortSignal): Promise<void> {
+  const { send, withTimeout, failed, misconfigured } = httpClient(o, api);
+  const { pieceBytes, responseMs, retryMs = 1000 } = o;
+  const endpoint = new URL(o.url);
+
+  async function create(): Promise<URL> {
+    const metadata = Object.entries(file.metadata).map(([key, text]) => `${key} ${base64(text)}`);
+    const headers = { ...version, 'upload-length': String(file.length), 'upload-metadata': metadata.join(',') };
+    const response = await request({ method: 'POST', headers, at: endpoint });
+    const location = URL.parse(response.headers.get('location') ?? '', endpoint);
+    if (response.status !== 201 || location === null) throw failed('it did not say where the upload is');
+    // Our credentials are for this server.
+    if (location.origin !== endpoint.origin)
+      throw misconfigured(
+        `it sent an upload to ${location.origin}`,
+        'the pinning service sends uploads to another server',
+      );
+    return location;
+  }
+
+  async function request(what: Parameters<typeof send>[1]): Promise<Response> {
+    return await withTimeout(signal, responseMs, async (limited) => {
+      const response = await send(`upload (${what.method})`, what, limited);
+      await response.body?.cancel();
+      return response;
+    });
+  }
+
+  function offsetOf(response: Response): number {
+    const offset = Number(response.headers.get('upload-offset') ?? NaN);
+    if (!Number.isSafeInteger(offset)) throw failed('its response has no Upload-Offset');
+    return offset;
+  }
+
+  /** Sends a piece that begins at a byte of the file. */
+  async function sendPiece(at: URL, piece: Uint8Array<ArrayBuffer>, start: number): Promise<void> {
+    let sent = 0;
+    for (let failures = 0; sent < piece.length;) {
+      const before = sent;
+      try {
+        if (failures > 0) sent = offsetOf(await request({ method: 'HEAD', headers: version, at })) - start;
+        const headers = {
+          ...version,
+          'upload-offset': String(start + sent),
+          'content-type': 'application/offset+octet-stream',
+        };
+        if (sent >= 0 && sent < piece.length)
+          sent = offsetOf(await request({ method: 'PATCH', headers, bytes: piece.subarray(sent), at })) - start;
+      } catch (error) {
+        if (lasting.some((code) => isSealpinError(error, code))) throw error;
+        signal.throwIfAborted();
+        failures += 1;
+        if (failures >= attempts) throw error;
+        await sleep(retryMs * 2 ** (failures - 1), signal);
+        continue;
+      }
+      if (sent < 0 || sent > piece.length) throw failed(`it has ${start + sent} bytes of an upload, and got others`);
+      failures = sent > before ? 0 : failures + 1;
+      if (failures >= attempts) throw new SealpinError('pinning_timeout', `${o.id} takes no more of an upload`);
+    }
+  }
+
+  const at = await create();
+  let start = 0;
+  for await (const piece of piecesOf(file.body, pieceBytes)) {
+    await sendPiece(at, piece, start);
+    start += piece.length;
+  }
+  if (start !== file.length) throw failed(`a file of ${file.length} bytes was to be sent, and ${start} came`);
+}
+
+/** The bytes of a stream in pieces of one size, the last of which may be shorter. */
+async function* piecesOf(body: ReadableStream<Uint8Array>, bytes: number): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  const reader = body.getReader();
+  let piece = new Uint8Array(bytes);
+  let filled = 0;
+  try {
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      for (let rest = read.value; rest.length > 0;) {
+        const part = rest.subarray(0, bytes - filled);
+        piece.set(part, filled);
+        filled += part.length;
+        rest = rest.subarray(part.length);
+        if (filled < bytes) continue;
+        yield piece;
+        [piece, filled] = [new Uint8Array(bytes), 0];
+      }
+    }
+    if (filled > 0) yield piece.slice(0, filled);
+  } finally {
+    await reader.cancel();
+  }
+}
+
+function base64(text: string): string {
+  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+}

@@ -1,0 +1,178 @@
+/**
+ * The adapter for the IPFS Pinning Service API 1.0.0 (https://ipfs.github.io/pinning-services-api-spec/). It moves no bytes: the
+ * service fetches a file over the network of IPFS, from the addresses that the operator names or from where it finds it.
+ */
+import { SealpinError } from '../../../shared/errors.ts';
+import type { Replica } from '../contract.ts';
+import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import { sleep } from '../sleep.ts';
+
+export type PsaOptions = HttpOptions & {
+  /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */
+  pinName: string;
+  /** Multiaddresses from which the service can fetch files. */
+  origins: readonly string[];
+  /** The longest wait for a response, in ms: 30 s. */
+  responseMs?: number;
+};
+
+/** A pin as the service lists it. */
+type Listed = {
+  requestId: string;
+  cid: string;
+  name: string | undefined;
+  status: string;
+  details: string;
+  createdMs: number;
+};
+
+const api = {
+  path: '',
+  statuses: [200, 202, 400, 404, 409],
+  name: 'an IPFS Pinning Service API',
+  address: 'without /pins at its end',
+};
+
+/** All of them: by default a service lists what is pinned. */
+const everyStatus = 'queued,pinning,pinned,failed';
+/** How many pins are asked for at once; by default a service lists 10. */
+const pagePins = 100;
+/** The largest response: a page of pins with 20 origins and 20 delegates each, the most of both, in addresses of 200 bytes. */
+const maxResponseBytes = 1_048_576;
+/** How many pages of requests for one CID are asked for: a service that lists more of them, or others, is not believed. */
+const maxPages = 100;
+/** How long a request to have a file held may take, with all that it asks, in ms. */
+const holdMs = 60_000;
+/** How often a service is asked whether a pin is gone that it removes later, and the wait between, in ms. */
+const removal = { asks: 8, everyMs: 250 };
+
+/** A service that pins by CID. */
+export function psa(o: PsaOptions): Replica {
+  const { responseMs = 30_000, pinName, origins } = o;
+  const client = httpClient(o, api);
+
+  /** Asks, and gives the JSON of a response, if it has some. */
+  async function ask(
+    method: string,
+    path: string,
+    signal: AbortSignal,
+    request: { query?: Record<string, string>; json?: unknown } = {},
+  ): Promise<JsonRecord> {
+    return await client.withTimeout(signal, responseMs, async (limited) => {
+      const response = await client.send(path, { method, ...request }, limited);
+      if (method === 'DELETE' && response.ok) {
+        await response.body?.cancel();
+        return {};
+      }
+      const record = await client.readRecord(response, maxResponseBytes);
+      return response.ok ? record : refuse(response.status, record, method, path);
+    });
+  }
+
+  function refuse(status: number, record: JsonRecord, method: string, path: string): JsonRecord {
+    const { error } = record;
+    if (!isRecord(error) || typeof error['reason'] !== 'string')
+      throw client.notTheApi(`it answered ${status} to ${method} ${path}`);
+    const { reason, details } = error;
+    const message = `${status} ${reason}${typeof details === 'string' ? `: ${details}` : ''}`;
+    if (status === 404 && method === 'DELETE') return {};
+    if (status === 409) throw client.exhausted(message);
+    throw client.failed(message);
+  }
+
+  function listedOf(value: unknown): Listed {
+    const { requestid, status, created, pin, info } = isRecord(value) ? value : {};
+    if (typeof requestid !== 'string' || requestid === '' || typeof status !== 'string' || !isRecord(pin))
+      throw client.failed('its response does not describe a pin');
+    const { cid, name } = pin;
+    if (typeof cid !== 'string') throw client.failed('its response has a pin without CID');
+    const details = isRecord(info) && typeof info['status_details'] === 'string' ? info['status_details'] : '';
+    const createdMs = typeof created === 'string' ? Date.parse(created) : NaN;
+    return { requestId: requestid, cid, name: typeof name === 'string' ? name : undefined, status, details, createdMs };
+  }
+
+  /** A page of what is requested, the newest first. @param query which of it */
+  async function page(
+    query: Record<string, string>,
+    signal: AbortSignal,
+  ): Promise<{ listed: Listed[]; isLast: boolean }> {
+    const { count, results } = await ask('GET', 'pins', signal, { query });
+    if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
+    return { listed: results.map(listedOf), isLast: typeof count !== 'number' || count <= results.length };
+  }
+
+  /** What is requested for a CID, also by others. A service that lists other CIDs as well is asked page by page. */
+  async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
+    const found = new Map<string, Listed>();
+    const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };
+    for (let pages = 0; ; pages += 1) {
+      if (pages === maxPages) throw client.failed(`it lists more than ${maxPages} pages of pins for ${cid}`);
+      const known = found.size;
+      const { listed, isLast } = await page(query, signal);
+      for (const each of listed) found.set(each.requestId, each);
+      const oldestMs = Math.min(...listed.map(({ createdMs }) => createdMs));
+      if (isLast || found.size === known || Number.isNaN(oldestMs)) break;
+      // Others may be of the same millisecond, which `before` leaves out.
+      query['before'] = new Date(oldestMs + 1).toISOString();
+    }
+    return [...found.values()].filter((each) => each.cid === cid);
+  }
+
+  const isOurs = ({ name }: Listed): boolean => name === pinName;
+  const ours = async (cid: string, signal: AbortSignal) => (await list(cid, signal)).filter(isOurs);
+
+  async function remove({ requestId }: Listed, signal: AbortSignal): Promise<void> {
+    await ask('DELETE', `pins/${encodeURIComponent(requestId)}`, signal);
+  }
+
+  return {
+    id: o.id,
+    takes: 'files',
+
+    async hold({ cid }, interruption) {
+      const signal = AbortSignal.any([interruption, AbortSignal.timeout(holdMs)]);
+      const all = await list(cid, signal);
+      const mine = all.filter(isOurs);
+      if (mine.some(({ status }) => status === 'pinned')) return 'held';
+      const failed = mine.filter(({ status }) => status === 'failed');
+      if (failed.length < mine.length) return 'pending';
+      if (failed[0] !== undefined) {
+        // The next attempt requests it again.
+        for (const each of failed) await remove(each, signal);
+        throw client.failed(`it did not get ${cid}${failed[0].details && `: ${failed[0].details}`}`);
+      }
+      // A request would take over the pin, and its removal would remove it for everybody.
+      if (all.some(({ requestId }) => requestId === cid))
+        throw client.failed(`it has one pin for each CID, and that of ${cid} has another name`);
+      signal.throwIfAborted();
+      // It is not interrupted: a request must not arrive after its removal.
+      const json = { cid, name: pinName, ...(origins.length > 0 && { origins }) };
+      const made = listedOf(await ask('POST', 'pins', new AbortController().signal, { json }));
+      if (made.cid !== cid) throw client.failed(`it was asked to pin ${cid}, and has pinned ${made.cid}`);
+      // What it says of its own request is no list yet: the next attempt asks what it holds.
+      return 'pending';
+    },
+
+    async stat(cid, signal) {
+      const statuses = (await ours(cid, signal)).map(({ status }) => status);
+      if (statuses.includes('pinned')) return 'held';
+      return statuses.some((status) => status !== 'failed') ? 'pending' : 'absent';
+    },
+
+    async unpin(cid, signal) {
+      const mine = await ours(cid, signal);
+      for (const each of mine) await remove(each, signal);
+      if (mine.length === 0) return 'absent';
+      for (let asked = 0; asked < removal.asks; asked += 1) {
+        if ((await ours(cid, signal)).length === 0) return 'removed';
+        await sleep(removal.everyMs, signal);
+      }
+      throw new SealpinError('pinning_timeout', `${o.id} still lists ${cid}, which it was asked to remove`);
+    },
+
+    async ping(signal) {
+      await page({ limit: '1' }, signal);
+      return {};
+    },
+  };
+}

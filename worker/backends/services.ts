@@ -1,0 +1,108 @@
+/** The pinning services that a configuration names. */
+import * as v from 'valibot';
+import { SealpinError } from '../../shared/errors.ts';
+import { clusterAdapter } from './cluster/cluster-options.ts';
+import { takesBlocks, type Adapter, type AdapterContext, type PinningService, type Replica } from './contract.ts';
+import { kuboAdapter } from './kubo/kubo-options.ts';
+import { pinataAdapter } from './pinata/pinata-options.ts';
+import { psaAdapter } from './psa/psa-options.ts';
+
+/** The types of service. Each adapter parses its own options. */
+const adapters = {
+  kubo: entryOf(kuboAdapter),
+  cluster: entryOf(clusterAdapter),
+  psa: entryOf(psaAdapter),
+  pinata: entryOf(pinataAdapter),
+};
+
+/** Types that were removed, and what is said of their entries. */
+export const removedTypes: Record<string, { what: string; hint: string }> = {
+  car: {
+    what: 'the type car was removed: use psa',
+    hint: 'a service of the type psa comes after one that takes uploads, under another id; docs/operating.md, "A hosted service", says what becomes of files',
+  },
+};
+
+/** A service of an entry, with the type of the entry and what the adapter of that type was tried against. */
+export type ConfiguredService = (PinningService | Replica) & {
+  type: string;
+  triedAgainst: string;
+  /** The same service, whose requests have an `X-Request-Id`: what the service logs can be compared with our log. */
+  onBehalfOf(requestId: string): ConfiguredService;
+};
+
+/** How an adapter makes a service of the fields of an entry, besides `id` and `type`. */
+function entryOf<S extends v.GenericSchema>({ options, triedAgainst, make }: Adapter<S>) {
+  return (fields: Record<string, unknown>, type: string, context: AdapterContext): ConfiguredService => {
+    const parsed = v.safeParse(options, fields, { abortEarly: true });
+    if (!parsed.success) throw context.misconfigured(parsed.issues[0].message);
+    const made = (send: typeof fetch): ConfiguredService => ({
+      ...make(parsed.output, { ...context, fetch: send }),
+      type,
+      triedAgainst,
+      onBehalfOf: (requestId) => made(naming(context.fetch, requestId)),
+    });
+    return made(context.fetch);
+  };
+}
+
+/** A `fetch` that names the request for which it sends its own. */
+function naming(send: typeof fetch, requestId: string): typeof fetch {
+  return (input, init) => {
+    const headers = new Headers(init?.headers);
+    headers.set('X-Request-Id', requestId);
+    return send(input, { ...init, headers });
+  };
+}
+
+const isType = (value: unknown): value is keyof typeof adapters =>
+  typeof value === 'string' && Object.hasOwn(adapters, value);
+
+/** What adapters get from outside their options; `fetch` is the platform's except in tests. */
+export type ServicesContext = Pick<AdapterContext, 'pinName' | 'secretOf' | 'fetch'>;
+
+/**
+ * Parses `PINNING_SERVICES`: a list of at least one object with `id`, `type` and the options of that type's adapter.
+ * @throws misconfigured, naming the entry and the field
+ */
+export function pinningServices(json: string, context: ServicesContext): ConfiguredService[] {
+  const known = new Set<string>();
+  return parseList(json).map((entry, index) => {
+    const misconfigured = (what: string, o: { hint?: string } = {}): SealpinError =>
+      new SealpinError(
+        'misconfigured',
+        `PINNING_SERVICES[${index}]${typeof entry['id'] === 'string' ? ` (${entry['id']})` : ''}: ${what}`,
+        o,
+      );
+    const { id, type, ...rest } = entry;
+    if (typeof id !== 'string' || !/^[a-z0-9][a-z0-9-]{0,31}$/.test(id))
+      throw misconfigured('id must be 1 to 32 of a-z, 0-9 and -');
+    if (known.has(id)) throw misconfigured('duplicate id');
+    known.add(id);
+    if (typeof type === 'string' && Object.hasOwn(removedTypes, type)) {
+      const { what = '', hint = '' } = removedTypes[type] ?? {};
+      throw misconfigured(what, { hint });
+    }
+    if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
+    const service = adapters[type](rest, type, { ...context, id, misconfigured });
+    if (index === 0 && !takesBlocks(service))
+      throw misconfigured(
+        `the first service takes uploads, which come in parts, and ${type} does not: list another one before it`,
+      );
+    return service;
+  });
+}
+
+function parseList(json: string): Record<string, unknown>[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch (cause) {
+    throw new SealpinError('misconfigured', 'PINNING_SERVICES is not JSON', { cause });
+  }
+  const isObject = (entry: unknown) => typeof entry === 'object' && entry !== null && !Array.isArray(entry);
+  if (!Array.isArray(value) || value.length === 0 || !value.every(isObject)) {
+    throw new SealpinError('misconfigured', 'PINNING_SERVICES must be a list of at least one object');
+  }
+  return value as Record<string, unknown>[];
+}

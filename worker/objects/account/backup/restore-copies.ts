@@ -1,0 +1,34 @@
+/** What KV keeps of an account that is restored: copies of its API keys, and for pages of which origins they work. */
+import type { BackupKey } from '../../../../shared/api.ts';
+import { writeOrigins } from '../../../auth/account-list.ts';
+import { writeCachedKey } from '../../../auth/key-cache.ts';
+import { errorText, log } from '../../../log.ts';
+import type { AccountPage } from './account-backup.ts';
+import { bytesOf, msOf, optionalMs } from './backup-section.ts';
+import { err, type Result } from '../../result.ts';
+
+/**
+ * Writes what KV has of a page: before its keys work, since without an entry a page of any origin may use them. Can be repeated.
+ * @returns `overloaded`
+ */
+export async function restoreCopies(store: KVNamespace, { accountId, account, keys }: AccountPage): Promise<Result> {
+  try {
+    if (account !== null) await writeOrigins(store, accountId, account.origins);
+    await Promise.all(keys.map((key) => cacheKey(store, accountId, key)));
+    return { ok: true };
+  } catch (error) {
+    log({ event: 'account.restore', error: errorText(error) });
+    return err('overloaded', undefined, 2);
+  }
+}
+
+async function cacheKey(store: KVNamespace, account: string, key: BackupKey): Promise<void> {
+  if (key.revokedAt !== null) return;
+  const { createdAt, expiresAt, sealed, limits: _, signer: __, ...rest } = key;
+  await writeCachedKey(store, account, {
+    ...rest,
+    createdAt: msOf(createdAt),
+    expiresAt: optionalMs(expiresAt),
+    sealed: bytesOf(sealed),
+  });
+}

@@ -1,0 +1,62 @@
+/** The references of restored files at `Pin`, as the upload of each had made it. */
+import type { BackupFile } from '../../../../shared/api.ts';
+import { isSealpinError } from '../../../../shared/errors.ts';
+import { errorText, log } from '../../../log.ts';
+import { blockServiceOf } from '../../../backends/configured.ts';
+import { refer, type AccountEnv } from '../delivery.ts';
+import { err, toFailure, type Result } from '../../result.ts';
+import { pinOf } from '../../pin/shard.ts';
+
+/** How long a pinning service may take to say what it holds, in ms. */
+const statMs = 10_000;
+/** How many files are asked for at once. */
+const batch = 10;
+
+/**
+ * Adds the references of a page of files, which are in the account's rows already. Can be repeated.
+ * @param requestId of the request that restores them
+ * @returns the IDs of files of which the pinning service holds no pin, and the CIDs on the denylist of this service; what `Pin` or the
+ *   service fails with
+ */
+export async function restoreReferences(
+  env: AccountEnv,
+  { accountId, files }: { accountId: string; files: readonly BackupFile[] },
+  requestId: string,
+): Promise<Result<{ unpinned: string[]; denied: string[] }>> {
+  const unpinned: string[] = [];
+  const denied: string[] = [];
+  for (let at = 0; at < files.length; at += batch) {
+    const found = await Promise.all(
+      files.slice(at, at + batch).map((file) => restoreReference(env, accountId, file, requestId)),
+    );
+    for (const each of found) {
+      if (!each.ok) return each;
+      if (!each.isPinned) unpinned.push(each.fileId);
+      if (each.isDenied) denied.push(each.cid);
+    }
+  }
+  return { ok: true, unpinned, denied };
+}
+
+/** No accounts: this one learns from the backup what is denied. */
+const nobody = { limit: 0 };
+
+async function restoreReference(
+  env: AccountEnv,
+  account: string,
+  { cid, service, fileId, denied }: BackupFile,
+  requestId: string,
+): Promise<Result<{ fileId: string; cid: string; isPinned: boolean; isDenied: boolean }>> {
+  try {
+    const pin = await pinOf(env, cid);
+    const added = await refer(env, { cid, service, fileId, account, isRestored: true, requestId });
+    if (!added.ok) return added;
+    const denying = denied ? await pin.deny(cid, true, nobody) : undefined;
+    if (denying?.ok === false) return denying;
+    const held = await blockServiceOf(env, service, requestId).stat(cid, AbortSignal.timeout(statMs));
+    return { ok: true, fileId, cid, isPinned: held.pin !== 'absent', isDenied: added.denied };
+  } catch (error) {
+    log({ event: 'account.restore', requestId, error: errorText(error) });
+    return isSealpinError(error) ? toFailure(error) : err('overloaded', undefined, 2);
+  }
+}

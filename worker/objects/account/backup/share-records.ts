@@ -1,0 +1,54 @@
+/** The shares of a backup: their rows are the account's, and the rest is in an object of each. */
+import type { BackupShare } from '../../../../shared/api.ts';
+import { errorText, log } from '../../../log.ts';
+import { bytesOf, msOf, type BackupShareRow } from './backup-section.ts';
+import { err, type Result } from '../../result.ts';
+import { shareOf, type ShareBinding } from '../../share/share-binding.ts';
+
+/** How many objects are asked at once. */
+const batch = 10;
+
+/** Adds to the shares of a page what their objects know. One that its object has forgotten ended long ago. @returns `overloaded` */
+export async function withRecords(
+  env: ShareBinding,
+  rows: readonly BackupShareRow[],
+): Promise<Result<{ shares: BackupShare[] }>> {
+  const shares: BackupShare[] = [];
+  try {
+    for (let at = 0; at < rows.length; at += batch)
+      shares.push(...(await Promise.all(rows.slice(at, at + batch).map((row) => withRecord(env, row)))));
+    return { ok: true, shares };
+  } catch (error) {
+    log({ event: 'account.backup', error: errorText(error) });
+    return err('overloaded', undefined, 2);
+  }
+}
+
+async function withRecord(env: ShareBinding, row: BackupShareRow): Promise<BackupShare> {
+  const kept = await shareOf(env, row.id).backup();
+  if (!kept.ok) return { ...row, state: 'expired', opened: 0, record: null };
+  const { state, opened, record } = kept;
+  return { ...row, state, opened, record: record?.toBase64() ?? null };
+}
+
+/** Gives the objects of shares what a page has of them. Can be repeated. @returns `overloaded` */
+export async function restoreRecords(
+  env: ShareBinding,
+  { accountId, shares }: { accountId: string; shares: readonly BackupShare[] },
+): Promise<Result> {
+  try {
+    for (let at = 0; at < shares.length; at += batch)
+      await Promise.all(shares.slice(at, at + batch).map((share) => restoreRecord(env, accountId, share)));
+    return { ok: true };
+  } catch (error) {
+    log({ event: 'account.restore', error: errorText(error) });
+    return err('overloaded', undefined, 2);
+  }
+}
+
+async function restoreRecord(env: ShareBinding, account: string, share: BackupShare): Promise<void> {
+  const { id, state, password, opens, opened, expiresAt } = share;
+  const record = bytesOf(share.record);
+  const kept = { state, record, password, opens, opened, expiresAt: msOf(expiresAt) };
+  await shareOf(env, id).restore({ share: id, account }, kept);
+}

@@ -1,0 +1,66 @@
+/** What an account's object tells others: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and KV. */
+import { delist, enlist } from '../../auth/account-list.ts';
+import { kvKeyName } from '../../auth/key-cache.ts';
+import type { Env } from '../../env.ts';
+import { errorText, log } from '../../log.ts';
+import type { Delivered, Message } from './outbox.ts';
+import type { PinPlan } from '../pin/pin-ownership.ts';
+import type { Reference } from '../pin/pin-table.ts';
+import { err, unwrap, type Result } from '../result.ts';
+import { askShards, pinOf, type PinBinding } from '../pin/shard.ts';
+import { shardNames } from '../pin/shard-names.ts';
+import { shareOf, type ShareBinding } from '../share/share-binding.ts';
+
+/** The bindings that an account's object calls. */
+export type AccountEnv = Env & PinBinding & ShareBinding;
+
+/**
+ * Delivers a message once.
+ * @param account the ID of the account that sends it
+ * @param requestId of the request from which it follows, or its own
+ * @returns what became of the pin; a message to `Share` or KV leaves none. Throws what the bindings throw
+ */
+export async function send(
+  env: AccountEnv,
+  account: string | undefined,
+  message: Message,
+  requestId: string,
+): Promise<Result<Delivered>> {
+  if (message.op === 'forget') {
+    await env.API_KEYS.delete(kvKeyName(message.target));
+    return { ok: true, status: 'unpinned', pins: [] };
+  }
+  if (message.op === 'enlist') {
+    await enlist(env.API_KEYS, message.target);
+    return { ok: true, status: 'unpinned', pins: [] };
+  }
+  if (message.op === 'delist') {
+    await delist(env.API_KEYS, message.target);
+    return { ok: true, status: 'unpinned', pins: [] };
+  }
+  if (message.op === 'unshare') {
+    const revoked = await shareOf(env, message.target).revoke();
+    return revoked.ok ? { ok: true, status: 'unpinned', pins: [] } : revoked;
+  }
+  if (account === undefined) return err('not_found');
+  const { target: cid, service, fileId } = message;
+  return await (await pinOf(env, cid)).removeReference({ cid, service, fileId, account, requestId });
+}
+
+/** Adds a reference to a CID, whose row is written already. @returns `overloaded` where `Pin` cannot be asked */
+export async function refer(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
+  try {
+    const { cid, service, fileId, account, isPart = false, isRestored = false, requestId } = reference;
+    const pin = await pinOf(env, cid);
+    return await pin.addReference({ cid, service, fileId, account, isPart, isRestored, requestId });
+  } catch (error) {
+    log({ event: 'account.reference', requestId: reference.requestId, error: errorText(error) });
+    return err('overloaded', undefined, 2);
+  }
+}
+
+/** The services at which some pin is being removed. Throws what `unwrap` throws where one of the objects does not respond. */
+export async function removingAt(env: PinBinding): Promise<Set<string>> {
+  const answers = await askShards(env, shardNames, (pin) => unwrap(pin.removing()));
+  return new Set(answers.flatMap(({ services }) => services));
+}

@@ -1,0 +1,145 @@
+/** What happened in an account, in the order in which it was recorded. It is also the account's audit log. */
+import type { EventAction, Scope } from '../../../shared/api.ts';
+import type { Opening } from '../share/openings.ts';
+import { err, type Result } from '../result.ts';
+
+/** How long an event is kept at least, in ms: 90 days. */
+export const keptMs = 90 * 86_400_000;
+/** How often at most the alarm looks for older ones, in ms. */
+const pruneMs = 86_400_000;
+/** How many events one alarm removes, and one page looks at, so that a call stays short. */
+const batch = 10_000;
+
+/** `by`: the ID of the API key that did it, if one did. `subject`: the ID of what it happened to; '' for the account. */
+export type NewEvent = { action: EventAction; by: string | null; subject: string };
+
+/** An event; `seq` counts the events of the account, `time` is in ms. */
+export type EventRecord = NewEvent & { seq: number; time: number };
+
+/** `next`: where the next page begins; undefined before the first event. `more`: whether there is one already. */
+export type EventPage = { events: EventRecord[]; next: number | undefined; more: boolean };
+
+/** The key that reads. */
+type Reader = { id: string; scopes: readonly Scope[] };
+
+type Row = { seq: number; time: number; action: EventAction; api_key: string | null; subject: string };
+
+/**
+ * The kinds of events that a key with a scope sees, besides what it did itself: those of what it can list, and with `keys` also what
+ * keys did to files. The ID of a share opens it, so nobody else sees that.
+ */
+const kinds: Readonly<Record<Scope, readonly string[]>> = {
+  read: ['file'],
+  write: [],
+  delete: [],
+  keys: ['account', 'file', 'key'],
+  share: ['share'],
+};
+
+/** Numbers never come back (AUTOINCREMENT), and one object writes them in its own order: so a cursor skips and repeats nothing. */
+export class Events {
+  readonly #sql: SqlStorage;
+  readonly #now: () => number;
+
+  constructor(sql: SqlStorage, now: () => number) {
+    this.#sql = sql;
+    this.#now = now;
+  }
+
+  /** Records what happens, in the transaction of the caller's that makes it happen. */
+  add({ action, by, subject }: NewEvent): void {
+    this.#sql.exec(
+      'INSERT INTO event (time, action, api_key, subject) VALUES (?, ?, ?, ?)',
+      this.#now(),
+      action,
+      by,
+      subject,
+    );
+  }
+
+  /** Records openings that a share reports, each once. What is older than what is kept may have been recorded before. */
+  reportOpenings(share: string, openings: readonly Opening[]): void {
+    for (const { number, time } of openings) {
+      const source = `${share} ${number}`;
+      const isKnown = this.#sql.exec('SELECT 1 FROM event WHERE source = ?', source).toArray().length > 0;
+      if (isKnown || time <= this.#now() - keptMs) continue;
+      this.#sql.exec(
+        `INSERT INTO event (time, action, subject, source) VALUES (?, 'share.opened', ?, ?)`,
+        time,
+        share,
+        source,
+      );
+    }
+  }
+
+  /**
+   * The events after a position, oldest first, that a key may see.
+   * @returns `gone` where some after the position are no longer kept, `invalid_request` for a position that no event has had
+   */
+  page(key: Reader, { after, limit }: { after: number | undefined; limit: number }): Result<EventPage> {
+    const visible = new Set(key.scopes.flatMap((scope) => kinds[scope]));
+    const last = this.last();
+    if (after !== undefined && after > last)
+      return err('invalid_request', 'after is not an ID of this account’s events');
+    const first = this.#first()?.seq ?? last + 1;
+    const from = after ?? first - 1;
+    if (from + 1 < first)
+      return err('gone', 'events after this one are no longer kept: leave after out to begin again');
+    const events: EventRecord[] = [];
+    let next = from;
+    let looked = 0;
+    for (const row of this.#sql.exec<Row>('SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', from, batch)) {
+      const isVisible = row.api_key === key.id || visible.has(row.action.split('.', 1)[0] ?? '');
+      if (isVisible && events.length === limit) return { ok: true, events, next, more: true };
+      if (isVisible) events.push(recordOf(row));
+      next = row.seq;
+      looked += 1;
+    }
+    return { ok: true, events, next: next === 0 ? undefined : next, more: looked === batch };
+  }
+
+  /** Makes the next event have a number above a given one, where none is kept that does. */
+  numberFrom(last: number): void {
+    if (last <= this.last()) return;
+    this.#sql.exec(`INSERT INTO event (seq, time, action, subject) VALUES (?, 0, '', '')`, last);
+    this.#sql.exec('DELETE FROM event WHERE seq = ?', last);
+  }
+
+  /** Removes the events of an account that is deleted. */
+  removeAll(): void {
+    this.#sql.exec('DELETE FROM event');
+  }
+
+  /** Removes the oldest events, up to the first that is still kept. */
+  prune(): void {
+    this.#sql.exec(
+      `DELETE FROM event WHERE seq IN (SELECT seq FROM event WHERE seq < coalesce(
+         (SELECT seq FROM event WHERE time > ?1 ORDER BY seq LIMIT 1), ?2) ORDER BY seq LIMIT ?3)`,
+      this.#now() - keptMs,
+      Number.MAX_SAFE_INTEGER,
+      batch,
+    );
+  }
+
+  /** When the alarm has to remove the next event, in ms. */
+  nextDue(): number | undefined {
+    const first = this.#first();
+    return first && first.time + keptMs + pruneMs;
+  }
+
+  #first(): { seq: number; time: number } | undefined {
+    return this.#sql
+      .exec<{ seq: number; time: number }>('SELECT seq, time FROM event ORDER BY seq LIMIT 1')
+      .toArray()[0];
+  }
+
+  /** The number of the last event, also of one that is no longer kept. */
+  last(): number {
+    const rows = this.#sql.exec<{ seq: number }>(`SELECT seq FROM sqlite_sequence WHERE name = 'event'`).toArray();
+    return rows[0]?.seq ?? 0;
+  }
+}
+
+function recordOf({ seq, time, action, api_key: by, subject }: Row): EventRecord {
+  return { seq, time, action, by, subject };
+}

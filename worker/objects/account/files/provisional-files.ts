@@ -1,0 +1,86 @@
+/**
+ * Files that stay only if another upload of their API key names them: the payloads of a delivery, which nobody can open without the parcel
+ * that comes after them. A sender who fails in between may not delete them.
+ */
+import { err, type Failure } from '../../result.ts';
+
+/** How long after the last request of its key such a file is removed, and how long after it was stored at the latest, in ms. */
+const idleMs = 86_400_000;
+const longestMs = 7 * idleMs;
+/** A request within this time after another one postpones nothing, so that it costs no row, in ms. */
+const graceMs = 3_600_000;
+
+/** The rows in an object's storage. `due` and `latest` are null until the file is stored. */
+export class ProvisionalFiles {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Marks a file to be. */
+  add(fileId: string, apiKey: string): void {
+    this.#sql.exec('INSERT INTO provisional_file (file_id, api_key) VALUES (?, ?)', fileId, apiKey);
+  }
+
+  /** Begins the time of a file that is stored now, if it is one. */
+  begin(fileId: string, nowMs: number): void {
+    this.#sql.exec(
+      'UPDATE provisional_file SET due = ?, latest = ? WHERE file_id = ?',
+      nowMs + idleMs,
+      nowMs + longestMs,
+      fileId,
+    );
+  }
+
+  /** Postpones the removal of what a key stored, which makes a request now. */
+  postpone(apiKey: string, nowMs: number): void {
+    this.#sql.exec(
+      'UPDATE provisional_file SET due = min(?2, latest) WHERE api_key = ?1 AND due < min(?3, latest)',
+      apiKey,
+      nowMs + idleMs,
+      nowMs + idleMs - graceMs,
+    );
+  }
+
+  /** Lets files stay that a key stored, or whose last bytes it has sent. @returns `not_found` where one of them is not there */
+  keep(fileIds: readonly string[], apiKey: string): Failure | undefined {
+    const ids = JSON.stringify([...new Set(fileIds)]);
+    const { missing } = this.#sql
+      .exec<{ missing: number }>(
+        `SELECT count(*) AS missing FROM json_each(?1)
+         WHERE value NOT IN (SELECT file_id FROM file WHERE created_by = ?2)
+           AND value NOT IN (SELECT id FROM upload WHERE api_key = ?2 AND state = 'finishing')`,
+        ids,
+        apiKey,
+      )
+      .one();
+    if (missing > 0) return err('not_found', 'a file that this one names is not stored, or not any more');
+    this.#sql.exec('DELETE FROM provisional_file WHERE file_id IN (SELECT value FROM json_each(?))', ids);
+    return undefined;
+  }
+
+  /** Forgets a file that is removed, or will not be stored. */
+  remove(fileId: string): void {
+    this.#sql.exec('DELETE FROM provisional_file WHERE file_id = ?', fileId);
+  }
+
+  removeAll(): void {
+    this.#sql.exec('DELETE FROM provisional_file');
+  }
+
+  /** The IDs of files whose time is up. */
+  due(nowMs: number, limit: number): string[] {
+    return this.#sql
+      .exec<{ file_id: string }>('SELECT file_id FROM provisional_file WHERE due <= ? LIMIT ?', nowMs, limit)
+      .toArray()
+      .map((row) => row.file_id);
+  }
+
+  /** When the next time is up, in ms. */
+  nextDue(): number | undefined {
+    return (
+      this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM provisional_file').one().due ?? undefined
+    );
+  }
+}

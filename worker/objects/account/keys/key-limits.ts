@@ -1,0 +1,129 @@
+/** The limits of API keys, and what counts for them. */
+import type { Reserved } from '../files/reserved.ts';
+import { err, type Failure } from '../../result.ts';
+
+/** What a key may store: so many files, so many bytes on IPFS altogether, and so many in one file. */
+export type Limits = { files?: number | undefined; bytes?: number | undefined; fileBytes?: number | undefined };
+
+/**
+ * What a key may still store; undefined where nothing limits it. `bytes`: altogether; `fileBytes`: in one file, by the limits of keys;
+ * `accountBytes`: by the quota of the account.
+ */
+export type Room = {
+  files: number | undefined;
+  bytes: number | undefined;
+  fileBytes: number | undefined;
+  accountBytes: number | undefined;
+};
+
+/** The columns of limits in a key's row; null: no limit, or a key without any. */
+export type LimitColumns = { max_files: number | null; max_bytes: number | null; max_file_bytes: number | null };
+
+/** A key and those that it descends from: what it stores counts for all of them, so that no key exceeds its limits by others. */
+const line = `WITH RECURSIVE line(id) AS (SELECT ?1 UNION SELECT created_by FROM api_key JOIN line ON api_key.id = line.id
+  WHERE created_by IS NOT NULL)`;
+
+/** The limits in a key's row; undefined for a key without any. */
+export function limitsOf(row: LimitColumns): Limits | undefined {
+  const { max_files: files, max_bytes: bytes, max_file_bytes: fileBytes } = row;
+  if (files === null && bytes === null && fileBytes === null) return undefined;
+  return {
+    ...(files === null ? {} : { files }),
+    ...(bytes === null ? {} : { bytes }),
+    ...(fileBytes === null ? {} : { fileBytes }),
+  };
+}
+
+/** Checks the limits of a new key against its issuer's. @returns `forbidden` where one of them is higher, or missing */
+export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure | undefined {
+  for (const name of ['files', 'bytes', 'fileBytes'] as const) {
+    const most = issuer[name];
+    if (most !== undefined && (issued[name] ?? Infinity) > most)
+      return err('forbidden', `the new key would exceed the limit of yours: limits.${name} is ${most}`);
+  }
+  return undefined;
+}
+
+/** Whether there is room for a file. @param bytes of it, as many as are known @returns `quota_exceeded` */
+export function exceedsRoom(
+  { files, fileBytes, accountBytes }: Omit<Room, 'bytes'>,
+  bytes: number,
+): Failure | undefined {
+  if (files !== undefined && files < 1)
+    return full('the API key has stored, or begun to, as many files as it may have');
+  if (fileBytes !== undefined && bytes > fileBytes)
+    return full(`the limits of the API key leave ${fileBytes} bytes for a file`);
+  // Without a number: a key without `read` does not see what the account uses.
+  if (accountBytes !== undefined && bytes > accountBytes)
+    return { ...err('quota_exceeded', 'the account has reached its quota'), hint: overQuota };
+  return undefined;
+}
+
+const overQuota = 'delete files, or ask the operator of the service for a higher quota';
+
+function full(detail: string): Failure {
+  return { ...err('quota_exceeded', detail), hint: 'delete what it stored before, or use a key with higher limits' };
+}
+
+/** The limits in an object's storage. */
+export class KeyLimits {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Limits a new key. */
+  add(id: string, { files, bytes, fileBytes }: Limits): void {
+    this.#sql.exec(
+      'INSERT INTO key_limit (key_id, max_files, max_bytes, max_file_bytes, files, bytes) VALUES (?, ?, ?, ?, 0, 0)',
+      id,
+      files ?? null,
+      bytes ?? null,
+      fileBytes ?? null,
+    );
+  }
+
+  /** What a key may still store besides what is reserved, by its own limits and those of the keys that it descends from. */
+  room(id: string, reserved: readonly Reserved[]): Omit<Room, 'accountBytes'> {
+    const limits = this.#sql
+      .exec<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
+        `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
+         FROM key_limit WHERE key_id IN line`,
+        id,
+      )
+      .toArray();
+    const lines = limits.length === 0 ? undefined : this.#linesOf(reserved);
+    const room = { files: Infinity, bytes: Infinity, fileBytes: Infinity };
+    for (const limit of limits) {
+      const counted = reserved.filter(({ apiKey }) => lines?.get(apiKey)?.has(limit.key_id) === true);
+      const bytes = counted.reduce((sum, each) => sum + each.bytes, 0);
+      room.files = Math.min(room.files, (limit.files ?? Infinity) - counted.length);
+      room.bytes = Math.min(room.bytes, (limit.bytes ?? Infinity) - bytes);
+      room.fileBytes = Math.min(room.fileBytes, limit.file ?? Infinity, room.bytes);
+    }
+    const left = (count: number): number | undefined => (count === Infinity ? undefined : Math.max(0, count));
+    return { files: left(room.files), bytes: left(room.bytes), fileBytes: left(room.fileBytes) };
+  }
+
+  /** For whom counts what each of these keys stores. */
+  #linesOf(reserved: readonly Reserved[]): Map<string, ReadonlySet<string>> {
+    const keys = [...new Set(reserved.map(({ apiKey }) => apiKey))];
+    return new Map(
+      keys.map((key) => {
+        const ids = this.#sql.exec<{ id: string }>(`${line} SELECT id FROM line`, key).toArray();
+        return [key, new Set(ids.map(({ id }) => id))];
+      }),
+    );
+  }
+
+  /** Counts a file that a key has stored, or one of its that was deleted, in a transaction of the caller's. */
+  count(id: string, sign: 1 | -1, bytes: number): void {
+    this.#sql.exec(
+      `${line} UPDATE key_limit SET files = files + ?2, bytes = bytes + ?3 WHERE key_id IN line`,
+      id,
+      sign,
+      sign * bytes,
+    );
+  }
+}

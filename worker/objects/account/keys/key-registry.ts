@@ -1,0 +1,247 @@
+/** The key registry of an account, which decides what a key may do. */
+import type { Scope } from '../../../../shared/api.ts';
+import { keyIdOf } from '../../../../shared/crypto/index.ts';
+import type { Events } from '../event-rows.ts';
+import { exceedsLimits, KeyLimits, limitsOf, type LimitColumns, type Limits } from './key-limits.ts';
+import type { Outbox } from '../outbox.ts';
+import { err, type Failure, type Result } from '../../result.ts';
+
+/** An API key in the registry; times in ms. The key itself is stored nowhere. */
+export type KeyRecord = {
+  id: string;
+  label: string;
+  scopes: Scope[];
+  createdAt: number;
+  expiresAt: number | null;
+  createdBy: string | null;
+  limits?: Limits | undefined;
+};
+
+/**
+ * What opens the account's encrypted files: the caller's key record, the account's public key, and on demand the
+ * sealed private key.
+ */
+export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
+
+/**
+ * A key to be added: its record, its hash, the public half of what it signs with, and for a key with `read` the account's private key
+ * sealed to it.
+ */
+export type NewKey = KeyRecord & { hash: string; signer: Uint8Array; sealed: Uint8Array | null };
+
+/** A row of a key, with its limits. */
+export type KeyRow = LimitColumns & {
+  id: string;
+  hash: string;
+  label: string;
+  scopes: string;
+  created_at: number;
+  expires_at: number | null;
+  created_by: string | null;
+  revoked_at: number | null;
+  sealed: ArrayBuffer | null;
+  signer: ArrayBuffer | null;
+};
+
+/** Keys with their limits. */
+const keys = 'api_key LEFT JOIN key_limit ON key_limit.key_id = api_key.id';
+
+/** `cascade`: descendants too. `destroy`: even where that locks the account out. `self`: even the caller's own key. */
+export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean };
+
+/** 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write. */
+const lastMs = 253_402_300_799_999;
+
+/**
+ * Checks a new key against the key that issues it, whose scopes, expiry and limits it must not exceed.
+ * @returns undefined where it does not; `invalid_request` when the expiry is no time, `insufficient_scope`, `forbidden`
+ */
+export function exceedsIssuer(
+  issuer: KeyRecord,
+  issued: Pick<KeyRecord, 'scopes' | 'expiresAt' | 'limits'>,
+): Failure | undefined {
+  // A comparison with NaN is false, and SQLite stores NaN as NULL: a key without an end.
+  if (issued.expiresAt !== null && !(Number.isSafeInteger(issued.expiresAt) && issued.expiresAt <= lastMs))
+    return err('invalid_request', 'expiresAt has to be a time until the year 9999');
+  const lacking = issued.scopes.filter((scope) => !issuer.scopes.includes(scope));
+  if (lacking.length > 0)
+    return err('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);
+  if (issuer.expiresAt !== null && (issued.expiresAt === null || issued.expiresAt > issuer.expiresAt)) {
+    return err('forbidden', 'the new key would outlive yours');
+  }
+  return exceedsLimits(issuer.limits, issued.limits);
+}
+
+/** What an account loses with its last key of a scope. No other key brings it back. */
+const lossOf = {
+  read: 'without it nobody opens the encrypted files again',
+  keys: 'without it nobody makes, lists or revokes keys of this account again',
+} as const;
+
+/**
+ * What would be lost with keys: the scope `read` or `keys`, when none of the keys that are left has it for as long as one of these.
+ * @param keys all that are not revoked @param ids of the keys to be revoked
+ * @returns undefined where nothing is lost
+ */
+function lockout(keys: readonly KeyRecord[], ids: readonly string[], nowMs: number): string | undefined {
+  const going = new Set(ids);
+  for (const scope of ['read', 'keys'] as const) {
+    const until = (of: (key: KeyRecord) => boolean): number =>
+      keys.reduce(
+        (last, key) => (key.scopes.includes(scope) && of(key) ? Math.max(last, key.expiresAt ?? Infinity) : last),
+        nowMs,
+      );
+    if (until((key) => !going.has(key.id)) < until((key) => going.has(key.id)))
+      return `this is the last key with ${scope} that lives as long: ${lossOf[scope]}. destroy=true allows it`;
+  }
+  return undefined;
+}
+
+/** The keys in an object's storage. */
+export class KeyRegistry {
+  readonly #sql: SqlStorage;
+  readonly #events: Events;
+
+  constructor(sql: SqlStorage, events: Events) {
+    this.#sql = sql;
+    this.#events = events;
+  }
+
+  /**
+   * Finds the key with a hash, if it is valid at this time and has the scope, where one is asked for.
+   * @returns `unauthorized`, `insufficient_scope`
+   */
+  authorize(hash: string, scope: Scope | undefined, nowMs: number): Result<{ key: KeyRecord }> {
+    const [row] = this.#sql.exec<KeyRow>(`SELECT * FROM ${keys} WHERE id = ?`, keyIdOf(hash)).toArray();
+    // A hash that is not there is compared, too, so that the time reveals nothing.
+    const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
+    const valid =
+      row !== undefined && same && row.revoked_at === null && (row.expires_at === null || row.expires_at > nowMs);
+    if (!valid) return err('unauthorized');
+    const key = recordOf(row);
+    if (scope !== undefined && !key.scopes.includes(scope))
+      return err('insufficient_scope', `this needs a key with the scope ${scope}`);
+    return { ok: true, key };
+  }
+
+  /** What the signatures of a key are checked with; undefined where there is no such key, or it is revoked. */
+  signerOf(id: string): { hash: string; signer: Uint8Array | null } | undefined {
+    const [row] = this.#sql
+      .exec<Pick<KeyRow, 'hash' | 'signer'>>('SELECT hash, signer FROM api_key WHERE id = ? AND revoked_at IS NULL', id)
+      .toArray();
+    return row && { hash: row.hash, signer: row.signer === null ? null : new Uint8Array(row.signer) };
+  }
+
+  /** Adds the public half of what a key signs with to the row of a key that is older than it. */
+  setSigner(id: string, signer: Uint8Array): void {
+    this.#sql.exec('UPDATE api_key SET signer = ? WHERE id = ? AND signer IS NULL', signer, id);
+  }
+
+  /** The account's private key, sealed to this key; null for a key without `read`. */
+  sealed(id: string): Uint8Array | null {
+    const [row] = this.#sql
+      .exec<{ sealed: ArrayBuffer | null }>('SELECT sealed FROM api_key WHERE id = ?', id)
+      .toArray();
+    const sealed = row?.sealed ?? null;
+    return sealed === null ? null : new Uint8Array(sealed);
+  }
+
+  add(key: NewKey): void {
+    this.#sql.exec(
+      `INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, sealed, signer)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      key.id,
+      key.hash,
+      key.label,
+      key.scopes.join(' '),
+      key.createdAt,
+      key.expiresAt,
+      key.createdBy,
+      key.sealed,
+      key.signer,
+    );
+    if (key.limits !== undefined) new KeyLimits(this.#sql).add(key.id, key.limits);
+    this.#events.add({ action: 'key.created', by: key.createdBy, subject: key.id });
+  }
+
+  setScopes(id: string, scopes: readonly Scope[]): void {
+    this.#sql.exec('UPDATE api_key SET scopes = ? WHERE id = ?', scopes.join(' '), id);
+  }
+
+  /** The keys that are not revoked, oldest first. */
+  list(): KeyRecord[] {
+    return this.#sql
+      .exec<KeyRow>(`SELECT * FROM ${keys} WHERE revoked_at IS NULL ORDER BY created_at, api_key.rowid`)
+      .toArray()
+      .map((row) => recordOf(row));
+  }
+
+  /**
+   * The keys that a caller's request to revoke `id` covers.
+   * @returns their IDs; `not_found`; `insufficient_scope` when one of them has a scope that the caller lacks; `conflict` when
+   * an option is missing that allows it
+   */
+  revocable(caller: KeyRecord, id: string, o: RevokeOptions, nowMs: number): Result<{ ids: string[] }> {
+    const keys = this.#withDescendants(id, o.cascade);
+    if (keys.length === 0) return err('not_found');
+    if (keys.some((key) => key.scopes.some((scope) => !caller.scopes.includes(scope))))
+      return err('insufficient_scope', 'a key among these has a scope that yours lacks');
+    const ids = keys.map((key) => key.id);
+    if (!o.self && ids.includes(caller.id))
+      return err('conflict', 'this would revoke the key that the request is made with; self=true allows it');
+    const loss = o.destroy ? undefined : lockout(this.list(), ids, nowMs);
+    return loss === undefined ? { ok: true, ids } : err('conflict', loss);
+  }
+
+  /**
+   * Revokes keys, overwriting what was sealed to them.
+   * @param by the ID of the key that revokes them; null: a recovery @returns the IDs of the messages that remove them from KV
+   */
+  revoke(ids: readonly string[], by: string | null, outbox: Outbox, nowMs: number): number[] {
+    return ids.flatMap((id) => {
+      this.#events.add({ action: 'key.revoked', by, subject: id });
+      // The page of the database is overwritten, not only given back.
+      this.#sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
+      const rows = this.#sql.exec<{ hash: string }>(
+        'UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash',
+        nowMs,
+        id,
+      );
+      return rows.toArray().map((row) => outbox.add({ op: 'forget', target: row.hash }));
+    });
+  }
+
+  /**
+   * A key that is not revoked and, with `cascade`, those that descend from it, also from revoked ones; none: there is
+   * no such key.
+   */
+  #withDescendants(id: string, cascade: boolean): KeyRecord[] {
+    const rows = this.#sql.exec<KeyRow>(
+      cascade
+        ? `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key JOIN family ON api_key.created_by = family.id)
+           SELECT * FROM ${keys} WHERE id IN family`
+        : `SELECT * FROM ${keys} WHERE id = ?`,
+      id,
+    );
+    const found = rows.toArray().filter((row) => row.revoked_at === null);
+    return found.some((row) => row.id === id) ? found.map((row) => recordOf(row)) : [];
+  }
+}
+
+function recordOf(row: KeyRow): KeyRecord {
+  return {
+    id: row.id,
+    label: row.label,
+    scopes: row.scopes.split(' ') as Scope[],
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    createdBy: row.created_by,
+    limits: limitsOf(row),
+  };
+}
+
+/** Compares two hashes in constant time. */
+export function isSameHash(one: string, other: string): boolean {
+  const encoder = new TextEncoder();
+  return one.length === other.length && crypto.subtle.timingSafeEqual(encoder.encode(one), encoder.encode(other));
+}

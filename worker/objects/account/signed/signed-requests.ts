@@ -1,0 +1,118 @@
+/** Requests with a signed URL, as the Worker asks the account's object about them. */
+import { RpcTarget } from 'cloudflare:workers';
+import * as v from 'valibot';
+import { maxSignedSeconds, SignedClaims, type Scope } from '../../../../shared/api.ts';
+import { isSignedBy, parseSignedToken, webBackend } from '../../../../shared/crypto/index.ts';
+import type { Claim } from '../uploads/claims.ts';
+import type { FileRecord, Files } from '../files/file-rows.ts';
+import { err, type Result } from '../../result.ts';
+import type { SignedUses } from './signed-uses.ts';
+
+/** Checked for an unknown key, which costs the same time as a wrong signature: the base point of the curve. */
+const noSigner = new Uint8Array(32).fill(0x66).with(0, 0x58);
+
+/** A download that may begin. `hash`: of the API key that signed. `isOnce`: whether the URL may be used once. */
+export type SignedRead = { hash: string; file: FileRecord; isOnce: boolean };
+
+/** An upload that may begin. `maxBytes`: the most that its body may have. */
+export type SignedStore = { hash: string; mode: FileRecord['mode']; maxBytes: number | undefined; claim: Claim };
+
+type Options = {
+  storage: DurableObjectStorage;
+  files: Files;
+  uses: SignedUses;
+  /** A key that is not revoked. `signer`: null for a key of an earlier version, until its holder has shown it. */
+  signerOf(keyId: string): { hash: string; signer: Uint8Array | null } | undefined;
+  authorize(hash: string, scope: Scope): Result;
+  /** Rings the alarm at that time (in ms) or before. */
+  alarmBy(dueMs: number): Promise<void>;
+  now(): number;
+};
+
+type Verified<M extends SignedClaims['method']> = {
+  hash: string;
+  keyId: string;
+  claims: Extract<SignedClaims, { method: M }>;
+  expiresAt: number;
+};
+
+/** Checks signed URLs: signature, API key, scope, expiry and use. A URL lives as long as the key that signed it. */
+export class SignedRequests extends RpcTarget {
+  readonly #o: Options;
+
+  constructor(options: Options) {
+    super();
+    this.#o = options;
+  }
+
+  /**
+   * Lets a download begin. @param o.use whether that uses up a URL that may be used once
+   * @returns `unauthorized`, `insufficient_scope`, `forbidden` where the URL is signed for something else, `invalid_request`, `not_found`,
+   *   `content_denied`; `gone` where it has expired or was used
+   */
+  async read(token: string, { use }: { use: boolean }): Promise<Result<SignedRead>> {
+    const verified = this.#verify(token, 'GET');
+    if (!verified.ok) return verified;
+    const { files, uses, storage, alarmBy } = this.#o;
+    const { hash, keyId: apiKey, claims, expiresAt } = verified;
+    const once = claims.jti === undefined ? undefined : { apiKey, name: nameOf(claims.jti), expiresAt };
+    if (once !== undefined && use) await alarmBy(expiresAt);
+    return storage.transactionSync((): Result<SignedRead> => {
+      const found = files.readable(claims.file.toLowerCase());
+      if (!found.ok) return found;
+      const isSpent = once !== undefined && (use ? !uses.add(once) : uses.has(once));
+      if (isSpent) return err('gone', 'this URL could be used once, and was');
+      return { ok: true, hash, file: found.file, isOnce: once !== undefined };
+    });
+  }
+
+  /** Lets an upload begin, whose claim makes one file of all attempts with this URL. Fails as `read`. */
+  async store(token: string): Promise<Result<SignedStore>> {
+    const verified = this.#verify(token, 'POST');
+    if (!verified.ok) return verified;
+    const { hash, keyId: apiKey, claims, expiresAt } = verified;
+    const once = { apiKey, name: nameOf(claims.jti), expiresAt };
+    const claim = { ...once, route: 'signed', fingerprint: '.' };
+    return { ok: true, hash, mode: claims.mode, maxBytes: claims.bytes, claim };
+  }
+
+  #verify<M extends SignedClaims['method']>(text: string, method: M): Result<Verified<M>> {
+    const { signerOf, authorize, now } = this.#o;
+    const token = parseSignedToken(text);
+    if (token?.alg === 'HS256')
+      return err('gone', 'URLs that were signed with an earlier version have ended: sign it again');
+    const key = token && signerOf(token.keyId);
+    if (key?.signer === null)
+      return err(
+        'unauthorized',
+        'the API key of this URL is from an earlier version: send GET /v1/account with it once',
+      );
+    const isGenuine = token !== undefined && isSignedBy(key?.signer ?? noSigner, token);
+    if (token === undefined || key === undefined || !isGenuine)
+      return err('unauthorized', 'the signature of the URL is wrong, or its API key was revoked or has expired');
+    const parsed = v.safeParse(SignedClaims, token.claims);
+    if (!parsed.success) return err('invalid_request', 'the claims of the URL are not those of a signed URL');
+    const claims = parsed.output;
+    const { hash } = key;
+    const caller = authorize(hash, claims.method === 'GET' ? 'read' : 'write');
+    if (!caller.ok) return caller;
+    const expiresAt = claims.exp * 1000;
+    if (expiresAt <= now()) return err('gone', 'this URL has expired');
+    if (expiresAt > now() + maxSignedSeconds * 1000)
+      return err('invalid_request', `a signed URL lasts at most ${maxSignedSeconds / 86_400} days`);
+    if (!isFor(claims, method)) return err('forbidden', `this URL is signed for ${claims.method}`);
+    return { ok: true, hash, keyId: token.keyId, claims, expiresAt };
+  }
+}
+
+function isFor<M extends SignedClaims['method']>(
+  claims: SignedClaims,
+  method: M,
+): claims is Extract<SignedClaims, { method: M }> {
+  return claims.method === method;
+}
+
+/** The name of a URL in rows. A client may have put into it what is not for others. */
+function nameOf(jti: string): string {
+  return webBackend.sha256(new TextEncoder().encode(jti)).toHex();
+}

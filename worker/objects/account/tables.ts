@@ -1,0 +1,162 @@
+/**
+ * The tables of an `Account` object, created with the account, never by a request for one. Times are in ms since
+ * 1970.
+ */
+import { addColumns, type Column } from '../columns.ts';
+
+/**
+ * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be
+ *   empty. `recovery_key` is the recovery key as text, `recovery` the recovery file, `recovery_hash` the SHA-256 of the secret in
+ *   it, in hex; null in accounts from before there was a secret. `backed_up`: a page of its backup was fetched, or it was
+ *   restored from one; 1 also in accounts from before this was noted.
+ * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
+ *   that its descendants can be found. `signer` is the public key of what it signs with; null in rows of earlier versions.
+ * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, from which the size of an encrypted file follows;
+ *   its name and type are in its header only. `container`: what the bytes of a plain file begin like: 1 a container of Sealpin's or
+ *   age's, 2 a payload without a header, 0 anything else.
+ * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for `Share`: `unshare` the share `target`; for KV: `forget` the key
+ *   with the hash `target`, `enlist` or `delist` the account `target`. `request_id`: of the request from which it follows.
+ * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from it; until that is
+ *   stored, `expires_at` is the end of its request's lease.
+ * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the file to be, `id` stands for the part in the
+ *   references of `Pin`. `state` is `intended` or `pinned`. `digests` has 32 bytes for each leaf. Released at `due`.
+ * - `upload`: an upload that may be continued. `lease` names the request that it belongs to. `tail` is what the next leaf begins
+ *   with; `sealed_key`, `sealed_metadata` and `sealed_rest` open with the API key only, and are overwritten when all bytes have
+ *   arrived. The alarm looks at a row at `due`. `request_id`: of the request with the last bytes.
+ * - `shown`: the SHA-256 of each leaf of an encrypted upload that was sent and is not part of it yet, in hex.
+ * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of one file; and what is stored that
+ *   the key, or one that descends from it, stored.
+ * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm removes a row at `due`.
+ * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it is deleted; `version`
+ *   counts its changes; `description` is JSON, for plain files only. Files of accounts that are older than the table have no row.
+ * - `file_tag`: `tag` is the HMAC of a tag of the file `seq`, in hex, under a key that is stored nowhere.
+ * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`, `key_fate` what became of its key, `pins`
+ *   of its pins, `shares` the IDs of those that ended with it, both as JSON. The alarm removes a row at `due`.
+ * - `account_setting`: at most one row, what the operator has set: `quota_bytes` (null: no quota), `disabled`,
+ *   and `origins`, with spaces between them (null: all that the service allows). `listed`: the account
+ *   has been entered in the operator's list.
+ * - `denied_file`: files whose CID is on the denylist.
+ * - `provisional_file`: files that are removed at `due` unless another upload of their key names them; `latest` is how far requests of the
+ *   key postpone that.
+ * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
+ * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it happened to. `source`, of what another
+ *   object reports, is its name there.
+ * - `key_usage`: what an API key has used on a day, which is counted since 1970, for 90 days.
+ * - `signed_use`: signed URLs that may be used once, and were. `name` is the SHA-256 of their own, in hex.
+ */
+const schema = `
+  CREATE TABLE account (
+    id TEXT PRIMARY KEY, label TEXT NOT NULL, spki BLOB NOT NULL, recovery_key TEXT, recovery BLOB, recovery_hash TEXT,
+    created_at INTEGER NOT NULL, closed_at INTEGER, files INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    backed_up INTEGER NOT NULL DEFAULT 1);
+  CREATE TABLE api_key (
+    id TEXT PRIMARY KEY, hash TEXT NOT NULL, label TEXT NOT NULL, scopes TEXT NOT NULL, created_at INTEGER NOT NULL,
+    expires_at INTEGER, created_by TEXT, revoked_at INTEGER, sealed BLOB, signer BLOB);
+  CREATE TABLE file (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, file_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, mode TEXT NOT NULL,
+    filename TEXT, content_type TEXT, bytes INTEGER NOT NULL, container INTEGER NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL,
+    header BLOB, created_at INTEGER NOT NULL, created_by TEXT NOT NULL, due INTEGER);
+  CREATE INDEX file_cid ON file (cid, seq);
+  CREATE INDEX file_due ON file (due) WHERE state = 'pending';
+  CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL, target TEXT NOT NULL, service TEXT NOT NULL, file_id TEXT NOT NULL,
+    due INTEGER NOT NULL, attempts INTEGER NOT NULL, request_id TEXT);
+  CREATE INDEX outbox_due ON outbox (due);
+  CREATE TABLE idempotency (
+    api_key TEXT NOT NULL, route TEXT NOT NULL, hash TEXT NOT NULL, fingerprint TEXT NOT NULL, file_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, PRIMARY KEY (api_key, route, hash)) WITHOUT ROWID;
+  CREATE INDEX idempotency_file ON idempotency (file_id);
+  CREATE INDEX idempotency_expiry ON idempotency (expires_at);
+`;
+
+/** What accounts have that were created before it. Each statement may run again. */
+const additions = `
+  CREATE TABLE IF NOT EXISTS part (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, upload_id TEXT NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL,
+    first_leaf INTEGER NOT NULL, digests BLOB NOT NULL, bytes INTEGER NOT NULL, state TEXT NOT NULL, due INTEGER NOT NULL);
+  CREATE INDEX IF NOT EXISTS part_upload ON part (upload_id, first_leaf);
+  CREATE INDEX IF NOT EXISTS part_due ON part (due);
+  CREATE TABLE IF NOT EXISTS upload (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, api_key TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL,
+    code TEXT, length INTEGER, offset INTEGER NOT NULL, lease TEXT, service TEXT NOT NULL, announced TEXT, cid TEXT, sealed_key BLOB,
+    preamble BLOB NOT NULL, sealed_metadata BLOB, sealed_rest BLOB, tail BLOB, container INTEGER NOT NULL, filename TEXT,
+    content_type TEXT, header BLOB, expires_at INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    request_id TEXT);
+  CREATE INDEX IF NOT EXISTS upload_key ON upload (api_key, seq);
+  CREATE INDEX IF NOT EXISTS upload_due ON upload (due);
+  CREATE INDEX IF NOT EXISTS upload_unfinished ON upload (state) WHERE state IN ('open', 'finishing');
+  CREATE TABLE IF NOT EXISTS shown (
+    upload_id TEXT NOT NULL, leaf INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (upload_id, leaf)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS key_limit (
+    key_id TEXT PRIMARY KEY, max_files INTEGER, max_bytes INTEGER, max_file_bytes INTEGER, files INTEGER NOT NULL,
+    bytes INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS share (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, api_key TEXT NOT NULL, label TEXT,
+    password INTEGER NOT NULL, opens INTEGER NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, due INTEGER NOT NULL);
+  CREATE INDEX IF NOT EXISTS share_key ON share (api_key);
+  CREATE INDEX IF NOT EXISTS share_due ON share (due);
+  CREATE INDEX IF NOT EXISTS share_expiry ON share (expires_at);
+  CREATE TABLE IF NOT EXISTS share_file (
+    share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS file_detail (
+    file_id TEXT PRIMARY KEY, expires_at INTEGER, version INTEGER NOT NULL DEFAULT 0, changed_at INTEGER, description TEXT) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS file_name ON file (filename) WHERE filename IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS file_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS file_tag_file ON file_tag (seq);
+  CREATE INDEX IF NOT EXISTS file_expiry ON file_detail (expires_at) WHERE expires_at IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS receipt (
+    file_id TEXT PRIMARY KEY, reason TEXT NOT NULL, key_fate TEXT NOT NULL, pins TEXT NOT NULL,
+    shares TEXT NOT NULL, deleted_at INTEGER NOT NULL, due INTEGER NOT NULL, awaited INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS receipt_due ON receipt (due);
+  CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
+  CREATE TABLE IF NOT EXISTS account_setting (
+    one INTEGER PRIMARY KEY CHECK (one = 1), quota_bytes INTEGER, disabled INTEGER NOT NULL DEFAULT 0,
+    origins TEXT, listed INTEGER NOT NULL DEFAULT 0);
+  CREATE TABLE IF NOT EXISTS provisional_file (
+    file_id TEXT PRIMARY KEY, api_key TEXT NOT NULL, due INTEGER, latest INTEGER) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS provisional_file_due ON provisional_file (due);
+  CREATE INDEX IF NOT EXISTS provisional_file_key ON provisional_file (api_key);
+  CREATE TABLE IF NOT EXISTS denied_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS event (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, action TEXT NOT NULL, api_key TEXT, subject TEXT NOT NULL,
+    source TEXT);
+  CREATE UNIQUE INDEX IF NOT EXISTS event_source ON event (source) WHERE source IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS key_usage (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, day INTEGER NOT NULL, api_key TEXT NOT NULL, requests INTEGER NOT NULL,
+    bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL, UNIQUE (day, api_key));
+  CREATE TABLE IF NOT EXISTS signed_use (
+    api_key TEXT NOT NULL, name TEXT NOT NULL, expires_at INTEGER NOT NULL, PRIMARY KEY (api_key, name)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS signed_use_expiry ON signed_use (expires_at);
+`;
+
+/** The columns that tables lack which an earlier version made. */
+const columns: Readonly<Record<string, readonly Column[]>> = {
+  account: [
+    ['recovery_hash', 'TEXT'],
+    ['backed_up', 'INTEGER NOT NULL DEFAULT 1'],
+  ],
+  api_key: [['signer', 'BLOB']],
+  account_setting: [['origins', 'TEXT']],
+  file_detail: [
+    ['version', 'INTEGER NOT NULL DEFAULT 0'],
+    ['changed_at', 'INTEGER'],
+    ['description', 'TEXT'],
+  ],
+  outbox: [['request_id', 'TEXT']],
+  receipt: [['awaited', 'INTEGER NOT NULL DEFAULT 0']],
+  upload: [['request_id', 'TEXT']],
+};
+
+/** Creates the tables of a new account. */
+export function createTables(sql: SqlStorage): void {
+  sql.exec(schema);
+  sql.exec(additions);
+}
+
+/** Adds to the tables of an account from an earlier version what they lack. @returns whether there is an account */
+export function upgradeTables(sql: SqlStorage): boolean {
+  if (sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return false;
+  sql.exec(additions);
+  for (const [table, missing] of Object.entries(columns)) addColumns(sql, table, missing);
+  return true;
+}

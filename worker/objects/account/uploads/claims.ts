@@ -1,0 +1,149 @@
+/** Uploads that may be sent again and happen once: the claims that requests with an `Idempotency-Key` hold. */
+import { err, type Failure, type Result } from '../../result.ts';
+import { SignedUses } from '../signed/signed-uses.ts';
+
+/**
+ * Scoped to API key, method and path. `name` and `fingerprint` are HMACs in hex; the fingerprint has two of them, joined by a
+ * dot: of the parameters, and of the length of the body, which is empty where the request announced none.
+ *
+ * `expiresAt`: of a signed URL, which stands for one upload until then, in ms; also when the file was deleted.
+ */
+export type Claim = { apiKey: string; route: string; name: string; fingerprint: string; expiresAt?: number };
+
+/** How long a finished upload is remembered. */
+const keptMs = 86_400_000;
+/** How long a claim belongs to a request that does not renew it. */
+const defaultLeaseMs = 60_000;
+/** When a client may ask again for a claim that was renewed just now, in ms. */
+const firstGuessMs = 2000;
+
+/** `leaseMs` gives 60 s, or undefined for them, unless a test shortens it. */
+export type ClaimOptions = { isReady(fileId: string): boolean; now(): number; leaseMs?(): number | undefined };
+
+/**
+ * The claims in an object's storage. A claim is a lease: it belongs to the request that uploads `file_id` until it runs out, and
+ * that request renews it while it lives. A request that died renews nothing, so the next one takes its claim over.
+ */
+export class Claims {
+  readonly #sql: SqlStorage;
+  readonly #options: ClaimOptions;
+  readonly #uses: SignedUses;
+
+  constructor(sql: SqlStorage, options: ClaimOptions) {
+    this.#sql = sql;
+    this.#uses = new SignedUses(sql);
+    this.#options = options;
+  }
+
+  /** Claims for a new file, or finds the file of the first request. */
+  take(claim: Claim, fileId: string): Result<{ first?: string }> {
+    this.expire();
+    const [row] = this.#sql
+      .exec<{ fingerprint: string; file_id: string; expires_at: number }>(
+        'SELECT fingerprint, file_id, expires_at FROM idempotency WHERE api_key = ? AND route = ? AND hash = ?',
+        claim.apiKey,
+        claim.route,
+        claim.name,
+      )
+      .toArray();
+    if (row === undefined) {
+      if (claim.expiresAt !== undefined && this.#uses.has(claim))
+        return err('gone', 'this URL has stored its file, and the file was deleted');
+      this.#hold(claim, fileId, this.#leaseMs());
+      return { ok: true };
+    }
+    if (!isSameRequest(row.fingerprint, claim.fingerprint)) return err('idempotency_mismatch');
+    if (this.#options.isReady(row.file_id)) return { ok: true, first: row.file_id };
+    return err('idempotency_running', undefined, this.#guessSeconds(row.expires_at));
+  }
+
+  /** Renews the claim of a running upload, if it has one; fails when another request has taken it over. */
+  renew(claim: Claim | undefined, fileId: string): Failure | undefined {
+    return claim && this.#hold(claim, fileId, this.#leaseMs());
+  }
+
+  /** Remembers a file that is ready now; fails when another request has taken the claim over. */
+  keep(claim: Claim | undefined, fileId: string): Failure | undefined {
+    const leftMs = (claim?.expiresAt ?? 0) - this.#options.now();
+    return claim && this.#hold(claim, fileId, Math.max(keptMs, leftMs));
+  }
+
+  /** Uses up the signed URL of a file that is ready now, if it came by one. */
+  spend(claim: Claim | undefined): void {
+    if (claim?.expiresAt !== undefined) this.#uses.add({ ...claim, expiresAt: claim.expiresAt });
+  }
+
+  /** How often a claim has to be renewed, in ms. */
+  renewMs(): number {
+    return this.#leaseMs() / 3;
+  }
+
+  /** Gives up the claim of a file that is not stored, or not any more. */
+  drop(fileId: string): void {
+    this.#sql.exec('DELETE FROM idempotency WHERE file_id = ?', fileId);
+  }
+
+  dropAll(): void {
+    this.#sql.exec('DELETE FROM idempotency');
+    this.#sql.exec('DELETE FROM signed_use');
+  }
+
+  /** Removes what has run out. */
+  expire(): void {
+    this.#sql.exec('DELETE FROM idempotency WHERE expires_at <= ?', this.#options.now());
+    this.#uses.expire(this.#options.now());
+  }
+
+  /** When the next claim runs out, in ms. */
+  nextDue(): number | undefined {
+    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(expires_at) AS due FROM idempotency').toArray();
+    const due = [row?.due ?? undefined, this.#uses.nextDue()].filter((each) => each !== undefined);
+    return due.length === 0 ? undefined : Math.min(...due);
+  }
+
+  #leaseMs(): number {
+    return this.#options.leaseMs?.() ?? defaultLeaseMs;
+  }
+
+  /**
+   * A lease that has run out stays its holder's until another request claims it: then the row is missing, or its own.
+   */
+  #hold({ apiKey, route, name, fingerprint }: Claim, fileId: string, forMs: number): Failure | undefined {
+    const now = this.#options.now();
+    const written = this.#sql.exec(
+      `INSERT INTO idempotency (api_key, route, hash, fingerprint, file_id, created_at, expires_at)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+       ON CONFLICT (api_key, route, hash) DO UPDATE SET expires_at = ?7 WHERE file_id = ?5 RETURNING file_id`,
+      apiKey,
+      route,
+      name,
+      fingerprint,
+      fileId,
+      now,
+      now + forMs,
+    );
+    if (written.toArray().length > 0) return undefined;
+    const detail = 'another request with this Idempotency-Key has taken the upload over';
+    return err('idempotency_running', detail, firstGuessMs / 1000);
+  }
+
+  /**
+   * When to ask again for a claim that runs out at a time. Most requests whose client has left end within a second, so the first guess
+   * is short; each one after it is as long as nothing was heard of the request, but never longer than the claim.
+   */
+  #guessSeconds(expiresAt: number): number {
+    const leftMs = expiresAt - this.#options.now();
+    const silentMs = this.#leaseMs() - leftMs;
+    return Math.max(1, Math.ceil(Math.min(leftMs, Math.max(firstGuessMs, silentMs)) / 1000));
+  }
+}
+
+/**
+ * Compares fingerprints. HTTP stacks may send a length once and chunks the next time: it counts where both requests
+ * have one.
+ */
+function isSameRequest(one: string, other: string): boolean {
+  const [first = '', firstLength = ''] = one.split('.');
+  const [second = '', secondLength = ''] = other.split('.');
+  return first === second && (firstLength === '' || secondLength === '' || firstLength === secondLength);
+}

@@ -1,0 +1,148 @@
+/**
+ * Lets the blocks below the roots of a `Pin` object be found. After a file has come, the alarm reads its nodes from a service that
+ * holds it, and writes a row for each block (`block-roots.ts`); after the last reference to it has gone, it removes them.
+ */
+import { blocksOf, parseCid, type BlockSource } from '../../../shared/ipfs/index.ts';
+import { errorText, log } from '../../log.ts';
+import { backoffMs, withJitter } from '../alarm.ts';
+import { askInBatches } from '../batches.ts';
+import { blocksByShard, blockShardNames } from './block-roots.ts';
+import { unwrap, type Result } from '../result.ts';
+
+/** An object that has rows, as others of the class call it. */
+export type BlockShard = {
+  addBlocks(root: string, cids: readonly string[]): PromiseLike<Result>;
+  removeBlocks(root: string): PromiseLike<Result>;
+};
+
+type Context = {
+  /** The object of that name. */
+  shard(name: string): BlockShard;
+  /** Whether a file needs the CID. */
+  isFile(cid: string): boolean;
+  /** The services that hold it and may be asked, on behalf of a request. */
+  sources(cid: string, requestId: string): BlockSource[];
+  /** Marks a service that gave something else for a block of it. */
+  suspect(cid: string, service: string): void;
+  /** The clock, in ms. */
+  now(): number;
+};
+
+/** How often it has failed to write or remove the rows of a root, and the request from which it follows, if from one. */
+type DueRoot = { attempts: number; request_id: string | null };
+
+/** How long the nodes of a file may take, and each of them, in ms: one of 32 GiB has 190. */
+const nodesMs = { all: 60_000, each: 8_000 };
+/** Over how long the files of an earlier version are spread, in ms. */
+const upgradeMs = 7 * 86_400_000;
+
+/** The roots in an object's storage; `due` is null where the rows are written. */
+export class BlockIndex {
+  readonly #sql: SqlStorage;
+  readonly #o: Context;
+
+  constructor(sql: SqlStorage, context: Context) {
+    this.#sql = sql;
+    this.#o = context;
+  }
+
+  /** Creates the table, with the files that are there already. @param nowMs the time */
+  create(nowMs: number): void {
+    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'block_index'`).toArray().length > 0) return;
+    this.#sql.exec(`
+      CREATE TABLE block_index (root TEXT PRIMARY KEY, due INTEGER, attempts INTEGER NOT NULL, request_id TEXT) WITHOUT ROWID;
+      CREATE INDEX block_index_due ON block_index (due) WHERE due IS NOT NULL;
+    `);
+    // A CID of version 1 with a node begins with these letters.
+    this.#sql.exec(
+      `INSERT INTO block_index (root, due, attempts) SELECT DISTINCT cid, ? + abs(random() % ?), 0 FROM reference
+       WHERE is_part = 0 AND cid LIKE 'bafybei%'`,
+      nowMs,
+      upgradeMs,
+    );
+  }
+
+  /** Has the rows of a file written, unless they are, or it is a single block. @param dueMs when to begin */
+  add(root: string, dueMs: number, requestId: string | undefined): void {
+    if (parseCid(root).codec === 'raw') return;
+    this.#sql.exec(
+      'INSERT INTO block_index (root, due, attempts, request_id) VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING',
+      root,
+      dueMs,
+      requestId ?? null,
+    );
+  }
+
+  /** Has the rows of a CID removed that no file needs any more. */
+  remove(root: string): void {
+    this.#sql.exec('UPDATE block_index SET due = ?, attempts = 0 WHERE root = ?', this.#o.now(), root);
+  }
+
+  /** When there is something to do, in ms. */
+  nextTime(): number | undefined {
+    const { due } = this.#sql
+      .exec<{ due: number | null }>('SELECT min(due) AS due FROM block_index WHERE due IS NOT NULL')
+      .one();
+    return due ?? undefined;
+  }
+
+  /** The root that has been due for the longest. */
+  firstDue(): string | undefined {
+    return this.#sql
+      .exec<{ root: string }>('SELECT root FROM block_index WHERE due <= ? ORDER BY due LIMIT 1', this.#o.now())
+      .toArray()[0]?.root;
+  }
+
+  /**
+   * Writes or removes the rows of a root, if it is still due. It does not throw: what fails is due again.
+   * @param signal interrupts it @returns how many requests it made
+   */
+  async next(root: string, signal: AbortSignal): Promise<number> {
+    const [due] = this.#sql
+      .exec<DueRoot>('SELECT attempts, request_id FROM block_index WHERE root = ? AND due <= ?', root, this.#o.now())
+      .toArray();
+    if (due === undefined) return 0;
+    const { attempts } = due;
+    const requestId = due.request_id ?? crypto.randomUUID();
+    const isFile = this.#o.isFile(root);
+    try {
+      const requests = isFile ? await this.#write(root, requestId, signal) : await this.#clear(root);
+      if (isFile)
+        this.#sql.exec('UPDATE block_index SET due = NULL, attempts = 0, request_id = NULL WHERE root = ?', root);
+      else this.#sql.exec('DELETE FROM block_index WHERE root = ?', root);
+      return requests;
+    } catch (error) {
+      if (signal.aborted) return 1;
+      log({ event: 'pin.blocks', requestId, cid: root, attempts, error: errorText(error) });
+      this.#sql.exec('UPDATE block_index SET attempts = ? WHERE root = ?', attempts + 1, root);
+      this.postpone(root, withJitter(backoffMs(attempts + 1)));
+      return 1;
+    }
+  }
+
+  /** Tries again later. */
+  postpone(root: string, ms: number): void {
+    this.#sql.exec('UPDATE block_index SET due = ? WHERE root = ?', this.#o.now() + ms, root);
+  }
+
+  async #write(root: string, requestId: string, signal: AbortSignal): Promise<number> {
+    const below: string[] = [];
+    let nodes = 0;
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(nodesMs.all)]);
+    const onMismatch = ({ id }: BlockSource) => this.#o.suspect(root, id);
+    const options = { signal: limited, limits: { idleMs: nodesMs.each }, onMismatch };
+    for await (const { cid } of blocksOf(root, this.#o.sources(root, requestId), options)) {
+      if (cid.codec !== 'raw') nodes += 1;
+      if (cid.text !== root) below.push(cid.text);
+    }
+    const shards = await blocksByShard(below);
+    signal.throwIfAborted();
+    await askInBatches([...shards], async ([name, cids]) => unwrap(this.#o.shard(name).addBlocks(root, cids)));
+    return nodes + shards.size;
+  }
+
+  async #clear(root: string): Promise<number> {
+    await askInBatches(blockShardNames, async (name) => unwrap(this.#o.shard(name).removeBlocks(root)));
+    return blockShardNames.length;
+  }
+}

@@ -1,0 +1,49 @@
+/** Circuit breakers: while a service does not respond, it is asked once in a while, and not for each of its rows. */
+import { backoffMs, withJitter } from '../alarm.ts';
+
+type BreakerRow = { failures: number; open_until: number };
+
+/** The breakers in an object's storage, one for each service that did not respond to its last request. */
+export class Breakers {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Until when a service is not asked, in ms; 0 where it may be. */
+  openUntil(service: string): number {
+    return this.#row(service)?.open_until ?? 0;
+  }
+
+  /** Records that a service did not respond. @param retryAfterSeconds what it asked for, if it did */
+  failed(service: string, nowMs: number, retryAfterSeconds = 0): void {
+    const row = this.#row(service);
+    // Requests that were under way together fail together.
+    const failures = row === undefined ? 1 : row.failures + (row.open_until <= nowMs ? 1 : 0);
+    const openUntil = nowMs + Math.max(withJitter(backoffMs(failures)), retryAfterSeconds * 1000);
+    this.#sql.exec(
+      `INSERT INTO breaker (service, failures, open_until) VALUES (?1, ?2, ?3)
+       ON CONFLICT (service) DO UPDATE SET failures = ?2, open_until = max(open_until, ?3)`,
+      service,
+      failures,
+      openUntil,
+    );
+  }
+
+  /** Records that a service responded. */
+  succeeded(service: string): void {
+    if (this.#row(service) !== undefined) this.#sql.exec('DELETE FROM breaker WHERE service = ?', service);
+  }
+
+  /** Lets every service be asked at once. */
+  reset(): void {
+    this.#sql.exec('DELETE FROM breaker');
+  }
+
+  #row(service: string): BreakerRow | undefined {
+    return this.#sql
+      .exec<BreakerRow>('SELECT failures, open_until FROM breaker WHERE service = ?', service)
+      .toArray()[0];
+  }
+}

@@ -1,0 +1,77 @@
+/** Pieces of a file on their way from the services that hold it to another one. Every block is verified before it is passed on. */
+import { openFile, parseCid, readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
+import type { PinningService } from '../../backends/contract.ts';
+import { sourceError } from '../../backends/source-error.ts';
+
+/** The longest wait for one block, in ms. */
+const blockMs = 30_000;
+
+type CopyOptions = {
+  /** The first byte of the piece, which is the first of a leaf, and how many bytes it has at most. */
+  start: number;
+  bytes: number;
+  signal: AbortSignal;
+  /** Called with the source that gave a wrong block. */
+  onMismatch(source: string): void;
+};
+
+/**
+ * Copies the blocks of a piece, with the nodes above them. Nothing is pinned.
+ * @returns where the piece ends, once the target holds it, and the length of the file
+ * @throws SourceError where it could not be read, and what the target throws
+ */
+export async function copyBlocks(
+  cid: string,
+  sources: readonly BlockSource[],
+  target: PinningService,
+  { start, bytes, signal, onMismatch }: CopyOptions,
+): Promise<{ end: number; size: number }> {
+  const blocks = target.importBlocks(signal);
+  let refusal: unknown;
+  const options = {
+    signal,
+    limits: { idleMs: blockMs },
+    onMismatch: ({ id }: BlockSource) => onMismatch(id),
+  };
+  try {
+    const file = await openFile(cid, sources, {
+      ...options,
+      onBlock: async (block) => {
+        try {
+          // The import uses the bytes up, and the walk may need them again.
+          await blocks.write(block.cid, block.bytes.slice());
+        } catch (error) {
+          refusal = error;
+          throw error;
+        }
+      },
+    });
+    const end = Math.min(file.size, start + bytes);
+    // An empty file has no bytes to read, and one block.
+    if (file.size === 0) await blocks.write(parseCid(cid), await readBlock(cid, sources, options));
+    await drain(file.read(start, end));
+    await finish(blocks.finish(), (error) => (refusal = error));
+    return { end, size: file.size };
+  } catch (error) {
+    blocks.abort(error);
+    signal.throwIfAborted();
+    if (refusal !== undefined) throw error;
+    throw sourceError(error);
+  }
+}
+
+/** Awaits the end of an import, and tells its failure apart from those of sources. */
+async function finish(work: Promise<void>, onError: (error: unknown) => void): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    onError(error);
+    throw error;
+  }
+}
+
+/** Reads a stream to its end, and keeps nothing of it. */
+export async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {
+  const reader = stream.getReader();
+  while (!(await reader.read()).done);
+}

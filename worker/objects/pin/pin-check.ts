@@ -1,0 +1,239 @@
+/** Whether a service still has a pin and its bytes: what a row of a `Pin` object says is asked and read, not believed. */
+import { leafBytes, openFile, type IpfsFile } from '../../../shared/ipfs/index.ts';
+import { serviceId } from '../../env.ts';
+import { errorText, log } from '../../log.ts';
+import { heldBeside } from '../../backends/anchor.ts';
+import { takesBlocks, type PinningService, type Replica } from '../../backends/contract.ts';
+import { printable } from '../../backends/printable.ts';
+import { blockAtBreaks } from '../../backends/network.ts';
+import { backoffMs, lastRetryMs, withJitter } from '../alarm.ts';
+import { drain } from './copy-blocks.ts';
+import { isLost, isMissing, maxDetail } from './pin-faults.ts';
+import type { PinSources } from './pin-sources.ts';
+import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
+import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps.ts';
+
+/** When a pin is asked for again that an upload may be about to make, after the first and after the second time, in ms. */
+const unsettledMs = [60_000, 3_600_000] as const;
+/** When one is asked for again that lacks some copies, and one of which every copy is gone, in ms. */
+const lackingMs = 60_000;
+const damagedMs = 86_400_000;
+/** Into how many parts a file is divided, of which each check reads one; a file that is no longer than `wholeBytes` has one. */
+const parts = { count: 16, wholeBytes: 16 * leafBytes };
+
+/** What a row says of a pin that the service holds with fewer copies than it is to. */
+export const underreplicated = 'underreplicated';
+
+/** What a service says of our pin. `replaced`: somebody else's pin of the CID is there, and ours is not beside it. */
+type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
+
+type Context = WorkContext & {
+  sources: PinSources;
+  work: {
+    addHomes(cid: string, requestId: string | null): unknown;
+    nextCheck(): number;
+    settle(cid: string): void;
+  };
+};
+
+/** The checks of rows that say that a service has a CID, or had it. */
+export class PinCheck {
+  readonly #o: Context;
+
+  constructor(context: Context) {
+    this.#o = context;
+  }
+
+  /** Asks whether the pin is there, then reads and verifies a part of the file, in pieces. */
+  async next(row: PinRow, signal: AbortSignal): Promise<void> {
+    const { rows, sources } = this.#o;
+    const service = sources.service(row);
+    if (!takesBlocks(service)) return await this.#ask(row, service);
+    const { read_from: from, read_to: to } = row;
+    let seen: Seen = { pin: 'ours' };
+    const isAskedOnly = to === nothingToRead.read_to;
+    if (from === null || to === null || to === wholeFile.read_to || isAskedOnly) {
+      seen = await this.#see(row, service);
+      if (seen.pin === 'absent' && isUnsettled(row)) return this.#postpone(row);
+      if (seen.pin === 'absent') this.#missing(row);
+      // The first look confirms what the answer to the pin has said: the file's tags stay as they are.
+      else if (!isAskedOnly || row.reason !== null) this.#seen(row);
+      if (seen.pin === 'ours' && isAskedOnly) return await this.#end(row, service, seen, signal);
+    }
+    let damaged: string | null = null;
+    try {
+      const file = await openFile(row.cid, [blockAtBreaks(service)], {
+        signal: limited(signal),
+        limits: { idleMs: blockMs },
+        onMismatch: (_, block) => (damaged = block),
+      });
+      if (seen.pin !== 'ours') await this.#pinAgain(row, service, { bytes: file.size, seen });
+      const end = await this.#read(rows.find(row.cid, row.service) ?? row, file);
+      if (end !== undefined) await this.#endRead(row, service, end, seen, signal);
+    } catch (error) {
+      if (isMissing(error)) return this.#lose(row, 'pinning_lost');
+      if (isLost(error, row.attempts)) return this.#lose(row, error.code, damaged);
+      throw error;
+    }
+  }
+
+  /** Asks a service of which nobody can see more than what it says. */
+  async #ask(row: PinRow, service: Replica): Promise<void> {
+    const { rows, now } = this.#o;
+    const seen = await service.stat(row.cid, AbortSignal.timeout(requestMs));
+    if (seen === 'absent') return this.#lose(row, 'pinning_lost');
+    // It is at work on what it had said that it holds.
+    if (seen === 'pending')
+      return rows.change(row, { state: 'copying', cursor: 0, checked_at: now(), read_from: null, read_to: null });
+    this.#seen(row);
+    rows.change(row, { suspect: 0, losses: 0 });
+    this.#inOrder(row);
+  }
+
+  async #see(row: PinRow, service: PinningService): Promise<Seen> {
+    const signal = AbortSignal.timeout(requestMs);
+    // Ours lies beside somebody else's, which may go at any time.
+    if (row.was_there === 1) {
+      const held = await heldBeside(service, row.cid, `sealpin:${serviceId(this.#o.env)}`, signal);
+      return { pin: held === 'ours' ? 'ours' : 'replaced' };
+    }
+    const held = await service.stat(row.cid, signal);
+    if (held.pin === 'absent') return { pin: 'absent' };
+    if (held.pin === 'foreign') return { pin: 'replaced' };
+    return { pin: 'ours', lacks: held.lacks };
+  }
+
+  /** Records that the service has just said that the pin is there. */
+  #seen(row: PinRow): void {
+    const { rows, work, now } = this.#o;
+    rows.change(row, { absences: 0, checked_at: now() });
+    if (rows.isFile(row.cid)) work.addHomes(row.cid, row.request_id);
+  }
+
+  /** Records that the pin is not there, whatever may be left of its bytes. */
+  #missing(row: PinRow): void {
+    const lost = {
+      state: 'lost',
+      reason: 'pinning_lost',
+      detail: null,
+      checked_at: this.#o.now(),
+      verified_at: null,
+    } as const;
+    this.#o.rows.change(row, { ...lost, ...wholeFile, suspect: 1 });
+  }
+
+  /** Leaves a pin alone that an upload may be about to make. */
+  #postpone(row: PinRow): void {
+    const { rows, now } = this.#o;
+    const waitMs = unsettledMs[row.absences] ?? 0;
+    rows.change(row, { absences: row.absences + 1, attempts: 0, due: now() + waitMs });
+  }
+
+  /** Makes our pin of bytes that the service still has: beside the pin that somebody else has made of them, if one is there. */
+  async #pinAgain(row: PinRow, service: PinningService, o: { bytes: number; seen: Seen }): Promise<void> {
+    const { rows, now } = this.#o;
+    const beside = o.seen.pin === 'replaced';
+    // Before the request goes out: a removal must find what was made, or may have been made before.
+    rows.change(row, { was_there: beside ? 1 : 0, anchored: 1 });
+    // As for a copy, the service's own time limits end it.
+    await service.pin(row.cid, { bytes: o.bytes, beside, signal: new AbortController().signal });
+    rows.change(row, { state: 'live', reason: null, detail: null, checked_at: now(), ...(beside ? {} : wholeFile) });
+  }
+
+  /** Reads the next piece. @returns where the reading ends, if this was the last piece */
+  async #read(row: PinRow, file: IpfsFile): Promise<number | undefined> {
+    const { rows, now } = this.#o;
+    const { read_from: from, read_to: to } = row;
+    const [start, stop] = from === null || to === null ? rangeOfPart(row.part, file.size) : [from, to];
+    const until = Math.min(stop, file.size);
+    const end = Math.min(until, start + (row.attempts > 0 ? step.slowBytes : step.bytes));
+    await drain(file.read(start, end));
+    // Meanwhile somebody may have asked for all of it to be read.
+    if (rows.find(row.cid, row.service)?.read_to !== to) return undefined;
+    rows.change(row, { bytes: file.size, read_from: end, read_to: until, attempts: 0, due: now() });
+    return end < until ? undefined : until;
+  }
+
+  /** Records that the bytes up to `to` were read. The whole file is verified with its last part. */
+  async #endRead(row: PinRow, service: PinningService, to: number, seen: Seen, signal: AbortSignal): Promise<void> {
+    const { rows, now } = this.#o;
+    const { bytes } = rows.find(row.cid, row.service) ?? row;
+    const isWhole = to === bytes;
+    const verified = isWhole ? { verified_at: now(), suspect: 0, losses: 0 } : {};
+    rows.change(row, { ...verified, part: isWhole ? 0 : row.part + 1 });
+    // What was lost while nobody had a copy is copied from here, and does not wait for a day.
+    for (const other of isWhole ? rows.ofCid(row.cid) : [])
+      if (other.state === 'lost' && other.due !== null && other.due > now() + lastRetryMs * 2)
+        rows.change(other, { due: now() });
+    await this.#end(row, service, seen, signal);
+  }
+
+  /** Records that a pin is in order, or has the service make the copies that it lacks. */
+  async #end(row: PinRow, service: PinningService, { lacks }: Seen, signal: AbortSignal): Promise<void> {
+    const { rows, work, now } = this.#o;
+    const { cid, attempts } = row;
+    const requestId = row.request_id ?? undefined;
+    this.#inOrder(row);
+    work.settle(cid);
+    if (lacks === undefined) return;
+    log({ event: 'pin.lacks', requestId, service: row.service, cid, lacks });
+    const due = now() + Math.max(lackingMs, withJitter(backoffMs(attempts + 1)));
+    rows.change(row, {
+      ...nothingToRead,
+      checked_at: now(),
+      reason: underreplicated,
+      detail: printable(lacks, maxDetail),
+      attempts: attempts + 1,
+      due,
+    });
+    try {
+      await service.recover?.(cid, signal);
+    } catch (error) {
+      log({ event: 'pin.recover', requestId, service: row.service, cid, error: errorText(error) });
+    }
+  }
+
+  #inOrder(row: PinRow): void {
+    const read = { read_from: null, read_to: null, request_id: null };
+    this.#o.rows.change(row, {
+      ...read,
+      state: 'live',
+      reason: null,
+      detail: null,
+      attempts: 0,
+      due: this.#o.work.nextCheck(),
+    });
+  }
+
+  /** Records that a service has lost a CID, or holds other bytes. Where there is another copy, it is copied again. */
+  #lose(row: PinRow, reason: string, damaged: string | null = null): void {
+    const { rows, sources, now } = this.#o;
+    log({ event: 'pin.lost', requestId: row.request_id ?? undefined, service: row.service, cid: row.cid, reason });
+    const losses = row.losses + 1;
+    const waitMs = sources.besides(row).length > 0 ? withJitter(backoffMs(losses)) : damagedMs;
+    const lost = {
+      state: 'lost',
+      reason,
+      detail: null,
+      damaged,
+      losses,
+      checked_at: now(),
+      absences: 0,
+      suspect: 1,
+    } as const;
+    rows.change(row, { ...lost, ...wholeFile, verified_at: null, attempts: 0, due: now() + waitMs });
+  }
+}
+
+/** Whether the upload that makes the pin may still be running: nobody has seen the pin, or asked for it to be looked at. */
+function isUnsettled(row: PinRow): boolean {
+  return row.checked_at === null && row.absences < unsettledMs.length && row.read_to === nothingToRead.read_to;
+}
+
+/** The bytes of a part, of whole leaves. */
+function rangeOfPart(part: number, bytes: number): [from: number, to: number] {
+  const count = bytes <= parts.wholeBytes ? 1 : parts.count;
+  const leaves = Math.ceil(bytes / leafBytes / count);
+  const from = (part % count) * leaves * leafBytes;
+  return [Math.min(from, bytes), Math.min(from + leaves * leafBytes, bytes)];
+}

@@ -1,0 +1,75 @@
+/** The services of the rows of a `Pin` object, as those that are asked for its blocks. */
+import { isSealpinError } from '../../../shared/errors.ts';
+import type { BlockSource } from '../../../shared/ipfs/index.ts';
+import { blockServiceOf, serviceOf, servicesOf } from '../../backends/configured.ts';
+import { takesBlocks, type PinningService } from '../../backends/contract.ts';
+import type { ConfiguredService } from '../../backends/services.ts';
+import { isServiceFault } from './pin-faults.ts';
+import { wholeFile, type PinRow } from './pin-table.ts';
+import type { WorkContext } from './pin-steps.ts';
+
+/** What is asked for the blocks of CIDs. */
+export class PinSources {
+  readonly #o: WorkContext;
+
+  constructor(context: WorkContext) {
+    this.#o = context;
+  }
+
+  /** The service of a row, on behalf of the request that the row names. */
+  service({ service, request_id: requestId }: PinRow): ConfiguredService {
+    return serviceOf(this.#o.env, service, requestId ?? undefined);
+  }
+
+  /** The other services that hold the CID of a row and may be asked. */
+  besides({ cid, service, request_id: requestId }: PinRow): BlockSource[] {
+    return this.of(cid, { except: service, requestId });
+  }
+
+  /** The services that hold a CID and may be asked; those that gave a wrong block, or lacked one, last. */
+  of(cid: string, o: { except?: string; requestId?: string | null } = {}): BlockSource[] {
+    const { env, rows, breakers, now } = this.#o;
+    const configured = new Set(
+      servicesOf(env)
+        .filter(takesBlocks)
+        .map(({ id }) => id),
+    );
+    const ids = rows
+      .ofCid(cid)
+      .filter((row) => row.service !== o.except && row.state === 'live' && configured.has(row.service))
+      .filter((row) => breakers.openUntil(row.service) <= now())
+      .toSorted((a, b) => a.suspect - b.suspect)
+      .map((row) => row.service);
+    return ids.map((id) => this.#watched(cid, blockServiceOf(env, id, o.requestId ?? undefined)));
+  }
+
+  /**
+   * Marks a service that gave a wrong block, or said that it has none: it is asked last until all of the file was read from it and found
+   * right, which begins now.
+   */
+  suspect(cid: string, service: string): void {
+    const { rows, now } = this.#o;
+    const row = rows.find(cid, service);
+    if (row === undefined || row.suspect === 1 || row.state !== 'live') return;
+    rows.change(row, { suspect: 1, ...wholeFile, due: now() });
+  }
+
+  /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */
+  #watched(cid: string, service: PinningService): BlockSource {
+    const { breakers, now } = this.#o;
+    const watch = async <T>(work: Promise<T>): Promise<T> => {
+      try {
+        return await work;
+      } catch (error) {
+        if (isSealpinError(error, 'pinning_lost')) this.suspect(cid, service.id);
+        if (isServiceFault(error)) breakers.failed(service.id, now(), error.retryAfterSeconds);
+        throw error;
+      }
+    };
+    return {
+      id: service.id,
+      block: (block, signal) => watch(service.block(block, signal)),
+      read: (root, offset, length, signal) => watch(service.read(root, offset, length, signal)),
+    };
+  }
+}

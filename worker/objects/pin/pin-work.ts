@@ -1,0 +1,244 @@
+/** What is done about one row of a `Pin` object: copying, checking and removing, each in steps of a few requests. */
+import type { BlockSource } from '../../../shared/ipfs/index.ts';
+import { replicas } from '../../env.ts';
+import { errorText, log } from '../../log.ts';
+import { servicesOf } from '../../backends/configured.ts';
+import { takesBlocks, type Replica } from '../../backends/contract.ts';
+import { backoffMs, withJitter } from '../alarm.ts';
+import { SourceError } from '../../backends/source-error.ts';
+import { copyBlocks } from './copy-blocks.ts';
+import { PinCheck } from './pin-check.ts';
+import { detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
+import { ownership } from './pin-ownership.ts';
+import { PinSources } from './pin-sources.ts';
+import { limited, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
+import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
+
+/** How long the same may take where a pin gets its name back: the service may walk over the whole file. */
+const renameMs = 60_000;
+/** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
+const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
+/** When a new pin is asked for, in ms. */
+const soonMs = 5_000;
+/** When what is to be copied is looked at again where nobody has a copy, in ms. */
+const noCopyMs = 86_400_000;
+
+/** The reads and requests to services that rows ask for. */
+export class PinWork {
+  readonly #o: WorkContext;
+  readonly #check: PinCheck;
+  /** What is asked for the blocks of CIDs. */
+  readonly sources: PinSources;
+
+  constructor(context: WorkContext) {
+    this.#o = context;
+    this.sources = new PinSources(context);
+    this.#check = new PinCheck({ ...context, sources: this.sources, work: this });
+  }
+
+  /** When a pin is checked that is in order now, in ms. */
+  nextCheck(): number {
+    return this.#o.now() + checkMs.every - Math.round(Math.random() * checkMs.spread);
+  }
+
+  /**
+   * Does what the row asks for next. It does not throw: the row says what became of it, and when it is looked at again.
+   * @param signal interrupts copying and reading, which then go on where they were
+   */
+  async next(found: PinRow, signal: AbortSignal): Promise<void> {
+    const row = identified(found);
+    if (row.state === 'unpinning') return void (await this.remove(row));
+    if (row.state === 'lost' && row.wanted === 1 && this.sources.besides(row).length > 0)
+      return await this.#attempt(row, signal, () => this.clear(row));
+    const isCheck = row.state === 'live' || row.state === 'lost';
+    await this.#attempt(row, signal, () => (isCheck ? this.#check.next(row, signal) : this.#copy(row, signal)));
+  }
+
+  /** Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again. */
+  async remove(found: PinRow): Promise<Removal> {
+    const { rows, breakers, now } = this.#o;
+    const row = identified(found);
+    const { service, request_id: requestId } = row;
+    const attempts = row.attempts + 1;
+    // Before the request goes out: an object that dies while it waits must find the row due.
+    rows.change(row, { attempts, due: now() + backoffMs(attempts), request_id: requestId });
+    let kept: boolean;
+    try {
+      kept = await this.#removeOurs(row);
+      breakers.succeeded(service);
+    } catch (error) {
+      log({ event: 'pin.unpin', requestId, service, attempts, error: errorText(error) });
+      if (isServiceFault(error)) breakers.failed(service, now(), error.retryAfterSeconds);
+      return 'scheduled';
+    }
+    // Somebody may want it again by now.
+    if (rows.find(row.cid, service)?.wanted === 1)
+      rows.change(row, { state: 'wanted', attempts: 0, cursor: 0, due: now() });
+    else rows.remove(row);
+    const status = kept ? 'kept' : 'unpinned';
+    this.#o.removed(row.cid, service, status);
+    return status;
+  }
+
+  /**
+   * Adds rows until as many services are to hold a file as `REPLICAS` says.
+   * @param requestId of the request from which it follows @returns the services that were added
+   */
+  addHomes(cid: string, requestId: string | null): string[] {
+    const { env, rows, now } = this.#o;
+    const held = rows.ofCid(cid).filter(({ wanted }) => wanted === 1);
+    const isOpen = (id: string) => rows.find(cid, id) === undefined && this.#o.migrations.targetOf(id) === undefined;
+    const others = servicesOf(env).filter(({ id }) => isOpen(id));
+    const added = others.slice(0, Math.max(0, replicas(env) - held.length)).map(({ id }) => id);
+    for (const service of added) rows.add(cid, service, 'wanted', now(), requestId);
+    return added;
+  }
+
+  /** Lets all bytes of a row be read and verified, from now on. */
+  readAll(row: PinRow): void {
+    this.#o.rows.change(row, { ...wholeFile, due: this.#o.now() });
+  }
+
+  /** Makes room for a copy of what is lost: a service may keep a damaged block instead of the one that it is sent. */
+  async clear(row: PinRow): Promise<void> {
+    const { rows, now } = this.#o;
+    const service = this.sources.service(row);
+    if (row.damaged !== null && takesBlocks(service) && service.discard !== undefined) {
+      await this.#removeOurs(row);
+      await service.discard(row.damaged, AbortSignal.timeout(requestMs));
+    }
+    const isCopied = this.sources.besides(row).length > 0;
+    const state = isCopied ? 'wanted' : 'lost';
+    rows.change(row, { state, damaged: null, cursor: 0, attempts: 0, due: now() + (isCopied ? 0 : noCopyMs) });
+  }
+
+  /** Makes an attempt, after which the row is due again, whatever happens. */
+  async #attempt(row: IdentifiedRow, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+    const { rows, breakers, now } = this.#o;
+    const { service, request_id: requestId } = row;
+    const attempts = row.attempts + 1;
+    const due = now() + withJitter(backoffMs(attempts));
+    rows.change(row, { attempts, due, request_id: requestId });
+    try {
+      await work();
+      breakers.succeeded(service);
+    } catch (error) {
+      if (signal.aborted) return rows.change(row, { attempts: row.attempts, due: now() });
+      log({ event: 'pin.attempt', requestId, service, state: row.state, attempts, error: errorText(error) });
+      const failure = { reason: reasonOf(error), detail: detailOf(error) };
+      if (error instanceof SourceError || !isServiceFault(error)) {
+        const isCopying = row.state === 'wanted' || row.state === 'copying';
+        return rows.change(row, isCopying ? { state: 'failed', ...failure } : failure);
+      }
+      breakers.failed(service, now(), error.retryAfterSeconds);
+      rows.change(row, { ...failure, due: Math.max(due, breakers.openUntil(service)) });
+    }
+  }
+
+  /** Copies the next piece of a file to a service, and pins it after the last one. */
+  async #copy(row: PinRow, signal: AbortSignal): Promise<void> {
+    const { rows, now } = this.#o;
+    const { cid } = row;
+    const sources = this.sources.besides(row);
+    if (sources.length === 0) throw new SourceError('pinning_unavailable', 'no service that holds it can be asked');
+    const target = this.sources.service(row);
+    if (!takesBlocks(target)) return await this.#hold(row, target, sources, signal);
+    let { cursor, was_there: wasThere } = row;
+    if (row.state !== 'copying') {
+      const held = await target.stat(cid, AbortSignal.timeout(requestMs));
+      const isNew = row.checked_at === null && row.anchored === 0;
+      const { pinned: _, ...own } = ownership(held, isNew ? undefined : row);
+      ({ was_there: wasThere } = own);
+      if (row.state === 'wanted') cursor = 0;
+      rows.change(row, { ...own, state: 'copying', cursor });
+    }
+    const bytes = row.attempts > 0 ? step.slowBytes : step.bytes;
+    const onMismatch = (id: string) => this.sources.suspect(cid, id);
+    const copied = await copyBlocks(cid, sources, target, {
+      start: cursor,
+      bytes,
+      signal: limited(signal),
+      onMismatch,
+    });
+    rows.change(row, { cursor: copied.end, bytes: copied.size, attempts: 0, due: now() });
+    if (copied.end < copied.size) return;
+    try {
+      // The service's own time limits end it. It is not interrupted: a pin must not come after its removal.
+      await target.pin(cid, { bytes: copied.size, beside: wasThere === 1, signal: new AbortController().signal });
+    } catch (error) {
+      if (isMissing(error)) rows.change(row, { cursor: 0 });
+      throw error;
+    }
+    this.#arrived(row);
+    // What was damaged here is read again: a service may keep the copy that it has.
+    if (row.suspect === 1) this.readAll(row);
+    this.settle(cid);
+  }
+
+  /** Has a service hold a file that gets it as a whole. One that is at work is asked again when the row is due. */
+  async #hold(row: PinRow, target: Replica, sources: BlockSource[], signal: AbortSignal): Promise<void> {
+    const { cid } = row;
+    this.#o.rows.change(row, { state: 'copying', reason: null, detail: null });
+    const file = { cid, sources, onMismatch: (id: string) => this.sources.suspect(cid, id) };
+    if ((await target.hold(file, signal)) === 'held') this.#arrived(row);
+  }
+
+  /** When a pin is asked for again that has just been made: another service may make its own of the same bytes at the same moment. */
+  soon(): number {
+    return this.#o.now() + withJitter(soonMs);
+  }
+
+  /** Records that a service holds a file. */
+  #arrived(row: PinRow): void {
+    const { rows, now } = this.#o;
+    const live = { state: 'live', cursor: 0, absences: 0, reason: null, detail: null, checked_at: now() } as const;
+    rows.change(row, { ...live, ...nothingToRead, attempts: 0, due: this.soon(), request_id: null });
+  }
+
+  /**
+   * Removes a CID from services that are not to hold it any more, once the one that takes their place has it, and every byte was read
+   * from there.
+   */
+  settle(cid: string): void {
+    const { rows, now } = this.#o;
+    const all = rows.ofCid(cid);
+    const staying = all.filter(({ wanted, state }) => wanted === 1 && state === 'live');
+    for (const row of all.filter(({ wanted, state }) => wanted === 0 && state !== 'unpinning')) {
+      const replaces = all.filter(({ moved_from: from }) => from === row.service);
+      const successor = staying.find((each) => replaces.length === 0 || replaces.includes(each));
+      if (successor === undefined) continue;
+      if (successor.verified_at !== null) {
+        rows.change(row, { state: 'unpinning', attempts: 0, due: now(), moved_from: null });
+        if (replaces.length > 0) rows.change(successor, { moved_from: null });
+        // What the one that leaves was to replace may leave now.
+        return this.settle(cid);
+      }
+      if (successor.read_from === null || successor.read_to === nothingToRead.read_to) this.readAll(successor);
+    }
+  }
+
+  /** Removes our part of a pin. @returns whether a pin that is not ours remains */
+  async #removeOurs(row: PinRow): Promise<boolean> {
+    const { cid, was_there: wasThere, other, anchored } = row;
+    const service = this.sources.service(row);
+    if (!takesBlocks(service)) {
+      await service.unpin(cid, AbortSignal.timeout(requestMs));
+      return false;
+    }
+    if (other !== null) await service.restoreName(cid, other, AbortSignal.timeout(renameMs));
+    const beside = anchored === 1 ? await service.unpinBeside(cid, AbortSignal.timeout(requestMs)) : undefined;
+    // Rows of the first version have no anchor: whether the pin from before theirs still exists is unknown.
+    if (wasThere === 1) return beside !== 'absent';
+    const unpinned = await service.unpin(cid, AbortSignal.timeout(requestMs));
+    // Where another service has pinned the same bytes at the same moment, the adapter has put ours beside its pin.
+    if (unpinned !== 'removed' && anchored === 0) await service.unpinBeside(cid, AbortSignal.timeout(requestMs));
+    return unpinned === 'foreign';
+  }
+}
+
+type IdentifiedRow = PinRow & { request_id: string };
+
+/** What follows from no request has an ID of its own, until the row is in order. */
+function identified(row: PinRow): IdentifiedRow {
+  return { ...row, request_id: row.request_id ?? crypto.randomUUID() };
+}

@@ -1,0 +1,399 @@
+/**
+ * Pin: who refers to which CID, and which pinning services hold it. 256 objects hold all CIDs, by the first byte of SHA-256 of the
+ * CID's text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that
+ * add and remove.
+ *
+ * Each CID has a row for each service, with what is desired and what was last seen there (`pin-table.ts`), which the alarm brings
+ * together (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
+ */
+import { DurableObject } from 'cloudflare:workers';
+import type { SurveyState } from '../../../shared/api.ts';
+import { isSealpinError } from '../../../shared/errors.ts';
+import type { Env } from '../../env.ts';
+import { errorText, log } from '../../log.ts';
+import { blockServiceOf } from '../../backends/configured.ts';
+import type { Held } from '../../backends/contract.ts';
+import { Alarm, backoffMs } from '../alarm.ts';
+import { BlockIndex, type BlockShard } from './block-index.ts';
+import { BlockRoots } from './block-roots.ts';
+import { Breakers } from './breaker.ts';
+import { beingRemoved, CidQueue, waitMs } from './cid-queue.ts';
+import { Denylist } from './denied-cids.ts';
+import { firstShard, Migrations, type Migration } from './migrations.ts';
+import { dueRow, dueTimes } from './pin-due.ts';
+import { ownership, type PinPlan } from './pin-ownership.ts';
+import { pinCounts, type PinGauges } from './pin-gauges.ts';
+import { homeOf, inOrderOfTrust, type Home, type RemovedHome } from './pin-homes.ts';
+import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
+import { Removals, type RemovalLog } from './pin-removals.ts';
+import { leastDone, repairedMs, requestMs, settledMs, type Removal } from './pin-steps.ts';
+import { PinWork } from './pin-work.ts';
+import { verifyPins } from './pin-verification.ts';
+import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
+import { err, toFailure, unwrap, type Result } from '../result.ts';
+
+/** How long one alarm works, and how many requests it makes at most, of Cloudflare's 1,000: a step for a row makes some six. */
+const turn = { ms: 20_000, requests: 600, ofStep: 6 };
+/** The objects of this class, as one of them asks others, and those of accounts. */
+type PinObjects = {
+  PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
+  ACCOUNT: { getByName(name: string): RemovalLog };
+};
+
+/** One of the 256 objects that hold the references to pins. */
+export class Pin extends DurableObject<Env & PinObjects> {
+  readonly #sql = this.ctx.storage.sql;
+  readonly #alarm = new Alarm(this.ctx.storage);
+  readonly #rows = new PinRows(this.#sql);
+  readonly #breakers = new Breakers(this.#sql);
+  readonly #denylist = new Denylist(this.#sql);
+  readonly #blocks = new BlockRoots(this.#sql);
+  readonly #migrations = new Migrations(this.#sql, { rows: this.#rows, now: () => this.now() });
+  readonly #removals = new Removals(this.#sql, {
+    report: (account, fileId, pins) => this.env.ACCOUNT.getByName(account).unreferred(fileId, pins),
+    now: () => this.now(),
+  });
+  readonly #work = new PinWork({
+    env: this.env,
+    rows: this.#rows,
+    breakers: this.#breakers,
+    migrations: this.#migrations,
+    removed: (cid, service, status) => this.#removals.note(cid, service, status),
+    now: () => this.now(),
+  });
+  readonly #index = new BlockIndex(this.#sql, {
+    shard: (name) => this.env.PIN.getByName(name),
+    isFile: (cid) => this.#rows.isFile(cid),
+    sources: (cid, requestId) => this.#work.sources.of(cid, { requestId }),
+    suspect: (cid, service) => this.#work.sources.suspect(cid, service),
+    now: () => this.now(),
+  });
+  readonly #queue = new CidQueue();
+  #creating: Promise<void> | undefined;
+
+  constructor(ctx: DurableObjectState, env: Env & PinObjects) {
+    super(ctx, env);
+    this.#rows.upgrade(() => Date.now() + Math.round(Math.random() * 7 * 86_400_000));
+    if (!this.#rows.exists) return;
+    this.#denylist.create();
+    this.#index.create(Date.now());
+    // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
+    void ctx.blockConcurrencyWhile(() => this.#wake());
+  }
+
+  /** The clock, in ms. */
+  protected now(): number {
+    return Date.now();
+  }
+
+  /**
+   * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours has to be made beside it;
+   * `pinned`: ours is there already, from an earlier reference. In the same transaction, the other services that are to hold a file
+   * get their rows.
+   * @returns `forbidden` for a CID on the denylist, unless the reference is one of a backup; `overloaded`, and what the service fails with
+   */
+  async addReference(reference: Reference): Promise<Result<PinPlan>> {
+    const { cid, service, isPart = false, isRestored = false } = reference;
+    return await this.#queue.interrupt<PinPlan>(cid, async () => {
+      if (!this.#rows.exists) await this.#create();
+      const denied = this.#denylist.since(cid) !== undefined;
+      if (denied && !isRestored)
+        return err('forbidden', 'the operator of this service has put these bytes on its denylist');
+      let row = this.#rows.find(cid, service);
+      if (row?.state === 'unpinning') {
+        await this.#work.remove(row);
+        row = this.#rows.find(cid, service);
+      }
+      let held: Held;
+      try {
+        const home = blockServiceOf(this.env, service, reference.requestId);
+        if (row?.state === 'unpinning' && home.ordersRequests !== true) return beingRemoved();
+        if (row?.state === 'lost' && row.damaged !== null) {
+          // The service has kept it instead of the one that was sent.
+          await this.#work.clear(row);
+          return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
+        }
+        held = await home.stat(cid, AbortSignal.timeout(requestMs));
+        if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
+      } catch (error) {
+        log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
+        return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
+      }
+      const { pinned, ...own } = ownership(held, row);
+      this.ctx.storage.transactionSync(() => {
+        this.#rows.add(cid, service, 'live', this.#work.nextCheck());
+        const isNew = !pinned && (row === undefined || row.read_from === null);
+        const look = isNew ? { ...nothingToRead, due: this.#work.soon() } : {};
+        this.#rows.change({ cid, service }, { ...own, ...look, wanted: 1 });
+        this.#rows.addReference(reference);
+        // What is being removed is copied again afterwards.
+        for (const each of this.#rows.ofCid(cid))
+          if (each.state === 'unpinning' && this.#migrations.targetOf(each.service) === undefined)
+            this.#rows.change(each, { wanted: 1 });
+        const target = this.#migrations.targetOf(service);
+        if (target !== undefined) this.#migrations.move(cid, service, target);
+        if (!isPart) this.#work.addHomes(cid, reference.requestId ?? null);
+        if (!isPart) this.#index.add(cid, this.now() + settledMs, reference.requestId);
+        // The upload that follows is to repair it, and may fail.
+        if (row !== undefined && row.state !== 'live') {
+          this.#work.readAll(row);
+          this.#rows.change(row, { state: 'live', checked_at: null, attempts: 0, due: this.now() + repairedMs });
+        }
+      });
+      await this.#alarm.by(Math.max(this.now() + settledMs, this.#nextTime() ?? Infinity));
+      return { ok: true, beside: own.was_there === 1, pinned, denied };
+    });
+  }
+
+  /**
+   * Removes a reference, and with the last one the pins at all services. `unpinned`: nothing is left to do for this reference.
+   * @returns also what became of it at each service
+   */
+  async removeReference(reference: Reference): Promise<Result<{ status: Removal; pins: RemovedHome[] }>> {
+    const { cid, service, requestId = null } = reference;
+    return await this.#queue.interrupt<{ status: Removal; pins: RemovedHome[] }>(cid, async () => {
+      if (!this.#rows.exists) return { ok: true, status: 'unpinned', pins: [{ service, status: 'unpinned' }] };
+      const removed = { state: 'unpinning', wanted: 0, attempts: 0, due: this.now(), request_id: requestId } as const;
+      const { rows, isLast } = this.ctx.storage.transactionSync(() => {
+        const { isPart } = this.#rows.removeReference(reference);
+        const isLast = !this.#rows.isReferenced(cid);
+        if (!this.#rows.isFile(cid)) this.#index.remove(cid);
+        const rows = this.#rows.ofCid(cid);
+        if (isLast) for (const row of rows) this.#rows.change(row, removed);
+        if (isLast && !isPart) this.#removals.begin(reference, rows);
+        return { rows, isLast };
+      });
+      await this.#wake();
+      const pins: RemovedHome[] = await Promise.all(
+        rows.map(async (row) => ({
+          service: row.service,
+          status: isLast ? await this.#work.remove({ ...row, ...removed }) : 'unpinned',
+        })),
+      );
+      await this.#wake();
+      const answer = this.#removals.answer(reference) ?? (pins.length > 0 ? pins : [{ service, status: 'unpinned' }]);
+      return { ok: true, status: answer.map((pin) => pin.status).reduce(leastDone, 'unpinned'), pins: answer };
+    });
+  }
+
+  /** The services at which removals are under way. */
+  async removing(): Promise<Result<{ services: string[] }>> {
+    return { ok: true, services: this.#rows.removingAt() };
+  }
+
+  /**
+   * The services that hold the CID of a file, in the order in which they are to be asked; none: it is not stored here.
+   * `gone`: it was, and is being removed.
+   * @returns `content_denied`
+   */
+  async services(cid: string): Promise<Result<{ services: string[]; gone: boolean }>> {
+    if (!this.#rows.exists) return { ok: true, services: [], gone: false };
+    if (this.#denylist.since(cid) !== undefined) return err('content_denied');
+    const rows = this.#rows.ofCid(cid);
+    // What only a part of an upload needs is not served: it counts for nobody yet, and the denylist has not seen its file.
+    const isStored = rows.length > 0 && this.#rows.isFile(cid);
+    const gone = !this.#rows.isReferenced(cid) && rows.some(({ state }) => state === 'unpinning');
+    return { ok: true, services: isStored ? inOrderOfTrust(rows) : [], gone };
+  }
+
+  /** Remembers blocks as those below a root. */
+  async addBlocks(root: string, cids: readonly string[]): Promise<Result> {
+    try {
+      this.ctx.storage.transactionSync(() => this.#blocks.add(root, cids));
+    } catch (error) {
+      this.#blocks.reload();
+      throw error;
+    }
+    return { ok: true };
+  }
+
+  /** The roots that a block is below, whether they are stored or not. */
+  async rootsOf(cid: string): Promise<Result<{ roots: string[] }>> {
+    return { ok: true, roots: this.#blocks.of(cid) };
+  }
+
+  /** Forgets the blocks below a root. */
+  async removeBlocks(root: string): Promise<Result> {
+    this.#blocks.remove(root);
+    return { ok: true };
+  }
+
+  /**
+   * Puts a CID on the denylist, or takes it off. Once it is there, no reference is added any more.
+   * @returns a page of the accounts that have a reference to it, whose files are to be denied as well
+   */
+  async deny(cid: string, denied: boolean, page: AccountsPage): Promise<Result<{ accounts: string[] }>> {
+    return await this.#queue.interrupt<{ accounts: string[] }>(cid, async () => {
+      if (!denied && !this.#rows.exists) return { ok: true, accounts: [] };
+      if (!this.#rows.exists) await this.#create();
+      if (denied) this.#denylist.add(cid, this.now());
+      else this.#denylist.remove(cid);
+      return { ok: true, accounts: this.#rows.accountsOf(cid, page) };
+    });
+  }
+
+  /** When a CID was put on the denylist, in ms. @returns `not_found` */
+  async denied(cid: string): Promise<Result<{ createdAt: number }>> {
+    const createdAt = this.#rows.exists ? this.#denylist.since(cid) : undefined;
+    return createdAt === undefined ? err('not_found', 'this CID is not on the denylist') : { ok: true, createdAt };
+  }
+
+  /** What the operator's metrics show of it. */
+  async gauges(): Promise<Result<PinGauges>> {
+    const pins = this.#rows.exists ? pinCounts(this.#sql) : [];
+    return { ok: true, pins, lateMs: Math.max(0, this.now() - (this.#nextTime() ?? Infinity)) };
+  }
+
+  /** What is known of a CID at each service. */
+  async homes(cid: string): Promise<Result<{ homes: Home[] }>> {
+    return { ok: true, homes: this.#rows.exists ? this.#rows.ofCid(cid).map((row) => homeOf(row)) : [] };
+  }
+
+  /** Marks a service that gave a wrong block of a CID: it is asked last, until all of it is verified there. */
+  async suspect(cid: string, service: string): Promise<Result> {
+    if (!this.#rows.exists) return { ok: true };
+    this.#work.sources.suspect(cid, service);
+    await this.#wake();
+    return { ok: true };
+  }
+
+  /**
+   * Reads all bytes of a CID from each service that holds it, and compares them. @returns whether that is done; otherwise it goes on
+   */
+  async verify(cid: string): Promise<Result<{ homes: Home[]; isDone: boolean }>> {
+    if (!this.#rows.exists) return { ok: true, homes: [], isDone: true };
+    const isDone = await verifyPins(cid, {
+      rows: this.#rows,
+      work: this.#work,
+      mayAsk: (service) => this.#breakers.openUntil(service) <= this.now(),
+      begun: () => this.#wake(),
+      step: (row) => this.#step(row),
+      ended: () => this.#queue.ended(cid),
+      now: () => this.now(),
+    });
+    return { ok: true, homes: this.#rows.ofCid(cid).map((row) => homeOf(row)), isDone };
+  }
+
+  /** A page of pins in a state. */
+  async survey(o: {
+    state: SurveyState | undefined;
+    after: SurveyCursor | undefined;
+    limit: number;
+  }): Promise<Result<{ pins: SurveyedPin[] }>> {
+    return { ok: true, pins: this.#rows.exists ? surveyedPins(this.#sql, o) : [] };
+  }
+
+  /** Has every pin looked at, as soon as services respond. @returns how many there are by what was last seen of them */
+  async repair(): Promise<Result<{ counts: Partial<Record<SurveyState, number>> }>> {
+    if (!this.#rows.exists) return { ok: true, counts: {} };
+    this.#breakers.reset();
+    makeAllDue(this.#sql, this.now());
+    await this.#wake();
+    return { ok: true, counts: countedPins(this.#sql) };
+  }
+
+  /** Begins to move what a service holds to another one; can be repeated. An object without rows asks the first one later. */
+  async migrate(from: string, to: string): Promise<Result> {
+    // What the first object said may be from before this migration.
+    await this.#creating;
+    if (!this.#rows.exists && !this.#isFirst()) return { ok: true };
+    if (!this.#rows.exists) await this.#create();
+    this.ctx.storage.transactionSync(() => this.#migrations.begin(from, to));
+    await this.#wake();
+    return { ok: true };
+  }
+
+  /** Ends a migration. What has moved stays where it is now; the rest stays where it was. */
+  async cancelMigration(from: string, to: string): Promise<Result<{ found: boolean }>> {
+    const found = this.ctx.storage.transactionSync(() => this.#migrations.cancel(from, to));
+    await this.#wake();
+    return { ok: true, found };
+  }
+
+  async migrations(): Promise<Result<{ migrations: Migration[] }>> {
+    return { ok: true, migrations: this.#migrations.list() };
+  }
+
+  /** Copies, checks and removes what is due, as much as one event can. */
+  override async alarm(): Promise<void> {
+    try {
+      const until = Date.now() + turn.ms;
+      for (let requests = 0; requests < turn.requests && Date.now() < until;) {
+        const row = this.#rows.exists ? dueRow(this.#rows, this.#breakers, this.now()) : undefined;
+        const root = row === undefined && this.#rows.exists ? this.#index.firstDue() : undefined;
+        if (row !== undefined) await this.#step(row);
+        else if (root !== undefined) requests += await this.#indexBlocks(root);
+        else break;
+        requests += turn.ofStep;
+      }
+      if (this.#rows.exists) await this.#removals.flush();
+      await this.#alarm.reset(this.#nextTime());
+    } catch (error) {
+      log({ event: 'pin.alarm', error: errorText(error) });
+      await this.#alarm.reset(this.now() + backoffMs(1));
+    }
+  }
+
+  /** Creates the tables, once. */
+  async #create(): Promise<void> {
+    this.#creating ??= this.#createTables().finally(() => (this.#creating = undefined));
+    await this.#creating;
+  }
+
+  /** Creates the tables, with the rules that the first object has: they were made when this one had none. */
+  async #createTables(): Promise<void> {
+    const known = this.#isFirst() ? undefined : await unwrap(this.env.PIN.getByName(firstShard).migrations());
+    try {
+      this.ctx.storage.transactionSync(() => {
+        this.#rows.create();
+        this.#denylist.create();
+        this.#index.create(this.now());
+        const running = known?.migrations.filter(({ state }) => state === 'running') ?? [];
+        for (const { from, to } of running) this.#migrations.begin(from, to);
+      });
+    } finally {
+      this.#rows.reload();
+    }
+  }
+
+  /** Whether this is the object that knows of every migration. */
+  #isFirst(): boolean {
+    return this.ctx.id.equals(this.env.PIN.idFromName(firstShard));
+  }
+
+  /** When there is something to do, in ms. */
+  #nextTime(): number | undefined {
+    if (!this.#rows.exists) return undefined;
+    const times = [
+      ...dueTimes(this.#rows, this.#breakers),
+      this.#index.nextTime() ?? Infinity,
+      this.#removals.nextTime() ?? Infinity,
+    ];
+    return Math.min(...times) === Infinity ? undefined : Math.min(...times);
+  }
+
+  async #wake(): Promise<void> {
+    const next = this.#nextTime();
+    if (next !== undefined) await this.#alarm.by(next);
+  }
+
+  /** Does what is due next for a row, unless somebody is at work on the CID. */
+  async #step({ cid, service }: PinRow): Promise<void> {
+    const done = await this.#queue.inBackground(cid, async (signal) => {
+      const row = this.#rows.find(cid, service);
+      if (row === undefined || row.due === null || row.due > this.now()) return;
+      await this.#work.next(row, signal);
+    });
+    if (!done.ok) this.#rows.change({ cid, service }, { due: this.now() + waitMs });
+  }
+
+  /** Brings the rows of the blocks below a root in order. @returns how many requests it made */
+  async #indexBlocks(root: string): Promise<number> {
+    let requests = 0;
+    const done = await this.#queue.inBackground(root, async (signal) => {
+      requests = await this.#index.next(root, signal);
+    });
+    if (!done.ok) this.#index.postpone(root, waitMs);
+    return requests;
+  }
+}

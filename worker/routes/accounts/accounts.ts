@@ -1,0 +1,203 @@
+/** Accounts: created and deleted by the operator, read by their keys, recovered with their recovery file. */
+import {
+  AccountChanges,
+  AccountQuery,
+  KeyChanges,
+  NewAccount,
+  Recover,
+  scopes,
+  type AccountDetails,
+  type AccountList,
+  type AccountReceipt,
+  type AccountSummary,
+  type ChangedKey,
+  type NewAccountResponse,
+} from '../../../shared/api.ts';
+import {
+  generateKeyPair,
+  isAccountId,
+  isKeyPair,
+  keyIdOf,
+  newAccountId,
+  newApiKey,
+  sealPrivateKey,
+  signerOf,
+  type ApiKey,
+} from '../../../shared/crypto/index.ts';
+import { SealpinError } from '../../../shared/errors.ts';
+import { unwrap } from '../../objects/result.ts';
+import { parseQuery, type Ctx } from '../../http/app.ts';
+import { fileHeaders } from '../../http/response-body.ts';
+import { readJson } from '../../http/json-body.ts';
+import type { Principal } from '../../auth/authenticate.ts';
+import { listed, writeOrigins } from '../../auth/account-list.ts';
+import { writeCachedKey } from '../../auth/key-cache.ts';
+import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
+import { accountSummary, accountView, keyView } from './account-view.ts';
+import type { Account, AccountRecord } from '../../objects/account/account.ts';
+import { isSameHash, type NewKey } from '../../objects/account/keys/key-registry.ts';
+import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../../auth/recovery-file.ts';
+
+/** Creates an account with its own key pair and a first API key with all scopes. */
+export async function createAccount(c: Ctx): Promise<Response> {
+  refuseIdempotencyKey(c);
+  const { label, recovery, quotaBytes = null } = await readJson(c.req.raw, NewAccount);
+  const recipient = recovery === undefined ? undefined : parseRecoveryKey(recovery);
+  const pair = await generateKeyPair();
+  const id = newAccountId();
+  const account: AccountRecord = {
+    id,
+    label,
+    spki: pair.spki,
+    recoveryKey: recipient?.text ?? null,
+    createdAt: Date.now(),
+  };
+  const { apiKey, key } = await newFullKey(account, pair.pkcs8, label);
+  const file = recipient === undefined ? null : await newRecovery(recipient, pair.pkcs8);
+  // KV first, then the object, which commits: a key that only KV has opens nothing.
+  await writeCachedKey(c.env.API_KEYS, id, key);
+  await unwrap(c.env.ACCOUNT.getByName(id).create(account, file, key, quotaBytes));
+  return accountCreated(c, account, apiKey, key);
+}
+
+/** A page of accounts, in no particular order. One that is about to be created or deleted may be missing. */
+export async function listAccounts(c: Ctx): Promise<Response> {
+  const { ids, cursor } = await listed(c.env.API_KEYS, parseQuery(c, AccountQuery));
+  const accounts = await Promise.all(ids.map(async (id) => await c.env.ACCOUNT.getByName(id).administration.read()));
+  const body: AccountList = {
+    accounts: accounts.filter((account) => account.ok).map((account) => accountSummary(account)),
+    ...(cursor === undefined ? {} : { cursor }),
+  };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Returns an account, and enters it in the list if it is missing there. */
+export async function readAccountSummary(c: Ctx): Promise<Response> {
+  const account = await unwrap(accountOf(c).object.administration.read());
+  return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Changes label, quota, whether the keys of the account work, or for pages of which origins. */
+export async function changeAccount(c: Ctx): Promise<Response> {
+  const { id, object } = accountOf(c);
+  const changes = await readJson(c.req.raw, AccountChanges);
+  const account = await unwrap(object.administration.change(changes));
+  // Where this fails, the same request sets them again.
+  if (changes.origins !== undefined) await writeOrigins(c.env.API_KEYS, id, changes.origins);
+  return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Adds a scope to a key that is older than the scope. */
+export async function changeKey(c: Ctx): Promise<Response> {
+  const { object } = accountOf(c);
+  const { addScope } = await readJson(c.req.raw, KeyChanges);
+  const { account, key } = await unwrap(object.administration.addScope(c.req.param('keyId') ?? '', addScope));
+  return c.json<ChangedKey>({ key: keyView(account, key) }, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Deletes an account with its files and keys. */
+export async function deleteAccount(c: Ctx): Promise<Response> {
+  const { id, object } = accountOf(c);
+  const { files, keys, shares } = await unwrap(object.close(c.var.requestId));
+  const body: AccountReceipt = { account: id, files, keys, shares };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Returns the account of the API key, and the key's own record. */
+export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
+  const about = await unwrap(principal.account.about(principal.key.hash));
+  const { canSign, account, usage, settings, key, sealed, room } = about;
+  if (!canSign) await unwrap(principal.account.keys.learnSigner(principal.key.hash, signerOf(principal.key)));
+  const left = {
+    ...(room.files === undefined ? {} : { files: room.files }),
+    ...(room.bytes === undefined ? {} : { bytes: room.bytes }),
+  };
+  const { quotaBytes } = settings;
+  const seesUsage = key.scopes.includes('read');
+  const body: AccountDetails = {
+    account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
+    ...(seesUsage ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
+    ...(seesUsage && quotaBytes !== null ? { quotaBytes } : {}),
+    key: { ...keyView(account.id, key), left, ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
+  };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it. */
+export async function readRecovery(c: Ctx): Promise<Response> {
+  const { recovery } = await unwrap(accountOf(c).object.keys.recovery());
+  return new Response(recovery.file, {
+    headers: {
+      ...fileHeaders,
+      'Content-Type': 'application/octet-stream',
+      'Content-Disposition': 'attachment; filename="recovery.age"',
+    },
+  });
+}
+
+/**
+ * Recovers an account with the text of its opened recovery file: creates a key with all scopes, revokes all others, and replaces
+ * the recovery file by one with a new secret.
+ */
+export async function recoverAccount(c: Ctx): Promise<Response> {
+  const { id, object } = accountOf(c);
+  // Before the body: a request for an account that does not exist costs no more than this.
+  const { spki, recovery } = await unwrap(object.keys.recovery());
+  refuseIdempotencyKey(c);
+  const { privateKey, label } = await readJson(c.req.raw, Recover);
+  const shown = await parseRecoveryText(privateKey);
+  if (recovery.secretHash === null) throw new SealpinError('forbidden', noSecret, { hint: noSecretHint });
+  if (shown.secretHash === undefined) throw new SealpinError('forbidden', secretMissing, { hint: wholeFile });
+  const isOurs = isKeyPair(shown.pkcs8, spki);
+  if (!isSameHash(shown.secretHash, recovery.secretHash) || !isOurs)
+    throw new SealpinError('forbidden', 'this is not the current recovery file of the account', { hint: currentFile });
+  const { apiKey, key } = await newFullKey({ id, spki }, shown.pkcs8, label ?? 'recovered');
+  const next = await newRecovery(parseRecoveryKey(recovery.key), shown.pkcs8);
+  await writeCachedKey(c.env.API_KEYS, id, key);
+  const { account } = await unwrap(object.keys.recover(shown.secretHash, next, key));
+  return accountCreated(c, account, apiKey, key);
+}
+
+const secretMissing = 'the private key alone does not recover an account: the line "# recovery: …" is missing';
+const wholeFile = 'send the whole text of the opened recovery file';
+const currentFile = 'each recovery replaces the file: get it again with GET /v1/accounts/:id/recovery';
+const noSecret = 'the recovery file of this account has no secret: an older version wrote it, and it recovers nothing';
+const noSecretHint = 'make a new account with a recovery key, and store the files there';
+
+async function newFullKey(
+  account: { id: string; spki: Uint8Array },
+  pkcs8: Uint8Array,
+  label: string,
+): Promise<{ apiKey: ApiKey; key: NewKey }> {
+  const apiKey = await newApiKey(account.id);
+  const id = keyIdOf(apiKey.hash);
+  const sealed = await sealPrivateKey(apiKey, { id, pkcs8, spki: account.spki });
+  const key: NewKey = {
+    id,
+    hash: apiKey.hash,
+    signer: signerOf(apiKey),
+    label,
+    scopes: [...scopes],
+    createdAt: Date.now(),
+    expiresAt: null,
+    createdBy: null,
+    sealed,
+  };
+  return { apiKey, key };
+}
+
+function accountCreated(c: Ctx, account: AccountRecord, apiKey: ApiKey, key: NewKey): Response {
+  const body: NewAccountResponse = {
+    account: accountView(account),
+    key: keyView(account.id, key),
+    apiKey: apiKey.text,
+  };
+  return c.json(body, 201, { 'Cache-Control': 'no-store' });
+}
+
+/** The account that a path names. @throws not_found when it cannot be the id of one */
+export function accountOf(c: Ctx): { id: string; object: DurableObjectStub<Account> } {
+  const id = c.req.param('id') ?? '';
+  if (!isAccountId(id)) throw new SealpinError('not_found', 'there is no account with this ID');
+  return { id, object: c.env.ACCOUNT.getByName(id) };
+}

@@ -1,0 +1,77 @@
+/** `/v1/keys`: API keys create, list and revoke API keys. */
+import { NewApiKey, RevokeQuery, type ApiKeyList, type NewApiKeyResponse, type Revoked } from '../../../shared/api.ts';
+import { keyIdOf, newApiKey, sealPrivateKey, signerOf } from '../../../shared/crypto/index.ts';
+import { SealpinError } from '../../../shared/errors.ts';
+import { toError, unwrap } from '../../objects/result.ts';
+import { parseQuery, type Ctx } from '../../http/app.ts';
+import { readJson } from '../../http/json-body.ts';
+import { privateKeyOf, type Principal } from '../../auth/authenticate.ts';
+import { writeCachedKey } from '../../auth/key-cache.ts';
+import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
+import { exceedsIssuer, type NewKey } from '../../objects/account/keys/key-registry.ts';
+import { keyView } from './account-view.ts';
+
+/** Creates a key within the scopes, the expiry and the limits of the issuer's. */
+export async function createKey(c: Ctx, principal: Principal): Promise<Response> {
+  const issuer = await unwrap(principal.account.keys.issuer(principal.key.hash));
+  refuseIdempotencyKey(c);
+  const requested = await readJson(c.req.raw, NewApiKey);
+  const expiresAt = requested.expiresAt === undefined ? issuer.key.expiresAt : Date.parse(requested.expiresAt);
+  const record = {
+    label: requested.label,
+    scopes: requested.scopes,
+    createdAt: Date.now(),
+    expiresAt,
+    createdBy: issuer.key.id,
+    limits:
+      issuer.key.limits === undefined && requested.limits === undefined
+        ? undefined
+        : { ...issuer.key.limits, ...requested.limits },
+  };
+  const failure = exceedsIssuer(issuer.key, record);
+  if (failure !== undefined) throw toError(failure);
+  if (expiresAt !== null && expiresAt <= Date.now())
+    throw new SealpinError('invalid_request', 'expiresAt is in the past');
+
+  const { account } = principal.key;
+  const apiKey = await newApiKey(account);
+  const id = keyIdOf(apiKey.hash);
+  const { spki } = issuer;
+  const sealed = requested.scopes.includes('read')
+    ? await sealPrivateKey(apiKey, { id, pkcs8: await privateKeyOf(principal, issuer), spki })
+    : null;
+  const key: NewKey = { id, hash: apiKey.hash, signer: signerOf(apiKey), ...record, sealed };
+  // KV first, then the object, which commits: a key that only KV has opens nothing.
+  await writeCachedKey(c.env.API_KEYS, account, key);
+  await unwrap(principal.account.keys.add(principal.key.hash, key));
+  const body: NewApiKeyResponse = { key: keyView(account, key), apiKey: apiKey.text };
+  return c.json(body, 201, { 'Cache-Control': 'no-store' });
+}
+
+/** Lists the keys that are not revoked, and marks the one of the request. */
+export async function listKeys(c: Ctx, principal: Principal): Promise<Response> {
+  const { keys, current } = await unwrap(principal.account.keys.list(principal.key.hash));
+  const body: ApiKeyList = {
+    keys: keys.map((key) => ({
+      ...keyView(principal.key.account, key),
+      ...(key.id === current ? { current: true } : {}),
+    })),
+  };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/**
+ * Revokes a key, with `?cascade=true` its descendants too; the shares that they made end. The key of the request needs
+ * `?self=true`, the last one with `read` or `keys` needs `?destroy=true`.
+ */
+export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
+  const { cascade = false, destroy = false, self = false } = parseQuery(c, RevokeQuery);
+  const { revoked, shares } = await unwrap(
+    principal.account.keys.revoke(principal.key.hash, c.req.param('id') ?? '', { cascade, destroy, self }),
+  );
+  const body: Revoked = {
+    revoked: [...revoked],
+    ...(shares.length > 0 ? { shares: shares.map(({ id, record }) => ({ id, record })) } : {}),
+  };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}

@@ -1,0 +1,93 @@
+/** `PATCH /v1/storage/:fileId`: what a file is called, and what else is known of it. Its bytes never change. */
+import { FileChange, type StoredFile } from '../../../shared/api.ts';
+import { searchTag } from '../../../shared/crypto/index.ts';
+import { SealpinError, isSealpinError } from '../../../shared/errors.ts';
+import { parseFilename } from '../../../shared/filename.ts';
+import { identityOf, privateKeyOf, type Principal } from '../../auth/authenticate.ts';
+import type { Ctx } from '../../http/app.ts';
+import { readJson } from '../../http/json-body.ts';
+import { parseFutureTime } from '../../http/validation.ts';
+import type { FileRecord, FileUpdate } from '../../objects/account/files/file-rows.ts';
+import type { KeyMaterial } from '../../objects/account/account.ts';
+import { unwrap } from '../../objects/result.ts';
+import { askPins } from './homes.ts';
+import {
+  aboutPlain,
+  checkFileConditions,
+  etagOf,
+  openRecord,
+  parseFileId,
+  storedFile,
+  type About,
+} from './file-view.ts';
+
+/** How often a change starts again that another one came before. */
+const attempts = 3;
+
+/** Changes a file. What the body does not name stays, null removes. */
+export async function changeFile(c: Ctx, principal: Principal): Promise<Response> {
+  const { account, key } = principal;
+  const fileId = parseFileId(c);
+  await unwrap(account.files.changer(key.hash));
+  const change = await readJson(c.req.raw, FileChange);
+  return await untilUnchanged(async () => {
+    const found = await unwrap(account.files.find(key.hash, fileId, { sealed: true }));
+    const { file } = found;
+    const pins = await askPins(c.env, file);
+    checkFileConditions(c, file, pins);
+    const { update, about } = await updateOf(principal, found, change);
+    const changed = await unwrap(account.files.change(key.hash, fileId, update));
+    const body: StoredFile = storedFile(changed.file, about, pins);
+    return c.json(body, 200, { 'Cache-Control': 'no-store', ETag: etagOf(changed.file, 'file', pins) });
+  });
+}
+
+/** Makes a change of a version of a file, again where another change came before. */
+export async function untilUnchanged<T>(change: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await change();
+    } catch (error) {
+      if (attempt === attempts || !isSealpinError(error, 'conflict')) throw error;
+    }
+  }
+}
+
+async function updateOf(
+  principal: Principal,
+  found: KeyMaterial & { file: FileRecord },
+  { expiresAt, ...change }: FileChange,
+): Promise<{ update: FileUpdate; about: About }> {
+  const { file } = found;
+  const isPlain = file.mode === 'plain';
+  const opened = isPlain ? undefined : await openRecord(file, await identityOf(principal, found));
+  const about = changed(opened?.file ?? aboutPlain(file), change);
+  if (!isPlain && about.filename === null)
+    throw new SealpinError('invalid_filename', 'a file in encrypted mode has to have a name');
+  const isSame = Object.values(change).every((value) => value === undefined);
+  const pkcs8 = change.tags === undefined ? undefined : await privateKeyOf(principal, found);
+  return {
+    about,
+    update: {
+      version: file.version,
+      header: isSame ? undefined : await opened?.describe(file.fileId, about),
+      plain: isPlain && !isSame ? about : undefined,
+      expiresAt: typeof expiresAt === 'string' ? parseFutureTime(expiresAt, Date.now()) : expiresAt,
+      tags: pkcs8 && (about.tags ?? []).map((tag) => searchTag(pkcs8, tag)),
+    },
+  };
+}
+
+/** What is known of a file after a change; an empty list or map is left out. */
+function changed(before: About, { filename, contentType, metadata, tags }: Omit<FileChange, 'expiresAt'>): About {
+  const { metadata: oldMetadata, tags: oldTags, ...rest } = before;
+  const pairs = metadata === undefined ? oldMetadata : (metadata ?? {});
+  const texts = tags === undefined ? oldTags : [...new Set(tags ?? [])];
+  return {
+    ...rest,
+    ...(filename === undefined ? {} : { filename: filename === null ? null : parseFilename(filename) }),
+    ...(contentType === undefined ? {} : { contentType }),
+    ...(pairs === undefined || Object.keys(pairs).length === 0 ? {} : { metadata: pairs }),
+    ...(texts === undefined || texts.length === 0 ? {} : { tags: texts }),
+  };
+}

@@ -1,0 +1,102 @@
+/** `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt. */
+import {
+  FilesToDelete,
+  ListQuery,
+  type DeletedFiles,
+  type FileList,
+  type Receipt,
+  type StoredFile,
+} from '../../../shared/api.ts';
+import { searchTag, type Identity } from '../../../shared/crypto/index.ts';
+import { unwrap } from '../../objects/result.ts';
+import { readJson } from '../../http/json-body.ts';
+import { parseQuery, type Ctx } from '../../http/app.ts';
+import { isConditional } from '../../http/conditions.ts';
+import { identityOf, needsSealed, privateKeyOf, type Principal } from '../../auth/authenticate.ts';
+import type { Env } from '../../env.ts';
+import type { ReceiptRecord } from '../../objects/account/files/receipt-rows.ts';
+import { parseListPage } from './file-filter.ts';
+import { untilUnchanged } from './change-file.ts';
+import { askPins } from './homes.ts';
+import { checkRecoverable, recoverable } from './recoverable.ts';
+import { aboutPlain, checkFileConditions, openRecord, parseFileId, storedFile } from './file-view.ts';
+
+/** A page of the account's files. */
+export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
+  const { account, key } = principal;
+  const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, ListQuery), async (tag) =>
+    searchTag(await privateKeyOf(principal, await unwrap(account.files.reader(key.hash))), tag),
+  );
+  const result = await unwrap(account.files.list(key.hash, { ...page, sealed: needsSealed(principal) }));
+  let identity: Promise<Identity> | undefined;
+  const files = await Promise.all(
+    result.files.map(async (record): Promise<StoredFile> => {
+      const pins = await askPins(c.env, record);
+      if (record.mode === 'plain') return storedFile(record, aboutPlain(record), pins);
+      identity ??= identityOf(principal, result);
+      return storedFile(record, (await openRecord(record, await identity)).file, pins);
+    }),
+  );
+  const cursor = result.next === undefined ? undefined : cursorAt(result.next);
+  const body: FileList = { files, ...(cursor === undefined ? {} : { cursor }) };
+  return c.json(body, 200, {
+    'Cache-Control': 'no-store',
+    ...(cursor === undefined ? {} : { Link: `<${withCursor(c.req.url, cursor)}>; rel="next"` }),
+  });
+}
+
+/** The path and query of a request for another page (RFC 8288 section 3.1). */
+function withCursor(text: string, cursor: string): string {
+  const url = new URL(text);
+  url.searchParams.set('cursor', cursor);
+  return `${url.pathname}${url.search}`;
+}
+
+/** Deletes a file. The receipt says what that destroyed and what it could not. */
+export async function deleteFile(c: Ctx, { account, key }: Principal): Promise<Response> {
+  const fileId = parseFileId(c);
+  checkRecoverable(c.env);
+  const { receipt } = await untilUnchanged(async () => {
+    let version: number | undefined;
+    if (isConditional(c.req.raw.headers)) {
+      const { file } = await unwrap(account.files.removable(key.hash, fileId));
+      checkFileConditions(c, file, await askPins(c.env, file));
+      ({ version } = file);
+    }
+    return await unwrap(account.files.remove(key.hash, fileId, c.var.requestId, version));
+  });
+  return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
+}
+
+/** Deletes many files at once. */
+export async function deleteFiles(c: Ctx, { account, key }: Principal): Promise<Response> {
+  await unwrap(account.files.remover(key.hash));
+  const { files } = await readJson(c.req.raw, FilesToDelete);
+  const fileIds = [...new Set(files.map((fileId) => fileId.toLowerCase()))];
+  checkRecoverable(c.env);
+  const { receipts } = await unwrap(account.files.removeMany(key.hash, fileIds, c.var.requestId));
+  const removed = new Set(receipts.map(({ fileId }) => fileId));
+  const body: DeletedFiles = {
+    receipts: receipts.map((receipt) => receiptView(c.env, receipt)),
+    notFound: fileIds.filter((fileId) => !removed.has(fileId)),
+  };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/** The receipt of a file that was deleted, or that has expired. */
+export async function readReceipt(c: Ctx, { account, key }: Principal): Promise<Response> {
+  const { receipt } = await unwrap(account.files.receipt(key.hash, parseFileId(c)));
+  return c.json(receiptView(c.env, receipt), 200, { 'Cache-Control': 'no-store' });
+}
+
+function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt, backedUp }: ReceiptRecord): Receipt {
+  return {
+    fileId,
+    reason,
+    deletedAt: new Date(deletedAt).toISOString(),
+    key,
+    ...(key === 'destroyed' || shares.length > 0 ? recoverable(env, backedUp, deletedAt) : {}),
+    pins,
+    ...(shares.length > 0 ? { shares } : {}),
+  };
+}

@@ -1,0 +1,126 @@
+/** The pinning services that hold a file, for those who read it and those who ask where it is. */
+import type { StoredPin } from '../../../shared/api.ts';
+import type { BlockSource, OpenOptions } from '../../../shared/ipfs/index.ts';
+import { isSealpinError } from '../../../shared/errors.ts';
+import type { Bindings, Ctx } from '../../http/app.ts';
+import { errorText, log } from '../../log.ts';
+import type { FileRecord } from '../../objects/account/files/file-rows.ts';
+import { underreplicated } from '../../objects/pin/pin-check.ts';
+import type { Home } from '../../objects/pin/pin-homes.ts';
+import { unwrap } from '../../objects/result.ts';
+import { pinOf } from '../../objects/pin/shard.ts';
+import { blockServiceOf, servicesOf } from '../../backends/configured.ts';
+import { takesBlocks, type PinningService } from '../../backends/contract.ts';
+import { withNetwork } from '../../backends/network.ts';
+
+/** What the states of `Pin` are called on the wire. */
+const statuses = {
+  wanted: 'pinning',
+  copying: 'pinning',
+  live: 'pinned',
+  lost: 'lost',
+  failed: 'failed',
+  unpinning: 'unpinning',
+} as const satisfies Record<Home['state'], StoredPin['status']>;
+
+/** Why a copy waits for the operator: the service would refuse the next one as well. */
+const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured'];
+
+function statusOf({ state, reason }: Home): StoredPin['status'] {
+  // It has fewer copies than it is to have.
+  if (state === 'live' && reason === underreplicated) return 'pinning';
+  if (statuses[state] === 'pinning' && refusals.includes(reason)) return 'failed';
+  return statuses[state];
+}
+
+/** A home in the shape of the API. */
+export function storedPin(home: Home): StoredPin {
+  const { service, checkedAt, verifiedAt } = home;
+  return {
+    service,
+    status: statusOf(home),
+    ...(checkedAt === null ? {} : { checkedAt: new Date(checkedAt).toISOString() }),
+    ...(verifiedAt === null ? {} : { verifiedAt: new Date(verifiedAt).toISOString() }),
+  };
+}
+
+type Stored = Pick<FileRecord, 'cid' | 'service'>;
+
+/** The pins of a file, as `Pin` knows them. */
+export async function askPins(env: Bindings, { cid, service }: Stored): Promise<StoredPin[]> {
+  const { homes } = await unwrap((await pinOf(env, cid)).homes(cid));
+  // The first home comes first.
+  return homes.toSorted((a, b) => Number(b.service === service) - Number(a.service === service)).map(storedPin);
+}
+
+/** The pins of a file that has just been stored: without a request where there can be one only, which the service has acknowledged. */
+export async function newPins(env: Bindings, record: Stored): Promise<StoredPin[]> {
+  return isOnlyHome(env, record.service) ? [{ service: record.service, status: 'pinned' }] : await askPins(env, record);
+}
+
+/** The services that hold a file, in the order in which they are to be asked, and behind them the network. */
+export async function homesOf(c: Ctx, { cid, service }: Stored): Promise<BlockSource[]> {
+  const { env } = c;
+  if (isOnlyHome(env, service)) return configuredHomes(c, cid, [service]);
+  const { services } = await unwrap((await pinOf(env, cid)).services(cid));
+  return configuredHomes(c, cid, services.length > 0 ? services : [service]);
+}
+
+/**
+ * The services with these ids that can be read, as `homesOf`. One that is not configured now is skipped if there is another. One that
+ * says it lacks a block below `root` is checked after the response.
+ */
+export function configuredHomes(c: Ctx, root: string, ids: readonly string[]): BlockSource[] {
+  const {
+    env,
+    var: { requestId },
+  } = c;
+  const known = new Set(
+    servicesOf(env)
+      .filter(takesBlocks)
+      .map(({ id }) => id),
+  );
+  const usable = ids.filter((id) => known.has(id));
+  const homes = (usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id, requestId));
+  return withNetwork(homes.map((home) => reporting(home, () => suspect(c, root, home.id))));
+}
+
+/** The same service, with a report of each block that it says it does not have. */
+function reporting(home: PinningService, report: () => void): PinningService {
+  return {
+    ...home,
+    async block(cid, signal) {
+      try {
+        return await home.block(cid, signal);
+      } catch (error) {
+        if (isSealpinError(error, 'pinning_lost')) report();
+        throw error;
+      }
+    },
+  };
+}
+
+/** Has a service checked, after the response, that gave a wrong block of a CID, or lacks one. */
+function suspect(c: Ctx, cid: string, service: string): void {
+  const report = async (): Promise<void> => {
+    try {
+      await unwrap((await pinOf(c.env, cid)).suspect(cid, service));
+    } catch (error) {
+      log({ event: 'read.suspect', requestId: c.var.requestId, service, error: errorText(error) });
+    }
+  };
+  c.executionCtx.waitUntil(report());
+}
+
+/** After how long the next service is asked for a block as well, in ms: a slow one does not hold a read up. */
+const hedgeMs = 1_000;
+
+/** How the services that hold a file are read. One that gives a wrong block is checked after the response. */
+export function homeOptions(c: Ctx, cid: string): Required<Pick<OpenOptions, 'hedgeMs' | 'onMismatch'>> {
+  return { hedgeMs, onMismatch: ({ id }) => suspect(c, cid, id) };
+}
+
+function isOnlyHome(env: Bindings, service: string): boolean {
+  const [first, ...others] = servicesOf(env);
+  return others.length === 0 && first?.id === service;
+}

@@ -1,0 +1,24 @@
+/** What receipts say about the platform and about backups, which may be able to restore what was destroyed. */
+import type { Recoverable } from '../../../shared/api.ts';
+import { backupDays, recoveryDays, type Env } from '../../env.ts';
+
+const dayMs = 86_400_000;
+
+/**
+ * Until when the platform, or a backup, could restore what was destroyed at a time; nothing where neither can.
+ * @param backedUp whether a backup of the account was ever fetched
+ * @throws misconfigured
+ */
+export function recoverable(env: Env, backedUp: boolean, destroyedMs = Date.now()): Recoverable {
+  const kept = backedUp ? backupDays(env) : 0;
+  const days = Math.max(recoveryDays(env), kept ?? 0);
+  return {
+    ...(days > 0 ? { recoverableUntil: new Date(destroyedMs + days * dayMs).toISOString() } : {}),
+    ...(kept === undefined ? { backups: 'unknown' } : {}),
+  };
+}
+
+/** Reads the settings that a receipt needs, so that a wrong one fails before anything is destroyed. @throws misconfigured */
+export function checkRecoverable(env: Env): void {
+  recoverable(env, true);
+}

@@ -1,0 +1,369 @@
+/** `POST /v1/storage/encrypted` and `/plain`: from the request's body to a file that is stored. */
+import { isContentType, UploadQuery, type NewlyStoredFile } from '../../../shared/api.ts';
+import { encryptDetached, keyIdOf, plaintextBytes, recipientFromSpki } from '../../../shared/crypto/index.ts';
+import { describe, isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { carType, leafBytes, parseCid } from '../../../shared/ipfs/index.ts';
+import { unwrap } from '../../objects/result.ts';
+import { parseQuery, type Ctx } from '../../http/app.ts';
+import { leafMemory } from '../../leaf-memory.ts';
+import { parseFilename } from '../../../shared/filename.ts';
+import { parseDisposition } from '../../http/content-disposition.ts';
+import { parseFutureTime } from '../../http/validation.ts';
+import { parseDigests, parseWanted, type Algorithm, type Digests } from '../../http/digest-fields.ts';
+import { checkLength, isEncoded, uploadBody, type UploadBody } from '../../upload/body.ts';
+import { recognize } from '../../upload/leaf-source.ts';
+import type { SentPart } from '../../upload/part-writer.ts';
+import { keepPart, pinPlanned } from '../../upload/pin-rows.ts';
+import { sendCar } from '../../upload/send-car.ts';
+import { sendFile } from '../../upload/send-file.ts';
+import type { SentFile } from '../../upload/send-parts.ts';
+import { inPlace, leafTurns } from '../../upload/turns.ts';
+import { identityOf, type Principal } from '../../auth/authenticate.ts';
+import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../../env.ts';
+import { parseClaim } from '../../upload/idempotency-key.ts';
+import { errorText, log } from '../../log.ts';
+import type { KeyMaterial } from '../../objects/account/account.ts';
+import type { FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
+import type { Claim } from '../../objects/account/uploads/claims.ts';
+import type { KeyRecord } from '../../objects/account/keys/key-registry.ts';
+import { firstServiceOf } from '../../backends/configured.ts';
+import { atServices } from '../../backends/unavailable.ts';
+import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
+import { newPins } from './homes.ts';
+
+type Mode = NewFile['mode'];
+
+/** What the headers of a request say about its body. */
+type Announced = {
+  json: boolean;
+  /** Whether the body is a CAR of the file. */
+  car: boolean;
+  filename: string | undefined;
+  contentType: string;
+  cid: string | undefined;
+  /** Whether the file is stored only as the only one with its name, for a while unless another one names it, and which files it names. */
+  isOnly: boolean;
+  isProvisional: boolean;
+  names: readonly string[];
+  /** When the file is deleted, in ms. */
+  expiresAt: number | null;
+  digests: Digests;
+  /** The digest of the file that the response is to name. */
+  wanted: Algorithm | undefined;
+};
+
+/** The account's object, and what it knows the caller's API key by. */
+type Uploader = { account: Principal['account']; key: { hash: string } };
+
+/** `principal`: unless the request comes by a signed URL, which does not show the key. `limitBytes`: of the body, and of the file. */
+type UploadRequest = {
+  mode: Mode;
+  principal?: Principal;
+  claim: Claim | undefined;
+  limitBytes?: number | undefined;
+};
+
+/** The handler of uploads in a mode. */
+export function upload(mode: Mode) {
+  return async (c: Ctx, principal: Principal): Promise<Response> =>
+    await receiveUpload(c, principal, { mode, principal, claim: await parseClaim(c, principal.key) });
+}
+
+/** Stores the body of a request. */
+export async function receiveUpload(c: Ctx, caller: Uploader, request: UploadRequest): Promise<Response> {
+  const work = handle(c, caller, request);
+  // When the client disconnects, the runtime cancels the request: this keeps it running until it has cleaned up.
+  c.executionCtx.waitUntil(work.catch(() => undefined));
+  return await work;
+}
+
+async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Response> {
+  const { mode, principal, claim } = o;
+  const limits = [maxUploadBytes(c.env), o.limitBytes].filter((each) => each !== undefined);
+  const limitBytes = limits.length === 0 ? undefined : Math.min(...limits);
+  const idleMs = uploadIdleMs(c.env);
+  const fileId = crypto.randomUUID();
+  const begun = await unwrap(caller.account.beginUpload(caller.key.hash, fileId, claim, fileBytes(c.req.raw)));
+  const { key, spki, room } = begun;
+  let body: UploadBody | undefined;
+  const abort = new AbortController();
+  const lease = claim && keepRenewing(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
+  try {
+    const announced = parseAnnounced(c, mode);
+    if (announced.isOnly) checkSeesNames(principal, key);
+    if (begun.first !== undefined) return await replay(c, principal, begun, begun.first, announced);
+    checkLength(c.req.raw, limitBytes);
+    const form = announced.json ? 'json' : 'bytes';
+    const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
+    const { record, about, digest } = await inPlace(key.id, () => {
+      const counted = announced.car ? undefined : room;
+      body = uploadBody(c.req.raw, { limitBytes, room: counted, idleMs, form, ...announced });
+      const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
+      return store(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, signal });
+    });
+    return await created(c, key, record, { ...about, digest });
+  } catch (error) {
+    // Asked before the abort, which breaks the body as well.
+    const cause = body?.cause();
+    // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
+    abort.abort(error);
+    await giveUp(c, caller, fileId);
+    if (c.req.raw.signal.aborted) throw new SealpinError('body_incomplete', 'the client left', { cause: error });
+    throw cause ?? error;
+  } finally {
+    if (lease !== undefined) clearInterval(lease);
+  }
+}
+
+/** How many bytes of a file a request announces; undefined for JSON and a CAR, in which there are other bytes, too. */
+function fileBytes({ headers }: Request): number | undefined {
+  const announced = headers.get('Content-Length');
+  return announced === null || isJson(headers) || essenceOf(headers) === carType ? undefined : Number(announced);
+}
+
+/**
+ * Renews the claim of an upload for as long as its request lives, and ends the upload when another request has taken
+ * the claim over.
+ */
+function keepRenewing(
+  c: Ctx,
+  caller: Uploader,
+  o: { fileId: string; claim: Claim; everyMs: number; abort: AbortController },
+): ReturnType<typeof setInterval> {
+  return setInterval(() => {
+    unwrap(caller.account.renewClaim(caller.key.hash, o.fileId, o.claim)).catch((error: unknown) => {
+      // An object that was busy or moved is called again at the next renewal.
+      if (isSealpinError(error) && describe(error.code).fault === 'user') o.abort.abort(error);
+      else log({ event: 'upload.renew', requestId: c.var.requestId, error: errorText(error) });
+    });
+  }, o.everyMs);
+}
+
+/** Gives up what the upload holds. It runs out by itself, so a failure here does not hide the error of the upload. */
+async function giveUp(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
+  try {
+    await unwrap(caller.account.giveUp(fileId));
+  } catch (error) {
+    log({ event: 'upload.giveUp', requestId: c.var.requestId, error: errorText(error) });
+  }
+}
+
+async function created(
+  c: Ctx,
+  key: KeyRecord,
+  record: FileRecord,
+  about: About & { digest?: string | undefined },
+): Promise<Response> {
+  const { digest, size, contentType } = about;
+  const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
+  const body: NewlyStoredFile = {
+    ...storedFile(record, known, await newPins(c.env, record)),
+    ...(digest === undefined ? {} : { digest }),
+  };
+  return c.json(body, 201, {
+    'Cache-Control': 'no-store',
+    Location: `/v1/storage/${record.fileId}`,
+  });
+}
+
+/** The response to the first request, built again: no response is stored. */
+async function replay(
+  c: Ctx,
+  principal: Principal | undefined,
+  material: KeyMaterial,
+  record: FileRecord,
+  announced: Announced,
+): Promise<Response> {
+  c.header('Idempotency-Replayed', 'true');
+  if (record.mode === 'plain') return await created(c, material.key, record, aboutPlain(record));
+  if (principal !== undefined && material.key.scopes.includes('read'))
+    return await created(
+      c,
+      material.key,
+      record,
+      (await openRecord(record, await identityOf(principal, material))).file,
+    );
+  // Without `read`, or the key itself, the header stays closed. The type is part of the fingerprint, so this one is that one.
+  return await created(c, material.key, record, {
+    filename: null,
+    contentType: announced.contentType,
+    size: plaintextBytes(record.bytes) ?? 0,
+  });
+}
+
+type Job = {
+  fileId: string;
+  claim: Claim | undefined;
+  mode: Mode;
+  spki: Uint8Array;
+  announced: Announced;
+  body: UploadBody;
+  /** The most bytes that the file of a CAR may have. */
+  maxBytes: number;
+  signal: AbortSignal;
+};
+
+/** A file that is new. */
+const unchanged = { version: 0, changedAt: null, description: {} };
+
+type Stored = { record: FileRecord; about: About; digest: string | undefined };
+
+/**
+ * Sends the body to the pinning service, and pins it after its row is written: so nothing is pinned without a row, and what a crash
+ * leaves is found by the sweep.
+ */
+async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
+  const { fileId, claim, mode, announced, body, signal } = job;
+  const { account, key } = caller;
+  const { requestId } = c.var;
+  const service = firstServiceOf(c.env, requestId);
+  const { isOnly, isProvisional, names } = announced;
+  const terms = { claim, isOnly, isProvisional, names, requestId };
+  const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
+  const encrypted =
+    mode === 'encrypted'
+      ? await encryptDetached(body.stream, {
+          recipient: recipientFromSpki(job.spki),
+          pieceBytes: leafBytes,
+          memory: leafMemory,
+        })
+      : undefined;
+  try {
+    const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
+    const options = { service, signal, turns: leafTurns, keep, now: Date.now };
+    const sent: SentFile & { head?: Uint8Array } = announced.car
+      ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
+      : await sendFile(encrypted?.payload ?? body.stream, options);
+    if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
+    const size = announced.car ? sent.bytes : body.size();
+    const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
+    if (isOnly && about.filename === null) throw nameless();
+    const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
+    const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, terms));
+    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId, requestId), signal, requestId });
+    await unwrap(account.commit(fileId, keyIdOf(key.hash), terms));
+    return {
+      record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },
+      about,
+      // Of a CAR nobody has seen the bytes of the file in their order.
+      digest: announced.car ? undefined : await body.digest(),
+    };
+  } catch (error) {
+    throw atServices(error, [service.id]);
+  }
+}
+
+function newFile(
+  { fileId, mode, announced, body }: Job,
+  { filename, contentType }: About,
+  { cid, bytes, head = body.head() }: SentFile & { head?: Uint8Array },
+  service: string,
+  header: Uint8Array | undefined,
+): NewFile {
+  const isPlain = mode === 'plain';
+  return {
+    fileId,
+    mode,
+    filename: isPlain ? filename : null,
+    contentType: isPlain ? contentType : null,
+    bytes,
+    beginning: isPlain ? recognize(head) : 'other',
+    cid,
+    service,
+    header: header ?? null,
+    expiresAt: announced.expiresAt,
+  };
+}
+
+/**
+ * Types of bodies that wrap a file instead of being one: HTML forms (HTML standard, section 4.10.21) and the default
+ * of `curl -d`.
+ */
+const forms = ['multipart/form-data', 'application/x-www-form-urlencoded'];
+
+/** The media type of a body, without its parameters. */
+function essenceOf(headers: Headers): string {
+  const [type = ''] = (headers.get('Content-Type') ?? '').split(';');
+  return type.trim().toLowerCase();
+}
+
+function isJson(headers: Headers): boolean {
+  return essenceOf(headers) === 'application/json';
+}
+
+function parseAnnounced(c: Ctx, mode: Mode): Announced {
+  const contentType = c.req.header('Content-Type')?.trim() ?? '';
+  const essence = essenceOf(c.req.raw.headers);
+  const json = isJson(c.req.raw.headers);
+  const car = mode === 'plain' && essence === carType;
+  if (isEncoded(c.req.raw.headers)) {
+    throw new SealpinError('unsupported_media_type', 'the body has a Content-Encoding, which is not decoded here', {
+      hint: 'send the bytes of the file, without Content-Encoding',
+    });
+  }
+  if (c.req.header('Content-Range') !== undefined) {
+    throw new SealpinError('invalid_request', 'a part of a file cannot be stored: leave Content-Range out');
+  }
+  if (forms.includes(essence)) {
+    throw new SealpinError('unsupported_media_type', `the body is a form (${essence}), not the file itself`, {
+      hint:
+        `send the bytes: curl -X POST -T FILE -H 'Content-Type: application/octet-stream' ` +
+        `…/v1/storage/${mode}; or JSON with its type, application/json`,
+    });
+  }
+  if (contentType !== '' && !isContentType(contentType)) {
+    throw new SealpinError('unsupported_media_type', 'Content-Type is not a media type of at most 255 characters', {
+      hint: 'send a type such as application/pdf, or application/octet-stream',
+    });
+  }
+  const filename = json ? undefined : parseDisposition(c.req.header('Content-Disposition') ?? null);
+  if (mode === 'encrypted' && !json && filename === undefined) {
+    throw new SealpinError('invalid_filename', 'the file has no name', {
+      hint: "send Content-Disposition: attachment; filename*=UTF-8''name",
+    });
+  }
+  // In encrypted mode nobody can know the CID before, so the route takes no `cid`.
+  const { cid, expiresAt, provisional = false, names } = parseQuery(c, UploadQuery);
+  return {
+    json,
+    car,
+    filename,
+    contentType: json || car || contentType === '' ? anyBytes : contentType,
+    cid: cid === undefined ? undefined : parseCid(cid).text,
+    isOnly: parseIsOnly(c, json || filename !== undefined),
+    isProvisional: provisional,
+    names: names?.toLowerCase().split(',') ?? [],
+    expiresAt: expiresAt === undefined ? null : parseFutureTime(expiresAt, Date.now()),
+    digests: parseDigests(c.req.raw.headers),
+    wanted: parseWanted(c.req.header('Want-Repr-Digest')),
+  };
+}
+
+/** Whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2). @throws invalid_request */
+function parseIsOnly(c: Ctx, hasName: boolean): boolean {
+  const header = c.req.header('If-None-Match');
+  if (header === undefined) return false;
+  if (header.trim() !== '*') throw new SealpinError('invalid_request', 'If-None-Match can only be * here');
+  if (!hasName) throw nameless();
+  return true;
+}
+
+/** Whether there is a file with a name is for keys that may read names, and not for who has a signed URL. */
+function checkSeesNames(principal: Principal | undefined, key: KeyRecord): void {
+  if (principal === undefined)
+    throw new SealpinError('invalid_request', 'If-None-Match does not work with a signed URL');
+  if (!key.scopes.includes('read'))
+    throw new SealpinError('insufficient_scope', 'If-None-Match: * tells names: it needs a key with the scope read');
+}
+
+function nameless(): SealpinError {
+  return new SealpinError('invalid_request', 'If-None-Match: * needs a name to compare');
+}
+
+function nameOf(mode: Mode, announced: Announced, body: UploadBody): string | null {
+  if (!announced.json) return announced.filename ?? null;
+  const filename = body.filename();
+  if (filename !== undefined) return parseFilename(filename);
+  if (mode === 'plain') return null;
+  throw new SealpinError('invalid_json', 'the member filename is missing');
+}

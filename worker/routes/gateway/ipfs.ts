@@ -1,0 +1,225 @@
+/**
+ * `GET` and `HEAD /ipfs/:cid`: a trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/, 2026-03-05) for
+ * the blocks of files that live here, and no others. It neither searches the network nor serves paths.
+ */
+import { SealpinError } from '../../../shared/errors.ts';
+import {
+  canonicalCid,
+  carOf,
+  carType,
+  digestOfBytes,
+  openFile,
+  parseCid,
+  readBlock,
+  type CarOptions,
+} from '../../../shared/ipfs/index.ts';
+import { negotiate } from '../../http/accept.ts';
+import { isHead, type Ctx } from '../../http/app.ts';
+import { awaitFirstChunk, fileHeaders } from '../../http/response-body.ts';
+import { cleanFilename } from '../../../shared/filename.ts';
+import { attachment } from '../../http/content-disposition.ts';
+import { isNotModified, type Span } from '../../http/conditions.ts';
+import { notModified, respond, type OpenBody } from '../../http/representation.ts';
+import { atServices } from '../../backends/unavailable.ts';
+import { placeOf, rememberBlocks, type Place } from './block-places.ts';
+import { homeOptions } from '../files/homes.ts';
+
+const types = {
+  bytes: 'application/octet-stream',
+  raw: 'application/vnd.ipld.raw',
+  car: carType,
+} as const;
+
+/**
+ * What a CID names never changes, so that anyone who has read it may keep it for as long as gateways say (29,030,400 s, from
+ * https://specs.ipfs.tech/http-gateways/path-gateway/#cache-control-response-header). Shared caches keep it for a minute and ask again
+ * (RFC 9111 sections 5.2.2.8 and 5.2.2.10): so they can serve many readers of the same bytes, and stop soon after a file is deleted.
+ */
+const cacheControl = 'public, max-age=29030400, immutable, s-maxage=60, proxy-revalidate, no-transform';
+
+/** The identity CID of no bytes, with which clients test whether this is a gateway. */
+const probe = 'bafkqaaa';
+
+type Form = keyof typeof types;
+type Selection = Required<Pick<CarOptions, 'scope' | 'dups'>> & Pick<CarOptions, 'entityBytes'>;
+
+/** Serves a CID that lives here, as bytes, as one block or as a CAR. */
+export async function readGateway(c: Ctx): Promise<Response> {
+  if ((c.env.PUBLIC_GATEWAY ?? 'on') === 'off') throw new SealpinError('not_found');
+  const asked = c.req.param('cid') ?? '';
+  const form = formOf(c);
+  if (asked === probe && form === 'raw')
+    return await respond(c, {
+      ...metaOf(c, probe, form),
+      bytes: 0,
+      body: async () => new Uint8Array(0),
+      ranges: false,
+    });
+  const { text: cid } = canonicalCid(asked);
+  const selection = form === 'car' ? parseSelection(c) : undefined;
+  const place = await requirePlace(c, cid);
+  try {
+    if (selection !== undefined) return await respondWithCar(c, cid, selection, place);
+    return await respondWithBytes(c, cid, form, place);
+  } catch (error) {
+    // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
+    const now = await requirePlace(c, cid);
+    throw atServices(
+      error,
+      now.homes.map(({ id }) => id),
+    );
+  }
+}
+
+async function respondWithBytes(c: Ctx, cid: string, form: Form, { root, homes: sources }: Place): Promise<Response> {
+  const { signal, started } = abortable(c);
+  const options = { signal, ...homeOptions(c, root) };
+  const { etag, headers } = metaOf(c, cid, form);
+  // Before anything is fetched: the tag decides every condition.
+  if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
+  if (form === 'raw') {
+    const block = once(async () => {
+      const bytes = await readBlock(cid, sources, options);
+      await rememberBlocks(c.env, root, cid, bytes);
+      return bytes;
+    });
+    const bytes = await sizeOf(etag, async () => (await block()).length);
+    const part = async (span?: Span) => (await block()).subarray(span?.start, span?.end);
+    return await respond(c, { etag, headers, bytes, sha256: parseCid(cid).digest, body: part, ranges: true });
+  }
+  const file = once(() => openFile(cid, sources, options));
+  const bytes = await sizeOf(etag, async () => (await file()).size);
+  const body: OpenBody = async (span) => await started((await file()).read(span?.start, span?.end));
+  return await respond(c, { etag, headers, bytes, sha256: digestOfBytes(cid), body, ranges: true });
+}
+
+/**
+ * The response with a CAR. Its length is not known beforehand: a client that reads one verifies that it is complete.
+ */
+async function respondWithCar(
+  c: Ctx,
+  cid: string,
+  selection: Selection,
+  { root, homes: sources }: Place,
+): Promise<Response> {
+  const { scope, entityBytes, dups: hasDups } = selection;
+  const dups = hasDups ? 'y' : 'n';
+  const part = entityBytes ? `.${entityBytes.from}-${entityBytes.to ?? '*'}` : '';
+  const { etag, headers } = metaOf(c, cid, 'car', `.${scope}${part}.${dups}`);
+  if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
+  headers.set('ETag', etag);
+  headers.set('Content-Type', `${types.car}; version=1; order=dfs; dups=${dups}`);
+  headers.set('Accept-Ranges', 'none');
+  if (isHead(c)) return new Response(null, { headers });
+  const { signal, started } = abortable(c);
+  // The reader of a CAR verifies it. Where another service could give what one has damaged, that is found here.
+  const options = { ...selection, signal, ...homeOptions(c, root), passLeaves: sources.length === 1 };
+  return new Response(await started(carOf(cid, sources, options)), { headers });
+}
+
+/**
+ * A signal for the reads of a request, and a wait for the first chunk of a stream that aborts them when the client
+ * cancels.
+ */
+function abortable(c: Ctx): {
+  signal: AbortSignal;
+  started: (stream: ReadableStream<Uint8Array>) => Promise<ReadableStream<Uint8Array>>;
+} {
+  const abort = new AbortController();
+  return {
+    signal: AbortSignal.any([abort.signal, c.req.raw.signal]),
+    started: (stream) => awaitFirstChunk(stream, (reason) => abort.abort(reason)),
+  };
+}
+
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let done: Promise<T> | undefined;
+  return () => (done ??= work());
+}
+
+/**
+ * Verified sizes in bytes by ETag, the oldest first: the content of a CID never changes. HEAD and 416 need nothing
+ * else.
+ */
+const sizes = new Map<string, number>();
+const maxSizes = 4096;
+
+async function sizeOf(etag: string, ask: () => Promise<number>): Promise<number> {
+  const size = sizes.get(etag) ?? (await ask());
+  sizes.delete(etag);
+  sizes.set(etag, size);
+  const [oldest] = sizes.keys();
+  if (sizes.size > maxSizes && oldest !== undefined) sizes.delete(oldest);
+  return size;
+}
+
+/** Where a block is. @throws not_found where it is in no file here, and as `placeOf` */
+async function requirePlace(c: Ctx, cid: string): Promise<Place> {
+  const place = await placeOf(c, cid);
+  if (place !== undefined) return place;
+  if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
+    throw new SealpinError('precondition_failed', 'it is not here');
+  throw new SealpinError('not_found', 'no file here has this block, as far as is known', {
+    hint: 'ask for the root of the file; what is below it is known some seconds after the upload',
+  });
+}
+
+/** The ETag of a form of a CID, and the headers of a response with it. */
+function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; headers: Headers } {
+  const asked = c.req.query('filename');
+  const name = asked === undefined ? { bytes: cid, raw: `${cid}.bin`, car: `${cid}.car` }[form] : cleanFilename(asked);
+  const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
+  const headers = new Headers({
+    ...fileHeaders,
+    'Cache-Control': cacheControl,
+    'Content-Type': types[form],
+    'Content-Disposition': attachment(name),
+    'X-Ipfs-Path': `/ipfs/${cid}`,
+    'X-Ipfs-Roots': cid,
+  });
+  return { etag: `"${tag}"`, headers };
+}
+
+/**
+ * The requested form. `format` takes precedence over `Accept` (IPIP-523); forms that need a conversion do not exist
+ * (IPIP-524).
+ */
+function formOf(c: Ctx): Form {
+  const format = c.req.query('format');
+  if (format === 'car' || format === 'raw') return format;
+  if (format !== undefined) throw new SealpinError('not_acceptable', 'format is car or raw');
+  const type = negotiate(c.req.header('Accept') ?? null, [types.bytes, types.raw, types.car]);
+  return type === types.car ? 'car' : type === types.raw ? 'raw' : 'bytes';
+}
+
+/**
+ * The blocks that a CAR has to have, by the query or, for `version`, `dups` and `order`, by the parameters of
+ * `Accept` (IPIP-412).
+ */
+function parseSelection(c: Ctx): Selection {
+  const accept =
+    (c.req.header('Accept') ?? '').split(',').find((part) => part.trim().toLowerCase().startsWith(types.car)) ?? '';
+  const option = (name: string) =>
+    c.req.query(`car-${name}`) ?? new RegExp(`;\\s*${name}=([^;\\s]*)`, 'i').exec(accept)?.[1];
+  if ((option('version') ?? '1') !== '1') throw new SealpinError('not_acceptable', 'CARs are of version 1');
+  const order = option('order') ?? 'dfs';
+  if (order !== 'dfs' && order !== 'unk') throw new SealpinError('not_acceptable', 'CARs are in the order dfs');
+  const dups = option('dups') ?? 'y';
+  if (dups !== 'y' && dups !== 'n') throw new SealpinError('invalid_request', 'dups is y or n');
+  const bytes = c.req.query('entity-bytes');
+  const entityBytes = bytes === undefined ? undefined : parseEntityBytes(bytes);
+  const scope = c.req.query('dag-scope') ?? (entityBytes ? 'entity' : 'all');
+  if (scope !== 'block' && scope !== 'entity' && scope !== 'all')
+    throw new SealpinError('invalid_request', 'dag-scope is block, entity or all');
+  return { scope, dups: dups === 'y', ...(entityBytes && { entityBytes }) };
+}
+
+/** `from:to`, both inclusive; `*` is the end, and negative numbers count from it. */
+function parseEntityBytes(text: string): { from: number; to?: number } {
+  const [, first, last] = /^(-?\d+):(-?\d+|\*)$/.exec(text) ?? [];
+  const [from, to] = [Number(first), last === '*' ? undefined : Number(last)];
+  if (!Number.isSafeInteger(from) || (to !== undefined && !Number.isSafeInteger(to))) {
+    throw new SealpinError('invalid_request', 'entity-bytes is from:to, in bytes, where to may be *');
+  }
+  return { from, ...(to !== undefined && { to }) };
+}

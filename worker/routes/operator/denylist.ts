@@ -1,0 +1,48 @@
+/** `/v1/denylist/:cid`: the CIDs whose bytes the operator neither serves nor stores. */
+import { DenylistQuery, type DeniedCid, type DenylistReceipt } from '../../../shared/api.ts';
+import { parseCid } from '../../../shared/ipfs/index.ts';
+import { parseQuery, type Ctx } from '../../http/app.ts';
+import { askInBatches } from '../../objects/batches.ts';
+import { unwrap } from '../../objects/result.ts';
+import { pinOf } from '../../objects/pin/shard.ts';
+
+/** How many accounts a request tells: Cloudflare lets it make 1,000 requests of its own. */
+const pageAccounts = 250;
+
+/** Puts a CID on the denylist. */
+export function denyCid(c: Ctx): Promise<Response> {
+  return change(c, true);
+}
+
+/** Takes a CID off the denylist. */
+export function allowCid(c: Ctx): Promise<Response> {
+  return change(c, false);
+}
+
+/** Returns since when a CID is on the denylist. */
+export async function readDenied(c: Ctx): Promise<Response> {
+  const cid = cidOf(c);
+  const { createdAt } = await unwrap((await pinOf(c.env, cid)).denied(cid));
+  const body: DeniedCid = { cid, createdAt: new Date(createdAt).toISOString() };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+/**
+ * `Pin` first: from then on no account gets a reference to the CID, so that those which have one are all that have files with it. They
+ * remember it themselves, and so a read asks nobody. A request that fails halfway can be repeated, and the response to one that has told
+ * as many accounts as it may has a cursor for the next.
+ */
+async function change(c: Ctx, denied: boolean): Promise<Response> {
+  const cid = cidOf(c);
+  const { cursor: after } = parseQuery(c, DenylistQuery);
+  const page = { after, limit: pageAccounts };
+  const { accounts } = await unwrap((await pinOf(c.env, cid)).deny(cid, denied, page));
+  await askInBatches(accounts, (id) => unwrap(c.env.ACCOUNT.getByName(id).administration.deny(cid, denied)));
+  const cursor = accounts.length === pageAccounts ? accounts.at(-1) : undefined;
+  const body: DenylistReceipt = { cid, accounts: accounts.length, ...(cursor === undefined ? {} : { cursor }) };
+  return c.json(body, 200, { 'Cache-Control': 'no-store' });
+}
+
+function cidOf(c: Ctx): string {
+  return parseCid(c.req.param('cid') ?? '').text;
+}

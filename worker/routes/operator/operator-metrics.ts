@@ -1,0 +1,154 @@
+/** `GET /v1/metrics`: the service in numbers, for the operator's Prometheus. Labels name no account, key or file. */
+import { version } from '../../../package.json';
+import { listed } from '../../auth/account-list.ts';
+import type { Bindings, Ctx } from '../../http/app.ts';
+import { exposition, expositionType, labelsOf, type Metric } from '../../http/exposition.ts';
+import { handOver } from '../../http/request-counts.ts';
+import { errorText, log } from '../../log.ts';
+import type { AccountGauges } from '../../objects/account/account-gauges.ts';
+import { askInBatches } from '../../objects/batches.ts';
+import type { Counter } from '../../objects/metrics/metrics.ts';
+import { metricsOf } from '../../objects/metrics/metrics-binding.ts';
+import type { PinGauges } from '../../objects/pin/pin-gauges.ts';
+import { unwrap } from '../../objects/result.ts';
+import { askShards } from '../../objects/pin/shard.ts';
+import { shardNames } from '../../objects/pin/shard-names.ts';
+import { stateOf } from '../health.ts';
+
+/** How many accounts one response adds up: with the objects `Pin`, within the 1,000 requests that one request may make. */
+const accountLimit = 500;
+
+/** Of each counter, by the name that its rows have: what it is, and which metric it belongs to. */
+const counters: readonly Omit<Metric, 'samples'>[] = [
+  { name: 'sealpin_http_requests_total', type: 'counter', help: 'Requests that were answered' },
+  {
+    name: 'sealpin_http_request_duration_seconds',
+    type: 'summary',
+    help: 'Time from the request to the headers of its response',
+  },
+  {
+    name: 'sealpin_http_request_body_bytes_total',
+    type: 'counter',
+    help: 'Content-Length of requests; chunked bodies are not counted',
+  },
+  {
+    name: 'sealpin_http_response_body_bytes_total',
+    type: 'counter',
+    help: 'Content-Length of responses with a file, whether or not the client took all of it',
+  },
+  { name: 'sealpin_errors_total', type: 'counter', help: 'Error responses by their code' },
+];
+
+/** Returns all metrics. Objects that do not respond are counted, and fail nothing. */
+export async function readMetrics(c: Ctx): Promise<Response> {
+  await handOver(c.env);
+  const [sums, accounts, pins, state] = await Promise.all([
+    unwrap(metricsOf(c.env).read()),
+    askAccounts(c.env),
+    askPins(c.env),
+    stateOf(c.env),
+  ]);
+  const metrics = [
+    gauge('sealpin_build_info', 'The version that runs', [{ labels: labelsOf({ version }), value: 1 }]),
+    ...counters.map((metric) => ({ ...metric, samples: samplesOf(metric, sums.counters) })),
+    ...accountMetrics(accounts),
+    ...pinMetrics(pins),
+    gauge('sealpin_alarm_late_seconds', 'How long the alarm of the latest object is overdue', [
+      { labels: labelsOf({ object: 'account' }), value: most(accounts.read.map(({ lateMs }) => lateMs)) / 1000 },
+      { labels: labelsOf({ object: 'pin' }), value: most(pins.read.map(({ lateMs }) => lateMs)) / 1000 },
+    ]),
+    gauge('sealpin_objects_failing', 'Objects that did not respond; the other gauges lack what they hold', [
+      { labels: labelsOf({ object: 'account' }), value: accounts.failing },
+      { labels: labelsOf({ object: 'pin' }), value: pins.failing },
+    ]),
+    gauge('sealpin_storage_up', 'Whether the objects respond', [{ value: state.storage === 'ok' ? 1 : 0 }]),
+    gauge(
+      'sealpin_pinning_service_up',
+      'Whether a pinning service responds to its adapter',
+      state.services.map(({ id, status }) => ({
+        labels: labelsOf({ service: id }),
+        value: status === 'ok' ? 1 : 0,
+      })),
+    ),
+  ];
+  return c.body(exposition(metrics), 200, { 'Content-Type': expositionType, 'Cache-Control': 'no-store' });
+}
+
+/** What the objects of a kind say, and how many did not. */
+type Asked<T> = { read: T[]; failing: number };
+
+async function askAccounts(env: Bindings): Promise<Asked<AccountGauges> & { isWhole: boolean }> {
+  const { ids, cursor } = await listed(env.API_KEYS, { limit: accountLimit });
+  const asked = await askInBatches(ids, (id) =>
+    orUndefined('account', unwrap(env.ACCOUNT.getByName(id).administration.gauges())),
+  );
+  return { ...tally(asked), isWhole: cursor === undefined };
+}
+
+async function askPins(env: Bindings): Promise<Asked<PinGauges>> {
+  return tally(await askShards(env, shardNames, (pin) => orUndefined('pin', unwrap(pin.gauges()))));
+}
+
+async function orUndefined<T>(object: string, asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    log({ event: 'metrics.object', object, error: errorText(error) });
+    return undefined;
+  }
+}
+
+function tally<T>(asked: readonly (T | undefined)[]): Asked<T> {
+  const read = asked.filter((each) => each !== undefined);
+  return { read, failing: asked.length - read.length };
+}
+
+function accountMetrics({ read, isWhole }: { read: readonly AccountGauges[]; isWhole: boolean }): Metric[] {
+  const sum = (of: keyof AccountGauges): number => read.reduce((all, each) => all + each[of], 0);
+  return [
+    gauge('sealpin_accounts', 'Accounts that the other metrics of accounts add up', [{ value: read.length }]),
+    gauge('sealpin_accounts_complete', `1 if these are all accounts, 0 if there are more than ${accountLimit}`, [
+      { value: isWhole ? 1 : 0 },
+    ]),
+    gauge('sealpin_files', 'Files that are stored', [{ value: sum('files') }]),
+    gauge('sealpin_stored_bytes', 'Bytes of these files on IPFS', [{ value: sum('bytes') }]),
+    gauge('sealpin_shares_active', 'Shares that can be opened', [{ value: sum('shares') }]),
+    gauge('sealpin_uploads_unfinished', 'Uploads in several requests that have not ended', [
+      { labels: labelsOf({ state: 'open' }), value: sum('open') },
+      { labels: labelsOf({ state: 'finishing' }), value: sum('finishing') },
+    ]),
+    gauge('sealpin_outbox_messages', 'Messages between objects that are due and not acknowledged', [
+      { value: sum('undelivered') },
+    ]),
+    gauge('sealpin_outbox_oldest_seconds', 'How long the oldest of these messages waits', [
+      { value: most(read.map(({ undeliveredMs }) => undeliveredMs)) / 1000 },
+    ]),
+  ];
+}
+
+function pinMetrics({ read }: Asked<PinGauges>): Metric[] {
+  const counts = new Map<string, number>();
+  for (const { service, state, count } of read.flatMap(({ pins }) => pins)) {
+    const labels = labelsOf({ service, state });
+    counts.set(labels, (counts.get(labels) ?? 0) + count);
+  }
+  const samples = [...counts].map(([labels, value]) => ({ labels, value }));
+  return [gauge('sealpin_pins', 'CIDs of files and parts at each pinning service, by the state of the pin', samples)];
+}
+
+function samplesOf({ name, type }: Omit<Metric, 'samples'>, rows: readonly Counter[]): Metric['samples'] {
+  const suffixes = type === 'summary' ? (['_sum', '_count'] as const) : [undefined];
+  return suffixes.flatMap((suffix) =>
+    rows
+      .filter((row) => row.name === `${name}${suffix ?? ''}`)
+      .map(({ labels, value }) => ({ ...(suffix && { suffix }), labels, value })),
+  );
+}
+
+function gauge(name: string, help: string, samples: Metric['samples']): Metric {
+  return { name, help, type: 'gauge', samples };
+}
+
+function most(values: readonly number[]): number {
+  return Math.max(0, ...values);
+}

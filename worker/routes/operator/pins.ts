@@ -1,0 +1,159 @@
+/** Verification of a file for its owner; the state of all pins, repair and migrations for the operator. */
+import {
+  MigrationRequest,
+  PinsQuery,
+  type Migration,
+  type MigrationList,
+  type PinPage,
+  type Repair,
+  type SurveyedPin,
+  type Verification,
+} from '../../../shared/api.ts';
+import { SealpinError } from '../../../shared/errors.ts';
+import type { Principal } from '../../auth/authenticate.ts';
+import { parseQuery, type Bindings, type Ctx } from '../../http/app.ts';
+import { readJson } from '../../http/json-body.ts';
+import { firstShard, type Migration as MigrationShare } from '../../objects/pin/migrations.ts';
+import type { SurveyedPin as SurveyedRow } from '../../objects/pin/pin-survey.ts';
+import { unwrap } from '../../objects/result.ts';
+import { askShards, pinOf } from '../../objects/pin/shard.ts';
+import { shardNames } from '../../objects/pin/shard-names.ts';
+import { serviceOf } from '../../backends/configured.ts';
+import { takesBlocks } from '../../backends/contract.ts';
+import { parseFileId } from '../files/file-view.ts';
+import { storedPin } from '../files/homes.ts';
+
+const noStore = { 'Cache-Control': 'no-store' };
+
+/** Reads all bytes of a file from each service that holds it. A file that takes longer is read on after the response (202). */
+export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<Response> {
+  const fileId = parseFileId(c);
+  const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));
+  const { homes, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
+  const body: Verification = { fileId, done: isDone, pins: homes.map((home) => storedPin(home)) };
+  return c.json(body, isDone ? 200 : 202, noStore);
+}
+
+/** A page of the pins of all accounts. */
+export async function listPins(c: Ctx): Promise<Response> {
+  const { state, limit, cursor } = parseQuery(c, PinsQuery);
+  const [first = firstShard, cid, service] = cursor?.split('.') ?? [];
+  const names = shardNames.slice(shardNames.indexOf(first));
+  const found = await askShards(
+    c.env,
+    names,
+    async (pin, name) => {
+      const after = name === first && cid !== undefined && service !== undefined ? { cid, service } : undefined;
+      const { pins } = await unwrap(pin.survey({ state, after, limit: limit + 1 }));
+      return pins.map((row) => ({ name, row }));
+    },
+    (pages) => pages.flat().length > limit,
+  );
+  const pins = found.flat();
+  const page = pins.slice(0, limit);
+  const last = page.at(-1);
+  const body: PinPage = {
+    pins: page.map(({ row }) => surveyedPin(row)),
+    ...(pins.length > limit && last ? { cursor: `${last.name}.${last.row.cid}.${last.row.service}` } : {}),
+  };
+  return c.json(body, 200, noStore);
+}
+
+function surveyedPin({ reason, detail, due, checkedAt, verifiedAt, ...pin }: SurveyedRow): SurveyedPin {
+  return {
+    ...pin,
+    ...(reason === null ? {} : { reason }),
+    ...(detail === null ? {} : { detail }),
+    ...(due === null ? {} : { dueAt: time(due) }),
+    ...(checkedAt === null ? {} : { checkedAt: time(checkedAt) }),
+    ...(verifiedAt === null ? {} : { verifiedAt: time(verifiedAt) }),
+  };
+}
+
+/** Has every pin looked at: what is lost is copied again, what failed is tried again. */
+export async function repairPins(c: Ctx): Promise<Response> {
+  const answers = await askShards(c.env, shardNames, (pin) => unwrap(pin.repair()));
+  const pins: Repair['pins'] = {};
+  for (const { counts } of answers)
+    for (const [state, count] of Object.entries(counts) as [keyof typeof pins, number][])
+      pins[state] = (pins[state] ?? 0) + count;
+  const body: Repair = { pins };
+  return c.json(body, 202, noStore);
+}
+
+/** Begins to move what one service holds to another. */
+export async function createMigration(c: Ctx): Promise<Response> {
+  const { from, to } = await readJson(c.req.raw, MigrationRequest);
+  if (from === to) throw new SealpinError('invalid_request', 'from and to are the same service');
+  for (const id of [from, to]) checkConfigured(c.env, id);
+  if (!takesBlocks(serviceOf(c.env, to)))
+    throw new SealpinError('invalid_request', `${to} is a service from which nothing can be read back`, {
+      hint: `before files are removed at ${from}, every byte is read where they went; add ${to} by REPLICAS instead`,
+    });
+  // The first object comes first: one that makes its tables meanwhile asks it.
+  await askShards(c.env, [firstShard], (pin) => unwrap(pin.migrate(from, to)));
+  await askShards(c.env, shardNames, (pin) => unwrap(pin.migrate(from, to)));
+  const all = await migrationsOf(c.env);
+  const body = all.find((each) => each.from === from && each.to === to);
+  return c.json(body, 202, { ...noStore, Location: '/v1/migrations' });
+}
+
+/** How far the migrations are. */
+export async function listMigrations(c: Ctx): Promise<Response> {
+  const body: MigrationList = { migrations: await migrationsOf(c.env) };
+  return c.json(body, 200, noStore);
+}
+
+/** Ends a migration: what has moved stays there, and the rest where it was. */
+export async function cancelMigration(c: Ctx): Promise<Response> {
+  const [from = '', to = ''] = [c.req.param('from'), c.req.param('to')];
+  const answers = await askShards(c.env, shardNames, (pin) => unwrap(pin.cancelMigration(from, to)));
+  if (!answers.some(({ found }) => found)) throw new SealpinError('not_found');
+  const all = await migrationsOf(c.env);
+  return c.json(
+    all.find((each) => each.from === from && each.to === to),
+    200,
+    noStore,
+  );
+}
+
+/** The migrations, added up over all objects. The first object knows of each, so that usually one is asked. */
+export async function migrationsOf(env: Bindings): Promise<Migration[]> {
+  const ask = (names: readonly string[]) => askShards(env, names, (pin) => unwrap(pin.migrations()));
+  const [first] = await ask([firstShard]);
+  if (first === undefined || first.migrations.length === 0) return [];
+  const shares = (await ask(shardNames)).flatMap(({ migrations }) => migrations);
+  return first.migrations.map(({ from, to }) => sumOf(shares.filter((each) => each.from === from && each.to === to)));
+}
+
+function sumOf(shares: readonly MigrationShare[]): Migration {
+  const [first] = shares;
+  if (first === undefined) throw new Error('a migration has shares');
+  const sum = (of: 'total' | 'left' | 'failed') => shares.reduce((all, each) => all + each[of], 0);
+  const left = sum('left');
+  return {
+    from: first.from,
+    to: first.to,
+    state: first.state === 'running' && left === 0 ? 'done' : first.state,
+    startedAt: time(Math.min(...shares.map(({ startedAt }) => startedAt))),
+    total: sum('total'),
+    left,
+    failed: sum('failed'),
+  };
+}
+
+/** @throws invalid_request for a service that this one does not use */
+function checkConfigured(env: Bindings, id: string): void {
+  try {
+    serviceOf(env, id);
+  } catch (cause) {
+    throw new SealpinError('invalid_request', `no pinning service is called ${id}`, {
+      hint: 'both have to be in PINNING_SERVICES until the migration is done',
+      cause,
+    });
+  }
+}
+
+function time(ms: number): string {
+  return new Date(ms).toISOString();
+}

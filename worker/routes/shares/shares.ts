@@ -1,0 +1,156 @@
+/** `/v1/shares`: records that pass files on. The service keeps and counts them, and cannot open them. */
+import {
+  PageQuery,
+  ShareRequest,
+  type OpenedShare,
+  type Share,
+  type ShareList,
+  type ShareReceipt,
+  type ShareStatus,
+} from '../../../shared/api.ts';
+import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/index.ts';
+import type { Principal } from '../../auth/authenticate.ts';
+import { shareMaxima } from '../../env.ts';
+import { parseQuery, type Ctx } from '../../http/app.ts';
+import { readJson } from '../../http/json-body.ts';
+import { parseFutureTime } from '../../http/validation.ts';
+import type { KeyRecord } from '../../objects/account/keys/key-registry.ts';
+import { unwrap } from '../../objects/result.ts';
+import { shareOf } from '../../objects/share/share-binding.ts';
+import type { NewShare as NewRow, ShareRecord } from '../../objects/account/shares/share-rows.ts';
+import type { ShareStatus as Status } from '../../objects/share/share.ts';
+import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
+import { cursorOf, pageOf } from '../page.ts';
+import { checkRecoverable, recoverable } from '../files/recoverable.ts';
+
+const dayMs = 86_400_000;
+/** How long a share lasts, and how often it may be opened, where the request does not say. */
+const defaultDays = 7;
+const defaultOpens = 5;
+
+/** Bytes of a request: the largest record in base64, and the IDs of its files. */
+const maxBodyBytes = 128 * 1024;
+
+const noStore = { 'Cache-Control': 'no-store' };
+
+/** Makes a share. */
+export async function createShare(c: Ctx, caller: Principal): Promise<Response> {
+  const { shares } = caller.account;
+  const { key } = await unwrap(shares.sharer(caller.key.hash));
+  refuseIdempotencyKey(c, 'share');
+  const requested = await readJson(c.req.raw, ShareRequest, maxBodyBytes);
+  const record = Uint8Array.fromBase64(requested.record);
+  if (record.length === 0 || record.length > maxRecordBytes)
+    throw new SealpinError('invalid_request', `record has to have 1 to ${maxRecordBytes} bytes`);
+  const now = Date.now();
+  const share: NewRow = {
+    id: newShareId(),
+    label: requested.label ?? null,
+    files: [...new Set(requested.files.map((fileId) => fileId.toLowerCase()))],
+    password: requested.password,
+    opens: opensOf(c, requested),
+    createdAt: now,
+    expiresAt: expiryOf(c, requested, key, now),
+  };
+  const made = await unwrap(shares.create(caller.key.hash, share, record));
+  const status = { state: 'active', opensLeft: share.opens } as const;
+  return c.json(shareView({ ...share, createdBy: made.createdBy, expiresAt: made.expiresAt }, status), 201, {
+    ...noStore,
+    Location: `/v1/shares/${share.id}`,
+  });
+}
+
+/** A page of the account's shares, newest first, each as its object knows it. */
+export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
+  const page = await unwrap(caller.account.shares.list(caller.key.hash, pageOf(parseQuery(c, PageQuery))));
+  const records = page.shares.map((share) => share as ShareRecord);
+  const shares = await Promise.all(records.map(async (record) => shareView(record, await statusOf(c, record))));
+  const body: ShareList = { shares, ...cursorOf(page) };
+  return c.json(body, 200, noStore);
+}
+
+/** Revokes a share. The receipt says what that destroyed, and how often the record went out before. */
+export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> {
+  const id = parseShareId(c);
+  checkRecoverable(c.env);
+  const { record, backedUp } = await unwrap(caller.account.shares.revoke(caller.key.hash, id));
+  const status = record === 'destroyed' ? await lookAt(c, id) : undefined;
+  const body: ShareReceipt = {
+    id,
+    record,
+    ...(status === undefined ? {} : { opened: status.opens - status.opensLeft }),
+    ...recoverable(c.env, backedUp),
+  };
+  return c.json(body, 200, noStore);
+}
+
+/** Says that a share is there. It may be asked any number of times: programs that follow links in messages do. */
+export async function readShare(c: Ctx): Promise<Response> {
+  const id = parseShareId(c);
+  const { state, password, expiresAt, opensLeft } = await unwrap(shareOf(c.env, id).look());
+  const body: ShareStatus = { id, state, password, expiresAt: new Date(expiresAt).toISOString(), opensLeft };
+  return c.json(body, 200, noStore);
+}
+
+/** Hands the record of a share out. */
+export async function openShare(c: Ctx): Promise<Response> {
+  const { record, opensLeft } = await unwrap(shareOf(c.env, parseShareId(c)).open());
+  const body: OpenedShare = { record: record.toBase64(), opensLeft };
+  return c.json(body, 200, noStore);
+}
+
+/** The status of a share that has a row. One that its object does not know any more has expired long ago. */
+async function statusOf(c: Ctx, { id }: ShareRecord): Promise<Pick<Status, 'state' | 'opensLeft'>> {
+  return (await lookAt(c, id)) ?? { state: 'expired', opensLeft: 0 };
+}
+
+async function lookAt(c: Ctx, id: string): Promise<Status | undefined> {
+  try {
+    const { state, password, opens, opensLeft, expiresAt } = await unwrap(shareOf(c.env, id).look());
+    return { state, password, opens, opensLeft, expiresAt };
+  } catch (error) {
+    if (isSealpinError(error, 'not_found')) return undefined;
+    throw error;
+  }
+}
+
+function opensOf(c: Ctx, { opens }: ShareRequest): number {
+  const most = shareMaxima(c.env).opens;
+  if (opens !== undefined && opens > most)
+    throw new SealpinError('invalid_request', `opens has to be at most ${most} at this service`);
+  return opens ?? Math.min(defaultOpens, most);
+}
+
+/** When a share expires, in ms. Without a time in the request it is as early as the key's own end, if that comes first. */
+function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: number): number {
+  const { days } = shareMaxima(c.env);
+  if (expiresAt === undefined) return Math.min(nowMs + Math.min(defaultDays, days) * dayMs, key.expiresAt ?? Infinity);
+  const time = parseFutureTime(expiresAt, nowMs);
+  if (time > nowMs + days * dayMs)
+    throw new SealpinError('invalid_request', `a share lasts at most ${days} days at this service`);
+  return time;
+}
+
+function shareView(share: ShareRecord, { state, opensLeft }: Pick<Status, 'state' | 'opensLeft'>): Share {
+  const { id, label, files, password, opens, createdAt, expiresAt, createdBy } = share;
+  return {
+    id,
+    state,
+    ...(label === null ? {} : { label }),
+    files: [...files],
+    password,
+    opens,
+    opensLeft,
+    createdAt: new Date(createdAt).toISOString(),
+    expiresAt: new Date(expiresAt).toISOString(),
+    createdBy,
+  };
+}
+
+/** The ID in a path. @throws not_found when no share can have it */
+function parseShareId(c: Ctx): string {
+  const id = c.req.param('shareId') ?? '';
+  if (!isShareId(id)) throw new SealpinError('not_found');
+  return id;
+}

@@ -1,0 +1,53 @@
+/** The rows of signed URLs, which take and give what the rows do that need an API key. */
+import { AccountId, JsonUpload } from '../../../shared/api.ts';
+import type { Code } from '../../../shared/errors.ts';
+import type { Route } from '../route.ts';
+import { readSigned, storeSigned } from './signed.ts';
+
+const bytes = 'application/octet-stream';
+export const path = '/v1/accounts/:id/signed/:token';
+const params = { id: AccountId };
+const codes: readonly Code[] = ['unauthorized', 'insufficient_scope', 'forbidden', 'gone'];
+
+/** What a signed row has in common with one that needs an API key. */
+type Common = Pick<Route, 'headers' | 'responseHeaders' | 'codes'>;
+
+/** @param store of an upload in encrypted mode, @param read of a download of bytes */
+export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'responses'>; read: Common }): Route[] {
+  const sent = Object.entries(store.headers ?? {}).filter(
+    ([name]) => !['Idempotency-Key', 'If-None-Match'].includes(name),
+  );
+  const unread: readonly Code[] = ['not_acceptable', 'decrypt_failed'];
+  return [
+    {
+      method: 'get',
+      path,
+      operationId: 'getSigned',
+      summary: 'The file of a signed URL: its bytes in plain mode, its container in encrypted mode',
+      params,
+      who: 'address',
+      ...read,
+      responses: {
+        200: { [bytes]: null, 'application/vnd.sealpin': null, '*/*': null },
+        206: { [bytes]: null, '*/*': null },
+        304: null,
+      },
+      codes: [...codes, 'account_disabled', ...read.codes.filter((code) => !unread.includes(code))],
+      handler: readSigned,
+    },
+    {
+      method: 'post',
+      path,
+      operationId: 'storeSigned',
+      summary: 'Stores a file by a signed URL; the same URL can be sent again until it succeeds',
+      params,
+      who: 'address',
+      headers: Object.fromEntries(sent),
+      body: { 'application/json': JsonUpload, [bytes]: null },
+      responses: store.responses,
+      ...(store.responseHeaders === undefined ? {} : { responseHeaders: store.responseHeaders }),
+      codes: [...codes, 'account_disabled', ...store.codes],
+      handler: storeSigned,
+    },
+  ];
+}

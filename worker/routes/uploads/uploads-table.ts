@@ -1,0 +1,173 @@
+/** The rows of `/v1/uploads`. */
+import { FileId, ResumableUpload, ResumableUploadList } from '../../../shared/api.ts';
+import type { Code } from '../../../shared/errors.ts';
+import { chunkType } from '../../upload/tus-headers.ts';
+import type { Route } from '../route.ts';
+import {
+  createUpload,
+  deleteUpload,
+  describeUploads,
+  headUpload,
+  listUploads,
+  patchUpload,
+  readUpload,
+} from './uploads.ts';
+
+const json = 'application/json';
+const version = { 'Tus-Resumable': '1.0.0' };
+const digest = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
+const params = { uploadId: FileId };
+/** What every response says about an upload. */
+const progress = ['Upload-Offset', 'Upload-Expires', 'Sealpin-File', 'Sealpin-Cid'] as const;
+/** To a request of another version of the protocol, or of none. */
+const otherVersion = { 412: ['Tus-Version'] } as const;
+const chunk: readonly Code[] = [
+  'precondition_failed',
+  'body_incomplete',
+  'body_timeout',
+  'too_large',
+  'quota_exceeded',
+  'unsupported_media_type',
+  'cid_mismatch',
+  'digest_mismatch',
+  'upload_changed',
+  'upload_busy',
+  'pinning_failed',
+  'pinning_unavailable',
+  'pinning_timeout',
+  'disk_full',
+];
+
+function options(path: string, operationId: string): Route {
+  return {
+    method: 'options',
+    path,
+    operationId,
+    summary: 'The version, the extensions and the largest file of tus, by which files are uploaded here',
+    who: 'anybody',
+    ignoresUnknownQuery: true,
+    responses: { 204: null },
+    responseHeaders: { 204: ['Tus-Version', 'Tus-Extension', 'Tus-Max-Size'] },
+    codes: [],
+    handler: describeUploads,
+  };
+}
+
+function creation(mode: 'encrypted' | 'plain'): Route[] {
+  const path = `/v1/uploads/${mode}`;
+  return [
+    {
+      method: 'post',
+      path,
+      operationId: `createUpload${mode === 'plain' ? 'Plain' : 'Encrypted'}`,
+      summary:
+        'Begins an upload that may be continued, ' +
+        (mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'),
+      who: 'key',
+      scope: 'write',
+      requiredHeaders: version,
+      headers: {
+        'Upload-Length': 'bytes of the file',
+        'Upload-Defer-Length': '1: the length is told later',
+        'Upload-Metadata': `filename or name, filetype or type${mode === 'plain' ? ', cid, provisional' : ''}, expiresAt, each with its value in base64`,
+        'Idempotency-Key': 'the same key: the same upload',
+        ...digest,
+      },
+      optionalBody: { [chunkType]: null },
+      responses: { 201: null },
+      responseHeaders: { 201: ['Location', 'Idempotency-Replayed', ...progress], ...otherVersion },
+      codes: [
+        ...chunk,
+        'invalid_filename',
+        'invalid_cid',
+        'not_found',
+        'gone',
+        'offset_mismatch',
+        'too_many_uploads',
+        'idempotency_mismatch',
+        'idempotency_running',
+      ],
+      handler: createUpload(mode),
+    },
+    options(path, `describeUploads${mode === 'plain' ? 'Plain' : 'Encrypted'}`),
+  ];
+}
+
+const path = '/v1/uploads/:uploadId';
+
+const rows: readonly Route[] = [
+  ...creation('encrypted'),
+  ...creation('plain'),
+  {
+    method: 'get',
+    path: '/v1/uploads',
+    operationId: 'listUploads',
+    summary: 'The uploads of the key; with the scope `keys`, those of the account',
+    who: 'key',
+    responses: { 200: { [json]: ResumableUploadList } },
+    codes: [],
+    handler: listUploads,
+  },
+  options('/v1/uploads', 'describeUploads'),
+  {
+    method: 'head',
+    path,
+    operationId: 'headUpload',
+    params,
+    summary: 'How far an upload has come; a request that goes on with it is ended',
+    who: 'key',
+    scope: 'write',
+    ignoresUnknownQuery: true,
+    requiredHeaders: version,
+    responses: { 200: null },
+    responseHeaders: { 200: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata', ...progress], ...otherVersion },
+    codes: ['precondition_failed', 'not_found', 'gone', 'upload_busy'],
+    handler: headUpload,
+  },
+  {
+    method: 'patch',
+    path,
+    operationId: 'continueUpload',
+    params,
+    summary: 'Goes on with an upload; 204 with the last bytes names the file',
+    who: 'key',
+    scope: 'write',
+    requiredHeaders: { ...version, 'Upload-Offset': 'where the bytes belong' },
+    headers: {
+      'Upload-Length': 'bytes of the file, told later',
+      ...digest,
+    },
+    body: { [chunkType]: null },
+    responses: { 204: null },
+    responseHeaders: { 204: progress, ...otherVersion },
+    codes: [...chunk, 'not_found', 'gone', 'offset_mismatch'],
+    handler: patchUpload,
+  },
+  {
+    method: 'get',
+    path,
+    operationId: 'getUpload',
+    params,
+    summary: 'An upload: its state, and its file once every byte has arrived',
+    who: 'key',
+    responses: { 200: { [json]: ResumableUpload } },
+    codes: ['not_found'],
+    handler: readUpload,
+  },
+  {
+    method: 'delete',
+    path,
+    operationId: 'deleteUpload',
+    params,
+    summary: 'Ends an upload of the key, or with the scope `keys` any of the account; a file that it stored stays',
+    who: 'key',
+    requiredHeaders: version,
+    responses: { 204: null },
+    responseHeaders: otherVersion,
+    codes: ['precondition_failed', 'not_found'],
+    handler: deleteUpload,
+  },
+  options(path, 'describeUpload'),
+];
+
+export const uploadRoutes: readonly Route[] = rows.map((row) => ({ ...row, commonHeaders: ['Tus-Resumable'] }));

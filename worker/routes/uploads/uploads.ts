@@ -1,0 +1,228 @@
+/** `/v1/uploads`: files in several requests, by tus 1.0.0. */
+import * as v from 'valibot';
+import { FileId, isContentType, type ResumableUpload, type ResumableUploadList } from '../../../shared/api.ts';
+import { beginPayload, uploadSeal } from '../../../shared/crypto/index.ts';
+import { SealpinError } from '../../../shared/errors.ts';
+import { parseFilename } from '../../../shared/filename.ts';
+import { parseCid } from '../../../shared/ipfs/index.ts';
+import { maxFileBytes, maxUploadBytes } from '../../env.ts';
+import type { Ctx } from '../../http/app.ts';
+import type { Principal } from '../../auth/authenticate.ts';
+import type { NewFile } from '../../objects/account/files/file-rows.ts';
+import { unwrap } from '../../objects/result.ts';
+import type { UploadRecord } from '../../objects/account/uploads/upload-rows.ts';
+import { firstServiceOf } from '../../backends/configured.ts';
+import { parseFutureTime } from '../../http/validation.ts';
+import { checkLength, isEncoded } from '../../upload/body.ts';
+import { continueUpload, metadataLabel, type Continued } from '../../upload/continue-upload.ts';
+import { parseClaim, type Description } from '../../upload/idempotency-key.ts';
+import {
+  checkExtensions,
+  checkFileBytes,
+  chunkType,
+  parseBytes,
+  parseLength,
+  parseMetadata,
+  type Metadata,
+  tusExtensions,
+  tusVersion,
+} from '../../upload/tus-headers.ts';
+
+/** What describes an upload; the bytes of the first request do not. */
+const describing: Description = {
+  headers: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata'],
+  bodyLength: false,
+};
+
+/** Says what the service can do. */
+export function describeUploads(c: Ctx): Response {
+  return c.body(null, 204, {
+    'Tus-Version': tusVersion,
+    'Tus-Extension': tusExtensions.join(','),
+    'Tus-Max-Size': String(maxFileBytes(c.env)),
+  });
+}
+
+/** The handler that begins uploads in a mode, with the first bytes where the request has some. */
+export function createUpload(mode: NewFile['mode']) {
+  return async (c: Ctx, caller: Principal): Promise<Response> => {
+    const { headers } = c.req.raw;
+    checkExtensions(headers);
+    const length = parseLength(headers, maxFileBytes(c.env));
+    const metadata = headers.get('Upload-Metadata') ?? '';
+    const announced = checkMetadata(mode, metadata);
+    const hasBody = isChunk(c);
+    checkLength(c.req.raw, maxUploadBytes(c.env));
+    const claim = await parseClaim(c, caller.key, describing);
+    const service = firstServiceOf(c.env, c.var.requestId);
+    const uploadId = crypto.randomUUID();
+    const payload = mode === 'encrypted' ? await beginPayload() : undefined;
+    const preamble = payload?.keys.preamble ?? new Uint8Array(0);
+    const seal = await uploadSeal(caller.key, { uploadId, preamble });
+    const { upload, replayed } = await unwrap(
+      caller.account.uploads.create(
+        caller.key.hash,
+        {
+          uploadId,
+          mode,
+          length,
+          service: service.id,
+          announced: announced.cid,
+          sealedKey: payload === undefined ? null : await seal.seal(payload.keys.fileKey),
+          preamble,
+          sealedMetadata: await seal.seal(new TextEncoder().encode(metadata), metadataLabel),
+          tail: payload?.state.tail ?? new Uint8Array(0),
+        },
+        announced,
+        claim,
+      ),
+    );
+    let progress: Continued = upload;
+    if (replayed) c.header('Idempotency-Replayed', 'true');
+    else if (hasBody || length === 0) progress = await goOn(c, caller, { uploadId, offset: 0, length: undefined });
+    return c.body(null, 201, {
+      Location: `/v1/uploads/${upload.uploadId}`,
+      ...progressHeaders(upload.uploadId, progress),
+    });
+  };
+}
+
+/** Says how far an upload has come. A request that still goes on with it has a little time to end, and is ended then. */
+export async function headUpload(c: Ctx, caller: Principal): Promise<Response> {
+  const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), true));
+  const { uploadId, length, preamble, sealedMetadata } = upload;
+  const seal = await uploadSeal(caller.key, { uploadId, preamble });
+  const metadata =
+    sealedMetadata.length === 0
+      ? ''
+      : new TextDecoder().decode(await seal.open(new Uint8Array(sealedMetadata), metadataLabel));
+  return c.body(null, 200, {
+    ...progressHeaders(uploadId, upload),
+    ...(length === null ? { 'Upload-Defer-Length': '1' } : { 'Upload-Length': String(length) }),
+    ...(metadata === '' ? {} : { 'Upload-Metadata': metadata }),
+  });
+}
+
+/** Takes the next bytes of a file. */
+export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> {
+  const uploadId = parseUploadId(c);
+  if (!isChunk(c)) throw wrongType();
+  const offset = parseBytes('Upload-Offset', c.req.header('Upload-Offset'));
+  if (offset === undefined) throw new SealpinError('invalid_request', 'Upload-Offset is missing');
+  const length = parseBytes('Upload-Length', c.req.header('Upload-Length'));
+  if (length !== undefined) checkFileBytes(length, maxFileBytes(c.env));
+  checkLength(c.req.raw, maxUploadBytes(c.env));
+  const progress = await goOn(c, caller, { uploadId, offset, length });
+  return c.body(null, 204, progressHeaders(uploadId, progress));
+}
+
+/** What is known of an upload. It does not disturb a request that goes on with it. */
+export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
+  const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), false));
+  return c.json(uploadView(upload), 200);
+}
+
+/** The uploads of the caller's key, or with `keys` those of the account, newest first: those that are not finished, then the others. */
+export async function listUploads(c: Ctx, caller: Principal): Promise<Response> {
+  const { uploads } = await unwrap(caller.account.uploads.list(caller.key.hash));
+  const body: ResumableUploadList = { uploads: uploads.map((upload) => uploadView(upload as UploadRecord)) };
+  return c.json(body, 200);
+}
+
+/** Ends an upload. A file that was stored stays. */
+export async function deleteUpload(c: Ctx, caller: Principal): Promise<Response> {
+  await unwrap(caller.account.uploads.remove(caller.key.hash, parseUploadId(c)));
+  return c.body(null, 204);
+}
+
+/** Goes on with an upload, and finishes what has arrived even if the client leaves. */
+async function goOn(
+  c: Ctx,
+  caller: Principal,
+  o: { uploadId: string; offset: number; length: number | undefined },
+): Promise<Continued> {
+  const lease = crypto.randomUUID();
+  const work = continueUpload(c.env, c.req.raw, caller, { ...o, lease, requestId: c.var.requestId });
+  const end = (): Promise<unknown> => caller.account.uploads.release(o.uploadId, lease);
+  // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what arrived. A HEAD that
+  // waits for its end goes on then; if the object cannot be told, HEAD goes on when its time is up.
+  c.executionCtx.waitUntil(work.then(end, end).catch(() => undefined));
+  return await work;
+}
+
+function progressHeaders(uploadId: string, { state, offset, expiresAt, cid }: Continued): Record<string, string> {
+  return {
+    'Upload-Offset': String(offset),
+    ...(state === 'open' ? { 'Upload-Expires': new Date(expiresAt).toUTCString() } : {}),
+    ...(cid === null ? {} : { 'Sealpin-File': uploadId, 'Sealpin-Cid': cid }),
+  };
+}
+
+function uploadView({
+  uploadId,
+  apiKey,
+  mode,
+  offset,
+  length,
+  state,
+  code,
+  expiresAt,
+  cid,
+}: UploadRecord): ResumableUpload {
+  return {
+    uploadId,
+    createdBy: apiKey,
+    mode,
+    offset,
+    length,
+    state,
+    ...(code === null ? {} : { code }),
+    expiresAt: new Date(expiresAt).toISOString(),
+    ...(cid === null || state === 'failed' ? {} : { file: { fileId: uploadId, cid } }),
+  };
+}
+
+/** @throws invalid_filename, invalid_request, invalid_cid */
+function checkMetadata(
+  mode: NewFile['mode'],
+  text: string,
+): Pick<Metadata, 'cid' | 'isProvisional'> & { expiresAt: number | null } {
+  const { filename, contentType, cid, expiresAt, isProvisional } = parseMetadata(text);
+  if (filename !== null) parseFilename(filename);
+  if (contentType !== null && !isContentType(contentType))
+    throw new SealpinError('invalid_request', 'the filetype is not a media type of at most 255 characters');
+  if (mode === 'encrypted' && filename === null)
+    throw new SealpinError('invalid_filename', 'the file has no name', {
+      hint: 'send it as filename in Upload-Metadata, in base64',
+    });
+  if (mode === 'encrypted' && cid !== null)
+    throw new SealpinError('invalid_request', 'in encrypted mode nobody can know the cid before');
+  return {
+    cid: cid === null ? null : parseCid(cid).text,
+    isProvisional,
+    expiresAt: expiresAt === null ? null : parseFutureTime(expiresAt, Date.now()),
+  };
+}
+
+/** Whether the request has bytes of a file. @throws unsupported_media_type for any other body */
+function isChunk(c: Ctx): boolean {
+  const [type = ''] = (c.req.header('Content-Type') ?? '').split(';');
+  if (isEncoded(c.req.raw.headers)) throw wrongType();
+  if (type.trim().toLowerCase() === chunkType) return true;
+  if (Number(c.req.header('Content-Length') ?? 0) > 0) throw wrongType();
+  return false;
+}
+
+function wrongType(): SealpinError {
+  return new SealpinError(
+    'unsupported_media_type',
+    `bytes of a file are sent as ${chunkType}, without Content-Encoding`,
+  );
+}
+
+/** The ID in a path, in lower case. @throws not_found when it is not a UUID */
+function parseUploadId(c: Ctx): string {
+  const id = v.safeParse(FileId, c.req.param('uploadId'));
+  if (!id.success) throw new SealpinError('not_found');
+  return id.output.toLowerCase();
+}

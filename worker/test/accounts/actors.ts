@@ -1,0 +1,126 @@
+/** The actors of SECURITY.md, and what of each is tried. A column lists what succeeds of all that is tried in it, in this order. */
+import { scopes, type Scope } from '../../../shared/api.ts';
+
+export const columns = ['withhold', 'roll back', 'swap', 'plant', 'delete'] as const;
+export type Column = (typeof columns)[number];
+
+/**
+ * How an actor asks: with a token of the service, a new key of the account with these scopes, a key of another account, the URL that
+ * somebody signed, or nothing.
+ */
+type As =
+  | { token: 'admin' | 'admin+restore' | 'metrics' }
+  | { scopes: readonly Scope[] }
+  | { signed: 'GET' | 'POST' }
+  | 'stranger'
+  | 'nobody';
+
+/** `knowsShare`: the IDs of the owner's shares. All IDs of accounts, keys and files are known to everybody here. */
+export type Actor = { as: As; knowsShare?: true; sees: readonly string[] } & Partial<Record<Column, readonly string[]>>;
+
+const readable = [
+  'label',
+  'usage',
+  'privateKey',
+  'files',
+  'names',
+  'plain',
+  'sealed',
+  'fileEvents',
+  'keyUsage',
+  'receipt',
+];
+const administered = ['account', 'accountUsage', 'backup', 'share'];
+const managed = ['deny', 'useUp', 'disable'];
+
+/** Actors whose cells are tried in `actors.node.test.ts`, by their names in SECURITY.md. */
+export const tried: Readonly<Record<string, readonly Actor[]>> = {
+  'Holder of `ADMIN_TOKEN`': [
+    { as: { token: 'admin' }, knowsShare: true, sees: administered, withhold: managed, delete: ['account'] },
+  ],
+  'Holder of `ADMIN_TOKEN` and `RESTORE_TOKEN`': [
+    {
+      as: { token: 'admin+restore' },
+      knowsShare: true,
+      sees: administered,
+      withhold: managed,
+      'roll back': ['restore'],
+      swap: ['restoreOther'],
+      plant: ['restoreKey'],
+      delete: ['account'],
+    },
+  ],
+  'Holder of `METRICS_TOKEN`': [{ as: { token: 'metrics' }, sees: ['metrics'] }],
+  'Who has a backup, all rows, or the names in KV': [
+    { as: 'nobody', knowsShare: true, sees: ['share'], withhold: ['useUp'] },
+  ],
+  'Another account, or anyone': [
+    { as: 'stranger', sees: [] },
+    { as: 'nobody', sees: [] },
+  ],
+  'API key, `write`': [{ as: { scopes: ['write'] }, sees: ['label'], plant: ['plain', 'encrypted'] }],
+  'API key, `read` and `write`': [
+    {
+      as: { scopes: ['read', 'write'] },
+      sees: readable,
+      withhold: ['retag'],
+      swap: ['rename'],
+      plant: ['plain', 'encrypted'],
+    },
+  ],
+  'API key, `read`': [{ as: { scopes: ['read'] }, sees: readable }],
+  'API key, `delete`': [{ as: { scopes: ['delete'] }, sees: ['label'], delete: ['file', 'files'] }],
+  'API key, `share`': [
+    {
+      as: { scopes: ['share'] },
+      knowsShare: true,
+      sees: ['label', 'shareEvents', 'shares', 'share'],
+      withhold: ['useUp', 'revokeShare'],
+      plant: ['share'],
+      delete: ['share'],
+    },
+  ],
+  'API key, `keys`': [
+    {
+      as: { scopes: ['keys'] },
+      sees: ['label', 'fileEvents', 'keyEvents', 'keys'],
+      plant: ['key'],
+      delete: ['key'],
+    },
+  ],
+  'API key with all scopes': [
+    {
+      as: { scopes },
+      knowsShare: true,
+      sees: [...readable, 'keyEvents', 'shareEvents', 'keys', 'shares', 'share'],
+      withhold: ['useUp', 'revokeShare', 'retag'],
+      swap: ['rename'],
+      plant: ['plain', 'encrypted', 'share', 'key'],
+      delete: ['expiry', 'file', 'files', 'share', 'key'],
+    },
+  ],
+  'Anyone with the ID of a share': [{ as: 'nobody', knowsShare: true, sees: ['share'], withhold: ['useUp'] }],
+  'Holder of a signed URL': [
+    { as: { signed: 'GET' }, sees: ['url'] },
+    { as: { signed: 'POST' }, sees: [], plant: ['url'] },
+  ],
+};
+
+/** Actors whose cells other tests try. */
+export const elsewhere: Readonly<Record<string, readonly string[]>> = {
+  'Pinning service': ['worker/test/backends/gateway/reader.node.test.ts', 'worker/test/homes/checks.node.test.ts'],
+  'IPFS gateway': ['shared/test/ipfs/gateway.test.ts', 'client/test/hostile-peers.node.test.ts'],
+  'Holder of a link': ['client/test/sharing.node.test.ts', 'worker/test/shares/shares.node.test.ts'],
+  'Holder of the recovery key': ['worker/test/accounts/recovery.node.test.ts'],
+  'Recipient of a file': ['shared/test/crypto/suites/containers.ts', 'client/test/receiving.node.test.ts'],
+  'Other users of your machine': ['cli/test/files/canary.test.ts', 'cli/test/local/parts.test.ts'],
+};
+
+/** Actors of whom no test says anything: what they can do follows from where they are. */
+export const untried: readonly string[] = [
+  'Anyone who can deploy the Worker',
+  'Cloudflare',
+  'Your own processes, root',
+  'Thief of the disk',
+  'Network observer',
+];

@@ -1,0 +1,216 @@
+/** Every credential, changed a little: a token opens nothing unless each of its characters is right. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { NewAccountResponse, Share, StoredFile } from '../../../shared/api.ts';
+import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
+import {
+  adminToken,
+  metricsToken,
+  restoreToken,
+  rpcToken,
+  sharedService,
+  startService,
+  type Service,
+} from '../../../testkit/service.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Init } from '../client.ts';
+import { accountObject, newOwner, type Owner } from '../stored-state.ts';
+
+let service: Service;
+let owner: Owner;
+beforeAll(async () => {
+  service = await sharedService();
+  owner = await newOwner(service);
+});
+
+/** Texts beside the right one: one character changed, at each position; as long and all different; shorter; longer; nothing. */
+function beside(right: string): string[] {
+  const other = (character: string): string => {
+    if (/[0-9]/.test(character)) return character === '9' ? '0' : String(Number(character) + 1);
+    if (/[a-f]/.test(character)) return character === 'f' ? 'a' : String.fromCharCode(character.charCodeAt(0) + 1);
+    return character === 'b' ? 'c' : 'b';
+  };
+  const characters = Array.from(right);
+  return [
+    ...characters.map((character, at) => characters.with(at, other(character)).join('')),
+    characters.map(other).join(''),
+    right.slice(0, -1),
+    right.slice(1),
+    `${right}0`,
+    `0${right}`,
+    right.toUpperCase() === right ? right.toLowerCase() : right.toUpperCase(),
+    '',
+  ];
+}
+
+/** Asks with the right text, which has to be taken, and with each one beside it, of which none may be. */
+async function onlyTakes(right: string, ask: (shown: string) => Promise<Response>): Promise<void> {
+  const wrong = beside(right);
+  expect(new Set(wrong).size).toBeGreaterThan(right.length + 4);
+  expect(wrong).not.toContain(right);
+  const statuses = await Promise.all(
+    wrong.map(async (shown) => {
+      const { status, body } = await ask(shown);
+      await body?.cancel();
+      return status;
+    }),
+  );
+  const taken = wrong.filter((_, index) => ![400, 401, 403, 404].includes(statuses[index] ?? 0));
+  expect(taken, statuses.join(' ')).toEqual([]);
+  expect([200, 201, 400]).toContain((await ask(right)).status);
+}
+
+/** An account that can be recovered: its first API key, and the text of its opened recovery file. */
+async function recoverable(): Promise<{ id: string; apiKey: string; path: string; text: string }> {
+  const pair = await generateKeyPair();
+  const made = client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient });
+  const { account, apiKey } = await jsonOf<NewAccountResponse>(made, 201);
+  const path = `/v1/accounts/${account.id}`;
+  const file = await open(new Blob([await bytesOf(fetch(`${service.url}${path}/recovery`))]).stream());
+  if (file.kind !== 'age') throw new Error(file.kind);
+  const text = await new Response(await file.decrypt(parseIdentities(pair.privatePem))).text();
+  return { id: account.id, apiKey, path, text };
+}
+
+const bearer = (token: string, path: string, init: Init = {}): Promise<Response> =>
+  fetch(`${service.url}${path}`, { ...init, headers: { Authorization: `Bearer ${token}`, ...init.headers } });
+
+describe('one wrong character is enough to be refused', () => {
+  it('in the operator’s token', () => onlyTakes(adminToken, (token) => bearer(token, '/v1/accounts?limit=1')));
+
+  it('in the token for metrics, which is not the operator’s', async () => {
+    await onlyTakes(metricsToken, (token) => bearer(token, '/v1/metrics'));
+    for (const [token, path] of [
+      [adminToken, '/v1/metrics'],
+      [restoreToken, '/v1/metrics'],
+      [metricsToken, '/v1/accounts?limit=1'],
+      [restoreToken, '/v1/accounts?limit=1'],
+    ] as const)
+      expect(await problemOf(client(service.url, token)(path))).toEqual([401, 'unauthorized']);
+  });
+
+  it('in the token for restoring, beside the operator’s', async () => {
+    const restore = (token: string, admin = adminToken): Promise<Response> =>
+      bearer(admin, `/v1/accounts/${owner.id}/backup`, {
+        method: 'PUT',
+        headers: token === '' ? {} : { 'Sealpin-Restore': token },
+        body: '{}',
+      });
+    const asked: [number, string][] = await Promise.all(beside(restoreToken).map((token) => problemOf(restore(token))));
+    expect(asked.filter(([status]) => status !== 401)).toEqual([]);
+    expect(await problemOf(restore(restoreToken, metricsToken))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(restore(restoreToken, restoreToken))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(restore(restoreToken))).toEqual([400, 'invalid_request']);
+  });
+
+  it('in an API key', () => onlyTakes(owner.call.apiKey, (key) => bearer(key, '/v1/account')));
+
+  it('in a signed URL', async () => {
+    const { fileId } = await owner.call.store('plain', 'x');
+    const path = await signedPath(owner.call.apiKey, { method: 'GET', file: fileId });
+    const at = path.lastIndexOf('/') + 1;
+    await onlyTakes(path.slice(at), (token) => fetch(`${service.url}${path.slice(0, at)}${token}`));
+    await onlyTakes(owner.id, (id) => fetch(`${service.url}${path.replace(owner.id, id)}`));
+  });
+
+  it('in the secret of a recovery file', async () => {
+    const { path, text } = await recoverable();
+    const secret = /^# recovery: (\S+)$/m.exec(text)?.[1] ?? '';
+    expect(secret).toHaveLength(43);
+    await onlyTakes(secret, (shown) =>
+      client(service.url, '').json(`${path}/recover`, { privateKey: text.replace(secret, shown) }),
+    );
+  });
+
+  it('in the ID of a share, and of an upload', async () => {
+    const request = { record: 'AAAA', files: [], password: false, opens: 1 };
+    const { id } = await jsonOf<Share>(owner.call.json('/v1/shares', request), 201);
+    // Without an ID the path is that of the list, which takes no such key.
+    await onlyTakes(id, (shown) => fetch(`${service.url}/v1/shares/${shown}/open`, { method: 'POST' }));
+    const tus = { 'Tus-Resumable': '1.0.0' };
+    const headers = { ...tus, 'Upload-Length': '5' };
+    const begun = await owner.call('/v1/uploads/plain', { method: 'POST', headers });
+    const upload = new URL(begun.headers.get('Location') ?? '', service.url).pathname;
+    await Promise.all(
+      beside(owner.call.apiKey).map(async (key) => {
+        const { status } = await bearer(key, upload, { method: 'HEAD', headers: tus });
+        expect(status).toBe(401);
+      }),
+    );
+    const uploadId = upload.slice(upload.lastIndexOf('/') + 1);
+    const ids = beside(uploadId).filter((each) => each !== '' && each.toLowerCase() !== uploadId);
+    const found = ids.map(async (each) => (await owner.call(`/v1/uploads/${each}`, { headers: tus })).status);
+    expect(new Set(await Promise.all(found))).toEqual(new Set([404]));
+  });
+
+  it('in the token of the built-in node', () =>
+    onlyTakes(rpcToken, (token) =>
+      fetch(`${service.node}/api/v0/version`, { method: 'POST', headers: { Authorization: `Bearer ${token}` } }),
+    ));
+});
+
+it('what rows hold is no credential: not as an API key, nor as the secret of a recovery', async () => {
+  const { id, apiKey, path, text } = await recoverable();
+  const call = client(service.url, apiKey);
+  const headers = { 'Idempotency-Key': 'name of the request', 'Content-Type': 'text/plain' };
+  const { fileId } = await jsonOf<StoredFile>(call('/v1/storage/plain', { method: 'POST', headers, body: 'x' }), 201);
+  const once = await signedPath(apiKey, { method: 'GET', file: fileId, jti: 'name of the URL' });
+  await bytesOf(client(service.url, '')(once));
+  await call('/v1/uploads/plain', { method: 'POST', headers: { 'Tus-Resumable': '1.0.0', 'Upload-Length': '5' } });
+  const tables = ['account', 'api_key', 'idempotency', 'signed_use', 'upload'];
+  const object = accountObject(service, id);
+  const rows = (await Promise.all(tables.map((table) => object.rows(table)))).flat();
+  expect(rows).toHaveLength(tables.length);
+  const values = rows
+    .flatMap((row) => Object.values(row))
+    .flatMap((value) => {
+      if (typeof value === 'string') return [value];
+      if (!(value instanceof ArrayBuffer)) return [];
+      return (['hex', 'base64', 'latin1'] as const).map((encoding) => Buffer.from(value).toString(encoding));
+    });
+  const stored = values.filter((value) => /^[!-~]+$/.test(value) && value.length > 15);
+  expect(stored.length).toBeGreaterThan(10);
+  for (const secret of ['name of the request', 'name of the URL', apiKey.slice(25, 68)])
+    expect(values.filter((value) => value.includes(secret))).toEqual([]);
+  const recover = (value: string): Promise<Response> => {
+    const privateKey = text.replace(/^# recovery: .*$/m, `# recovery: ${value}`);
+    return client(service.url, '').json(`${path}/recover`, { privateKey });
+  };
+  await Promise.all(
+    stored.flatMap((value) => [
+      expect(problemOf(client(service.url, value)('/v1/account'))).resolves.toEqual([401, 'unauthorized']),
+      expect(problemOf(recover(value))).resolves.toEqual([403, 'forbidden']),
+    ]),
+  );
+});
+
+describe('tokens', () => {
+  it('that are equal to another secret open nothing', async () => {
+    const equal = await startService({ vars: { METRICS_TOKEN: adminToken, RESTORE_TOKEN: rpcToken } });
+    try {
+      const operator = client(equal.url, adminToken);
+      for (const path of ['/v1/metrics', '/v1/accounts'])
+        expect(await problemOf(operator(path))).toEqual([500, 'misconfigured']);
+    } finally {
+      await equal.close();
+    }
+  });
+
+  it('that are not set open nothing, and the value of another variable does not either', async () => {
+    const headers = { 'Sealpin-Restore': rpcToken };
+    const ask = (at: Service): Promise<Response> =>
+      client(at.url, adminToken)(`/v1/accounts/${owner.id}/backup`, { method: 'PUT', headers, body: '{}' });
+    const unset = await startService({ vars: { METRICS_TOKEN: '', RESTORE_TOKEN: '' } });
+    try {
+      for (const token of ['', adminToken, metricsToken])
+        expect(await problemOf(client(unset.url, token)('/v1/metrics'))).toEqual([404, 'not_found']);
+      expect(await problemOf(ask(unset))).toEqual([404, 'not_found']);
+    } finally {
+      await unset.close();
+    }
+    const equal = await startService({ vars: { RESTORE_TOKEN: rpcToken } });
+    try {
+      expect(await problemOf(ask(equal))).toEqual([500, 'misconfigured']);
+    } finally {
+      await equal.close();
+    }
+  });
+});

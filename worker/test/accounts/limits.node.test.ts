@@ -1,0 +1,199 @@
+/** Limits of API keys: how much may be stored with one, whatever the way. */
+import { request } from 'node:http';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { AccountDetails, ApiKeyList, NewApiKeyResponse, ResumableUpload } from '../../../shared/api.ts';
+import { sharedService, type Service } from '../../../testkit/service.ts';
+import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { newOwner, type Owner } from '../stored-state.ts';
+
+type Limits = { files?: number; bytes?: number; fileBytes?: number };
+
+let service: Service;
+let owner: Owner;
+beforeAll(async () => {
+  service = await sharedService();
+});
+beforeEach(async () => {
+  owner = await newOwner(service);
+});
+
+async function limited(limits: Limits, by: Client = owner.call): Promise<Client & { id: string }> {
+  const body = { label: 'limited', scopes: ['read', 'write', 'keys'], limits };
+  const { apiKey, key } = await jsonOf<NewApiKeyResponse>(by.json('/v1/keys', body), 201);
+  expect(key.limits).toMatchObject(limits);
+  return Object.assign(client(service.url, apiKey), { id: key.id });
+}
+
+let made = 0;
+/** Bytes that nobody has stored before. */
+function fresh(length: number): string {
+  made += 1;
+  return `${made} `.padEnd(length, 'x');
+}
+const put = (call: Client, bytes: BodyInit, mode = 'plain', o: Record<string, string> = {}): Promise<Response> =>
+  call(`/v1/storage/${mode}`, {
+    method: 'POST',
+    headers: { 'Content-Disposition': 'attachment; filename="n"', ...o },
+    body: bytes,
+    ...(typeof bytes === 'string' ? {} : { duplex: 'half' as const }),
+  });
+const streamed = (bytes: string): ReadableStream => new Blob([bytes]).stream();
+const full = [413, 'quota_exceeded'];
+const files = async (): Promise<number> => (await jsonOf<AccountDetails>(owner.call('/v1/account'))).usage!.files;
+
+describe('an API key with limits', () => {
+  it('stores so many files, and another one when one is deleted', async () => {
+    const call = await limited({ files: 2 });
+    const first = await call.store('plain', fresh(10));
+    await call.store('encrypted', fresh(10));
+    expect(await problemOf(put(call, fresh(10)))).toEqual(full);
+    expect(await problemOf(put(call, fresh(10), 'encrypted'))).toEqual(full);
+    await owner.call.store('plain', fresh(10));
+    await jsonOf(owner.call(`/v1/storage/${first.fileId}`, { method: 'DELETE' }));
+    await call.store('plain', fresh(10));
+    expect(await problemOf(put(call, fresh(10)))).toEqual(full);
+    expect(await files()).toBe(3);
+  });
+
+  it('stores so many bytes, in files of so many, whether their length is announced or not', async () => {
+    const call = await limited({ bytes: 2500, fileBytes: 1000 });
+    for (const body of [fresh(1001), streamed(fresh(1001))]) expect(await problemOf(put(call, body))).toEqual(full);
+    const json = { 'Content-Type': 'application/json' };
+    const inJson = JSON.stringify({ filename: 'n', data: Buffer.from(fresh(1001)).toString('base64') });
+    expect(await problemOf(put(call, inJson, 'plain', json))).toEqual(full);
+    // What counts is stored: the tags of an encrypted file, too.
+    expect(await problemOf(put(call, fresh(1000), 'encrypted'))).toEqual(full);
+    await call.store('plain', fresh(1000));
+    await call.store('encrypted', fresh(800));
+    expect(await problemOf(put(call, fresh(700)))).toEqual(full);
+    expect(await problemOf(put(call, streamed(fresh(700))))).toEqual(full);
+    expect(await files()).toBe(2);
+    expect(await owner.object.rows('file')).toHaveLength(2);
+  });
+
+  it('is refused before its body has come where the length is announced', async () => {
+    const call = await limited({ fileBytes: 1000 });
+    const { hostname, port } = new URL(service.url);
+    const status = await new Promise((resolve, reject) => {
+      const asked = request({
+        hostname,
+        port,
+        path: '/v1/storage/plain',
+        method: 'POST',
+        headers: { Authorization: `Bearer ${call.apiKey}`, 'Content-Length': '1001' },
+      });
+      asked.on('response', (response) => {
+        resolve(response.statusCode);
+        asked.destroy();
+      });
+      asked.on('error', reject);
+      asked.flushHeaders();
+    });
+    expect(status).toBe(413);
+  });
+
+  it('of two uploads at once stores one where there is room for one', async () => {
+    const call = await limited({ files: 1 });
+    const statuses = await Promise.all(
+      Array.from({ length: 4 }, async () => (await put(call, fresh(10), 'encrypted')).status),
+    );
+    expect(statuses.toSorted((a, b) => a - b)).toEqual([201, 413, 413, 413]);
+    expect(await files()).toBe(1);
+    await owner.object.ring(2 * 3_600_000);
+    expect(await owner.object.rows('file')).toHaveLength(1);
+  });
+
+  it('holds them in uploads of several requests, too', async () => {
+    const call = await limited({ fileBytes: 1000, files: 1 });
+    const tus = { 'Tus-Resumable': '1.0.0' };
+    const begin = (headers: Record<string, string>): Promise<Response> =>
+      call('/v1/uploads/plain', { method: 'POST', headers: { ...tus, ...headers } });
+    const patch = (at: string, offset: number, body: string, more: Record<string, string> = {}): Promise<Response> =>
+      call(at, {
+        method: 'PATCH',
+        headers: {
+          ...tus,
+          'Content-Type': 'application/offset+octet-stream',
+          'Upload-Offset': String(offset),
+          ...more,
+        },
+        body,
+      });
+    expect(await problemOf(begin({ 'Upload-Length': '1001' }))).toEqual(full);
+    const later = (await begin({ 'Upload-Defer-Length': '1' })).headers.get('Location')!;
+    expect(await problemOf(patch(later, 0, 'x', { 'Upload-Length': '1001' }))).toEqual(full);
+    expect(await problemOf(patch(later, 0, fresh(1001)))).toEqual(full);
+    expect(await jsonOf<ResumableUpload>(call(later))).toMatchObject({ state: 'failed', code: 'quota_exceeded' });
+    const one = (await begin({ 'Upload-Length': '9' })).headers.get('Location')!;
+    expect(await problemOf(begin({ 'Upload-Length': '9' }))).toEqual(full);
+    expect((await patch(one, 0, fresh(9))).status).toBe(204);
+    expect(await problemOf(begin({ 'Upload-Length': '9' }))).toEqual(full);
+    expect(await files()).toBe(1);
+    expect(await owner.object.rows('part')).toEqual([]);
+  });
+
+  it('holds them where several such uploads, begun before there were limits, end at once', async () => {
+    const call = await limited({ files: 3 });
+    const tus = { 'Tus-Resumable': '1.0.0', 'Content-Type': 'application/offset+octet-stream' };
+    const begun = await Promise.all(
+      Array.from({ length: 3 }, () =>
+        call('/v1/uploads/plain', { method: 'POST', headers: { ...tus, 'Upload-Length': '9' } }),
+      ),
+    );
+    await owner.object.change('UPDATE key_limit SET max_files = 1');
+    const last = { method: 'PATCH', headers: { ...tus, 'Upload-Offset': '0' } };
+    const statuses = begun.map(
+      async ({ headers }) => (await call(headers.get('Location')!, { ...last, body: fresh(9) })).status,
+    );
+    expect((await Promise.all(statuses)).toSorted((a, b) => a - b)).toEqual([204, 413, 413]);
+    expect(await files()).toBe(1);
+  });
+
+  it('gives a second request with its Idempotency-Key the first file, though there is no room for another', async () => {
+    const call = await limited({ files: 1 });
+    const bytes = fresh(10);
+    const o = { 'Idempotency-Key': 'k' };
+    const first = await jsonOf<{ fileId: string }>(put(call, bytes, 'plain', o), 201);
+    const second = await jsonOf<{ fileId: string }>(put(call, bytes, 'plain', o), 201);
+    expect(second.fileId).toBe(first.fileId);
+    expect(await problemOf(put(call, fresh(10), 'plain', { 'Idempotency-Key': 'other' }))).toEqual(full);
+  });
+
+  it('gives keys that it makes no more than it has, and counts what they store', async () => {
+    const call = await limited({ files: 2, bytes: 1000 });
+    for (const limits of [{ files: 3 }, { bytes: 1001 }])
+      expect(await problemOf(call.json('/v1/keys', { label: 'x', scopes: ['write'], limits }))).toEqual([
+        403,
+        'forbidden',
+      ]);
+    const inherited = await limited({ fileBytes: 500 }, call);
+    const grandchild = await limited({ files: 1 }, inherited);
+    const { keys } = await jsonOf<ApiKeyList>(owner.call('/v1/keys'));
+    expect(keys.map(({ limits }) => limits)).toEqual([
+      undefined,
+      { files: 2, bytes: 1000 },
+      { files: 2, bytes: 1000, fileBytes: 500 },
+      { files: 1, bytes: 1000, fileBytes: 500 },
+    ]);
+    await grandchild.store('plain', fresh(100));
+    await inherited.store('plain', fresh(100));
+    expect(await problemOf(put(call, fresh(10)))).toEqual(full);
+    // A new one has stored nothing, and no room.
+    expect(await problemOf(put(await limited({}, call), fresh(10)))).toEqual(full);
+    for (const limits of [{ files: 0 }, { files: 1.5 }, { bytes: -1 }, { other: 1 }, { files: null }])
+      expect(await problemOf(owner.call.json('/v1/keys', { label: 'x', scopes: ['write'], limits }))).toEqual([
+        400,
+        'invalid_request',
+      ]);
+  });
+});
+
+it('usage is for keys with read', async () => {
+  const about = async (scopes: string[]): Promise<AccountDetails> => {
+    const { apiKey } = await jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'x', scopes }), 201);
+    return await jsonOf<AccountDetails>(client(service.url, apiKey)('/v1/account'));
+  };
+  await owner.call.store('plain', 'four');
+  expect((await about(['read'])).usage).toEqual({ files: 1, bytes: 4 });
+  expect('usage' in (await about(['write', 'delete', 'keys', 'share']))).toBe(false);
+});

@@ -1,0 +1,27 @@
+/** The adapter before a real IPFS Cluster. */
+import { describe, test } from 'vitest';
+import { clusterProgram, noCluster } from '../../../../testkit/programs/cluster.ts';
+import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
+import { runtimes } from '../runtimes.ts';
+import { contractWith, type Others } from '../suite.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+
+/** Others, at the same cluster. */
+const others: Others<HonestCluster> = {
+  collect: ({ real }) => Promise.all(real.peers.map(({ kubo }) => kubo.ipfs('repo', 'gc'))),
+  pin: ({ real }, cid, name) => real.ask('POST', `/pins/${cid}?name=${encodeURIComponent(name)}`),
+  unpin: ({ real }, cid) => real.ask('DELETE', `/pins/${cid}`),
+};
+
+if (clusterProgram() === undefined) {
+  test.skip(noCluster);
+} else {
+  describe.runIf(long)('one peer, in workerd', () =>
+    contractWith(runtimes['workerd']!, () => startHonestCluster(1, 1), others),
+  );
+
+  describe.runIf(long).each(Object.entries(runtimes))('in %s', (_, open) => {
+    describe('three peers, two copies', () => contractWith(open, () => startHonestCluster(3, 2), others));
+  });
+}

@@ -1,0 +1,214 @@
+/** The adapter for the Pinning Service API before services that fail, contradict themselves, or forget. */
+import { expect, onTestFinished, test } from 'vitest';
+import { psa } from '../../../backends/psa/psa.ts';
+import { fake } from '../runtimes.ts';
+
+const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
+const ours = 'sealpin:tested';
+const origins = ['/dns4/kubo.example.com/tcp/4001/p2p/12D3KooW'];
+const file = { cid, sources: [], onMismatch: () => undefined };
+const { signal } = new AbortController();
+
+type Answer = { status: number; body?: unknown; headers?: Record<string, string> };
+type Pin = { status: string; name?: string | undefined; requestid?: string; cid?: string; created?: string };
+
+const pinOf = ({ status, name = ours, requestid = 'r1', cid: of = cid, created = '2026-01-01T00:00:00Z' }: Pin) => ({
+  requestid,
+  status,
+  created,
+  pin: { cid: of, name },
+  delegates: [],
+  extra: 'a member that is not known',
+  info: { status_details: 'the details' },
+});
+const listOf = (...pins: Pin[]): Answer => ({ status: 200, body: { count: pins.length, results: pins.map(pinOf) } });
+const error = (status: number, reason: string): Answer => ({ status, body: { error: { reason, details: 'why' } } });
+
+/** A service that gives its answers in order, and what it was asked. */
+async function service(...answers: Answer[]) {
+  const asked: { request: string; json: unknown; authorization: string | undefined }[] = [];
+  const { url, close } = await fake((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const text = Buffer.concat(chunks).toString();
+      const { authorization } = request.headers;
+      asked.push({
+        request: `${request.method} ${request.url}`,
+        json: text === '' ? undefined : JSON.parse(text),
+        authorization,
+      });
+      const answer = answers.shift();
+      if (answer === undefined) return;
+      const { status, body, headers } = answer;
+      response
+        .writeHead(status, headers)
+        .end(typeof body === 'string' ? body : body && JSON.stringify(body, undefined, 2));
+    });
+  });
+  onTestFinished(close);
+  const headers = { authorization: 'Bearer t' };
+  return {
+    replica: psa({ id: 'tested', url: `${url}/psa/`, headers, origins, pinName: ours, fetch, responseMs: 500 }),
+    asked,
+  };
+}
+
+test('a file is requested under our name, with the addresses that it can be fetched from', async () => {
+  const { replica, asked } = await service(listOf(), { status: 202, body: pinOf({ status: 'queued' }) });
+  expect(await replica.hold(file, signal)).toBe('pending');
+  expect(asked).toEqual([
+    {
+      request: `GET /psa/pins?cid=${cid}&status=queued%2Cpinning%2Cpinned%2Cfailed&limit=100`,
+      json: undefined,
+      authorization: 'Bearer t',
+    },
+    { request: 'POST /psa/pins?', json: { cid, name: ours, origins }, authorization: 'Bearer t' },
+  ]);
+});
+
+test('a service that calls a request pinned at once, and lists nothing, holds nothing', async () => {
+  const { replica } = await service(listOf(), { status: 202, body: pinOf({ status: 'pinned' }) }, listOf());
+  expect(await replica.hold(file, signal)).toBe('pending');
+  expect(await replica.stat(cid, signal)).toBe('absent');
+});
+
+test('a service that invents other pins for every page is not asked for ever', async () => {
+  const page = (_: unknown, index: number): Answer => ({
+    status: 200,
+    body: { count: 1_000_000, results: [pinOf({ status: 'pinned', name: 'theirs', requestid: `r${index}` })] },
+  });
+  const { replica, asked } = await service(...Array.from({ length: 1_000 }, page));
+  await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
+  expect(asked).toHaveLength(100);
+});
+
+test.each<[string, Pin[], string]>([
+  ['queued', [{ status: 'queued' }], 'pending'],
+  ['pinning', [{ status: 'pinning' }], 'pending'],
+  ['pinned', [{ status: 'pinned' }], 'held'],
+  ['requested twice, and pinned once', [{ status: 'queued' }, { status: 'pinned', requestid: 'r2' }], 'held'],
+  ['of a status that is not known', [{ status: 'resting' }], 'pending'],
+])('a file that is %s is not requested again', async (_, pins, state) => {
+  const { replica, asked } = await service(listOf(...pins));
+  expect(await replica.hold(file, signal)).toBe(state);
+  expect(asked).toHaveLength(1);
+});
+
+test('a request that failed is removed, and its reason told; the next attempt makes another one', async () => {
+  const { replica, asked } = await service(listOf({ status: 'failed' }), { status: 202 });
+  await expect(replica.hold(file, signal)).rejects.toMatchObject({
+    code: 'pinning_failed',
+    message: expect.stringContaining('the details') as string,
+  });
+  expect(asked.map(({ request }) => request.split('?')[0])).toEqual(['GET /psa/pins', 'DELETE /psa/pins/r1']);
+});
+
+test.each<[string, Pin[], string]>([
+  ['nothing', [], 'absent'],
+  ['the pin of somebody else', [{ status: 'pinned', name: 'theirs' }], 'absent'],
+  ['the pin of another CID', [{ status: 'pinned', cid: 'bafkqaaa' }], 'absent'],
+  ['a request that failed', [{ status: 'failed' }], 'absent'],
+  ['a request', [{ status: 'queued' }], 'pending'],
+  [
+    'our pin',
+    [
+      { status: 'pinned', name: 'theirs' },
+      { status: 'pinned', requestid: 'r2' },
+    ],
+    'held',
+  ],
+])('a service that lists %s', async (_, pins, state) => {
+  expect(await (await service(listOf(...pins))).replica.stat(cid, signal)).toBe(state);
+});
+
+test('every request of ours is removed, and it counts once the service lists none', async () => {
+  const both = listOf(
+    { status: 'pinned' },
+    { status: 'queued', requestid: 'r/2' },
+    { status: 'pinned', name: 'b', requestid: 'r3' },
+  );
+  const { replica, asked } = await service(both, { status: 202 }, error(404, 'NOT_FOUND'), both, listOf());
+  expect(await replica.unpin(cid, signal)).toBe('removed');
+  expect(asked.map(({ request }) => request.split('?')[0])).toEqual([
+    'GET /psa/pins',
+    'DELETE /psa/pins/r1',
+    'DELETE /psa/pins/r%2F2',
+    'GET /psa/pins',
+    'GET /psa/pins',
+  ]);
+});
+
+test('a service that lists other CIDs as well is asked page by page, and one that repeats itself no further', async () => {
+  const other = (requestid: string, created: string): Pin => ({
+    status: 'pinned',
+    cid: 'bafkqaaa',
+    requestid,
+    created,
+  });
+  const page = (count: number, ...pins: Pin[]): Answer => ({ status: 200, body: { count, results: pins.map(pinOf) } });
+  const newest = other('r3', '2026-01-03T00:00:00.500Z');
+  const older = other('r2', '2026-01-02T00:00:00Z');
+  const { replica, asked } = await service(page(3, newest), page(3, newest, older), page(1, { status: 'pinned' }));
+  expect(await replica.stat(cid, signal)).toBe('held');
+  const query = `GET /psa/pins?cid=${cid}&status=queued%2Cpinning%2Cpinned%2Cfailed&limit=100`;
+  expect(asked.map(({ request }) => request)).toEqual([
+    query,
+    `${query}&before=2026-01-03T00%3A00%3A00.501Z`,
+    `${query}&before=2026-01-02T00%3A00%3A00.001Z`,
+  ]);
+  const repeating = await service(page(3, newest), page(3, newest));
+  expect(await repeating.replica.stat(cid, signal)).toBe('absent');
+  expect(repeating.asked).toHaveLength(2);
+});
+
+test('a page of a hundred pins is read, with all the addresses that one may have', async () => {
+  const origins = Array.from({ length: 40 }, (_, n) => `/dns4/${'kubo'.repeat(20)}.example.com/tcp/${n}/p2p/12D3KooW`);
+  const many = Array.from({ length: 100 }, (_, n) => ({ ...pinOf({ status: 'pinned', requestid: `r${n}` }), origins }));
+  const { replica } = await service({ status: 200, body: { count: many.length, results: many } });
+  expect(await replica.stat(cid, signal)).toBe('held');
+});
+
+test('one that goes on listing it has not removed it', async () => {
+  const { replica } = await service(
+    listOf({ status: 'pinned' }),
+    { status: 202 },
+    ...Array.from({ length: 8 }, () => listOf({ status: 'pinned' })),
+  );
+  await expect(replica.unpin(cid, signal)).rejects.toMatchObject({ code: 'pinning_timeout' });
+});
+
+test.each<[string, Answer | undefined, object]>([
+  ['no token', error(401, 'UNAUTHORIZED'), { code: 'misconfigured' }],
+  [
+    'no money',
+    error(409, 'INSUFFICIENT_FUNDS'),
+    { code: 'disk_full', hint: expect.stringContaining('its bills') as string },
+  ],
+  ['no plan', { status: 402 }, { code: 'disk_full' }],
+  [
+    'too often',
+    { status: 429, headers: { 'retry-after': '9' } },
+    { code: 'pinning_unavailable', retryAfterSeconds: 9 },
+  ],
+  ['its own fault', { status: 503 }, { code: 'pinning_unavailable' }],
+  ['a bad request', error(400, 'BAD_REQUEST'), { code: 'pinning_failed', message: 'tested: 400 BAD_REQUEST: why' }],
+  ['another API', { status: 404, body: {} }, { code: 'misconfigured' }],
+  ['a page', { status: 200, body: '<p>', headers: { 'content-type': 'text/html' } }, { code: 'misconfigured' }],
+  ['no JSON', { status: 200, body: 'yes' }, { code: 'pinning_failed' }],
+  ['no list', { status: 200, body: {} }, { code: 'pinning_failed' }],
+  [
+    'no request id',
+    { status: 200, body: { results: [{ status: 'pinned', pin: { cid } }] } },
+    { code: 'pinning_failed' },
+  ],
+  ['nothing', undefined, { code: 'pinning_timeout' }],
+])('a service that answers %s', async (_, answer, thrown) => {
+  const answers = answer === undefined ? [] : [answer];
+  await expect((await service(...answers)).replica.stat(cid, signal)).rejects.toMatchObject(thrown);
+});
+
+test('a service that pins another CID than it was asked for has failed', async () => {
+  const { replica } = await service(listOf(), { status: 202, body: pinOf({ status: 'pinned', cid: 'bafkqaaa' }) });
+  await expect(replica.hold(file, signal)).rejects.toMatchObject({ code: 'pinning_failed' });
+});

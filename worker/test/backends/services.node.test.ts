@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import { pinningServices } from '../../backends/services.ts';
+
+const good = { id: 'kubo', type: 'kubo', url: 'https://kubo.example.com' };
+
+const peer = { url: 'https://rest.example.com', ipfs: 'https://ipfs.example.com' };
+const cluster = { id: 'c', type: 'cluster', peers: [peer], replication: { min: 1, max: 2 } };
+const badPeers = 'PINNING_SERVICES[0] (c): peers must be a list of at least one {"url", "ipfs"}';
+const badReplication =
+  'PINNING_SERVICES[0] (c): replication must be {"min", "max"}, whole numbers from 1 with min not above max';
+
+const types = 'kubo, cluster, psa, pinata';
+const psa = { id: 'p', type: 'psa', url: 'https://psa.example.com', origins: ['/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW'] };
+const badOrigins =
+  'PINNING_SERVICES[1] (p): origins must be a list of at most 20 multiaddresses, such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…';
+
+const parse = (value: unknown, secrets: Record<string, string> = {}) =>
+  pinningServices(typeof value === 'string' ? value : JSON.stringify(value), {
+    secretOf: (name) => secrets[name],
+    pinName: 'sealpin:x',
+    fetch,
+  });
+
+describe('PINNING_SERVICES', () => {
+  it('gives the services in order, under their ids', () => {
+    expect(parse([good, { ...good, id: 'second', headers: { 'x-a': 'b' } }]).map(({ id }) => id)).toEqual([
+      'kubo',
+      'second',
+    ]);
+  });
+
+  it.each([
+    ['secret', 'Bearer secret'],
+    ['Bearer secret', 'Bearer secret'],
+    ['Basic dXNlcjpwYXNzd29yZA==', 'Basic dXNlcjpwYXNzd29yZA=='],
+    ['user:password', 'Basic dXNlcjpwYXNzd29yZA=='],
+    ['user:pä', 'Basic dXNlcjpww6Q='],
+  ])('sends the secret %s and the headers to the address and its path', async (secret, authorization) => {
+    const asked: [string, Headers][] = [];
+    const fetcher = (async (url: string, init: RequestInit) => {
+      asked.push([url, new Headers(init.headers)]);
+      return new Response('{"Version":"1.2.3"}');
+    }) as unknown as typeof fetch;
+    const [service] = pinningServices(
+      JSON.stringify([{ ...good, url: 'https://kubo.example.com/path/', tokenSecret: 'T', headers: { 'x-a': 'b' } }]),
+      { secretOf: () => secret, pinName: 'sealpin:x', fetch: fetcher },
+    );
+    expect(await service!.ping(new AbortController().signal)).toEqual({ version: '1.2.3' });
+    expect(asked[0]![0]).toBe('https://kubo.example.com/path/api/v0/version?');
+    expect([asked[0]![1].get('authorization'), asked[0]![1].get('x-a')]).toEqual([authorization, 'b']);
+  });
+
+  it('sends each secret of a cluster to its own addresses', async () => {
+    const asked: [string, string | null][] = [];
+    const fetcher = (async (url: string, init: RequestInit) => {
+      asked.push([url, new Headers(init.headers).get('authorization')]);
+      return new Response('{"id":"one","version":"1.2.3","ipfs":{},"Version":"0.43.1"}');
+    }) as unknown as typeof fetch;
+    const [service] = pinningServices(
+      JSON.stringify([{ ...cluster, tokenSecret: 'user:password', ipfsTokenSecret: 'token' }]),
+      { secretOf: (name) => name, pinName: 'sealpin:x', fetch: fetcher },
+    );
+    const { signal } = new AbortController();
+    expect(await service!.ping(signal)).toEqual({ version: '1.2.3', peers: { answering: 1, listed: 1 } });
+    if (service?.takes === 'blocks') await service.block('bafk', signal);
+    expect(asked).toEqual([
+      ['https://rest.example.com/id?', 'Basic dXNlcjpwYXNzd29yZA=='],
+      ['https://ipfs.example.com/api/v0/version?', 'Bearer token'],
+      ['https://ipfs.example.com/api/v0/block/get?arg=bafk&offline=true', 'Bearer token'],
+    ]);
+  });
+
+  it.each<[unknown, string]>([
+    ['', 'PINNING_SERVICES is not JSON'],
+    ['[', 'PINNING_SERVICES is not JSON'],
+    ['{}', 'PINNING_SERVICES must be a list of at least one object'],
+    [[], 'PINNING_SERVICES must be a list of at least one object'],
+    [[good, 5], 'PINNING_SERVICES must be a list of at least one object'],
+    [[{ ...good, id: undefined }], 'PINNING_SERVICES[0]: id must be 1 to 32 of a-z, 0-9 and -'],
+    [[{ ...good, id: 'Kubo' }], 'PINNING_SERVICES[0] (Kubo): id must be 1 to 32 of a-z, 0-9 and -'],
+    [[good, good], 'PINNING_SERVICES[1] (kubo): duplicate id'],
+    [[{ ...good, type: 'ftp' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
+    [[{ ...good, type: 'constructor' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
+    [
+      [psa, good],
+      'PINNING_SERVICES[0] (p): the first service takes uploads, which come in parts, and psa does not: list another one before it',
+    ],
+    [[good, { ...psa, origins: '/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW' }], badOrigins],
+    [[good, { id: 'i', type: 'pinata' }], 'PINNING_SERVICES[1] (i): tokenSecret must be the name of a secret'],
+    [
+      [good, { id: 'i', type: 'pinata', tokenSecret: 'T', uploads: 'ftp://pinata' }],
+      'PINNING_SERVICES[1] (i): uploads must be an http: or https: address without query',
+    ],
+    [[good, { ...psa, origins: ['https://kubo.example.com'] }], badOrigins],
+    [[good, { ...psa, origins: Array.from({ length: 21 }, () => psa.origins[0]) }], badOrigins],
+    [[{ ...good, type: 'car' }], 'PINNING_SERVICES[0] (kubo): the type car was removed: use psa'],
+    [[{ ...good, token: 'x' }], 'PINNING_SERVICES[0] (kubo): the field "token" is not known'],
+    [[{ ...good, a: 1 }], 'PINNING_SERVICES[0] (kubo): the field "a" is not known'],
+    [[{ id: 'x', type: 'kubo' }], 'PINNING_SERVICES[0] (x): url must be an http: or https: address without query'],
+    [
+      [{ ...good, url: 'kubo:5001' }],
+      'PINNING_SERVICES[0] (kubo): url must be an http: or https: address without query',
+    ],
+    [
+      [{ ...good, url: 'https://kubo.example.com/?a=b' }],
+      'PINNING_SERVICES[0] (kubo): url must be an http: or https: address without query',
+    ],
+    [
+      [{ ...good, url: 'https://u:p@kubo.example.com/' }],
+      'PINNING_SERVICES[0] (kubo): url must not carry a password: name a secret in tokenSecret',
+    ],
+    [[{ ...good, url: 5 }], 'PINNING_SERVICES[0] (kubo): url must be an http: or https: address without query'],
+    [[{ ...good, tokenSecret: 'T' }], 'PINNING_SERVICES[0] (kubo): the secret T is not set'],
+    [
+      [{ ...good, tokenSecret: 'BAD' }],
+      'PINNING_SERVICES[0] (kubo): the secret BAD has characters that HTTP does not take',
+    ],
+    [[{ ...good, tokenSecret: 5 }], 'PINNING_SERVICES[0] (kubo): tokenSecret must be the name of a secret'],
+    [
+      [{ ...good, headers: { a: 5 } }],
+      'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes',
+    ],
+    [
+      [{ ...good, headers: { 'a b': 'c' } }],
+      'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes',
+    ],
+    [[{ ...cluster, peers: undefined }], badPeers],
+    [[{ ...cluster, peers: [] }], badPeers],
+    [[{ ...cluster, peers: peer }], badPeers],
+    [[{ ...cluster, peers: ['https://rest.example.com'] }], badPeers],
+    [[{ ...cluster, peers: [{ ...peer, weight: 1 }] }], badPeers],
+    [
+      [{ ...cluster, peers: [peer, { ...peer, ipfs: undefined }] }],
+      'PINNING_SERVICES[0] (c): ipfs must be an http: or https: address without query',
+    ],
+    [
+      [{ ...cluster, peers: [{ ...peer, ipfs: 'https://u:p@ipfs.example.com' }] }],
+      'PINNING_SERVICES[0] (c): ipfs must not carry a password: name a secret in ipfsTokenSecret',
+    ],
+    [[{ ...cluster, replication: { min: 2, max: 1 } }], badReplication],
+    [[{ ...cluster, replication: { min: 0, max: 1 } }], badReplication],
+    [[{ ...cluster, replication: { min: 1 } }], badReplication],
+    [[{ ...cluster, replication: 2 }], badReplication],
+    [[{ ...cluster, ipfsTokenSecret: 'T' }], 'PINNING_SERVICES[0] (c): the secret T is not set'],
+    [[{ ...cluster, url: 'https://rest.example.com' }], 'PINNING_SERVICES[0] (c): the field "url" is not known'],
+    [[{ ...good, headers: ['a'] }], 'PINNING_SERVICES[0] (kubo): headers must be an object of strings that HTTP takes'],
+  ])('names what is wrong in %j', (value, message) => {
+    expect(() => parse(value, { BAD: 'a\nb' })).toThrow(expect.objectContaining({ code: 'misconfigured', message }));
+  });
+});

@@ -1,0 +1,218 @@
+/** Files that expire, and the receipts of files that are gone. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { DeletedFiles, Receipt, Share, StoredFile } from '../../../shared/api.ts';
+import { sharedService, startService, type Service } from '../../../testkit/service.ts';
+import { changeDatabases, keepState } from '../kept-state.ts';
+import { client, jsonOf, problemOf } from '../client.ts';
+import { accountObject, newOwner, pinned, shareObject, type Owner } from '../stored-state.ts';
+import { modesInForm } from '../uploads/tus.ts';
+
+const minuteMs = 60_000;
+const dayMs = 86_400_000;
+const long = process.env['SEALPIN_LONG'] === '1';
+
+let service: Service;
+let owner: Owner;
+
+beforeAll(async () => {
+  service = await sharedService();
+  owner = await newOwner(service);
+});
+
+const inMs = (ms: number): string => new Date(Date.now() + ms).toISOString();
+
+function upload(mode: string, query: Record<string, string>, by: Owner = owner): Promise<Response> {
+  return by.call(`/v1/storage/${mode}?${new URLSearchParams(query).toString()}`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'text/plain', 'Content-Disposition': 'attachment; filename=a.txt' },
+    body: `expires ${Math.random()}`,
+  });
+}
+
+const store = (mode: string, expiresAt: string, by?: Owner): Promise<StoredFile> =>
+  jsonOf<StoredFile>(upload(mode, { expiresAt }, by), 201);
+const receiptOf = (fileId: string, by: Owner = owner): Promise<Response> => by.call(`/v1/storage/${fileId}/receipt`);
+
+describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
+  it('says when, and is deleted then as a request would: header, row, pin and shares', async () => {
+    const own = await newOwner(service);
+    const expiresAt = inMs(10 * minuteMs);
+    const { fileId, cid, ...file } = await store(mode, expiresAt, own);
+    expect(file.expiresAt).toBe(expiresAt);
+    expect(await jsonOf(own.call(`/v1/storage/${fileId}?data=false`))).toMatchObject({ expiresAt });
+    const share = await jsonOf<Share>(
+      own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [fileId], password: false }),
+      201,
+    );
+    expect(share.expiresAt).toBe(expiresAt);
+    expect(await problemOf(receiptOf(fileId, own))).toEqual([404, 'not_found']);
+
+    await own.object.ring(9 * minuteMs);
+    expect((await own.call(`/v1/storage/${fileId}/content`)).status).toBe(200);
+    await own.object.ring(2 * minuteMs);
+    expect([await own.object.rows('file'), await own.object.rows('file_detail')]).toEqual([[], []]);
+    expect(await pinned(service)).not.toContain(cid);
+    expect((await shareObject(service, share.id).rows('share'))[0]?.['record']).toBeNull();
+    const { deletedAt, ...receipt } = await jsonOf<Receipt>(receiptOf(fileId, own));
+    expect(receipt).toEqual({
+      fileId,
+      reason: 'expired',
+      key: mode === 'encrypted' ? 'destroyed' : 'none',
+      pins: [{ service: 'node', status: 'unpinned' }],
+      shares: [{ id: share.id, record: 'destroyed' }],
+    });
+    expect(Date.parse(deletedAt!)).toBeGreaterThanOrEqual(Date.parse(expiresAt));
+    const { usage } = await jsonOf<{ usage: unknown }>(own.call('/v1/account'));
+    expect(usage).toEqual({ files: 0, bytes: 0 });
+  });
+
+  it('is gone at its time even if the alarm is late, and its receipt is there', async () => {
+    const own = await newOwner(service);
+    const { fileId } = await store(mode, inMs(minuteMs), own);
+    const kept = await store(mode, inMs(dayMs), own);
+    await own.object.wait(2 * minuteMs);
+    for (const path of ['', '/content', '?data=false'])
+      expect(await problemOf(own.call(`/v1/storage/${fileId}${path}`))).toEqual([404, 'not_found']);
+    const shared = own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [fileId], password: false });
+    expect(await problemOf(shared)).toEqual([404, 'not_found']);
+    const { files } = await jsonOf<{ files: StoredFile[] }>(own.call('/v1/storage'));
+    expect(files.map((file) => file.fileId)).toEqual([kept.fileId]);
+    expect(await own.object.rows('file')).toHaveLength(2);
+    expect(await jsonOf<Receipt>(receiptOf(fileId, own))).toMatchObject({ reason: 'expired' });
+    expect(await own.object.rows('file')).toHaveLength(1);
+  });
+
+  it('may come in several requests', async () => {
+    const own = await newOwner(service);
+    const base64 = (text: string): string => Buffer.from(text).toString('base64');
+    const expiresAt = inMs(minuteMs);
+    const create = (time: string): Promise<Response> =>
+      own.call(`/v1/uploads/${mode}`, {
+        method: 'POST',
+        headers: {
+          'Tus-Resumable': '1.0.0',
+          'Upload-Length': '5',
+          'Upload-Metadata': `filename ${base64('a.txt')},expiresAt ${base64(time)}`,
+          'Content-Type': 'application/offset+octet-stream',
+        },
+        body: 'hello',
+      });
+    const fileId = (await create(expiresAt)).headers.get('Sealpin-File');
+    expect(await jsonOf(own.call(`/v1/storage/${fileId}?data=false`))).toMatchObject({ expiresAt });
+    await own.object.ring(2 * minuteMs);
+    expect(await jsonOf(receiptOf(fileId!, own))).toMatchObject({ reason: 'expired' });
+    expect(await problemOf(create(inMs(-minuteMs)))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(create('tomorrow'))).toEqual([400, 'invalid_request']);
+  });
+
+  it.each(['tomorrow', '2020-01-01T00:00:00Z', '2030-02-30T00:00:00Z', ''])('not at %j', async (expiresAt) => {
+    expect(await problemOf(upload(mode, { expiresAt }))).toEqual([400, 'invalid_request']);
+  });
+});
+
+describe('a receipt', () => {
+  it('of a deletion is the response to it, and is kept for 90 days', async () => {
+    const own = await newOwner(service);
+    const { fileId } = await own.call.store('encrypted', 'x');
+    const receipt = await jsonOf<Receipt>(own.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(receipt).toMatchObject({ reason: 'deleted', key: 'destroyed' });
+    expect(await jsonOf(receiptOf(fileId, own))).toEqual(receipt);
+    expect(await problemOf(receiptOf(fileId))).toEqual([404, 'not_found']);
+    await own.object.ring(89 * dayMs);
+    expect((await receiptOf(fileId, own)).status).toBe(200);
+    await own.object.ring(2 * dayMs);
+    expect(await problemOf(receiptOf(fileId, own))).toEqual([404, 'not_found']);
+    expect(await own.object.rows('receipt')).toEqual([]);
+  });
+
+  it('says when a pin that was scheduled for removal is removed', async () => {
+    const own = await newOwner(service);
+    const { fileId } = await own.call.store('plain', 'unpinned later');
+    await own.object.fail('removeReference', 'before');
+    const status = async (asked: Promise<Response>): Promise<unknown> => (await jsonOf<Receipt>(asked)).pins[0]?.status;
+    expect(await status(own.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).toBe('scheduled');
+    expect(await status(receiptOf(fileId, own))).toBe('scheduled');
+    await own.object.ring(minuteMs);
+    expect(await status(receiptOf(fileId, own))).toBe('unpinned');
+  });
+});
+
+describe('many files', () => {
+  const remove = (files: unknown, by: Owner): Promise<Response> => by.call.json('/v1/storage/delete', { files });
+
+  it('are deleted at once, with a receipt each, and those that are not there are named', async () => {
+    const own = await newOwner(service);
+    const kept = await own.call.store('plain', `kept by ${own.id}`);
+    const sealed = await own.call.store('encrypted', 'sealed');
+    const plain = await own.call.store('plain', `plain of ${own.id}`);
+    const share = await jsonOf<Share>(
+      own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [plain.fileId], password: false }),
+      201,
+    );
+    const strange = await owner.call.store('plain', `of another account than ${own.id}`);
+    const never = crypto.randomUUID();
+    const ids = [sealed.fileId, never, plain.fileId.toUpperCase(), strange.fileId, sealed.fileId];
+    const { receipts, notFound } = await jsonOf<DeletedFiles>(remove(ids, own));
+    expect(receipts.map(({ fileId, key }) => [fileId, key])).toEqual([
+      [sealed.fileId, 'destroyed'],
+      [plain.fileId, 'none'],
+    ]);
+    expect(notFound).toEqual([never, strange.fileId]);
+    expect((await own.object.rows('file')).map((row) => row['file_id'])).toEqual([kept.fileId]);
+    expect(await problemOf(own.call(`/v1/storage/${sealed.fileId}`))).toEqual([404, 'not_found']);
+    for (const { fileId } of [sealed, plain])
+      await expect
+        .poll(() => jsonOf<Receipt>(receiptOf(fileId, own)), { timeout: 20_000 })
+        .toMatchObject({ pins: [{ status: 'unpinned' }] });
+    expect(await jsonOf<Receipt>(receiptOf(plain.fileId, own))).toMatchObject({
+      shares: [{ id: share.id, record: 'destroyed' }],
+    });
+    const pins = await pinned(service);
+    expect([kept, strange, sealed, plain].map(({ cid }) => pins.includes(cid))).toEqual([true, true, false, false]);
+    expect(await jsonOf<DeletedFiles>(remove([sealed.fileId], own))).toEqual({
+      receipts: [],
+      notFound: [sealed.fileId],
+    });
+  });
+
+  it('may be 1,000, and neither more nor none', async () => {
+    const own = await newOwner(service);
+    // In the short form most of them are not there.
+    const [stored, deleted] = long ? [1500, 1000] : [30, 20];
+    await own.object.fill(stored);
+    const ids = (await own.object.rows('file')).map((row) => String(row['file_id']));
+    const unknown = Array.from({ length: 1000 - deleted }, () => crypto.randomUUID());
+    const { receipts, notFound } = await jsonOf<DeletedFiles>(remove([...ids.slice(0, deleted), ...unknown], own));
+    expect(receipts).toHaveLength(deleted);
+    expect(notFound).toEqual(unknown);
+    expect(await own.object.rows('file')).toHaveLength(stored - deleted);
+    for (const files of [[...ids.slice(0, deleted + 1), ...unknown], [], ['x'], undefined])
+      expect(await problemOf(remove(files, own))).toEqual([400, 'invalid_request']);
+    expect(await own.object.rows('file')).toHaveLength(stored - deleted);
+  });
+});
+
+it('files expire in an account from a version in which they did not', async () => {
+  const kept = await keepState('expiry');
+  const start = () => startService({ entry: 'worker/test/clock.ts', ...kept });
+  let older = await start();
+  try {
+    const { id, call } = await newOwner(older);
+    const { fileId } = await call.store('encrypted', 'stored before');
+    await older.close();
+    await changeDatabases(kept.dir, (db) => {
+      db.exec('DROP TABLE IF EXISTS file_detail; DROP TABLE IF EXISTS file_tag; DROP TABLE IF EXISTS receipt');
+    });
+    older = await start();
+    const own = { id, call: client(older.url, call.apiKey), object: accountObject(older, id) };
+    expect((await own.call(`/v1/storage/${fileId}/content`)).status).toBe(200);
+    const { fileId: expiring } = await store('encrypted', inMs(minuteMs), own);
+    await own.object.ring(2 * minuteMs);
+    expect(await jsonOf(receiptOf(expiring, own))).toMatchObject({ reason: 'expired' });
+    await jsonOf(own.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(await jsonOf(receiptOf(fileId, own))).toMatchObject({ reason: 'deleted' });
+  } finally {
+    await older.close();
+    await kept.close();
+  }
+});

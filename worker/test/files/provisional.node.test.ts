@@ -1,0 +1,143 @@
+/** Files that stay only if another upload of their API key names them. */
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { AccountDetails, EventList, NewApiKeyResponse, Receipt, StoredFile } from '../../../shared/api.ts';
+import { sharedService, type Service } from '../../../testkit/service.ts';
+import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { newOwner, sweep, pinned, type Owner } from '../stored-state.ts';
+import { create, metadataOf, patch, random, version } from '../uploads/tus.ts';
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+let service: Service;
+let owner: Owner;
+let guest: Client;
+beforeAll(async () => {
+  service = await sharedService();
+});
+beforeEach(async () => {
+  owner = await newOwner(service);
+  guest = await newKey();
+});
+
+async function newKey(limits: object = { files: 4 }): Promise<Client> {
+  const made = owner.call.json('/v1/keys', { label: 'inbox', scopes: ['write'], limits });
+  return client(service.url, (await jsonOf<NewApiKeyResponse>(made, 201)).apiKey);
+}
+
+let count = 0;
+function post(call: Client, query: string, body = `file ${(count += 1)}`): Promise<Response> {
+  return call(`/v1/storage/plain${query}`, { method: 'POST', headers: { 'Content-Type': 'a/b' }, body });
+}
+const store = async (call: Client, query = '?provisional=true'): Promise<StoredFile> =>
+  await jsonOf<StoredFile>(post(call, query), 201);
+/** Begins an upload whose file is provisional. */
+const begin = (call: Client, length: number) =>
+  create(call, 'plain', length, { headers: { 'Upload-Metadata': metadataOf({ provisional: 'true' }) } });
+const isThere = async (...fileIds: string[]): Promise<boolean[]> =>
+  Promise.all(fileIds.map(async (id) => (await owner.call(`/v1/storage/${id}?data=false`)).status === 200));
+const left = async (call: Client) => (await jsonOf<AccountDetails>(call('/v1/account'))).key.left;
+
+describe('a provisional file', () => {
+  it('is removed 24 hours after the last request of its key, with its pin, and counts no longer', async () => {
+    const [one, other] = [await store(guest), await store(guest)];
+    await owner.object.ring(23 * hourMs);
+    expect(await left(guest)).toEqual({ files: 2 });
+    await owner.object.ring(23 * hourMs);
+    expect(await isThere(one.fileId, other.fileId)).toEqual([true, true]);
+    await owner.object.ring(2 * hourMs);
+    expect(await isThere(one.fileId, other.fileId)).toEqual([false, false]);
+    expect(await left(guest)).toEqual({ files: 4 });
+    await sweep(service, [owner], [one.cid, other.cid]);
+    const held = await pinned(service);
+    expect([one, other].filter(({ cid }) => held.includes(cid))).toEqual([]);
+    expect(await jsonOf<Receipt>(owner.call(`/v1/storage/${one.fileId}/receipt`))).toMatchObject({ reason: 'expired' });
+    const { events } = await jsonOf<EventList>(owner.call('/v1/events?limit=100'));
+    expect(events.filter(({ action }) => action === 'file.expired')).toHaveLength(2);
+  });
+
+  it('is removed after seven days, however often its key makes requests', async () => {
+    const { fileId } = await store(guest);
+    for (let round = 0; round < 14; round += 1) {
+      await owner.object.ring(0.49 * dayMs);
+      await left(guest);
+    }
+    expect(await isThere(fileId)).toEqual([true]);
+    await owner.object.ring(0.15 * dayMs);
+    expect(await isThere(fileId)).toEqual([false]);
+  });
+
+  it('stays for good once another upload of its key names it', async () => {
+    const [one, other, forgotten] = [await store(guest), await store(guest), await store(guest)];
+    await owner.object.ring(23 * hourMs);
+    const parcel = await store(guest, `?names=${one.fileId},${other.fileId.toUpperCase()}`);
+    expect(await owner.object.rows('provisional_file')).toHaveLength(1);
+    for (let day = 0; day < 3; day += 1) await owner.object.ring(3 * dayMs);
+    const ids = [one, other, forgotten, parcel].map(({ fileId }) => fileId);
+    expect(await isThere(...ids)).toEqual([true, true, false, true]);
+    expect(await owner.object.rows('provisional_file')).toEqual([]);
+  });
+
+  it('does not stay when another key names it, and what names it is not stored', async () => {
+    const { fileId } = await store(guest);
+    for (const call of [await newKey(), owner.call])
+      expect(await problemOf(post(call, `?names=${fileId}`))).toEqual([404, 'not_found']);
+    expect(await isThere(fileId)).toEqual([true]);
+    expect(await owner.object.rows('file')).toHaveLength(1);
+    await owner.object.ring(dayMs + hourMs);
+    expect(await isThere(fileId)).toEqual([false]);
+  });
+
+  it('that was removed is not named any more: nothing is acknowledged that is not there', async () => {
+    const [one, other] = [await store(guest), await store(guest)];
+    await jsonOf(owner.call(`/v1/storage/${one.fileId}`, { method: 'DELETE' }));
+    expect(await problemOf(post(guest, `?names=${other.fileId},${one.fileId}`))).toEqual([404, 'not_found']);
+    await owner.object.ring(dayMs + hourMs);
+    expect(await isThere(other.fileId)).toEqual([false]);
+  });
+
+  it('may be one that comes in several requests, whose time begins with its end', async () => {
+    const bytes = random(100);
+    const [named, forgotten, ended] = [await begin(guest, 100), await begin(guest, 100), await begin(guest, 100)];
+    for (const { path } of [named, forgotten]) await patch(guest, path, 0, bytes.subarray(0, 50));
+    await owner.object.ring(6 * dayMs);
+    for (const { path } of [named, forgotten])
+      expect((await patch(guest, path, 50, bytes.subarray(50))).status).toBe(204);
+    await guest(ended.path, { method: 'DELETE', headers: version });
+    await owner.object.ring(23 * hourMs);
+    expect(await isThere(named.id, forgotten.id)).toEqual([true, true]);
+    await store(guest, `?names=${named.id}`);
+    await owner.object.ring(8 * dayMs);
+    expect(await isThere(named.id, forgotten.id)).toEqual([true, false]);
+    expect(await owner.object.rows('provisional_file')).toEqual([]);
+  });
+
+  it('may be named while the service is still finishing it', async () => {
+    const { path, id } = await begin(guest, 10);
+    await owner.object.fail('addReference', 'before');
+    await patch(guest, path, 0, random(10));
+    await store(guest, `?names=${id}`);
+    await owner.object.ring(hourMs);
+    await owner.object.ring(9 * dayMs);
+    expect(await isThere(id)).toEqual([true]);
+    // One that is large has no row of a file for a while; one whose bytes have not all arrived may never be a file.
+    const large = await begin(guest, 10);
+    expect(await problemOf(post(guest, `?names=${large.id}`))).toEqual([404, 'not_found']);
+    await owner.object.change(`UPDATE upload SET state = 'finishing' WHERE id = '${large.id}'`);
+    await store(guest, `?names=${large.id}`);
+  });
+});
+
+it('a file that is not provisional stays, as those of clients do that know nothing of it', async () => {
+  const [payload, parcel] = [await store(guest, ''), await store(guest, '')];
+  await owner.object.ring(30 * dayMs);
+  expect(await isThere(payload.fileId, parcel.fileId)).toEqual([true, true]);
+});
+
+it('of wrong names nothing is stored', async () => {
+  const id = crypto.randomUUID();
+  for (const names of ['', 'x', `${id},`, `${id};${id}`, Array.from({ length: 301 }, () => id).join(',')])
+    expect(await problemOf(post(guest, `?names=${names}`))).toEqual([400, 'invalid_request']);
+  expect(await problemOf(post(guest, `?names=${id}`))).toEqual([404, 'not_found']);
+  expect(await problemOf(post(guest, '?provisional=1'))).toEqual([400, 'invalid_request']);
+  expect(await owner.object.rows('file')).toEqual([]);
+});

@@ -1,0 +1,138 @@
+/** What receipts say of removals, on rows in SQLite, and settings that they cannot be written by. */
+import { DatabaseSync } from 'node:sqlite';
+import { beforeEach, expect, it } from 'vitest';
+import type { Share } from '../../../shared/api.ts';
+import { startService } from '../../../testkit/service.ts';
+import { jsonOf, problemOf } from '../client.ts';
+import type { FileRecord } from '../../objects/account/files/file-rows.ts';
+import { Outbox, referenceRemoval } from '../../objects/account/outbox.ts';
+import type { RemovedHome } from '../../objects/pin/pin-homes.ts';
+import { Removals } from '../../objects/pin/pin-removals.ts';
+import { PinRows } from '../../objects/pin/pin-table.ts';
+import type { Removal } from '../../objects/pin/pin-steps.ts';
+import { receiptMs, Receipts } from '../../objects/account/files/receipt-rows.ts';
+import { err, type Result } from '../../objects/result.ts';
+import { createTables } from '../../objects/account/tables.ts';
+import { storageOf } from '../sqlite-storage.ts';
+import { newOwner } from '../stored-state.ts';
+
+const reference = { cid: 'a CID', service: 'a', account: 'an account', fileId: 'a file' };
+const file = { ...reference, mode: 'encrypted', beginning: 'other' } as unknown as FileRecord;
+const pin = (service: string, status: Removal): RemovedHome => ({ service, status });
+
+let sql: SqlStorage;
+let nowMs: number;
+let receipts: Receipts;
+let outbox: Outbox;
+let rows: PinRows;
+let removals: Removals;
+/** What the account is told, and what it answers; undefined: it does not respond. */
+let told: RemovedHome[][];
+let answer: Result | undefined;
+
+const pins = () => receipts.find('a file', nowMs)?.pins;
+
+beforeEach(() => {
+  sql = storageOf(new DatabaseSync(':memory:'));
+  createTables(sql);
+  [nowMs, told, answer] = [1_000, [], { ok: true }];
+  receipts = new Receipts(sql);
+  outbox = new Outbox(sql, { now: () => nowMs, unreferred: () => undefined, send: async () => err('overloaded') });
+  receipts.add(file, 'deleted', [], nowMs);
+  const ofPin = storageOf(new DatabaseSync(':memory:'));
+  rows = new PinRows(ofPin);
+  rows.create();
+  removals = new Removals(ofPin, {
+    now: () => nowMs,
+    report: async (_account, fileId, reported) => {
+      told.push([...reported]);
+      if (answer === undefined) throw new Error('nobody is there');
+      if (answer.ok) receipts.setPins(fileId, reported);
+      return answer;
+    },
+  });
+  for (const service of ['a', 'b']) rows.add('a CID', service, 'unpinning', nowMs);
+  removals.begin(reference, rows.ofCid('a CID'));
+});
+
+it('what is done in any order is what a receipt says, also where an answer comes late', () => {
+  receipts.setPins('a file', [pin('a', 'kept'), pin('b', 'unpinned')]);
+  // The answer to the removal, from before.
+  receipts.setPins('a file', [pin('a', 'unpinned'), pin('b', 'scheduled')]);
+  expect(pins()).toEqual([pin('a', 'kept'), pin('b', 'unpinned')]);
+});
+
+it('a removal is reported when it is made, until the account has heard of it, and once', async () => {
+  removals.note('a CID', 'a', 'kept');
+  rows.remove({ cid: 'a CID', service: 'a' });
+  expect(removals.answer(reference)).toEqual([pin('a', 'kept'), pin('b', 'scheduled')]);
+  // The answer may be lost.
+  await removals.flush();
+  expect(told).toEqual([[pin('a', 'kept'), pin('b', 'scheduled')]]);
+  expect(removals.nextTime()).toBeUndefined();
+  nowMs += 60_000;
+  removals.note('a CID', 'b', 'unpinned');
+  rows.remove({ cid: 'a CID', service: 'b' });
+  for (const failing of [undefined, err('overloaded')]) {
+    answer = failing;
+    nowMs = removals.nextTime()!;
+    await removals.flush();
+    expect(removals.nextTime()).toBeGreaterThan(nowMs);
+  }
+  answer = { ok: true };
+  nowMs = removals.nextTime()!;
+  await removals.flush();
+  expect(pins()).toEqual([pin('a', 'kept'), pin('b', 'unpinned')]);
+  expect([told.length, removals.nextTime(), removals.answer(reference)]).toEqual([4, undefined, undefined]);
+});
+
+it('bytes that somebody needs again before they were removed are gone for the file that was deleted', async () => {
+  rows.change({ cid: 'a CID', service: 'a' }, { state: 'live' });
+  rows.remove({ cid: 'a CID', service: 'b' });
+  await removals.flush();
+  expect(pins()).toEqual([pin('a', 'unpinned'), pin('b', 'unpinned')]);
+});
+
+it('what cannot be removed for as long as receipts are kept is forgotten, and not reported', async () => {
+  nowMs += receiptMs;
+  await removals.flush();
+  expect([removals.answer(reference), removals.nextTime(), told]).toEqual([undefined, undefined, []]);
+});
+
+it('a receipt of an earlier version is completed where nothing is being removed any more', () => {
+  sql.exec('UPDATE receipt SET pins = ?', JSON.stringify([pin('a', 'scheduled'), pin('b', 'scheduled')]));
+  const message = outbox.add(referenceRemoval(file));
+  expect(receipts.isForgotten('a file')).toBe(false);
+  sql.exec('DELETE FROM outbox WHERE id = ?', message);
+  expect(receipts.isForgotten('a file')).toBe(true);
+  receipts.complete(new Set(['b']));
+  expect(pins()).toEqual([pin('a', 'unpinned'), pin('b', 'scheduled')]);
+  expect(receipts.isForgotten('a file')).toBe(true);
+  receipts.complete(new Set());
+  expect([pins(), receipts.isForgotten('a file')]).toEqual([[pin('a', 'unpinned'), pin('b', 'unpinned')], false]);
+});
+
+it('a receipt of this version waits for what the pin says', () => {
+  receipts.setPins('a file', [pin('a', 'scheduled')]);
+  expect(receipts.isForgotten('a file')).toBe(false);
+});
+
+it.each(['RECOVERY_DAYS', 'BACKUP_DAYS'])('nothing is destroyed where %s cannot be read', async (name) => {
+  const service = await startService({ vars: { [name]: 'a month' } });
+  try {
+    const { call } = await newOwner(service);
+    const { fileId } = await call.store('plain', 'still there');
+    const terms = { record: 'AAAA', files: [fileId], password: false };
+    const { id } = await jsonOf<Share>(call.json('/v1/shares', terms), 201);
+    for (const response of [
+      call(`/v1/shares/${id}`, { method: 'DELETE' }),
+      call(`/v1/storage/${fileId}`, { method: 'DELETE' }),
+      call.json('/v1/storage/delete', { files: [fileId] }),
+    ])
+      expect(await problemOf(response)).toEqual([500, 'misconfigured']);
+    expect(await jsonOf<Share>(call(`/v1/shares/${id}`))).toMatchObject({ state: 'active' });
+    expect((await call(`/v1/storage/${fileId}`)).status).toBe(200);
+  } finally {
+    await service.close();
+  }
+});

@@ -1,0 +1,110 @@
+/** What monitors, load balancers and clients see of a service that works, and of one that does not. */
+import manifest from '../../../package.json' with { type: 'json' };
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import type { Health } from '../../../shared/api.ts';
+import { client, jsonOf, problemOf } from '../client.ts';
+import { inOneMinute } from '../one-minute.ts';
+import { startPeer, type Peer } from '../peer.ts';
+import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+
+const { version } = manifest;
+/** A service shows the hash of its pages. */
+const pages: unknown = expect.stringMatching(/^[0-9a-f]{64}$/);
+const triedAgainst: unknown = expect.stringContaining('Kubo 0.43');
+const maxFileBytes = 32 * 2 ** 30;
+let service: Service;
+let peer: Peer;
+beforeAll(async () => {
+  service = await startService({
+    async through(url) {
+      peer = await startPeer(url);
+      return peer.url;
+    },
+  });
+});
+afterEach(() => {
+  peer.onCommand = undefined;
+});
+afterAll(async () => {
+  await service.close();
+  await peer.close();
+});
+
+const health = (path = '/v1/health', token = ''): Promise<Response> =>
+  client(service.url, token)(path, token === '' ? { headers: { Authorization: '' } } : {});
+const status = async (): Promise<number> => {
+  const response = await health();
+  await response.arrayBuffer();
+  return response.status;
+};
+/** A result counts for 5 s. */
+const wait = { timeout: 20_000, interval: 250 };
+
+it('is 200 while the service can store and read, and asks the pinning service once for many', async () => {
+  await expect.poll(status, wait).toBe(200);
+  peer.seen.length = 0;
+  const responses = await Promise.all(Array.from({ length: 30 }, () => jsonOf(health())));
+  for (const response of responses)
+    expect(response).toEqual({ status: 'ok', version, pages, maxUploadBytes: null, maxFileBytes });
+  expect(peer.seen.filter((command) => command === 'version').length).toBeLessThanOrEqual(1);
+});
+
+it('is 503 and degraded while a pinning service fails, and still alive', async () => {
+  await expect.poll(status, wait).toBe(200);
+  peer.onCommand = (turn) => turn.cut();
+  await expect.poll(status, wait).toBe(503);
+  const response = await health();
+  expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
+  expect(await jsonOf(response, 503)).toEqual({
+    status: 'degraded',
+    version,
+    pages,
+    maxUploadBytes: null,
+    maxFileBytes,
+  });
+  for (const path of ['/v1/health?live', '/v1/health?live=true']) {
+    peer.seen.length = 0;
+    expect(await jsonOf(health(path))).toEqual({ status: 'ok', version, pages, maxUploadBytes: null, maxFileBytes });
+    expect(peer.seen).toEqual([]);
+  }
+  expect(await jsonOf<Health>(health('/v1/health', adminToken), 503)).toMatchObject({
+    storage: 'ok',
+    services: [{ id: 'node', type: 'kubo', triedAgainst, status: 'failing', code: 'pinning_unavailable' }],
+  });
+  peer.onCommand = undefined;
+  await expect.poll(status, wait).toBe(200);
+});
+
+it('shows the operator more, and ignores any other Authorization', async () => {
+  await expect.poll(status, wait).toBe(200);
+  expect(await jsonOf<Health>(health('/v1/health', adminToken))).toMatchObject({
+    status: 'ok',
+    storage: 'ok',
+    services: [{ id: 'node', type: 'kubo', triedAgainst, status: 'ok', version: expect.any(String) as string }],
+  });
+  for (const Authorization of ['Bearer wrong', 'Basic bG9hZDpiYWxhbmNlcg==', 'Bearer sp_x', 'x']) {
+    const response = await jsonOf<Health>(fetch(`${service.url}/v1/health`, { headers: { Authorization } }));
+    expect(Object.keys(response)).toEqual(['status', 'version', 'pages', 'maxUploadBytes', 'maxFileBytes']);
+  }
+});
+
+it('takes no other parameters', async () => {
+  for (const query of ['?live=no', '?ready', '?live&live'])
+    expect(await problemOf(health(`/v1/health${query}`))).toEqual([400, 'invalid_request']);
+});
+
+it('S77: guesses of the operator’s token are counted, and past the limit the right one looks like a wrong one', () =>
+  inOneMinute(async () => {
+    const limited = await startService({
+      ratelimits: { ADDRESS_LIMIT: { namespace_id: '9', simple: { limit: 3, period: 60 } } },
+    });
+    try {
+      const ask = async (token: string): Promise<boolean> =>
+        'services' in (await jsonOf<Health>(client(limited.url, token)('/v1/health')));
+      expect(await ask(adminToken)).toBe(true);
+      for (let guess = 0; guess < 3; guess += 1) expect(await ask('wrong')).toBe(false);
+      expect(await ask(adminToken)).toBe(false);
+    } finally {
+      await limited.close();
+    }
+  }));

@@ -1,0 +1,149 @@
+/** The examples of worker/README.md, run in their order. */
+import { execFile, execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, it } from 'vitest';
+import type { BackupPage, NewAccountResponse, NewApiKeyResponse } from '../../../shared/api.ts';
+import { generateKeyPair, newAccountId, open, parseIdentities } from '../../../shared/crypto/index.ts';
+import { carHeader, carSection, cidOf, sha256 } from '../../../shared/ipfs/index.ts';
+import { concat } from '../../../shared/streams/concat.ts';
+import type { Route } from '../../routes/route.ts';
+import { routes } from '../../routes/table.ts';
+import { bytesOf, client, jsonOf } from '../client.ts';
+import { pathOf } from '../../../testkit/programs/programs.ts';
+import { startNode } from '../../../testkit/node.ts';
+import { adminToken, metricsToken, restoreToken, rpcToken, startService } from '../../../testkit/service.ts';
+
+function has(program: string): boolean {
+  try {
+    execFileSync(program, ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// sign-url.py needs a package that Debian's own Python may lack.
+const python = pathOf('cryptography-python');
+const runnable = has('curl') && has('bash') && python !== undefined;
+if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1')
+  throw new Error('curl, bash and .ci/cryptography are needed');
+
+const manual = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+
+/** The routes in the table of a manual: `METHOD path: access`, without HEAD. `…/x` abbreviates a path beside the one before. */
+function listedRoutes(text: string): string[] {
+  return [...text.matchAll(/^\| (\[`[A-Z].*?) \| (.*?) \|/gm)].flatMap(([, calls = '', who = '']) => {
+    const scope = /`(\w+)`/.exec(who)?.[1];
+    const access = scope ?? /operator|key\b/.exec(who)?.[0] ?? 'anybody';
+    const found: string[] = [];
+    let methods: string[] = [];
+    for (const [, method, path, sibling] of calls.matchAll(/`(?:([A-Z]+)(?: (\/[^`]+))?|…(\/[^`]+))`/g)) {
+      if (method !== undefined) methods.push(method);
+      if (path === undefined && sibling === undefined) continue;
+      const previous = found.at(-1)?.split(/[: ]+/) ?? [];
+      if (sibling !== undefined) found.push(`${previous[0]} ${previous[1]?.replace(/\/[^/]+$/, sibling)}: ${access}`);
+      else for (const each of methods) if (each !== 'HEAD') found.push(`${each} ${path}: ${access}`);
+      methods = [];
+    }
+    return found;
+  });
+}
+
+it('lists every route with its access, and no other', () => {
+  const access = (route: Route): string => {
+    if (route.who === 'key') return route.scope ?? 'key';
+    if (route.who === 'monitor') return 'METRICS_TOKEN';
+    return route.who === 'operator' ? 'operator' : 'anybody';
+  };
+  expect(listedRoutes(manual).toSorted()).toEqual(
+    routes
+      .filter(({ method }) => method !== 'head')
+      .map((route) => `${route.method.toUpperCase()} ${route.path}: ${access(route)}`)
+      .toSorted(),
+  );
+});
+
+it.skipIf(!runnable)(
+  'every example of the manual works, and every route has one (needs curl, bash and .ci/cryptography)',
+  async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'sealpin-readme-'));
+    const node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
+    const entry = (id: string) => ({ id, type: 'kubo', url: node.url, tokenSecret: 'KUBO_TOKEN' });
+    const PINNING_SERVICES = JSON.stringify([entry('node'), entry('old')]);
+    const service = await startService({ node, vars: { PINNING_SERVICES } });
+    try {
+      const pair = await generateKeyPair();
+      const { account, apiKey } = await jsonOf<NewAccountResponse>(
+        client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient }),
+        201,
+      );
+      const call = client(service.url, apiKey);
+      const recovery = await open(new Blob([await bytesOf(call(`/v1/accounts/${account.id}/recovery`))]).stream());
+      if (recovery.kind !== 'age') throw new Error(recovery.kind);
+      const privateKey = await new Response(await recovery.decrypt(parseIdentities(pair.privatePem))).text();
+      const report = randomBytes(300_000);
+      writeFileSync(join(dir, 'recover.json'), JSON.stringify({ privateKey }));
+      writeFileSync(join(dir, 'report.pdf'), report);
+      const cid = cidOf('raw', await sha256(report));
+      writeFileSync(join(dir, 'report.car'), concat(carHeader(), carSection(cid, report.length), report));
+      cpSync(join(import.meta.dirname, '../../../docs/clients/sign-url.py'), join(dir, 'sign-url.py'));
+      writeFileSync(join(dir, '.curlrc'), 'fail-with-body\n');
+      const file = await call.store('encrypted', report, { filename: 'report.pdf' });
+      const spare = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
+      // An account of before, of which nothing is left here.
+      const lost = newAccountId();
+      const page = await jsonOf<BackupPage>(client(service.url, adminToken)(`/v1/accounts/${account.id}/backup`));
+      const lostPage: BackupPage = { ...page, accountId: lost, keys: [], files: [] };
+      writeFileSync(join(dir, 'lost-page.json'), JSON.stringify(lostPage));
+      service.log.length = 0;
+
+      const env = {
+        ...process.env,
+        PATH: `${dirname(python ?? '')}:${process.env['PATH'] ?? ''}`,
+        CURL_HOME: dir,
+        SERVICE: service.url,
+        ADMIN_TOKEN: adminToken,
+        METRICS_TOKEN: metricsToken,
+        RESTORE_TOKEN: restoreToken,
+        KEY: apiKey,
+        ACCOUNT: account.id,
+        LOST_ACCOUNT: lost,
+        FILE: file.fileId,
+        CID: file.cid,
+        KEY_ID: spare.key.id,
+      };
+      for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
+        await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch(
+          (error: { stdout?: string; stderr?: string }) => {
+            throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
+          },
+        );
+      }
+      expect(Buffer.compare(readFileSync(join(dir, 'report.copy')), report)).toBe(0);
+      expect(Buffer.compare(readFileSync(join(dir, 'report.start')), report.subarray(0, 100))).toBe(0);
+      expect(existsSync(join(dir, 'report.sealpin'))).toBe(true);
+      // Other users can see arguments: no key stands in one, and the files that hold keys are closed to them.
+      const commands = [...manual.matchAll(/\bcurl\b(?:[^\n`]|\\\n)*/g)].map(([command]) => command);
+      expect(commands.length).toBeGreaterThan(20);
+      expect(commands.filter((command) => /Bearer|\$\{?(KEY|[A-Z]+_TOKEN)\b/.test(command))).toEqual([]);
+      for (const name of ['key.txt', 'operator.txt']) expect(statSync(join(dir, name)).mode & 0o777).toBe(0o600);
+
+      const seen = service.log
+        .map((line) => JSON.parse(line) as { event: string; method: string; route: string; status: number })
+        .filter((line) => line.event === 'request');
+      expect(seen.filter((line) => line.status >= 300)).toEqual([]);
+      const shown = new Set(seen.map((line) => `${line.method.toLowerCase()} ${line.route}`));
+      // The responses to OPTIONS are all the same.
+      const needed = routes.filter(({ method, path }) => method !== 'options' || path === '/v1/uploads');
+      expect(needed.map((each) => `${each.method} ${each.path}`).filter((each) => !shown.has(each))).toEqual([]);
+    } finally {
+      await service.close();
+      await node.close();
+      rmSync(dir, { recursive: true, force: true });
+    }
+  },
+);

@@ -1,0 +1,345 @@
+/**
+ * Uploads and deletions that stop in the middle, at every step: what is left after the sweep is a whole file or none, and no pin
+ * without a row.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { FileList, Receipt, StoredFile } from '../../../shared/api.ts';
+import { cidOfBytes } from '../../../testkit/cid.ts';
+import { client, jsonOf, problemOf } from '../client.ts';
+import { keepState, type KeptState } from '../kept-state.ts';
+import { startPeer, type Peer, type Turn } from '../peer.ts';
+import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
+import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+let kept: KeptState;
+let peer: Peer;
+let service: Service;
+let count = 0;
+
+const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept, through: () => peer.url });
+
+beforeAll(async () => {
+  kept = await keepState('crash');
+  peer = await startPeer(kept.node.url);
+  service = await start();
+});
+afterAll(async () => {
+  await service.close();
+  await peer.close();
+  await kept.close();
+});
+
+let owner: Owner;
+let bytes: string;
+let cid: string;
+let pinnedBefore: string[];
+beforeEach(async () => {
+  count += 1;
+  owner = await newOwner(service);
+  pinnedBefore = await pinned(service);
+  await setBytes(1000);
+  peer.onCommand = undefined;
+});
+
+async function setBytes(words: number): Promise<void> {
+  bytes = `bytes ${String(count).padStart(4)} `.repeat(words);
+  cid = await cidOfBytes(Buffer.from(bytes));
+}
+
+const store = (): Promise<Response> => owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
+const listed = async (): Promise<StoredFile[]> => (await jsonOf<FileList>(owner.call(`/v1/storage?cid=${cid}`))).files;
+
+/** What is there of the bytes, once everything that waits has had its time. */
+async function afterSweep(): Promise<{
+  files: number;
+  pinned: boolean;
+  others: number;
+  pins: number;
+  references: number;
+  left: number;
+}> {
+  const parts = (await owner.object.rows('part')).map((row) => String(row['cid']));
+  await sweep(service, [owner], [cid, ...parts]);
+  const pin = await pinObject(service, cid);
+  const of = (rows: Record<string, unknown>[]): number => rows.filter((row) => row['cid'] === cid).length;
+  return {
+    files: (await listed()).length,
+    pinned: (await pinned(service)).includes(cid),
+    others: (await pinned(service)).filter((each) => each !== cid && !pinnedBefore.includes(each)).length,
+    pins: of(await pin.rows('pin')),
+    references: of(await pin.rows('reference')),
+    left:
+      (await owner.object.rows('outbox')).length +
+      (await owner.object.rows('part')).length +
+      (await owner.object.rows('file')).filter((row) => row['state'] !== 'ready').length,
+  };
+}
+const nothing = { files: 0, pinned: false, others: 0, pins: 0, references: 0, left: 0 };
+const whole = { files: 1, pinned: true, others: 0, pins: 1, references: 1, left: 0 };
+
+/** Kills the service when a command arrives for the nth time, or once the node has responded to it, and starts it again. */
+async function killAt(command: string, when: 'before' | 'after', work: () => Promise<unknown>, nth = 1): Promise<void> {
+  let seen = 0;
+  const reached = new Promise<Turn>((resolve) => {
+    peer.onCommand = async (turn) => {
+      if (turn.command === command) seen += 1;
+      if (turn.command !== command || seen !== nth) return (await turn.pass()).deliver();
+      if (when === 'after') await turn.pass();
+      resolve(turn);
+    };
+  });
+  const lost = expect(work()).rejects.toThrow();
+  const turn = await reached;
+  await service.kill();
+  turn.cut();
+  await lost;
+  peer.onCommand = undefined;
+  service = await start();
+  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
+}
+
+describe('S81 S82: the service dies', () => {
+  it.each(
+    (
+      [
+        ['before the row has a reference', 'pin/ls', 'before'],
+        ['before the bytes have arrived', 'dag/import', 'before'],
+        ['after the bytes have arrived, before it knows', 'dag/import', 'after'],
+        ['before the bytes are pinned', 'pin/add', 'before'],
+        ['after the bytes are pinned, before it knows', 'pin/add', 'after'],
+      ] as const
+    ).filter(() => long),
+  )('%s: nothing is left of an upload', async (_, command, when) => {
+    await killAt(command, when, store);
+    expect(await listed()).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+    await jsonOf(store(), 201);
+    expect(await afterSweep()).toEqual(whole);
+  });
+
+  it.each(
+    (
+      [
+        ['import of the first part', 'dag/import', 1],
+        ['intent of the first part', 'pin/ls', 1],
+        ['pin of the first part', 'pin/add', 1],
+        ['import of the last part', 'dag/import', 2],
+        ['import of the nodes', 'dag/import', 3],
+        ['preparation of the file', 'pin/ls', 2],
+        ['pin of the file', 'pin/add', 2],
+      ] as const
+    )
+      .flatMap((step) => [[...step, 'before'] as const, [...step, 'after'] as const])
+      .filter(([, command, nth, when]) => long || (command === 'pin/add' && nth === 2 && when === 'after')),
+  )('%s of an upload in two parts (%s %i, %s): nothing is left of it', async (_, command, nth, when) => {
+    await setBytes(1_600_000);
+    await killAt(command, when, store, nth);
+    expect(await listed()).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+    await jsonOf(store(), 201);
+    expect(await afterSweep()).toEqual(whole);
+  });
+
+  it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
+    '%s a part is released, after its file was stored: the file is whole, and the part is released later',
+    async (when) => {
+      await setBytes(1_600_000);
+      // The response may arrive before the alarm rings.
+      const dead = (): Promise<never> => Promise.reject(new Error('it died after its response'));
+      await killAt('pin/rm', when, () => store().then(dead));
+      expect((await listed()).length).toBe(1);
+      expect(await afterSweep()).toEqual(whole);
+    },
+  );
+
+  it.each(
+    (
+      [
+        ['before the pin is removed', 'before'],
+        ['after the pin is removed, before it knows', 'after'],
+      ] as const
+    ).slice(long ? 0 : 1),
+  )('%s: nothing is left of a deleted file', async (_, when) => {
+    const { fileId } = await jsonOf<StoredFile>(store(), 201);
+    await killAt('pin/rm', when, () => owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(await problemOf(owner.call(`/v1/storage/${fileId}`))).toEqual([404, 'not_found']);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+});
+
+describe('an upload in two parts that ends early', () => {
+  beforeEach(() => setBytes(1_600_000));
+
+  it('because its bytes do not have the announced CID leaves nothing', async () => {
+    const { cid: other } = await owner.call.store('plain', 'other bytes');
+    pinnedBefore.push(other);
+    const response = owner.call(`/v1/storage/plain?cid=${other}`, { method: 'POST', body: bytes });
+    expect(await problemOf(response)).toEqual([422, 'cid_mismatch']);
+    // The part is released at once: only the removal of its reference waits for the alarm.
+    expect(await owner.object.rows('part')).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it.each(long ? [1, 2] : [2])('because the account is deleted before pin %i leaves nothing', async (nth) => {
+    let seen = 0;
+    peer.onCommand = async (turn) => {
+      const { deliver } = await turn.pass();
+      if (turn.command === 'pin/add' && (seen += 1) === nth) {
+        const Authorization = `Bearer ${adminToken}`;
+        const deleted = await fetch(`${service.url}/v1/accounts/${owner.id}`, {
+          method: 'DELETE',
+          headers: { Authorization },
+        });
+        expect(deleted.status).toBe(200);
+      }
+      deliver();
+    };
+    expect((await store()).status).toBeGreaterThanOrEqual(400);
+    peer.onCommand = undefined;
+    for (let round = 0; round < 2; round += 1) await owner.object.ring(2 * 3_600_000);
+    expect((await pinned(service)).filter((each) => !pinnedBefore.includes(each))).toEqual([]);
+    expect(await owner.object.tables()).toBe(0);
+  });
+});
+
+describe('S82: a call between the objects fails', () => {
+  const faults = (['before', 'after'] as const).slice(long ? 0 : 1);
+
+  it.each(faults)('%s a reference is added: the upload fails, and nothing is left', async (fault) => {
+    await owner.object.fail('addReference', fault);
+    expect(await problemOf(store())).toEqual([503, 'overloaded']);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it.each(faults)('%s a reference is removed: the receipt says so, and the alarm tries again', async (fault) => {
+    const { fileId } = await jsonOf<StoredFile>(store(), 201);
+    await owner.object.fail('removeReference', fault);
+    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
+    expect(await problemOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it.each(
+    (
+      [
+        ['addReference', 'before', 503],
+        ['addReference', 'after', 503],
+        ['commitPart', 'before', 500],
+        ['commitPart', 'after', 500],
+        ['commit', 'before', 500],
+      ] as const
+    ).filter(([call, fault]) => long || (call === 'commitPart' && fault === 'after')),
+  )('%s of an upload in two parts, %s: it fails, and nothing is left', async (call, fault, status) => {
+    await setBytes(1_600_000);
+    await owner.object.fail(call, fault);
+    expect((await problemOf(store()))[0]).toBe(status);
+    expect(await listed()).toEqual([]);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('removing the reference of a part, before and after: the file is whole, and the alarm tries again', async () => {
+    await setBytes(3_200_000);
+    for (const fault of faults) {
+      await owner.object.fail('removeReference', fault);
+      const { fileId } = await jsonOf<StoredFile>(store(), 201);
+      expect(await afterSweep()).toEqual(whole);
+      await jsonOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+      expect(await afterSweep()).toEqual(nothing);
+    }
+  });
+
+  it('before a file is committed: the upload fails, and nothing is left', async () => {
+    await owner.object.fail('commit', 'before');
+    expect(await problemOf(store())).toEqual([500, 'internal']);
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('S71: after a file is committed: the response is lost, and the file is found by its CID', async () => {
+    await owner.object.fail('commit', 'after');
+    expect(await problemOf(store())).toEqual([500, 'internal']);
+    expect((await listed()).map((file) => file.cid)).toEqual([cid]);
+    expect(await afterSweep()).toEqual(whole);
+  });
+});
+
+describe('the pinning service', () => {
+  const json = { 'content-type': 'application/json' };
+  const answering = (command: string, answer: (turn: Turn) => Promise<void> | void): void => {
+    peer.onCommand = async (turn) => (turn.command === command ? answer(turn) : (await turn.pass()).deliver());
+  };
+
+  async function addToNode(text: string, name: string): Promise<void> {
+    const form = new FormData();
+    form.append('file', new Blob([text]));
+    await fetch(`${service.node}/api/v0/add?cid-version=1&chunker=size-1048576&pin-name=${name}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${rpcToken}` },
+      body: form,
+    });
+  }
+
+  it.each(['dag/import', 'pin/add'])('S69 S82: refuses %s: nothing is left', async (command) => {
+    answering(command, (turn) => turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), json));
+    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
+    expect(await listed()).toEqual([]);
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('S82: has lost blocks before it pinned them: nothing is left, at once', async () => {
+    await setBytes(1_600_000);
+    for (const nth of long ? [1, 2] : [2]) {
+      let seen = 0;
+      const lost = JSON.stringify({ Message: 'pin: block was not found locally (offline)', Code: 0, Type: 'error' });
+      answering('pin/add', async (turn) =>
+        (seen += 1) === nth ? turn.answer(500, lost, json) : (await turn.pass()).deliver(),
+      );
+      expect(await problemOf(store())).toEqual([503, 'pinning_unavailable']);
+      expect([await owner.object.rows('part'), await owner.object.rows('file')]).toEqual([[], []]);
+    }
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it.each([
+    ['has received other blocks', 'dag/import', { Stats: { BlockCount: 2 } }],
+    ['has pinned another CID', 'pin/add', { Pins: ['bafkqaaa'] }],
+  ])('S67: says that it %s: the upload fails, and nothing is left', async (_, command, answer) => {
+    answering(command, async (turn) => (await turn.pass()).deliver(Buffer.from(JSON.stringify(answer))));
+    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('cannot remove a pin: the receipt says so, and it is tried again until it can', async () => {
+    const { fileId } = await jsonOf<StoredFile>(store(), 201);
+    answering('pin/rm', (turn) => turn.answer(503, '', { 'retry-after': '1' }));
+    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
+    // Until then the same bytes cannot be stored: what the service does with the request that it has is unknown.
+    expect(await problemOf(store())).toEqual([503, 'overloaded']);
+    peer.onCommand = undefined;
+    expect(await afterSweep()).toEqual(nothing);
+  });
+
+  it('had the pin before us: it keeps the pin after us', async () => {
+    await addToNode(bytes, '');
+    expect(await pinned(service)).toContain(cid);
+    const { fileId } = await jsonOf<StoredFile>(store(), 201);
+    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    expect(receipt.pins).toEqual([{ service: 'node', status: 'kept' }]);
+    expect(await afterSweep()).toEqual({ ...nothing, pinned: true });
+  });
+});
+
+it('a request for something that does not exist writes nothing', async () => {
+  const stranger = accountObject(service, 'A'.repeat(22));
+  expect(await problemOf(fetch(`${service.url}/v1/accounts/${'A'.repeat(22)}/recovery`))).toEqual([404, 'not_found']);
+  expect(await stranger.tables()).toBe(0);
+  const unknown = await cidOfBytes(Buffer.from('nowhere'));
+  expect(await problemOf(fetch(`${service.url}/ipfs/${unknown}`))).toEqual([404, 'not_found']);
+  const before = await (await pinObject(service, unknown)).rows('pin');
+  expect(before.filter((row) => row['cid'] === unknown)).toEqual([]);
+});

@@ -1,0 +1,33 @@
+/** The tables of an object of pins, in SQLite. */
+import { DatabaseSync } from 'node:sqlite';
+import { expect, it } from 'vitest';
+import { PinRows } from '../../objects/pin/pin-table.ts';
+import { storageOf } from '../sqlite-storage.ts';
+
+/** The columns of a table, with their types and defaults, in the order of their names. */
+function columnsOf(database: DatabaseSync, table: string): unknown[] {
+  return database
+    .prepare('SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?) ORDER BY name')
+    .all(table);
+}
+
+it('a new object has the tables that one of the first version has after its upgrade', () => {
+  const [fresh, old] = [new DatabaseSync(':memory:'), new DatabaseSync(':memory:')];
+  new PinRows(storageOf(fresh)).create();
+  // As version 0.1.0 made them.
+  old.exec(`
+    CREATE TABLE pin (cid TEXT NOT NULL, service TEXT NOT NULL, state TEXT NOT NULL, was_there INTEGER NOT NULL, due INTEGER,
+      attempts INTEGER NOT NULL, PRIMARY KEY (cid, service)) WITHOUT ROWID;
+    CREATE TABLE reference (cid TEXT NOT NULL, service TEXT NOT NULL, account TEXT NOT NULL, file_id TEXT NOT NULL,
+      PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
+    CREATE INDEX pin_due ON pin (due);
+  `);
+  new PinRows(storageOf(old)).upgrade(() => 0);
+  const names = (database: DatabaseSync): unknown[] =>
+    database.prepare('SELECT type, name FROM sqlite_master ORDER BY name').all();
+  expect(names(fresh)).toEqual(names(old));
+  for (const table of ['pin', 'reference', 'breaker', 'migration']) {
+    expect(columnsOf(fresh, table).length).toBeGreaterThan(2);
+    expect(columnsOf(fresh, table)).toEqual(columnsOf(old, table));
+  }
+});

@@ -1,0 +1,56 @@
+/** Accounts from earlier versions, whose tables lack what was added since. */
+import { expect, it } from 'vitest';
+import type { AccountSummary, Problem, StoredFile, UsageList } from '../../../shared/api.ts';
+import { adminToken, startService } from '../../../testkit/service.ts';
+import { changeDatabases, hasTable, keepState } from '../kept-state.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath } from '../client.ts';
+import { newOwner } from '../stored-state.ts';
+
+/** What the tables of an account had in 0.1.0, and what some had between releases. */
+const earlier = `
+  ALTER TABLE account DROP COLUMN recovery_hash;
+  ALTER TABLE api_key DROP COLUMN signer;
+  ALTER TABLE account_setting DROP COLUMN origins;
+  ALTER TABLE file_detail DROP COLUMN version;
+  ALTER TABLE file_detail DROP COLUMN changed_at;
+  ALTER TABLE file_detail DROP COLUMN description;
+  DROP TABLE key_usage;
+  DROP TABLE provisional_file;
+`;
+
+it('an account gets the columns and tables that its own lack', async () => {
+  const kept = await keepState('upgrade');
+  let service = await startService(kept);
+  try {
+    const { id, call: before } = await newOwner(service);
+    const { fileId } = await before.store('plain', 'stored before', { filename: 'old.txt' });
+    await service.close();
+    let changed = 0;
+    await changeDatabases(kept.dir, (db) => {
+      if (hasTable(db, 'api_key')) {
+        db.exec(earlier);
+        changed += 1;
+      }
+    });
+    expect(changed).toBe(1);
+    service = await startService(kept);
+    const call = client(service.url, before.apiKey);
+    const operator = client(service.url, adminToken);
+    const origins = ['https://page.example'];
+    const account = await jsonOf<AccountSummary>(operator.json(`/v1/accounts/${id}`, { origins }, 'PATCH'));
+    expect(account.origins).toEqual(origins);
+    // A key of before signs once its holder has shown it.
+    const anybody = client(service.url, '');
+    const path = await signedPath(before.apiKey, { method: 'GET', file: fileId });
+    expect(await problemOf(anybody(path))).toEqual([401, 'unauthorized']);
+    expect((await (await anybody(path)).json<Problem>()).detail).toContain('GET /v1/account');
+    await jsonOf(call('/v1/account'));
+    expect((await bytesOf(anybody(path))).toString()).toBe('stored before');
+    const renamed = call.json(`/v1/storage/${fileId}`, { filename: 'new.txt' }, 'PATCH');
+    expect((await jsonOf<StoredFile>(renamed)).filename).toBe('new.txt');
+    expect((await jsonOf<UsageList>(call('/v1/usage'))).usage).toHaveLength(1);
+  } finally {
+    await service.close();
+    await kept.close();
+  }
+});

@@ -1,0 +1,46 @@
+/** Headers of files and records of shares that have ended are in no database: their pages are overwritten, and not only given back. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, it, onTestFinished } from 'vitest';
+import type { Share } from '../../../shared/api.ts';
+import { startService } from '../../../testkit/service.ts';
+import { jsonOf } from '../client.ts';
+import { newOwner } from '../stored-state.ts';
+
+it('nothing of them is left once the logs of the databases are written back', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-records-'));
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
+  const service = await startService({ dir, entry: 'worker/test/clock.ts' });
+  const { call, object } = await newOwner(service);
+  const record = randomBytes(40_000);
+  const share = async (opens: number): Promise<string> => {
+    const request = { record: record.toString('base64'), files: [], password: false, opens };
+    return (await jsonOf<Share>(call.json('/v1/shares', request), 201)).id;
+  };
+  const [revoked, used] = [await share(2), await share(1)];
+  const [deleted, changed] = [await call.store('encrypted', 'x'), await call.store('encrypted', 'x')];
+  const headers = (await object.rows('file')).map(({ header }) => Buffer.from(header as ArrayBuffer));
+  expect(headers.map(({ length }) => length > 200)).toEqual([true, true]);
+  await jsonOf(call(`/v1/shares/${revoked}`, { method: 'DELETE' }));
+  await jsonOf(call(`/v1/shares/${used}/open`, { method: 'POST' }));
+  await jsonOf(call(`/v1/storage/${deleted.fileId}`, { method: 'DELETE' }));
+  await jsonOf(call.json(`/v1/storage/${changed.fileId}`, { filename: 'x' }, 'PATCH'));
+  await service.close();
+  // Some bytes of each page, and of each header the end, which no other one has.
+  const traces = [
+    ...Array.from({ length: 20 }, (_, piece) => record.subarray(piece * 2000, piece * 2000 + 16)),
+    ...headers.map((header) => header.subarray(-16)),
+  ];
+  const names = (await readdir(dir, { recursive: true })).filter((name) => name.endsWith('.sqlite'));
+  expect(names.length).toBeGreaterThan(2);
+  for (const name of names) {
+    const database = new DatabaseSync(join(dir, name));
+    database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    database.close();
+    const bytes = await readFile(join(dir, name));
+    expect([name, traces.map((trace) => bytes.includes(trace)).lastIndexOf(true)]).toEqual([name, -1]);
+  }
+});

@@ -1,0 +1,200 @@
+/**
+ * Shares that stop in the middle, between the object that decides and the one that has the record: what is left is a share that is
+ * listed and opens, or none, and never a record that nobody can revoke.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { NewApiKeyResponse, Receipt, Revoked, Share, ShareList, ShareReceipt } from '../../../shared/api.ts';
+import { startService, type Service } from '../../../testkit/service.ts';
+import { client, jsonOf, problemOf } from '../client.ts';
+import { keepState, type KeptState } from '../kept-state.ts';
+import { accountObject, newOwner, shareObject, type Owner } from '../stored-state.ts';
+
+const long = process.env['SEALPIN_LONG'] === '1';
+const hangs = long ? (['hangs before', 'hangs after'] as const) : (['hangs after'] as const);
+/** Beyond the time for which a record may be on its way. */
+const longMs = 3_600_000;
+
+let kept: KeptState;
+let service: Service;
+let owner: Owner;
+let fileId: string;
+
+const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept });
+beforeAll(async () => {
+  kept = await keepState('shares');
+  service = await start();
+});
+afterAll(async () => {
+  await service.close();
+  await kept.close();
+});
+beforeEach(async () => {
+  owner = await newOwner(service);
+  ({ fileId } = await owner.call.store('encrypted', 'shared'));
+});
+
+const make = (): Promise<Response> =>
+  owner.call.json('/v1/shares', {
+    record: Buffer.alloc(500, 7).toString('base64'),
+    files: [fileId],
+    password: false,
+  });
+const made = (): Promise<Share> => jsonOf<Share>(make(), 201);
+const open = (id: string): Promise<Response> => fetch(`${service.url}/v1/shares/${id}/open`, { method: 'POST' });
+const remove = (path: string): Promise<Response> => owner.call(path, { method: 'DELETE' });
+const listed = async (): Promise<string[]> =>
+  (await jsonOf<ShareList>(owner.call('/v1/shares'))).shares.map(({ id }) => id);
+const outbox = async (): Promise<string[]> =>
+  (await owner.object.rows('outbox')).filter((row) => row['op'] === 'unshare').map((row) => String(row['target']));
+const record = async (id: string): Promise<unknown> =>
+  (await shareObject(service, id).rows('share'))[0]?.['record'] ?? undefined;
+
+/** The ID of the share that is being made. */
+async function making(): Promise<string> {
+  const id = async (): Promise<unknown> => (await owner.object.rows('share'))[0]?.['id'];
+  await expect.poll(id, { timeout: 10_000 }).toBeTypeOf('string');
+  return String(await id());
+}
+
+/** Kills the service, as a power cut would, and starts it again. */
+async function crash(lost: Promise<unknown>): Promise<void> {
+  const ended = expect(lost).rejects.toThrow();
+  await service.kill();
+  await ended;
+  service = await start();
+  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
+}
+
+/** Nothing is listed, opens, or waits. */
+async function expectNothing(id: string): Promise<void> {
+  await owner.object.ring(longMs);
+  expect([await listed(), await record(id), await outbox(), await owner.object.rows('share')]).toEqual([
+    [],
+    undefined,
+    [],
+    [],
+  ]);
+  expect([404, 410]).toContain((await open(id)).status);
+}
+
+describe('the service dies while a share is made', () => {
+  it.each(hangs)('and the record is sent (%s): no record is left', async (fault) => {
+    await owner.object.fail('create', fault);
+    const lost = make();
+    const id = await making();
+    if (fault === 'hangs after') await expect.poll(() => record(id), { timeout: 10_000 }).toBeDefined();
+    expect(await listed()).toEqual([]);
+    await crash(lost);
+    expect(await listed()).toEqual([]);
+    await expectNothing(id);
+  });
+});
+
+it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
+  'a record that cannot be sent (%s) makes no share',
+  async (fault) => {
+    await owner.object.fail('create', fault);
+    let id: string | undefined;
+    const asked = problemOf(make());
+    const ended = asked.then(() => true);
+    while (!(await Promise.race([ended, Promise.resolve(false)]))) {
+      const [row] = await owner.object.rows('share');
+      if (typeof row?.['id'] === 'string') id = row['id'];
+    }
+    expect(await asked).toEqual([503, 'overloaded']);
+    expect(await listed()).toEqual([]);
+    if (id !== undefined) await expectNothing(id);
+    await owner.object.ring(longMs);
+    expect([await outbox(), await owner.object.rows('share')]).toEqual([[], []]);
+  },
+);
+
+it('a key that is revoked while it makes a share makes none, since nothing would end it', async () => {
+  // No alarm is set then, so that the share sets one.
+  await owner.object.ring(longMs);
+  const key = await jsonOf<NewApiKeyResponse>(
+    owner.call.json('/v1/keys', { label: 'k', scopes: ['share', 'read'] }),
+    201,
+  );
+  await owner.object.ring(longMs);
+  await owner.object.fail('setAlarm', 'late');
+  const lost = client(service.url, key.apiKey).json('/v1/shares', {
+    record: Buffer.alloc(500, 7).toString('base64'),
+    files: [fileId],
+    password: false,
+  });
+  await expect.poll(() => owner.object.awaits('setAlarm')).toBe(false);
+  await jsonOf<Revoked>(remove(`/v1/keys/${key.key.id}`));
+  expect(await problemOf(lost)).toEqual([401, 'unauthorized']);
+  expect(await owner.object.rows('share')).toEqual([]);
+});
+
+it('a file that is deleted while its share is made ends the share, even where the record comes later', async () => {
+  await owner.object.fail('create', 'hangs after');
+  const lost = make();
+  const id = await making();
+  await expect.poll(() => record(id), { timeout: 10_000 }).toBeDefined();
+  const receipt = await jsonOf<Receipt>(remove(`/v1/storage/${fileId}`));
+  expect(receipt.shares).toEqual([{ id, record: 'destroyed' }]);
+  expect(await record(id)).toBeUndefined();
+  // The second message waits for a record that is still on its way.
+  expect(await outbox()).toEqual([id]);
+  await crash(lost);
+  await expectNothing(id);
+});
+
+it('a share whose file was deleted before its record came is refused, and ended', async () => {
+  await owner.object.fail('create', 'late');
+  const asked = problemOf(make());
+  const id = await making();
+  await jsonOf(remove(`/v1/storage/${fileId}`));
+  expect(await asked).toEqual([409, 'conflict']);
+  await expectNothing(id);
+});
+
+describe('a record that cannot be reached', () => {
+  const endings: [string, () => Promise<unknown>][] = [
+    ['its revocation', async () => [await jsonOf<ShareReceipt>(remove(`/v1/shares/${(await listed())[0]!}`))]],
+    ['the deletion of its file', async () => (await jsonOf<Receipt>(remove(`/v1/storage/${fileId}`))).shares],
+    [
+      'the revocation of its key',
+      async () => {
+        const [{ id }] = (await jsonOf<{ keys: [{ id: string }] }>(owner.call('/v1/keys'))).keys;
+        const spare = await jsonOf<{ apiKey: string }>(
+          owner.call.json('/v1/keys', { label: 'spare', scopes: ['read', 'write', 'delete', 'keys', 'share'] }),
+          201,
+        );
+        owner = { ...owner, call: client(service.url, spare.apiKey) };
+        return (await jsonOf<Revoked>(remove(`/v1/keys/${id}`))).shares;
+      },
+    ],
+  ];
+  it.each(endings)('is destroyed as soon as it can be; %s says so', async (_, end) => {
+    const { id } = await made();
+    await owner.object.fail('revoke', 'before');
+    expect(await end()).toEqual([{ id, record: 'scheduled' }]);
+    expect(await listed()).toEqual([]);
+    expect(await outbox()).toEqual([id]);
+    await expectNothing(id);
+  });
+
+  it('and whose destruction is not acknowledged is destroyed once more', async () => {
+    const { id } = await made();
+    await owner.object.fail('revoke', 'after');
+    expect(await jsonOf<ShareReceipt>(remove(`/v1/shares/${id}`))).toEqual({ id, record: 'scheduled' });
+    expect(await record(id)).toBeUndefined();
+    await expectNothing(id);
+  });
+});
+
+describe('the service dies while a share is ended', () => {
+  it.each(hangs)('and its record destroyed (%s): none is left', async (fault) => {
+    const { id } = await made();
+    await owner.object.fail('revoke', fault);
+    const lost = remove(`/v1/storage/${fileId}`);
+    await expect.poll(outbox, { timeout: 10_000 }).toEqual([id]);
+    expect((await owner.object.rows('file')).length).toBe(0);
+    await crash(lost);
+    await expectNothing(id);
+  });
+});
