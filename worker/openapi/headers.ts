@@ -38,17 +38,13 @@ export const responseHeaders = {
   'Content-Disposition': { description: 'the filename', schema: text },
   'Content-Length': { description: 'the number of bytes', schema: { type: 'integer', format: 'int64' } },
   'Content-Range': { description: 'which bytes these are, and of how many', schema: text },
-  Deprecation: { description: 'since when the route is deprecated (RFC 9745)', schema: text },
   ETag: { description: 'of this representation; strong', schema: text },
   'Idempotency-Replayed': {
     description: '`true` on the response to a request that repeats an earlier one',
     schema: { enum: ['true'], ...text },
   },
   'Last-Modified': { description: 'when the file was stored', schema: text },
-  Link: {
-    description: 'the next page of a list (`rel="next"`); what to call instead of a deprecated route',
-    schema: text,
-  },
+  Link: { description: 'the next page of a list (`rel="next"`)', schema: text },
   Location: { description: 'the path of what was created', schema: text },
   RateLimit: { description: 'that nothing is left of the limit, and for how many seconds', schema: text },
   'RateLimit-Policy': {
@@ -62,7 +58,6 @@ export const responseHeaders = {
     description: 'the ID of the file, once every byte has arrived',
     schema: { ...text, format: 'uuid' },
   },
-  Sunset: { description: 'when a deprecated route may be gone (RFC 8594)', schema: text },
   'Tus-Extension': { description: 'the extensions of tus, separated by commas', schema: text },
   'Tus-Max-Size': { description: 'the largest file', schema: bytes },
   'Tus-Resumable': { description: 'the version of tus', schema: { ...text, enum: ['1.0.0'] } },

@@ -24,12 +24,11 @@ export function operationsOf(route: Route): Record<string, JsonSchema> {
 }
 
 function describeRoute(route: Route): JsonSchema {
-  const { who, operationId, summary, body, optionalBody, deprecated } = route;
+  const { who, operationId, summary, body, optionalBody } = route;
   const parameters = parametersOf(route);
   return {
     ...(operationId === undefined ? {} : { operationId }),
     tags: [tagOf(route.path)],
-    ...(deprecated === undefined ? {} : { deprecated: true }),
     summary,
     description: descriptionOf(route),
     security: who === 'anybody' || who === 'address' ? [] : [{ [who]: [] }],
@@ -169,10 +168,6 @@ function linksOf(links: NonNullable<Route['links']>): JsonSchema {
 }
 
 /** The names of the headers of every response of a route. */
-function headersOfRoute({ who, deprecated, commonHeaders = [] }: Route): ResponseHeaderName[] {
-  return [
-    ...commonHeaders,
-    ...(who === 'anybody' ? [] : (['RateLimit-Policy'] as const)),
-    ...(deprecated === undefined ? [] : (['Deprecation', 'Sunset', 'Link'] as const)),
-  ];
+function headersOfRoute({ who, commonHeaders = [] }: Route): ResponseHeaderName[] {
+  return [...commonHeaders, ...(who === 'anybody' ? [] : (['RateLimit-Policy'] as const))];
 }

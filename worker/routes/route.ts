@@ -7,7 +7,6 @@ import { authenticate, type Principal } from '../auth/authenticate.ts';
 import { tokenOnly } from '../auth/operator.ts';
 import { rateLimitByAddress } from '../auth/rate-limit.ts';
 import type { App, Ctx } from '../http/app.ts';
-import { deprecation, type Deprecated } from '../http/deprecation.ts';
 import { checkHeaders, checkQuery } from '../http/middleware.ts';
 import type { ResponseHeaderName } from '../openapi/headers.ts';
 
@@ -42,8 +41,6 @@ type Description = {
   commonHeaders?: readonly ResponseHeaderName[];
   /** Routes that take an ID from a result, by `operationId`: JSON pointers (RFC 6901) into the body, by parameter. */
   links?: Record<string, Record<string, string>>;
-  /** Set for a route that will go; it works until then. */
-  deprecated?: Deprecated;
   /** The codes of the handler, besides those of its guard and those of every route. */
   codes: readonly Code[];
 };
@@ -86,12 +83,11 @@ export function codesOf({ who, codes }: Route): Code[] {
   return [...new Set([...guards[who].codes, ...codes, ...commonCodes])];
 }
 
-/** What runs before the handler of a route, in this order: its deprecation, the checks of the names in query and headers, the guard. */
+/** What runs before the handler of a route, in this order: the checks of the names in query and headers, the guard. */
 export function middlewareOf(route: Route): MiddlewareHandler<App>[] {
-  const { method, query, headers, ignoresUnknownQuery = false, deprecated, who } = route;
+  const { method, query, headers, ignoresUnknownQuery = false, who } = route;
   const names = Object.keys(query?.entries ?? {});
   return [
-    ...(deprecated === undefined ? [] : [deprecation(deprecated)]),
     ...(ignoresUnknownQuery ? [] : [checkQuery(names)]),
     checkHeaders(method, Object.keys(headers ?? {})),
     ...guards[who].middleware,
