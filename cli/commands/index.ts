@@ -152,10 +152,6 @@ const table = {
     summary: 'Let the API keys of an account work again',
     load: async () => (await import('./manage-accounts.ts')).enable,
   },
-  'account upgrade-key': {
-    summary: 'Add the scope share to an older API key',
-    load: async () => (await import('./manage-accounts.ts')).upgradeKey,
-  },
   'account delete': {
     summary: 'Delete an account with everything in it',
     load: async () => (await import('./manage-accounts.ts')).remove,

@@ -134,21 +134,6 @@ async function setDisabled(id: string, disabled: boolean, context: Context): Pro
   await context.output.result({ account }, accountLines(account, context));
 }
 
-export const upgradeKey = defineCommand({
-  about:
-    'The first API keys of accounts that were made before there were shares lack the scope share, and no key can give ' +
-    'another one what it lacks. Once a first key has it, it can create others with it. Its holder finds its ID with ' +
-    'sealpin key list.',
-  args: { id: idArg, key_id: { type: 'positional', description: 'The ID of the API key' } },
-  service: true,
-  examples: [{ command: 'sealpin account upgrade-key 7Xy0… 5f0c…', does: 'The key can share from now on' }],
-  async run({ args, context }) {
-    const { key } = await (await routes(context)).upgradeKey(args.id, args.key_id);
-    context.output.note(`API key ${key.id} may ${key.scopes.join(', ')}`);
-    await context.output.result({ key }, []);
-  },
-});
-
 export const remove = defineCommand({
   about:
     'With all files, API keys and shares in it. The keys of files that the service encrypted are destroyed. There is no ' +

@@ -3,7 +3,6 @@ import {
   AccountList,
   AccountReceipt,
   AccountSummary,
-  ChangedKey,
   Migration,
   MigrationList,
   NewAccountResponse,
@@ -25,8 +24,6 @@ export interface Operator {
   list(): Promise<AccountSummary[]>;
   change(id: string, changes: AccountChanges): Promise<AccountSummary>;
   remove(id: string): Promise<AccountReceipt>;
-  /** Adds the scope `share` to a key that is older than it. */
-  upgradeKey(id: string, keyId: string): Promise<ChangedKey>;
   /** Begins to move what one pinning service holds to another, both by their IDs, or goes on with it. */
   migrate(from: string, to: string): Promise<Migration>;
   migrations(): Promise<Migration[]>;
@@ -68,11 +65,6 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
     async remove(id) {
       const response = await named(call(service, accountPath(id), { method: 'DELETE', ...common }));
       return await json(response, AccountReceipt, url);
-    },
-    async upgradeKey(id, keyId) {
-      const path = `${accountPath(id)}/keys/${encodeURIComponent(keyId)}`;
-      const body = jsonBody({ addScope: 'share' });
-      return await json(await named(call(service, path, { method: 'PATCH', ...body, ...common })), ChangedKey, url);
     },
     async migrate(from, to) {
       const response = await call(service, 'v1/migrations', { method: 'POST', ...jsonBody({ from, to }), ...common });

@@ -1,6 +1,6 @@
 /** The wire shapes of the operator's routes: accounts as a whole, and the denylist. */
 import * as v from 'valibot';
-import { ApiKeyRecord, Usage } from './accounts-shapes.ts';
+import { Usage } from './accounts-shapes.ts';
 import { AccountId, Bytes, Cid, Count, Label, Timestamp } from './fields.ts';
 import { PageQuery } from './files-shapes.ts';
 
@@ -48,13 +48,6 @@ export const AccountChanges = v.strictObject({
   origins: v.optional(v.nullable(v.pipe(v.array(Origin), v.maxLength(20)))),
 });
 export type AccountChanges = v.InferOutput<typeof AccountChanges>;
-
-/** A scope to be added to a first key of an account, which is older than the scope. */
-export const KeyChanges = v.strictObject({ addScope: v.picklist(['share']) });
-
-/** The key with the added scope. */
-export const ChangedKey = v.object({ key: ApiKeyRecord });
-export type ChangedKey = v.InferOutput<typeof ChangedKey>;
 
 /** A CID on the denylist. */
 export const DeniedCid = v.object({ cid: Cid, createdAt: Timestamp });

@@ -131,7 +131,6 @@ export class Account extends DurableObject<AccountEnv> {
     ...this.#stores,
     row: this.#row,
     settings: this.#settings,
-    registry: this.#registry,
     nextDue: () => this.#nextDue(),
     flushSoon: () => this.#flushSoon(),
   });

@@ -1,6 +1,5 @@
 /** What the operator does with an account, as the Worker calls it on the account's object. */
 import { RpcTarget } from 'cloudflare:workers';
-import { scopes } from '../../../shared/api.ts';
 import type { AccountChanges } from '../../../shared/api.ts';
 import { backupPage, endRestore, restorePage, type AccountPage } from './backup/account-backup.ts';
 import { accountGauges, type AccountGauges } from './account-gauges.ts';
@@ -9,7 +8,6 @@ import type { AccountSettings, Settings } from './account-settings.ts';
 import type { AccountEnv } from './delivery.ts';
 import type { Events } from './event-rows.ts';
 import type { Files } from './files/file-rows.ts';
-import type { KeyRecord, KeyRegistry } from './keys/key-registry.ts';
 import { KeyUsage, type UsagePage } from './keys/key-usage.ts';
 import type { Outbox } from './outbox.ts';
 import { restoreCopies } from './backup/restore-copies.ts';
@@ -24,7 +22,6 @@ type Options = {
   storage: DurableObjectStorage;
   row: AccountRow;
   settings: AccountSettings;
-  registry: KeyRegistry;
   files: Files;
   events: Events;
   outbox: Outbox;
@@ -74,26 +71,6 @@ export class Administration extends RpcTarget {
     });
     row.reload();
     return await this.read();
-  }
-
-  /**
-   * Adds a scope to a key that is older than it. Only a key that was made with the account, or by its recovery, gets it: such keys have
-   * all scopes of their time. Of any other key its issuer decided what it may.
-   * @returns `not_found`, `forbidden`
-   */
-  async addScope(keyId: string, scope: 'share'): Promise<Result<{ account: string; key: KeyRecord }>> {
-    const { storage, row, registry } = this.#o;
-    const account = row.open;
-    if (account === undefined) return noAccount();
-    return storage.transactionSync((): Result<{ account: string; key: KeyRecord }> => {
-      const key = registry.list().find(({ id }) => id === keyId);
-      if (key === undefined) return err('not_found', 'the account has no API key with this ID');
-      if (key.createdBy !== null)
-        return err('forbidden', 'another key made this one, and decided on its scopes; only first keys get new ones');
-      const scoped = { ...key, scopes: scopes.filter((each) => each === scope || key.scopes.includes(each)) };
-      registry.setScopes(keyId, scoped.scopes);
-      return { ok: true, account: account.id, key: scoped };
-    });
   }
 
   /** Stops or resumes the reading of files with a CID that has been put on the denylist, or taken off it. */

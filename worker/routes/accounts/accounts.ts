@@ -2,7 +2,6 @@
 import {
   AccountChanges,
   AccountQuery,
-  KeyChanges,
   NewAccount,
   Recover,
   scopes,
@@ -10,7 +9,6 @@ import {
   type AccountList,
   type AccountReceipt,
   type AccountSummary,
-  type ChangedKey,
   type NewAccountResponse,
 } from '../../../shared/api.ts';
 import {
@@ -85,14 +83,6 @@ export async function changeAccount(c: Ctx): Promise<Response> {
   // Where this fails, the same request sets them again.
   if (changes.origins !== undefined) await writeOrigins(c.env.API_KEYS, id, changes.origins);
   return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
-}
-
-/** Adds a scope to a key that is older than the scope. */
-export async function changeKey(c: Ctx): Promise<Response> {
-  const { object } = accountOf(c);
-  const { addScope } = await readJson(c.req.raw, KeyChanges);
-  const { account, key } = await unwrap(object.administration.addScope(c.req.param('keyId') ?? '', addScope));
-  return c.json<ChangedKey>({ key: keyView(account, key) }, 200, { 'Cache-Control': 'no-store' });
 }
 
 /** Deletes an account with its files and keys. */

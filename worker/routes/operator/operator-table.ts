@@ -8,18 +8,15 @@ import {
   AccountSummary,
   BackupPage,
   BackupQuery,
-  ChangedKey,
   CidParameter,
   DeniedCid,
   DenylistQuery,
   DenylistReceipt,
-  KeyChanges,
-  KeyId,
   RestoredPage,
   restoreHeader,
 } from '../../../shared/api.ts';
 import type { Code } from '../../../shared/errors.ts';
-import { changeAccount, changeKey, deleteAccount, listAccounts, readAccountSummary } from '../accounts/accounts.ts';
+import { changeAccount, deleteAccount, listAccounts, readAccountSummary } from '../accounts/accounts.ts';
 import { readBackup, restoreBackup } from './backups.ts';
 import { expositionType } from '../../http/exposition.ts';
 import { allowCid, denyCid, readDenied } from './denylist.ts';
@@ -77,18 +74,6 @@ export const operatorRoutes: readonly Route[] = [
     responses: { 200: { [json]: AccountReceipt } },
     codes: [],
     handler: deleteAccount,
-  },
-  {
-    method: 'patch',
-    path: `${account}/keys/:keyId`,
-    operationId: 'changeKey',
-    summary: 'Adds a scope to a first key that is older than it',
-    params: { id: AccountId, keyId: KeyId },
-    who: 'operator',
-    body: { [json]: KeyChanges },
-    responses: { 200: { [json]: ChangedKey } },
-    codes: [...badJson, 'forbidden'],
-    handler: changeKey,
   },
   {
     method: 'get',

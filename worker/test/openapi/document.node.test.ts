@@ -384,9 +384,6 @@ it('is what the service does', async () => {
   await ask('get', '/v1/accounts/{id}', operator);
   await ask('patch', '/v1/accounts/{id}', { ...operator, body: '{"label":"b","quotaBytes":1}' });
   await ask('patch', '/v1/accounts/{id}', { ...operator, body: '{"quotaBytes":-1}' });
-  const ofKey = { key: adminToken, path: { id: account.id, keyId: record.id } };
-  await ask('patch', '/v1/accounts/{id}/keys/{keyId}', { ...ofKey, body: '{"addScope":"share"}' });
-  await ask('patch', '/v1/accounts/{id}/keys/{keyId}', { ...ofKey, body: '{"addScope":"read"}' });
   const cid = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
   for (const method of ['put', 'get', 'delete', 'get'] as const)
     await ask(method, '/v1/denylist/{cid}', { key: adminToken, path: { cid } });

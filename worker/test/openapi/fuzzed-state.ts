@@ -41,7 +41,6 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
   const operator = client(url, adminToken);
   const main = await newAccount(operator, {});
   const owner = client(url, main.apiKey);
-  const firstKey = await newAccount(operator, {});
   const disposable = await times(copies, async () => await newAccount(operator, {}));
   const recoverable = await times(3, async () => await newRecoverable(url, operator));
   const kept = await owner.store('plain', 'kept');
@@ -54,8 +53,6 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
     account: [main.account.id, ...recoverable.map(({ id }) => id)],
     disposableAccount: disposable.map(({ account }) => account.id),
     signer: [main.account.id],
-    firstKeyAccount: [firstKey.account.id],
-    firstKey: [firstKey.key.id],
     recoverableAccount: recoverable.map(({ id }) => id),
     recoveryText: recoverable.map(({ text }) => text),
     key: await times(copies, async () => await newKey(owner)),

@@ -13,7 +13,7 @@ import { cidOfBytes } from '../../../testkit/cid.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
 import { listed } from '../../auth/account-list.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
-import { changeDatabases, hasTable, keepState, type KeptState } from '../kept-state.ts';
+import { changeDatabases, keepState, type KeptState } from '../kept-state.ts';
 import { newOwner, pinned, pinObject, type Owner } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus.ts';
 
@@ -98,7 +98,6 @@ describe('the list of accounts', () => {
       ['/v1/accounts', 'GET'],
       [`/v1/accounts/${owner.id}`, 'GET'],
       [`/v1/accounts/${owner.id}`, 'PATCH'],
-      [`/v1/accounts/${owner.id}/keys/0123456789abcdef`, 'PATCH'],
       [`/v1/denylist/${await cidOfBytes(Buffer.from('x'))}`, 'PUT'],
     ] as const;
     for (const [path, method] of routes)
@@ -244,25 +243,6 @@ it('an account has origins of its own, whose pages alone may use its keys', asyn
   expect(await store.get(`origins:${owner.id}`)).toBe(null);
 });
 
-describe('the scope share', () => {
-  const addScope = (key: string, body: object = { addScope: 'share' }): Promise<Response> =>
-    operator.json(`/v1/accounts/${owner.id}/keys/${key}`, body, 'PATCH');
-
-  it('is not added to a key that another one made, or that is not there, and no other scope is', async () => {
-    const scopes = ['read', 'write', 'delete', 'keys'];
-    const { key } = await jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'k', scopes }), 201);
-    expect(await problemOf(addScope(key.id))).toEqual([403, 'forbidden']);
-    await jsonOf(owner.call(`/v1/keys/${key.id}`, { method: 'DELETE' }));
-    for (const id of [key.id, 'x']) expect(await problemOf(addScope(id))).toEqual([404, 'not_found']);
-    expect(await problemOf(addScope(key.id, { addScope: 'read' }))).toEqual([400, 'invalid_request']);
-  });
-
-  it('of a first key that has it stays', async () => {
-    const { key } = await jsonOf<AccountDetails>(owner.call('/v1/account'));
-    expect(await jsonOf(addScope(key.id))).toMatchObject({ key: { id: key.id, scopes: key.scopes } });
-  });
-});
-
 describe('a CID on the denylist', () => {
   const entry = (cid: string, method = 'GET'): Promise<Response> => operator(`/v1/denylist/${cid}`, { method });
   const denied = [410, 'content_denied'];
@@ -325,13 +305,12 @@ describe('a CID on the denylist', () => {
   });
 });
 
-test('of an earlier version, accounts are listed once used or asked for, first keys can get share, CIDs can be denied', async () => {
+test('of an earlier version, accounts are listed once used or asked for, CIDs can be denied', async () => {
   const [used, asked] = [await newOwner(service), await newOwner(service)];
   const file = await used.call.store('plain', 'stored before');
   await service.close();
   await changeDatabases(kept.dir, (db) => {
     for (const table of ['account_setting', 'denied_file', 'denied']) db.exec(`DROP TABLE IF EXISTS ${table}`);
-    if (hasTable(db, 'api_key')) db.exec(`UPDATE api_key SET scopes = 'read write delete keys'`);
   });
   await begin();
   const store = await service.miniflare.getKVNamespace('API_KEYS');
@@ -344,11 +323,6 @@ test('of an earlier version, accounts are listed once used or asked for, first k
   await expect.poll(ids).toEqual([used.id]);
   await jsonOf(operator(`/v1/accounts/${asked.id}`));
   await expect.poll(ids).toEqual([used.id, asked.id].toSorted());
-  expect(await problemOf(call('/v1/shares'))).toEqual([403, 'insufficient_scope']);
-  const { key } = await jsonOf<AccountDetails>(call('/v1/account'));
-  await jsonOf(operator.json(`/v1/accounts/${used.id}/keys/${key.id}`, { addScope: 'share' }, 'PATCH'));
-  await jsonOf(call('/v1/shares'));
-  await jsonOf(call.json('/v1/keys', { label: 'sharer', scopes: ['share'] }), 201);
   await jsonOf(operator(`/v1/denylist/${file.cid}`, { method: 'PUT' }));
   expect(await problemOf(call(`/v1/storage/${file.fileId}`))).toEqual([410, 'content_denied']);
   expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toEqual([410, 'content_denied']);

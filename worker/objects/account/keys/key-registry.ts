@@ -164,10 +164,6 @@ export class KeyRegistry {
     this.#events.add({ action: 'key.created', by: key.createdBy, subject: key.id });
   }
 
-  setScopes(id: string, scopes: readonly Scope[]): void {
-    this.#sql.exec('UPDATE api_key SET scopes = ? WHERE id = ?', scopes.join(' '), id);
-  }
-
   /** The keys that are not revoked, oldest first. */
   list(): KeyRecord[] {
     return this.#sql
