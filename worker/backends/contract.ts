@@ -90,9 +90,6 @@ export interface PinningService {
   /** Removes what `pin` with `beside` made; can be repeated. `foreign`: the pin of somebody else is still there. */
   unpinBeside(cid: string, signal: AbortSignal): Promise<'absent' | 'foreign'>;
 
-  /** Gives a pin of somebody else's the name back that an earlier version of Sealpin has overwritten with ours; can be repeated. */
-  restoreName(cid: string, name: string, signal: AbortSignal): Promise<void>;
-
   /**
    * Removes the pin; `absent` when there was none, so that it can be repeated; `foreign` when it is not ours: then it
    * stays.

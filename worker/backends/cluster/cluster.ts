@@ -153,11 +153,6 @@ export function cluster(o: ClusterOptions): PinningService {
       return (await agreed(cid, signal)) === undefined ? 'absent' : 'foreign';
     },
 
-    async restoreName(cid, name, signal) {
-      const pin = await agreed(cid, signal);
-      if (pin?.name === pinName) await peers.first(({ rest }) => rest.pin(cid, name, { replication }, signal));
-    },
-
     // Each Kubo says at once what it does not have: a search of the network would not end.
     async block(cid, signal) {
       const order = await cluster.forReading(cid, signal);

@@ -125,10 +125,6 @@ export function kubo(o: KuboOptions): PinningService {
       return held.pin === 'absent' ? 'absent' : 'foreign';
     },
 
-    async restoreName(cid, name, signal) {
-      if ((await stat(cid, signal)).pin === 'ours') await pin(cid, name, 0, signal);
-    },
-
     block: (cid, signal) => blockBy(cid, { offline: 'true' }, signal),
     search: (cid, signal) => blockBy(cid, { timeout: `${searchMs}ms` }, signal),
 

@@ -3,7 +3,7 @@ import type { Held } from '../../backends/contract.ts';
 import type { PinRow } from './pin-table.ts';
 
 /** Whose pin a row records, and whether the pin that is about to be made is there already. */
-export type Ownership = Pick<PinRow, 'was_there' | 'other' | 'anchored'> & { pinned: boolean };
+export type Ownership = Pick<PinRow, 'was_there' | 'anchored'> & { pinned: boolean };
 
 /**
  * The ownership from what the service holds now and the row from before. `was_there`: the pin is not ours, so that ours goes beside
@@ -11,15 +11,13 @@ export type Ownership = Pick<PinRow, 'was_there' | 'other' | 'anchored'> & { pin
  */
 export function ownership(held: Held, row: PinRow | undefined): Ownership {
   // What is gone may have been replaced by a pin of somebody else's before, so that ours was made beside it.
-  if (held.pin === 'absent') return { was_there: 0, other: null, anchored: row === undefined ? 0 : 1, pinned: false };
+  if (held.pin === 'absent') return { was_there: 0, anchored: row === undefined ? 0 : 1, pinned: false };
   const beside = { was_there: 1, anchored: 1, pinned: false };
-  if (held.pin === 'foreign') return { ...beside, other: null };
+  if (held.pin === 'foreign') return beside;
   // A pin under our name may be somebody else's, from before; and one without a name is anybody's.
-  if (row?.was_there === 1 || (row === undefined && held.pin === 'unknown'))
-    return { ...beside, other: row?.other ?? null };
+  if (row?.was_there === 1 || (row === undefined && held.pin === 'unknown')) return beside;
   return {
     was_there: 0,
-    other: null,
     anchored: row?.anchored ?? 0,
     pinned: row !== undefined && held.lacks === undefined,
   };

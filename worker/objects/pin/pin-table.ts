@@ -35,8 +35,6 @@ export type PinRow = {
   wanted: number;
   /** 1: a pin of somebody else's was there before ours. */
   was_there: number;
-  /** The name of that pin, which the first version overwrote and which has to be given back. */
-  other: string | null;
   /** 1: we may have a pin of our own besides it. */
   anchored: number;
   /** When the row is looked at next, in ms, and how often that has failed in a row. */
@@ -91,7 +89,6 @@ type Due = { service: string; due: number };
 /** The columns that tables of earlier versions lack. Each has a default, so that old rows stay valid. */
 const columns = {
   pin: [
-    ['other', 'TEXT'],
     ['anchored', 'INTEGER NOT NULL DEFAULT 0'],
     ['wanted', 'INTEGER NOT NULL DEFAULT 1'],
     ['reason', 'TEXT'],

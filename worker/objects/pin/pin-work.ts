@@ -14,8 +14,6 @@ import { PinSources } from './pin-sources.ts';
 import { limited, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
 
-/** How long the same may take where a pin gets its name back: the service may walk over the whole file. */
-const renameMs = 60_000;
 /** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
 const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
 /** When a new pin is asked for, in ms. */
@@ -219,13 +217,12 @@ export class PinWork {
 
   /** Removes our part of a pin. @returns whether a pin that is not ours remains */
   async #removeOurs(row: PinRow): Promise<boolean> {
-    const { cid, was_there: wasThere, other, anchored } = row;
+    const { cid, was_there: wasThere, anchored } = row;
     const service = this.sources.service(row);
     if (!takesBlocks(service)) {
       await service.unpin(cid, AbortSignal.timeout(requestMs));
       return false;
     }
-    if (other !== null) await service.restoreName(cid, other, AbortSignal.timeout(renameMs));
     const beside = anchored === 1 ? await service.unpinBeside(cid, AbortSignal.timeout(requestMs)) : undefined;
     // Rows of the first version have no anchor: whether the pin from before theirs still exists is unknown.
     if (wasThere === 1) return beside !== 'absent';

@@ -18,7 +18,6 @@ export type Scenario = {
   abortAfterMs?: number;
 } & (
   | { method: 'stat' | 'unpin' | 'unpinBeside' | 'block'; cid: string }
-  | { method: 'restoreName'; cid: string; name: string }
   | { method: 'pin'; cid: string; bytes: number; beside?: boolean }
   | { method: 'read'; cid: string; offset: number; length: number }
   | { method: 'ping' }
@@ -145,7 +144,6 @@ export async function play(scenario: Scenario): Promise<Outcome> {
     }
     if (scenario.method === 'pin') return await pin(scenario.cid, scenario);
     if (scenario.method === 'ping') return await service.ping(signal);
-    if (scenario.method === 'restoreName') return await service.restoreName(scenario.cid, scenario.name, signal);
     if (scenario.method === 'read') {
       const stream = await service.read(scenario.cid, scenario.offset, scenario.length, signal);
       return text(new Uint8Array(await new Response(stream).arrayBuffer()));

@@ -187,18 +187,6 @@ export function contractWith<H extends Honest>(
     expect((await play({ method: 'read', cid, offset: 1_400_000, length: 1 })).error).toMatchObject(lost);
   });
 
-  test('a name that an earlier version overwrote is given back, and only that one', async () => {
-    await play({ method: 'store', bytes });
-    const restore = { method: 'restoreName', cid, name: 'my-backup' } as const;
-    for (let round = 0; round < 2; round += 1) {
-      expect((await play(restore)).error).toBeUndefined();
-      expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'foreign', name: 'my-backup' });
-    }
-    await others.unpin(honest, cid);
-    expect((await play(restore)).error).toBeUndefined();
-    expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
-  });
-
   test('a block that it does not hold is reported at once', async () => {
     const unknown = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
     const lost = { code: 'pinning_lost' };

@@ -197,13 +197,12 @@ const beforeHomes = [
   'ALTER TABLE reference DROP COLUMN is_part',
   'UPDATE pin SET due = NULL',
 ];
-const first = ['ALTER TABLE pin DROP COLUMN other', 'ALTER TABLE pin DROP COLUMN anchored'];
+const first = ['ALTER TABLE pin DROP COLUMN anchored'];
 const later = Date.now() + 86_400_000;
 
-/** What was done before a file was stored, what an earlier version left of its rows, and what is true of it now. `others`: pins. */
+/** What an earlier version left of the rows of a file, and what is true of it now. `others`: pins. */
 type Earlier = {
   title: string;
-  before?(user: User, bytes: Buffer): Promise<void>;
   sql: string[];
   now(user: User, file: StoredFile, bytes: Buffer, others: Record<string, string>): Promise<void>;
 };
@@ -242,19 +241,6 @@ const earlier: Earlier[] = [
       expect(await names(user)).toEqual(others);
     },
   })),
-  ...[false, true].map((again): Earlier => ({
-    title:
-      'a name that an earlier version overwrote is given back with the removal, ' +
-      (again ? 'after the same bytes were stored again' : 'at once'),
-    before: (user, bytes) => addByHand(user, bytes, 'my-backup'),
-    sql: [`UPDATE pin SET other = 'my-backup'`],
-    async now(user, file, bytes, others) {
-      await pinByHand(user, file.cid, 'sealpin:a');
-      if (again) expect(await remove(user, await store(user, bytes))).toBe('unpinned');
-      expect(await remove(user, file)).toBe('kept');
-      expect(await names(user)).toEqual({ ...others, [file.cid]: 'my-backup' });
-    },
-  })),
 ];
 
 /** A function whose calls wait for each other: so many. */
@@ -290,9 +276,8 @@ describe('a service whose rows an earlier version wrote', () => {
     let service = await start();
     const owner = await newOwner(service);
     files = [];
-    for (const [index, bytes] of (await bytesApart(earlier.length)).entries()) {
+    for (const bytes of await bytesApart(earlier.length)) {
       const known = await names({ service, owner });
-      await earlier[index]!.before?.({ service, owner }, bytes);
       const file = await owner.call.store('plain', bytes);
       files.push({
         bytes,
