@@ -47,7 +47,7 @@ import { pinRoutes } from './operator/pins-table.ts';
 import { operatorRoutes } from './operator/operator-table.ts';
 import { readContent, readFile } from './files/read.ts';
 import { conditions, dates, entity, pinning, range, readCodes, reading, representation, whole } from './route-parts.ts';
-import type { Route } from './route.ts';
+import type { Route } from '../openapi/route.ts';
 import { shareRoutes } from './shares/shares-table.ts';
 import { signedRoutes } from './shares/signed-table.ts';
 import { upload } from './files/upload.ts';

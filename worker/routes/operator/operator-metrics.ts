@@ -1,6 +1,6 @@
 /** `GET /v1/metrics`: the service in numbers, for the operator's Prometheus. Labels name no account, key or file. */
 import { version } from '../../../package.json';
-import { listed } from '../../auth/account-list.ts';
+import { listed } from '../../objects/account/account-list.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
 import { exposition, expositionType, labelsOf, type Metric } from '../../http/exposition.ts';
 import { handOver } from '../../http/request-counts.ts';

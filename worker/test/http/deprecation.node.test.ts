@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import type { App } from '../../http/app.ts';
 import { onError } from '../../http/middleware.ts';
 import { describeApi } from '../../openapi/document.ts';
-import { handlerOf, middlewareOf, type Route } from '../../routes/route.ts';
+import { handlerOf, middlewareOf, type Route } from '../../openapi/route.ts';
 
 const route: Route = {
   method: 'get',

@@ -11,7 +11,7 @@ import type {
 } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
-import { listed } from '../../auth/account-list.ts';
+import { listed } from '../../objects/account/account-list.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
 import { changeDatabases, hasTable, keepState, type KeptState } from '../kept-state.ts';
 import { newOwner, pinned, pinObject, type Owner } from '../stored-state.ts';
