@@ -39,7 +39,7 @@ import { changeFile } from './files/change-file.ts';
 import { eventRoutes } from './accounts/events-table.ts';
 import { deletionRoutes } from './files/deletion-table.ts';
 import { deleteFile, listFiles } from './files/files.ts';
-import { readHealth } from './health.ts';
+import { readHealth } from './operator/health.ts';
 import { readGateway } from './gateway/ipfs.ts';
 import { createKey, listKeys, revokeKey } from './accounts/keys.ts';
 import { openapi } from './openapi.ts';

@@ -13,7 +13,7 @@ import type { PinGauges } from '../../objects/pin/pin-gauges.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askShards } from '../../objects/pin/shard.ts';
 import { shardNames } from '../../objects/pin/shard-names.ts';
-import { stateOf } from '../health.ts';
+import { stateOf } from './health.ts';
 
 /** How many accounts one response adds up: with the objects `Pin`, within the 1,000 requests that one request may make. */
 const accountLimit = 500;

@@ -15,7 +15,7 @@ import { listed } from '../../objects/account/account-list.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
 import { changeDatabases, hasTable, keepState, type KeptState } from '../kept-state.ts';
 import { newOwner, pinned, pinObject, type Owner } from '../stored-state.ts';
-import { create, patch } from '../uploads/tus.ts';
+import { create, patch } from '../uploads/tus-client.ts';
 
 let kept: KeptState;
 let service: Service;
