@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
 describe('the lock of a data directory', () => {
-  const module = JSON.stringify(join(import.meta.dirname, '../../local/lock.ts'));
+  const module = JSON.stringify(join(import.meta.dirname, '../../io/lock.ts'));
 
   test('is refused while another process holds it, and free once that one is killed', async () => {
     const path = join(dir, 'lock-a');
