@@ -4,7 +4,7 @@
  */
 import { parseArgs } from 'citty';
 import { SealpinError } from '../shared/errors.ts';
-import { beforeTerminator } from './startup/argv.ts';
+import { beforeTerminator } from './argv.ts';
 import type { Context } from './context.ts';
 import { suggestion } from './terminal/suggestion.ts';
 

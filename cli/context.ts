@@ -1,5 +1,5 @@
 /** What the process hands in: the entry point (`index.ts`) fills it, a test makes its own. */
-import type { Timeouts } from './remote/timeouts.ts';
+import type { Timeouts } from './timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
 

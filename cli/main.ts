@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import packageJson from '../package.json' with { type: 'json' };
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { asksForHelp, beforeTerminator, versionFlags } from './startup/argv.ts';
+import { asksForHelp, beforeTerminator, versionFlags } from './argv.ts';
 import type { Command } from './command.ts';
 import { headings, loadCommand } from './commands/index.ts';
 import type { Environment } from './context.ts';
@@ -40,7 +40,7 @@ export async function main(argv: readonly string[], environment: Environment): P
     if (command === undefined) throw await unknownCommand(verb, noun);
     const own = words.slice(command.name.split(' ').length);
     if (isHelp || asksForHelp(own)) {
-      const { commandUsage } = await import('./terminal/usage.ts');
+      const { commandUsage } = await import('./help/usage.ts');
       await write(stdout, commandUsage(command, columnsOf(stdout)));
       return 0;
     }
@@ -51,7 +51,7 @@ export async function main(argv: readonly string[], environment: Environment): P
 }
 
 async function overview(columns: number): Promise<string> {
-  const { mainUsage } = await import('./terminal/usage.ts');
+  const { mainUsage } = await import('./help/usage.ts');
   return mainUsage(headings, columns);
 }
 

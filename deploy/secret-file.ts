@@ -1,7 +1,7 @@
 /** Files for secrets, which only their owner may read. */
 import { open, rm, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { errnoOf, writeFailure } from '../cli/io/errno.ts';
+import { errnoOf, writeFailure } from '../cli/errno.ts';
 import { syncDirectory } from '../cli/io/unfinished.ts';
 import { SealpinError } from '../shared/errors.ts';
 

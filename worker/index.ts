@@ -5,7 +5,7 @@ import { cors } from './http/cors.ts';
 import { methodNotAllowed, notAsCode, notFound, onError, onlyHead, requestId } from './http/middleware.ts';
 import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
-import { handlerOf, middlewareOf } from './routes/route.ts';
+import { handlerOf, middlewareOf } from './openapi/route.ts';
 import { withoutReferrer } from './routes/shares/signed.ts';
 import { path as signedPath } from './routes/shares/signed-table.ts';
 import { routes } from './routes/table.ts';

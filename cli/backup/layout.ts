@@ -8,7 +8,7 @@ import * as v from 'valibot';
 import { Base64, namedRecord } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
-import { errnoOf, readFailure, writeFailure } from '../io/errno.ts';
+import { errnoOf, readFailure, writeFailure } from '../errno.ts';
 import { type Reading, readSmall } from '../io/input.ts';
 import { openSink } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';

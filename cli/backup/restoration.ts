@@ -7,7 +7,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
-import { writeFailure } from '../io/errno.ts';
+import { writeFailure } from '../errno.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { authorizedService } from '../remote/client.ts';

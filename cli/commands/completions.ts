@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { recall } from '../files/history.ts';
 import { readContacts } from '../keys/contacts.ts';
 import { readProfiles } from '../remote/profiles.ts';
-import { completions, shells } from '../terminal/completion-scripts.ts';
+import { completions, shells } from '../help/completion-scripts.ts';
 
 /** More blob IDs would fill a screen. */
 const recentBlobs = 20;

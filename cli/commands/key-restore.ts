@@ -3,7 +3,8 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { backupWords, secretOf, splitWords } from '../keys/backup-words.ts';
-import { makePair, pairFlags, writePair } from '../keys/write-pair.ts';
+import { pairFlags } from '../flags/args.ts';
+import { makePair, writePair } from '../keys/write-pair.ts';
 
 export const command = defineCommand({
   about:

@@ -4,7 +4,8 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { readPrivateText } from '../keys/key-files.ts';
 import { withoutGivenPassword } from '../keys/passwords.ts';
-import { makePair, pairDirectory, pairFlags, wordsFlag, writePair } from '../keys/write-pair.ts';
+import { pairFlags, wordsFlag } from '../flags/args.ts';
+import { makePair, pairDirectory, writePair } from '../keys/write-pair.ts';
 
 export const command = defineCommand({
   about:

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { makePair, pairDirectory, pairFlags, wordsFlag, writePair } from '../keys/write-pair.ts';
+import { pairFlags, wordsFlag, yesArg } from '../flags/args.ts';
+import { makePair, pairDirectory, writePair } from '../keys/write-pair.ts';
 import { confirm } from '../terminal/confirm.ts';
-import { yesArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:

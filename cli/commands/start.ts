@@ -8,7 +8,7 @@ import { startDetached } from '../local/detach.ts';
 import { chooseKubo, parseKuboWish } from '../local/external-kubo.ts';
 import { packageRoot } from '../local/package-root.ts';
 import { runningService } from '../local/other-service.ts';
-import { quietSqlite } from '../local/quiet.ts';
+import { quietSqlite } from '../io/quiet-sqlite.ts';
 import { localPaths } from '../local/state.ts';
 import { heldLog, printReady } from '../local/start-output.ts';
 

@@ -20,7 +20,7 @@ import {
 import { readAll } from '../../shared/streams/read-all.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { headerOf, send } from '../remote/http.ts';
+import { headerOf, send } from '../io/http.ts';
 import { visible } from '../terminal/output.ts';
 import { noService } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';

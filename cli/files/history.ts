@@ -4,7 +4,7 @@
  */
 import { constants } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
-import { errnoOf, readFailure, writeFailure } from '../io/errno.ts';
+import { errnoOf, readFailure, writeFailure } from '../errno.ts';
 import { makeDataDirectory, pathsIn } from '../io/paths.ts';
 
 /** A blob that was stored from this data directory; `at` is an ISO 8601 timestamp. */

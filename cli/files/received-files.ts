@@ -8,7 +8,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { type Link, parseLink, type Parcel } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
-import { writeFailure } from '../io/errno.ts';
+import { writeFailure } from '../errno.ts';
 import { openSink, writeAll } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { freePath, safeName } from '../io/safe-name.ts';

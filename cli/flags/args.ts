@@ -78,6 +78,25 @@ export const newPasswordFlags = {
   generate: { type: 'boolean', description: 'Create a password of ten words and show it on stderr, only this once' },
 } as const satisfies Args;
 
+/** The flags of the commands that write a pair. */
+export const pairFlags = {
+  output: { type: 'string', valueHint: 'dir', path: true, description: 'Put the pair into this directory' },
+  'post-quantum': {
+    type: 'boolean',
+    description: 'A pair that also resists quantum computers (age1tagpq1…)',
+  },
+  protect: { type: 'boolean', description: 'Protect private.key with a password, which you enter twice' },
+  ...newPasswordFlags,
+} as const satisfies Args;
+
+/** Shows the backup words of a new pair. */
+export const wordsFlag = {
+  words: {
+    type: 'boolean',
+    description: 'Show 24 backup words on stderr, only this once: sealpin key restore takes them',
+  },
+} as const satisfies Args;
+
 /** After an interruption of a command that fetches a file and writes it. */
 export const fetchingInterrupted =
   'nothing was written: run the same command again, which fetches only the rest of a large file';

@@ -3,7 +3,7 @@ import { lstat, readdir, readlink } from 'node:fs/promises';
 import type { BigIntStats } from 'node:fs';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
-import { errnoOf, readFailure } from '../io/errno.ts';
+import { errnoOf, readFailure } from '../errno.ts';
 import { isInside } from './archive-path.ts';
 
 type Found = {

@@ -9,7 +9,7 @@ import { dirname, join, resolve } from 'node:path';
 import { createTarDecoder, type ParsedTarEntry, type TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
-import { errnoOf, writeFailure } from '../io/errno.ts';
+import { errnoOf, writeFailure } from '../errno.ts';
 import { removeTree } from '../io/remove-tree.ts';
 import { checkRoom, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
 import { checkTarget, isInside, LeavingLinks, namesOf, UnsafePath } from './archive-path.ts';

@@ -5,7 +5,7 @@ import { createTarPacker, type TarHeader, type TarPackController } from 'modern-
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
-import { readFailure } from '../io/errno.ts';
+import { readFailure } from '../errno.ts';
 import { type Input, openInput } from '../io/input.ts';
 import { LeavingLinks } from './archive-path.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';

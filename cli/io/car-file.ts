@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { type BlockSource, carReader, cidFromBytes, rootsOf } from '../../shared/ipfs/index.ts';
 import type { Environment } from '../context.ts';
-import { readFailure } from './errno.ts';
+import { readFailure } from '../errno.ts';
 import { type FileIdentity, readFlags } from './input.ts';
 
 /** A CAR file that was read through once; its blocks are not verified. */

@@ -2,8 +2,8 @@
 import { readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isSealpinError } from '../../shared/errors.ts';
-import { quietSqlite } from '../local/quiet.ts';
-import { errnoOf, writeFailure } from './errno.ts';
+import { quietSqlite } from './quiet-sqlite.ts';
+import { errnoOf, writeFailure } from '../errno.ts';
 import { makeDataDirectory, makeDirectories } from './paths.ts';
 import { isTemporaryName } from './unfinished.ts';
 
@@ -28,7 +28,7 @@ export async function holdFolder(folder: string, dataDir: string): Promise<{ rel
     await makeDataDirectory(dataDir);
     await makeDirectories(folder);
     quietSqlite();
-    const { lock } = await import('../local/lock.ts');
+    const { lock } = await import('./lock.ts');
     const before = await inode();
     const held = lock(path);
     const after = await inode();

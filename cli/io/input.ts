@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import type { Environment } from '../context.ts';
-import { readFailure } from './errno.ts';
+import { readFailure } from '../errno.ts';
 
 const readBytes = 1024 * 1024;
 const { constants } = fs;

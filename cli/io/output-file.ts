@@ -8,7 +8,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { type BlockWriter, blockWriter } from './block-writer.ts';
 import type { Environment } from '../context.ts';
-import { errnoOf, writeFailure } from './errno.ts';
+import { errnoOf, writeFailure } from '../errno.ts';
 import type { FileIdentity } from './input.ts';
 import { write } from '../terminal/output.ts';
 import type { Progress } from '../terminal/progress.ts';

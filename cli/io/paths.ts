@@ -2,7 +2,7 @@
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
-import { errnoOf } from './errno.ts';
+import { errnoOf } from '../errno.ts';
 
 type Paths = {
   readonly root: string;

@@ -1,7 +1,7 @@
 /** Removing a directory, however many entries it has. */
 import { lstat, opendir, rmdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf } from './errno.ts';
+import { errnoOf } from '../errno.ts';
 
 /**
  * Removes a file, or a directory and what is in it, one entry after the other. Symbolic links are not followed. What is not there,

@@ -3,7 +3,7 @@ import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { parseFilename } from '../../shared/filename.ts';
-import { errnoOf, writeFailure } from './errno.ts';
+import { errnoOf, writeFailure } from '../errno.ts';
 
 /** Checks the name of a file, as `parseFilename`. @param where it comes from, such as a flag, or the path of the file */
 export function parseName(text: string, where: string): string {

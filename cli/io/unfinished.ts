@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { errnoOf } from './errno.ts';
+import { errnoOf } from '../errno.ts';
 import { removeTree } from './remove-tree.ts';
 
 const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);

@@ -7,10 +7,8 @@ import {
   postQuantumKeyPairOf,
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import type { Args } from '../command.ts';
-import { newPasswordFlags } from '../flags/args.ts';
 import type { Context } from '../context.ts';
-import { writeFailure } from '../io/errno.ts';
+import { writeFailure } from '../errno.ts';
 import { openSink } from '../io/output-file.ts';
 import { makeDataDirectory, makeDirectories } from '../io/paths.ts';
 import { isNarrow } from '../terminal/fitted-row.ts';
@@ -19,25 +17,6 @@ import { wordsOf } from './backup-words.ts';
 import { fingerprint } from './fingerprint.ts';
 import { protect } from './key-files.ts';
 import { newPassword } from './passwords.ts';
-
-/** The flags of the commands that write a pair. */
-export const pairFlags = {
-  output: { type: 'string', valueHint: 'dir', path: true, description: 'Put the pair into this directory' },
-  'post-quantum': {
-    type: 'boolean',
-    description: 'A pair that also resists quantum computers (age1tagpq1…)',
-  },
-  protect: { type: 'boolean', description: 'Protect private.key with a password, which you enter twice' },
-  ...newPasswordFlags,
-} as const satisfies Args;
-
-/** Shows the backup words of a new pair. */
-export const wordsFlag = {
-  words: {
-    type: 'boolean',
-    description: 'Show 24 backup words on stderr, only this once: sealpin key restore takes them',
-  },
-} as const satisfies Args;
 
 type PairArgs = {
   readonly output: string | undefined;

@@ -5,7 +5,7 @@ import type { Server } from 'node:http';
 import { basename, dirname } from 'node:path';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
-import { errnoOf } from '../io/errno.ts';
+import { errnoOf } from '../errno.ts';
 import type { Verified } from './node/verify-blocks.ts';
 import { createServer, request } from '../io/node-http.ts';
 

@@ -3,9 +3,9 @@
  * it is the one that holds the files of this data directory. Its RPC: https://docs.ipfs.tech/reference/kubo/rpc/.
  */
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
-import { type HttpResponse, readText, send } from '../remote/http.ts';
+import { type HttpResponse, readText, send } from '../io/http.ts';
 import { visible } from '../terminal/output.ts';
-import type { Timeouts } from '../remote/timeouts.ts';
+import type { Timeouts } from '../timeouts.ts';
 import type { Homes, StoredCounts } from './control.ts';
 import { isLoopback } from '../../client/loopback.ts';
 import { loadKubo, localPaths, saveKubo } from './state.ts';

@@ -1,10 +1,10 @@
 /** The workerd of a service that was killed: it keeps serving old code over the same files. */
 import { realpath } from 'node:fs/promises';
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
-import type { lock } from './lock.ts';
+import type { lock } from '../io/lock.ts';
 import { endProcess, isRunning, processesWith } from './process.ts';
 import type { ProcessMark } from './process.ts';
-import { quietSqlite } from './quiet.ts';
+import { quietSqlite } from '../io/quiet-sqlite.ts';
 import { loadRun, localPaths, saveRun } from './state.ts';
 
 /** The variable in the environment of a workerd that names its state directory. */
@@ -46,7 +46,7 @@ async function whileStopped<T>(dataDir: string, use: () => Promise<T>): Promise<
   quietSqlite();
   let held: ReturnType<typeof lock>;
   try {
-    held = (await import('./lock.ts')).lock(localPaths(dataDir).lock);
+    held = (await import('../io/lock.ts')).lock(localPaths(dataDir).lock);
   } catch (error) {
     // A directory that does not exist, or is not ours, has no service either.
     if (isSealpinError(error, 'already_running') || !(error instanceof SealpinError)) return undefined;

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
-import { errnoOf } from '../io/errno.ts';
+import { errnoOf } from '../errno.ts';
 import { guardFlags } from './code/bundle.ts';
 import { erasingClasses, type ClassName } from './code/erasing-classes.ts';
 import { ownerVariable, workerdsOf } from './leftover.ts';

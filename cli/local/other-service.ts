@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { control } from './control.ts';
-import type { lock } from './lock.ts';
+import type { lock } from '../io/lock.ts';
 import { isRunning } from './process.ts';
 import { loadRun, localPaths, type Run } from './state.ts';
 
@@ -51,7 +51,7 @@ export function runningService(dataDir: string, signal: AbortSignal): Promise<Ru
 /** Locks a data directory, once a service that ends has released it. @throws already_running when one answers, service_unreachable */
 export async function lockWhenFree(dataDir: string): Promise<ReturnType<typeof lock>> {
   // It loads SQLite, which the commands that look for a service do without.
-  const own = await import('./lock.ts');
+  const own = await import('../io/lock.ts');
   return await settled(dataDir, undefined, async () => {
     try {
       return own.lock(localPaths(dataDir).lock);

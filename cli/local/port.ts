@@ -2,7 +2,7 @@
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { errnoOf } from '../io/errno.ts';
+import { errnoOf } from '../errno.ts';
 
 /**
  * A port on 127.0.0.1 that nothing listens on.

@@ -3,7 +3,7 @@
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errnoOf } from '../io/errno.ts';
+import { errnoOf } from '../errno.ts';
 
 /** A process. `started` (boot and start time, opaque) distinguishes it from a later one with the same pid. */
 export type ProcessMark = { pid: number; started: string };

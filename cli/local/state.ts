@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { errnoOf } from '../io/errno.ts';
+import { errnoOf } from '../errno.ts';
 import { control } from './control.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';

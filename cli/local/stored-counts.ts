@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { errnoOf } from '../io/errno.ts';
+import { errnoOf } from '../errno.ts';
 import type { StoredCounts } from './control.ts';
 
 /** Rows of `Account` and of `Pin` that name a service (worker/objects/account/tables.ts and pin.ts). */

@@ -6,7 +6,7 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
-import { errnoOf } from '../io/errno.ts';
+import { errnoOf } from '../errno.ts';
 
 /**
  * SQLite's primary result codes for a file in use, and for one that is damaged or not a database

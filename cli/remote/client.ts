@@ -14,7 +14,7 @@ import {
 import { SealpinError } from '../../shared/errors.ts';
 import { carType } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
-import { type HttpResponse, headerOf, readText, send, type SendOptions } from './http.ts';
+import { type HttpResponse, headerOf, readText, send, type SendOptions } from '../io/http.ts';
 import { isLoopback } from '../../client/loopback.ts';
 import { urlBelow } from '../../client/service-http.ts';
 import { codeOf, parseProblem, problemError } from '../../client/service-problem.ts';

@@ -1,7 +1,7 @@
 /** `config.json` of the data directory: the user's own choices. Sealpin reads it and never resets it. */
 import { readFile, stat } from 'node:fs/promises';
 import { SealpinError } from '../../shared/errors.ts';
-import { errnoOf } from '../io/errno.ts';
+import { errnoOf } from '../errno.ts';
 import { pathsIn } from '../io/paths.ts';
 
 /** `config.json` after parsing. */

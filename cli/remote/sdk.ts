@@ -2,7 +2,7 @@
 import { serviceHttp, type Fetch, type ServiceHttp } from '../../client/service-http.ts';
 import type { Context } from '../context.ts';
 import { type Caller, problemOf } from './client.ts';
-import { send } from './http.ts';
+import { send } from '../io/http.ts';
 
 /** Responses with these have no body (Fetch standard, "null body status"). */
 const bodiless = new Set([204, 205, 304]);

@@ -1,6 +1,6 @@
 /** The first lines of the command line. What is imported here runs nothing, so that they run first. */
 import packageJson from '../../package.json' with { type: 'json' };
-import { versionFlags } from './argv.ts';
+import { versionFlags } from '../argv.ts';
 import type * as RunProcess from './run-process.ts';
 
 /** What begins with it: `run-process.ts`. */

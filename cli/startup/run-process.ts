@@ -2,7 +2,7 @@
 import { homedir } from 'node:os';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
-import { defaultTimeouts } from '../remote/timeouts.ts';
+import { defaultTimeouts } from '../timeouts.ts';
 import { streamFailure } from '../terminal/output.ts';
 import { keepYoungGenerationSmall } from './young-generation.ts';
 

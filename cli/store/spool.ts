@@ -12,7 +12,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
-import { errnoOf, readFailure } from '../io/errno.ts';
+import { errnoOf, readFailure } from '../errno.ts';
 import { openSink } from '../io/output-file.ts';
 import { holdFolder, isOwnFolder, lockName, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';

@@ -2,7 +2,7 @@
 import type { Transport } from '../../client/resumable-upload.ts';
 import type { Context } from '../context.ts';
 import { ask, type Caller, problemOf } from '../remote/client.ts';
-import { headerOf, readText } from '../remote/http.ts';
+import { headerOf, readText } from '../io/http.ts';
 
 /** The transport of a service, as `client/resumable-upload.ts` takes it. Errors name where the API key comes from. */
 export function uploadTransport(service: Caller, { timeouts }: Pick<Context, 'timeouts'>): Transport {

@@ -1,7 +1,15 @@
 /** Asking before what cannot be undone. */
 import { SealpinError } from '../../shared/errors.ts';
-import type { Context } from '../context.ts';
 import { visible } from './output.ts';
+import type { InputStream, OutputStream } from './streams.ts';
+
+/** Where a person may be asked; a `Context` is one. */
+type Dialogue = {
+  readonly interactive: boolean;
+  readonly stdin: InputStream;
+  readonly stderr: OutputStream;
+  readonly signal: AbortSignal;
+};
 
 /**
  * Asks a person at a terminal whether to go on. A script, whose standard input or error is no terminal, is not asked.
@@ -10,8 +18,8 @@ import { visible } from './output.ts';
  * @param yes whether the answer was given on the command line
  * @throws interrupted unless the answer is yes
  */
-export async function confirm(what: string, yes: boolean, context: Context): Promise<void> {
-  const { interactive, stdin, stderr, signal } = context;
+export async function confirm(what: string, yes: boolean, dialogue: Dialogue): Promise<void> {
+  const { interactive, stdin, stderr, signal } = dialogue;
   if (yes || stdin.isTTY !== true || stderr.isTTY !== true) return;
   const { withTerminal } = await import('./prompt.ts');
   const missing = 'this needs a yes, and there is no terminal to ask for it';

@@ -6,7 +6,7 @@
 import type { Writable } from 'node:stream';
 import { describe, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
-import { errnoOf, systemFailure } from '../io/errno.ts';
+import { errnoOf, systemFailure } from '../errno.ts';
 import { hintFor } from './hints.ts';
 import { type Progress, progressBar, silentProgress } from './progress.ts';
 import { columnsOf, type OutputStream } from './streams.ts';

@@ -3,7 +3,7 @@ import { Readable, Writable } from 'node:stream';
 import type { Context, Environment } from '../context.ts';
 import { main } from '../main.ts';
 import { createOutput } from '../terminal/output.ts';
-import { defaultTimeouts } from '../remote/timeouts.ts';
+import { defaultTimeouts } from '../timeouts.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 
 export { temporaryDirectory };

@@ -50,6 +50,51 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'cli/test': { rooms: ['shared', 'client', 'cli', 'testkit'], npm: /./, node: true },
 };
 
+/**
+ * The floors of the rooms with many folders, the lowest first. What is on a floor, a folder or a file, imports from lower floors only,
+ * types included. The subjects of one object (`worker/objects/account/`) have none: they share its transactions.
+ */
+const floors: Record<string, string[][]> = {
+  worker: [
+    ['env.ts', 'leaf-memory.ts', 'log.ts', 'web.d.ts'],
+    ['backends'],
+    ['objects'],
+    ['http'],
+    ['auth'],
+    ['upload', 'openapi'],
+    ['routes'],
+    ['index.ts'],
+  ],
+  'worker/objects': [['alarm.ts', 'batches.ts', 'columns.ts', 'result.ts'], ['metrics', 'pin', 'share'], ['account']],
+  'worker/routes': [
+    ['page.ts', 'route-parts.ts', 'openapi.ts', 'web-pages.ts', 'files', 'uploads'],
+    ['accounts', 'gateway', 'shares'],
+    ['operator'],
+    ['table.ts'],
+  ],
+  cli: [
+    ['argv.ts', 'errno.ts', 'timeouts.ts'],
+    ['terminal'],
+    ['context.ts', 'demo.ts'],
+    ['command.ts', 'io'],
+    ['help', 'keys', 'folder', 'local'],
+    ['remote'],
+    ['flags', 'fetch'],
+    ['store'],
+    ['files'],
+    ['backup'],
+    ['commands'],
+    ['main.ts'],
+    ['startup'],
+    ['build.ts', 'index.ts', 'shipped.ts'],
+  ],
+};
+
+/** The most files of code in a folder. */
+const mostFiles = 25;
+/** Folders with one file a command, which may have more. */
+const manyFiles = new Set(['cli/commands']);
+
 /** Imports that are no source files: the manifest, and the bundled Worker that the guard imports at run time. */
 const notSources = new Set(['package.json', 'cli/local/worker.js']);
 
@@ -99,8 +144,39 @@ function offence(path: string, specifier: string): string | undefined {
   return rule.npm.test(specifier) ? undefined : `${path} → ${specifier}`;
 }
 
+/** The imports to the same floor or a higher one, as text: one for each room with floors that has both files. */
+function upwards(path: string, specifier: string): string[] {
+  const target = specifier.startsWith('.') ? targetOf(path, specifier) : '';
+  if (notSources.has(target)) return [];
+  return Object.keys(floors).flatMap((room) => {
+    const [from, to] = [path, target].map((each) => partOf(room, each));
+    if (from === undefined || to === undefined || from === to) return [];
+    return floorOf(room, to) < floorOf(room, from) ? [] : [`${path} → ${target}`];
+  });
+}
+
+/** The folder or file right below a room to which a source belongs; undefined in other rooms, and for tests. */
+function partOf(room: string, path: string): string | undefined {
+  return path.startsWith(`${room}/`) && !isTest(path) ? path.slice(room.length + 1).split('/')[0] : undefined;
+}
+
+function floorOf(room: string, part: string): number {
+  const floor = floors[room]?.findIndex((parts) => parts.includes(part)) ?? -1;
+  if (floor < 0) throw new Error(`${room}/${part} is on no floor: add it to the floors of ${room}`);
+  return floor;
+}
+
 function isTest(path: string): boolean {
   return path.includes('/test');
+}
+
+/** Files that have the same name, as `nameOf` gives it, but for those that join a folder. */
+function twinsOf(paths: readonly string[], nameOf: (path: string) => string): string[][] {
+  const byName = Map.groupBy(
+    paths.filter((path) => posix.basename(path) !== 'index.ts'),
+    nameOf,
+  );
+  return [...byName.values()].filter((twins) => twins.length > 1);
 }
 
 /** The circles of a graph, each as the path that closes it. */
@@ -128,6 +204,15 @@ describe('the rooms of the house', () => {
     expect(imports.flatMap(({ path, specifier }) => offence(path, specifier) ?? [])).toEqual([]);
   });
 
+  test('import nothing from a higher floor', () => {
+    expect(imports.flatMap(({ path, specifier }) => upwards(path, specifier))).toEqual([]);
+  });
+
+  test.each(Object.entries(floors))('have every part on one floor: %s', (room, parts) => {
+    const found = new Set(files.flatMap((path) => partOf(room, path) ?? []));
+    expect(parts.flat().toSorted()).toEqual([...found].toSorted());
+  });
+
   test('import nothing in a circle', () => {
     const graph = new Map<string, string[]>(files.map((path) => [path, []]));
     for (const { path, specifier } of imports) {
@@ -138,9 +223,19 @@ describe('the rooms of the house', () => {
 
   test('have files with names of their own', () => {
     const sources = files.filter((path) => !isTest(path) && !path.startsWith('testkit/') && !path.startsWith('bench/'));
-    const byName = Map.groupBy(sources, (path) => posix.basename(path));
-    byName.delete('index.ts');
-    expect([...byName.values()].filter((paths) => paths.length > 1)).toEqual([]);
+    expect(twinsOf(sources, (path) => posix.basename(path))).toEqual([]);
+  });
+
+  // A test and a suite are named like what they test.
+  test('have helpers of tests with names of their own in their room', () => {
+    const helpers = files.filter((path) => !path.endsWith('.test.ts') && !path.includes('/suites/'));
+    expect(twinsOf(helpers, (path) => `${path.split('/')[0]} ${posix.basename(path)}`)).toEqual([]);
+  });
+
+  test(`have at most ${mostFiles} files in a folder`, () => {
+    const folders = Map.groupBy(files, (path) => dirname(path));
+    const full = [...folders].filter(([folder, { length }]) => length > mostFiles && !manyFiles.has(folder));
+    expect(full.map(([folder, { length }]) => `${folder}: ${length}`)).toEqual([]);
   });
 
   test('have at most 400 lines', () => {
@@ -179,6 +274,23 @@ describe('the checks themselves', () => {
     expect(offence('worker/test/a.ts', '../../cli/main.ts')).toBe('worker/test/a.ts → cli/main.ts');
     expect(offence('shared/test/a.ts', '../../cli/test/b.ts')).toBe('shared/test/a.ts → cli/test/b.ts');
     expect(offence('cli/main.ts', './test/pty.ts')).toBe('cli/main.ts → cli/test/pty.ts');
+  });
+
+  test('report an arrow up, and one to the same floor', () => {
+    expect(upwards('worker/http/app.ts', '../upload/body.ts')).toEqual(['worker/http/app.ts → worker/upload/body.ts']);
+    expect(upwards('worker/upload/body.ts', '../openapi/tags.ts')).toHaveLength(1);
+    expect(upwards('worker/objects/pin/pin.ts', '../account/account.ts')).toHaveLength(1);
+    expect(upwards('cli/context.ts', './command.ts')).toHaveLength(1);
+    expect(upwards('cli/command.ts', './context.ts')).toEqual([]);
+    expect(upwards('worker/upload/body.ts', './turns.ts')).toEqual([]);
+    expect(upwards('worker/upload/body.ts', '../../shared/errors.ts')).toEqual([]);
+    expect(upwards('cli/test/a.ts', '../main.ts')).toEqual([]);
+    expect(() => upwards('worker/unknown/a.ts', '../env.ts')).toThrow('worker/unknown is on no floor');
+  });
+
+  test('find files of one name', () => {
+    const paths = ['a/x.ts', 'a/b/x.ts', 'a/y.ts', 'a/index.ts', 'a/b/index.ts'];
+    expect(twinsOf(paths, (path) => posix.basename(path))).toEqual([['a/x.ts', 'a/b/x.ts']]);
   });
 
   test('find every form of import', () => {

@@ -4,7 +4,7 @@
  */
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
-import { readOrigins } from './account-list.ts';
+import { readOrigins } from '../objects/account/account-list.ts';
 
 /**
  * Checks the `Origin` of a request with a key of an account. A request without one is not a page's, or is a page's of this service.

@@ -11,7 +11,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ctx } from '../http/app.ts';
 import { checkOrigin } from './account-origins.ts';
-import { readCachedKey, type CachedKey } from './key-cache.ts';
+import { readCachedKey, type CachedKey } from '../objects/account/keys/key-cache.ts';
 import { limitAccount, limitLookup, limitUnknownKey, rememberKey } from './rate-limit.ts';
 import type { Account, KeyMaterial } from '../objects/account/account.ts';
 

@@ -3,7 +3,7 @@ import type { ErrorHandler, Handler, MiddlewareHandler, NotFoundHandler } from '
 import { routePath } from 'hono/route';
 import { describe, SealpinError } from '../../shared/errors.ts';
 import { isHead, type App } from './app.ts';
-import { isEncoded } from '../upload/body.ts';
+import { isEncoded } from './body-headers.ts';
 import { errorText, log } from '../log.ts';
 import { problem } from './problem.ts';
 import { countRequest } from './request-counts.ts';

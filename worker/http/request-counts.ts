@@ -5,7 +5,7 @@ import type { Counter } from '../objects/metrics/metrics.ts';
 import { metricsOf, type MetricsBinding } from '../objects/metrics/metrics-binding.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ctx } from './app.ts';
-import { lengthOf } from './announced-length.ts';
+import { lengthOf } from './body-headers.ts';
 import { Collector } from './collector.ts';
 import { labelsOf } from './exposition.ts';
 

@@ -1,7 +1,7 @@
 /** What the protocol tus 1.0.0 (tus.io/protocols/resumable-upload) asks of every request and response of an upload. */
 import type { MiddlewareHandler } from 'hono';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { tusVersion } from '../upload/tus-headers.ts';
+import { tusVersion } from './tus-headers.ts';
 import type { App, Ctx } from './app.ts';
 import { problem } from './problem.ts';
 

@@ -6,8 +6,8 @@ import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';
 import type { Used, UsedBy } from '../objects/account/keys/key-usage.ts';
 import { unwrap } from '../objects/result.ts';
-import { arrivedBytes } from '../upload/body.ts';
-import { lengthOf } from './announced-length.ts';
+import { arrivedBytes } from './arrived-bytes.ts';
+import { lengthOf } from './body-headers.ts';
 import type { Ctx } from './app.ts';
 import { Collector } from './collector.ts';
 

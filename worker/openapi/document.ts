@@ -2,7 +2,7 @@
 import { describe } from '../../shared/errors.ts';
 import { problemType } from '../../shared/problem-object.ts';
 import { version } from '../../package.json';
-import { codesOf, type Route } from '../routes/route.ts';
+import { codesOf, type Route } from './route.ts';
 import { responseHeaders } from './headers.ts';
 import { operationsOf, pathOf } from './operation.ts';
 import { referencedSchemas, type JsonSchema } from './schemas.ts';

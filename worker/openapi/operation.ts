@@ -1,7 +1,7 @@
 /** The description of one route: an OpenAPI operation, and the one of HEAD that goes with it. */
 import * as v from 'valibot';
 import { describe, type Code } from '../../shared/errors.ts';
-import { codesOf, type Bodies, type Route } from '../routes/route.ts';
+import { codesOf, type Bodies, type Route } from './route.ts';
 import { headersOfProblem, requestHeaders, undescribable, type ResponseHeaderName } from './headers.ts';
 import { exampleOf, schemaOf, type JsonSchema } from './schemas.ts';
 import { tagOf } from './tags.ts';

@@ -2,7 +2,7 @@
 import type { Ctx } from '../http/app.ts';
 import { respond } from '../http/representation.ts';
 import { describeApi } from '../openapi/document.ts';
-import type { Route } from './route.ts';
+import type { Route } from '../openapi/route.ts';
 
 type Description = { etag: string; bytes: Uint8Array };
 

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import * as v from 'valibot';
 import { Problem, StoredFile } from '../../shared/api.ts';
 import { parseApiKey, signToken } from '../../shared/crypto/index.ts';
-import { codesOf, type Route } from '../routes/route.ts';
+import { codesOf, type Route } from '../openapi/route.ts';
 import { routes } from '../routes/table.ts';
 
 export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit; duplex?: 'half' };

@@ -1,6 +1,7 @@
 /** The body of an upload: its bytes as a stream, read in large pieces and counted, whether raw or inside JSON. */
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { setArrivedBytes } from '../http/arrived-bytes.ts';
 import type { Algorithm, Digests } from '../http/digest-fields.ts';
 import { leafMemory } from '../leaf-memory.ts';
 import { exceedsRoom, type Room } from '../objects/account/keys/key-limits.ts';
@@ -42,11 +43,6 @@ const largestBytes = 2 ** 52;
 export function checkLength(request: Request, limitBytes = largestBytes): void {
   const announced = Number(request.headers.get('Content-Length') ?? Number.NaN);
   if (announced > limitBytes) throw tooLarge(limitBytes);
-}
-
-/** Whether a body has a content coding (RFC 9110 section 8.4), so that it is not the file itself. */
-export function isEncoded(headers: Headers): boolean {
-  return (headers.get('Content-Encoding') ?? '').split(',').some((each) => !/^(identity)?$/i.test(each.trim()));
 }
 
 /** How a body is read. */
@@ -220,14 +216,6 @@ const quickPart = 1 / 64;
 /** A read of this many bytes may take twice the idle time, one of 1 MiB five times. */
 const bytesPerIdleTime = 256 * 1024;
 
-/** How many bytes of its body each request has sent. */
-const arrived = new WeakMap<Request, number>();
-
-/** How many bytes of a body have arrived that is, or was, an upload; undefined for any other one. */
-export function arrivedBytes(request: Request): number | undefined {
-  return arrived.get(request);
-}
-
 type CountedOptions = Pick<UploadOptions, 'limitBytes' | 'idleMs' | 'digests' | 'wanted'>;
 
 function countedBody(request: Request, { limitBytes, idleMs, digests, wanted }: CountedOptions): CountedBody {
@@ -242,7 +230,7 @@ function countedBody(request: Request, { limitBytes, idleMs, digests, wanted }: 
     return { readSome: nothing, read: nothing, digest, cancel: async () => undefined };
   }
   let received = 0;
-  arrived.set(request, 0);
+  setArrivedBytes(request, 0);
   let minBytes = 1;
 
   /** Reads until `minBytes` have arrived. How many have is not visible before, so a slow client gets small reads. */
@@ -264,7 +252,7 @@ function countedBody(request: Request, { limitBytes, idleMs, digests, wanted }: 
 
   function count(bytes: number): void {
     received += bytes;
-    arrived.set(request, received);
+    setArrivedBytes(request, received);
     if (limitBytes !== undefined && received > limitBytes) throw tooLarge(limitBytes);
   }
 

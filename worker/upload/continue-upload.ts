@@ -24,7 +24,7 @@ import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from '.
 import { partWriter, type SentPart } from './part-writer.ts';
 import { pinPlanned } from './pin-rows.ts';
 import { receiveLeaves } from './receive-leaves.ts';
-import { parseMetadata } from './tus-headers.ts';
+import { parseMetadata } from '../http/tus-headers.ts';
 import { inPlace, leafTurns } from './turns.ts';
 
 /** The type of a file that its client does not tell (RFC 9110 section 8.3). */

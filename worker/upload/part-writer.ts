@@ -2,7 +2,7 @@
  * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is one import at the pinning service, which
  * ends with the node above its leaves. The root above the parts is made at the end, from the digests of the leaves alone.
  */
-import { cidOf, digestBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
+import { cidOf, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import type { BlockImport, PinningService } from '../backends/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
@@ -160,33 +160,4 @@ export function partWriter({
       open = undefined;
     },
   };
-}
-
-/**
- * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are there already, but for the last one
- * where it is given.
- * @param digests SHA-256 of each leaf of the file, 32 bytes each, in order
- * @param bytes of the file
- * @param lastLeaf is used up
- * @returns the CID of the file
- */
-export async function importRoot(
-  service: PinningService,
-  {
-    digests,
-    bytes,
-    lastLeaf,
-    signal,
-  }: { digests: Uint8Array; bytes: number; lastLeaf?: Uint8Array | undefined; signal: AbortSignal },
-): Promise<string> {
-  const blocks = service.importBlocks(signal);
-  try {
-    if (lastLeaf !== undefined) await blocks.write(cidOf('raw', digests.slice(-digestBytes)), lastLeaf);
-    const root = await treeOf(digests, bytes, { onNode: (cid, block) => blocks.write(cid, block) });
-    await blocks.finish();
-    return root.text;
-  } catch (error) {
-    blocks.abort(error);
-    throw error;
-  }
 }

@@ -2,7 +2,8 @@
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
-import { importRoot, partWriter } from './part-writer.ts';
+import { importRoot } from '../backends/import-root.ts';
+import { partWriter } from './part-writer.ts';
 import { sendParts, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
 
 /**

@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import packageJson from '../../../package.json' with { type: 'json' };
-import { errnoOf } from '../../io/errno.ts';
+import { errnoOf } from '../../errno.ts';
 import { bundleGuard, bundleWorker } from './bundle.ts';
 import { packageRoot } from '../package-root.ts';
 

@@ -1,7 +1,7 @@
 /** The commands of the node: the subset of Kubo's RPC that the Worker needs. */
 import { readSync, closeSync } from 'node:fs';
 import { createHash } from 'node:crypto';
-import { errnoOf } from '../../io/errno.ts';
+import { errnoOf } from '../../errno.ts';
 import { add } from './add.ts';
 import type { BlockLocation } from './catalog.ts';
 import { content, fileBytes, runs } from './content.ts';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { statfsSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { errnoOf } from '../../io/errno.ts';
+import { errnoOf } from '../../errno.ts';
 
 /** Enough for the catalog's log of the removal of a file of 10 GiB. */
 const reserveBytes = 4 * 1_048_576;

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { SealpinError } from '../../../shared/errors.ts';
-import { errnoOf } from '../../io/errno.ts';
+import { errnoOf } from '../../errno.ts';
 import { createServer } from '../../io/node-http.ts';
 import { refusal } from '../origin.ts';
 import { catalogError } from './catalog.ts';

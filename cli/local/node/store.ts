@@ -10,7 +10,7 @@ import { openSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { carHeader, carSection, leafBytes, type Cid } from '../../../shared/ipfs/index.ts';
 import { blockWriter, type BlockWriter } from '../../io/block-writer.ts';
-import { errnoOf } from '../../io/errno.ts';
+import { errnoOf } from '../../errno.ts';
 import { catalogError, openCatalog, type BlockLocation, type Catalog } from './catalog.ts';
 import { indexer, type Written } from './indexer.ts';
 import { carSuffix, partSuffix, recover } from './recover.ts';

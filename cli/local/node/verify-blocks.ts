@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { closeSync, readSync } from 'node:fs';
 import { setImmediate as turn } from 'node:timers/promises';
 import { cidOf, isCid, parseCid } from '../../../shared/ipfs/index.ts';
-import { errnoOf } from '../../io/errno.ts';
+import { errnoOf } from '../../errno.ts';
 import type { BlockLocation } from './catalog.ts';
 import type { Store } from './store.ts';
 

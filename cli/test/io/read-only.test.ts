@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { systemFailure } from '../../io/errno.ts';
+import { systemFailure } from '../../errno.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { entry } from '../local.ts';

@@ -16,7 +16,7 @@ import { heldLog, printReady } from '../../local/start-output.ts';
 import { loadKubo, localPaths } from '../../local/state.ts';
 import { contextIn } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
-import { directory, node, token } from '../node/harness.ts';
+import { directory, node, token } from '../node/node-harness.ts';
 import { type RunningHere, here, refusal, remove, sealpin, startHere } from './harness.ts';
 
 const env = { SEALPIN_KUBO_TOKEN: token, SEALPIN_PASSWORD: 'a long password of the tests' };

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { bundle, bundleGuard } from '../../local/code/bundle.ts';
 import { control, listenForControl } from '../../local/control.ts';
-import { lock } from '../../local/lock.ts';
+import { lock } from '../../io/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';
 import type { Workerd } from '../../local/miniflare.ts';
 import { endProcess, isRunning, markProcess } from '../../local/process.ts';
@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
 describe('the lock of a data directory', () => {
-  const module = JSON.stringify(join(import.meta.dirname, '../../local/lock.ts'));
+  const module = JSON.stringify(join(import.meta.dirname, '../../io/lock.ts'));
 
   test('is refused while another process holds it, and free once that one is killed', async () => {
     const path = join(dir, 'lock-a');

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openCatalog } from '../../local/node/catalog.ts';
-import { directory } from './harness.ts';
+import { directory } from './node-harness.ts';
 
 const leaf = (cid: string) => ({ cid, offset: 0, bytes: 1, node: null, links: [] });
 

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { add, ask, directory, fileInParts, importFile, token } from './harness.ts';
+import { add, ask, directory, fileInParts, importFile, token } from './node-harness.ts';
 
 const rounds = process.env['SEALPIN_LONG'] === '1' ? 200 : 3;
 

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { startNode } from '../../local/node/server.ts';
-import { ask, directory, importBlocks, node, token } from './harness.ts';
+import { ask, directory, importBlocks, node, token } from './node-harness.ts';
 
 /** A catalog of some pages, and what it holds, by CID. */
 async function filled(dir: string): Promise<Map<string, Buffer>> {

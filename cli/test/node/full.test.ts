@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
-import { directory } from './harness.ts';
+import { directory } from './node-harness.ts';
 
 const program = `
   import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/server.ts', import.meta.url)))};

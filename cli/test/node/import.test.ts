@@ -16,7 +16,7 @@ import {
   node,
   pin,
   type Block,
-} from './harness.ts';
+} from './node-harness.ts';
 
 const command = 'dag/import?pin-roots=false&stats=true';
 

@@ -4,7 +4,7 @@ import { create } from 'kubo-rpc-client';
 import { CID } from 'multiformats/cid';
 import { expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { node, token } from './harness.ts';
+import { node, token } from './node-harness.ts';
 
 async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
   const out: T[] = [];

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
 import { here, refusal, remove, startHere } from '../local/harness.ts';
-import { add, directory, node } from './harness.ts';
+import { add, directory, node } from './node-harness.ts';
 
 if (kuboProgram() === undefined) {
   test.skip(noKubo);

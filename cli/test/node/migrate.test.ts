@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { add, ask, directory, importBlocks, leafOf, node, nodeOver, pin } from './harness.ts';
+import { add, ask, directory, importBlocks, leafOf, node, nodeOver, pin } from './node-harness.ts';
 
 const version1 = `
   CREATE TABLE file (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, cid TEXT UNIQUE, keep_until INTEGER NOT NULL) STRICT;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
-import { anchorAbove, ask, block, carWith, fileInParts, multipart, node, token } from './harness.ts';
+import { anchorAbove, ask, block, carWith, fileInParts, multipart, node, token } from './node-harness.ts';
 
 if (kuboProgram() === undefined) {
   test.skip(noKubo);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { openStore, unpinnedMs, type Store } from '../../local/node/store.ts';
-import { directory, leafOf, nodeOver, type Block } from './harness.ts';
+import { directory, leafOf, nodeOver, type Block } from './node-harness.ts';
 
 const leafCount = 5;
 

@@ -7,7 +7,7 @@ import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { content, runs } from '../../local/node/content.ts';
 import type { Written } from '../../local/node/indexer.ts';
 import { openStore, unpinnedMs, type Store } from '../../local/node/store.ts';
-import { directory } from './harness.ts';
+import { directory } from './node-harness.ts';
 
 const leaf = (value: number) => Buffer.alloc(leafBytes, value);
 

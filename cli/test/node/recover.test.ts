@@ -5,7 +5,7 @@ import { copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { startNode } from '../../local/node/server.ts';
-import { add, ask, directory, fileInParts, importBlocks, importFile, node, token } from './harness.ts';
+import { add, ask, directory, fileInParts, importBlocks, importFile, node, token } from './node-harness.ts';
 
 /** 3 leaves, 1 byte and nothing. */
 const contents = [randomBytes(2_500_000), Buffer.from('x'), Buffer.alloc(0)];

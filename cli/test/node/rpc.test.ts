@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
-import { add, ask, directory, multipart, node } from './harness.ts';
+import { add, ask, directory, multipart, node } from './node-harness.ts';
 
 const hello = new TextEncoder().encode('hello world');
 const helloCid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';

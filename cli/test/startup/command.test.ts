@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { type Args, defineCommand } from '../../command.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { headings, loadCommands } from '../../commands/index.ts';
-import { commandUsage, mainUsage, synopsis } from '../../terminal/usage.ts';
+import { commandUsage, mainUsage, synopsis } from '../../help/usage.ts';
 import { Collector, run, temporaryDirectory, environmentIn } from '../environment.ts';
 import { createOutput } from '../../terminal/output.ts';
 import { suggestion } from '../../terminal/suggestion.ts';

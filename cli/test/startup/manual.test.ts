@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadCommands } from '../../commands/index.ts';
-import { synopsis } from '../../terminal/usage.ts';
+import { synopsis } from '../../help/usage.ts';
 
 const manual = readFileSync(join(import.meta.dirname, '../..', 'README.md'), 'utf8');
 const loaded = await loadCommands();

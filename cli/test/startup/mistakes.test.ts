@@ -307,7 +307,7 @@ describe('a service that cannot be reached', () => {
   });
 
   test('on another machine: no word of the local service', async () => {
-    const { send } = await import('../../remote/http.ts');
+    const { send } = await import('../../io/http.ts');
     // A label of 64 characters is no name, so that nobody is asked for it.
     const failed = send(new URL(`http://${'a'.repeat(64)}.invalid/`), {
       method: 'GET',

@@ -7,7 +7,7 @@ import { type BlockSource, cidBuilder, leafBytes } from '../../../shared/ipfs/in
 import { sharedService } from '../../../testkit/service.ts';
 import type { Limits } from '../../store/limits.ts';
 import { storeCopy, storeEncrypted, type Target, targetAt } from '../../store/store-copy.ts';
-import { defaultTimeouts } from '../../remote/timeouts.ts';
+import { defaultTimeouts } from '../../timeouts.ts';
 import { drain, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
 
 const mib = 1_048_576;

@@ -1,5 +1,5 @@
 /** The row of an account, with its recovery file. */
-import type { Recovery } from '../../auth/recovery-file.ts';
+import type { Recovery } from './keys/recovery-file.ts';
 import { createTables, upgradeTables } from './tables.ts';
 
 /** `recoveryKey`: the public key of the account's recovery, as text. `createdAt` in ms. */

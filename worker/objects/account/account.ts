@@ -4,7 +4,7 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../../shared/api.ts';
-import type { Recovery } from '../../auth/recovery-file.ts';
+import type { Recovery } from './keys/recovery-file.ts';
 import { errorText, log } from '../../log.ts';
 import { blockServiceOf } from '../../backends/configured.ts';
 import { AccountAccess } from './account-access.ts';

@@ -1,6 +1,6 @@
 /** What an account's object tells others: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and KV. */
-import { delist, enlist } from '../../auth/account-list.ts';
-import { kvKeyName } from '../../auth/key-cache.ts';
+import { delist, enlist } from './account-list.ts';
+import { kvKeyName } from './keys/key-cache.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
 import type { Delivered, Message } from './outbox.ts';

@@ -11,6 +11,9 @@ export type Home = {
   verifiedAt: number | null;
 };
 
+/** How long an account keeps the receipt of a deleted file, with what became of its homes, in ms: 90 days. */
+export const receiptMs = 90 * 86_400_000;
+
 /** What became of a CID at one service. */
 export type RemovedHome = { service: string; status: Removal };
 

@@ -4,10 +4,9 @@
  */
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
-import type { RemovedHome } from './pin-homes.ts';
+import { receiptMs, type RemovedHome } from './pin-homes.ts';
 import type { PinRow, Reference } from './pin-table.ts';
 import type { Removal } from './pin-steps.ts';
-import { receiptMs } from '../account/files/receipt-rows.ts';
 import type { Result } from '../result.ts';
 
 /** The object of an account, as this one tells it. */

@@ -28,13 +28,13 @@ import { parseQuery, type Ctx } from '../../http/app.ts';
 import { fileHeaders } from '../../http/response-body.ts';
 import { readJson } from '../../http/json-body.ts';
 import type { Principal } from '../../auth/authenticate.ts';
-import { listed, writeOrigins } from '../../auth/account-list.ts';
-import { writeCachedKey } from '../../auth/key-cache.ts';
+import { listed, writeOrigins } from '../../objects/account/account-list.ts';
+import { writeCachedKey } from '../../objects/account/keys/key-cache.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { accountSummary, accountView, keyView } from './account-view.ts';
 import type { Account, AccountRecord } from '../../objects/account/account.ts';
 import { isSameHash, type NewKey } from '../../objects/account/keys/key-registry.ts';
-import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../../auth/recovery-file.ts';
+import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../../objects/account/keys/recovery-file.ts';
 
 /** Creates an account with its own key pair and a first API key with all scopes. */
 export async function createAccount(c: Ctx): Promise<Response> {

@@ -1,7 +1,7 @@
 /** The row of `/v1/events`. */
 import { EventList, EventQuery } from '../../../shared/api.ts';
 import { listEvents } from './events.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../../openapi/route.ts';
 
 export const eventRoutes: readonly Route[] = [
   {

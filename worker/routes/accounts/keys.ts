@@ -6,7 +6,7 @@ import { toError, unwrap } from '../../objects/result.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { privateKeyOf, type Principal } from '../../auth/authenticate.ts';
-import { writeCachedKey } from '../../auth/key-cache.ts';
+import { writeCachedKey } from '../../objects/account/keys/key-cache.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { exceedsIssuer, type NewKey } from '../../objects/account/keys/key-registry.ts';
 import { keyView } from './account-view.ts';

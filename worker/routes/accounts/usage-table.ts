@@ -1,6 +1,6 @@
 /** The rows of what API keys use by day. */
 import { AccountId, PageQuery, UsageList } from '../../../shared/api.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../../openapi/route.ts';
 import { listAccountUsage, listUsage } from './account-usage.ts';
 
 const common = {

@@ -1,7 +1,7 @@
 /** The rows of deletions of many files, and of what became of one. */
 import { DeletedFiles, FileId, FilesToDelete, Receipt } from '../../../shared/api.ts';
 import { deleteFiles, readReceipt } from './files.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../../openapi/route.ts';
 
 const json = 'application/json';
 

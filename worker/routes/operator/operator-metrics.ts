@@ -1,6 +1,6 @@
 /** `GET /v1/metrics`: the service in numbers, for the operator's Prometheus. Labels name no account, key or file. */
 import { version } from '../../../package.json';
-import { listed } from '../../auth/account-list.ts';
+import { listed } from '../../objects/account/account-list.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
 import { exposition, expositionType, labelsOf, type Metric } from '../../http/exposition.ts';
 import { handOver } from '../../http/request-counts.ts';
@@ -13,7 +13,7 @@ import type { PinGauges } from '../../objects/pin/pin-gauges.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askShards } from '../../objects/pin/shard.ts';
 import { shardNames } from '../../objects/pin/shard-names.ts';
-import { stateOf } from '../health.ts';
+import { stateOf } from './health.ts';
 
 /** How many accounts one response adds up: with the objects `Pin`, within the 1,000 requests that one request may make. */
 const accountLimit = 500;

@@ -21,7 +21,7 @@ import { readBackup, restoreBackup } from './backups.ts';
 import { expositionType } from '../../http/exposition.ts';
 import { allowCid, denyCid, readDenied } from './denylist.ts';
 import { readMetrics } from './operator-metrics.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../../openapi/route.ts';
 
 const json = 'application/json';
 const badJson: readonly Code[] = ['invalid_json', 'too_large', 'unsupported_media_type'];

@@ -10,7 +10,7 @@ import {
   Verification,
 } from '../../../shared/api.ts';
 import { cancelMigration, createMigration, listMigrations, listPins, repairPins, verifyFile } from './pins.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../../openapi/route.ts';
 
 const json = 'application/json';
 

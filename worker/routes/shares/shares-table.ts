@@ -9,7 +9,7 @@ import {
   ShareRequest,
   ShareStatus,
 } from '../../../shared/api.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../../openapi/route.ts';
 import { createShare, deleteShare, listShares, openShare, readShare } from './shares.ts';
 
 const json = 'application/json';

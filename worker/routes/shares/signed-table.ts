@@ -1,7 +1,7 @@
 /** The rows of signed URLs, which take and give what the rows do that need an API key. */
 import { AccountId, JsonUpload } from '../../../shared/api.ts';
 import type { Code } from '../../../shared/errors.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../../openapi/route.ts';
 import { readSigned, storeSigned } from './signed.ts';
 
 const bytes = 'application/octet-stream';

@@ -1,8 +1,8 @@
 /** The rows of `/v1/uploads`. */
 import { FileId, ResumableUpload, ResumableUploadList } from '../../../shared/api.ts';
 import type { Code } from '../../../shared/errors.ts';
-import { chunkType } from '../../upload/tus-headers.ts';
-import type { Route } from '../route.ts';
+import { chunkType } from '../../http/tus-headers.ts';
+import type { Route } from '../../openapi/route.ts';
 import {
   createUpload,
   deleteUpload,

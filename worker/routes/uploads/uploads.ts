@@ -7,13 +7,14 @@ import { parseFilename } from '../../../shared/filename.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
 import { maxFileBytes, maxUploadBytes } from '../../env.ts';
 import type { Ctx } from '../../http/app.ts';
+import { isEncoded } from '../../http/body-headers.ts';
 import type { Principal } from '../../auth/authenticate.ts';
 import type { NewFile } from '../../objects/account/files/file-rows.ts';
 import { unwrap } from '../../objects/result.ts';
 import type { UploadRecord } from '../../objects/account/uploads/upload-rows.ts';
 import { firstServiceOf } from '../../backends/configured.ts';
 import { parseFutureTime } from '../../http/validation.ts';
-import { checkLength, isEncoded } from '../../upload/body.ts';
+import { checkLength } from '../../upload/body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../../upload/continue-upload.ts';
 import { parseClaim, type Description } from '../../upload/idempotency-key.ts';
 import {
@@ -26,7 +27,7 @@ import {
   type Metadata,
   tusExtensions,
   tusVersion,
-} from '../../upload/tus-headers.ts';
+} from '../../http/tus-headers.ts';
 
 /** What describes an upload; the bytes of the first request do not. */
 const describing: Description = {

@@ -11,7 +11,7 @@ import {
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
-import { modesInForm } from '../uploads/tus.ts';
+import { modesInForm } from '../uploads/tus-client.ts';
 
 const minuteMs = 60_000;
 

@@ -8,7 +8,7 @@ import type { FileList, NewlyStoredFile, StoredFile } from '../../../shared/api.
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import type { Client } from '../client.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
-import { create, head, mib, modesInForm, offsetOf, patch, version } from '../uploads/tus.ts';
+import { create, head, mib, modesInForm, offsetOf, patch, version } from '../uploads/tus-client.ts';
 import { newOwner, pinned, type Owner } from '../stored-state.ts';
 
 function digest(bytes: Uint8Array | string, algorithm: 'sha256' | 'sha512' = 'sha256'): string {

@@ -5,7 +5,7 @@ import { sharedService, startService, type Service } from '../../../testkit/serv
 import { changeDatabases, keepState } from '../kept-state.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { accountObject, newOwner, pinned, shareObject, type Owner } from '../stored-state.ts';
-import { modesInForm } from '../uploads/tus.ts';
+import { modesInForm } from '../uploads/tus-client.ts';
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;

@@ -4,7 +4,7 @@ import type { AccountDetails, EventList, NewApiKeyResponse, Receipt, StoredFile 
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { newOwner, sweep, pinned, type Owner } from '../stored-state.ts';
-import { create, metadataOf, patch, random, version } from '../uploads/tus.ts';
+import { create, metadataOf, patch, random, version } from '../uploads/tus-client.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;

@@ -6,7 +6,7 @@ import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, settle, sweep, type Owner } from '../stored-state.ts';
-import { modesInForm } from '../uploads/tus.ts';
+import { modesInForm } from '../uploads/tus-client.ts';
 
 let service: Service;
 let peer: Peer;

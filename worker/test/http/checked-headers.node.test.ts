@@ -5,7 +5,7 @@ import { sharedService, type Service } from '../../../testkit/service.ts';
 import { routes } from '../../routes/table.ts';
 import { jsonOf, problemOf } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
-import { modesInForm } from '../uploads/tus.ts';
+import { modesInForm } from '../uploads/tus-client.ts';
 
 let service: Service;
 let owner: Owner;

@@ -12,7 +12,7 @@ import { bearer } from '../../auth/authenticate.ts';
 import { isNotModified, parseRange } from '../../http/conditions.ts';
 import { networkOf } from '../../auth/rate-limit.ts';
 import { rpc } from '../../backends/kubo/kubo-rpc.ts';
-import { parseRecoveryText } from '../../auth/recovery-file.ts';
+import { parseRecoveryText } from '../../objects/account/keys/recovery-file.ts';
 import { client, jsonOf, type Init } from '../client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 

@@ -10,7 +10,7 @@ import type { BackupPage, NewAccountResponse, NewApiKeyResponse } from '../../..
 import { generateKeyPair, newAccountId, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
-import type { Route } from '../../routes/route.ts';
+import type { Route } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { bytesOf, client, jsonOf } from '../client.ts';
 import { pathOf } from '../../../testkit/programs/programs.ts';

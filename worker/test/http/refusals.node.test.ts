@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { Problem, type FileList } from '../../../shared/api.ts';
-import { codesOf } from '../../routes/route.ts';
+import { codesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { problemType } from '../../../shared/problem-object.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';

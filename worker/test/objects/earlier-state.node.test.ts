@@ -16,7 +16,7 @@ import { kuboProgram, startKubo, type RealKubo } from '../../../testkit/programs
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
-import { create, head, patch } from '../uploads/tus.ts';
+import { create, head, patch } from '../uploads/tus-client.ts';
 
 /** What the earlier version answered. Links are those of the address that it had. */
 type Made = Record<'account' | 'apiKey' | 'reader' | 'writer' | 'deleted' | 'link' | 'share', string> &

@@ -9,7 +9,7 @@ import { bytesOf, client, problemOf, type Client } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, type Owner } from '../stored-state.ts';
-import { create } from '../uploads/tus.ts';
+import { create } from '../uploads/tus-client.ts';
 
 let kept: KeptState;
 let service: Service;

@@ -11,11 +11,11 @@ import type {
 } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
-import { listed } from '../../auth/account-list.ts';
+import { listed } from '../../objects/account/account-list.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
 import { changeDatabases, keepState, type KeptState } from '../kept-state.ts';
 import { newOwner, pinned, pinObject, type Owner } from '../stored-state.ts';
-import { create, patch } from '../uploads/tus.ts';
+import { create, patch } from '../uploads/tus-client.ts';
 
 let kept: KeptState;
 let service: Service;

@@ -10,7 +10,7 @@ import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
-import { create, mib, modes, offsetOf, patch, stateOf, type Mode } from '../uploads/tus.ts';
+import { create, mib, modes, offsetOf, patch, stateOf, type Mode } from '../uploads/tus-client.ts';
 import { accountObject, askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';

@@ -17,7 +17,7 @@ import {
   send,
   stateOf,
   version,
-} from './tus.ts';
+} from './tus-client.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 let peer: Peer;

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { bytesOf } from '../client.ts';
 import { newOwner } from '../stored-state.ts';
 import { startService } from '../../../testkit/service.ts';
-import { create, mib, patch, random, stateOf } from './tus.ts';
+import { create, mib, patch, random, stateOf } from './tus-client.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 

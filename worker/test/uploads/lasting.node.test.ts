@@ -19,7 +19,7 @@ import {
   send,
   stateOf,
   version,
-} from './tus.ts';
+} from './tus-client.ts';
 
 const dayMs = 86_400_000;
 let kept: KeptState;

@@ -6,7 +6,7 @@ import { isLongRun } from '../../../testkit/long-run.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
-import { create, expectStored, mib, modes, patch, random, send, stateOf, version, type Mode } from './tus.ts';
+import { create, expectStored, mib, modes, patch, random, send, stateOf, version, type Mode } from './tus-client.ts';
 
 type Limits = { files?: number; bytes?: number; fileBytes?: number };
 

@@ -12,7 +12,7 @@ import { problemOf } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { startRecorder, type Recorder } from './recorder.ts';
-import { broken, create, expectStored, head, mib, patch, random, stateOf } from './tus.ts';
+import { broken, create, expectStored, head, mib, patch, random, stateOf } from './tus-client.ts';
 
 /** The short form has few schedules, so it takes those that are long enough to change an upload. */
 const long = process.env['SEALPIN_LONG'] === '1';

@@ -16,7 +16,7 @@ import {
   send,
   stateOf,
   version,
-} from './tus.ts';
+} from './tus-client.ts';
 
 let service: Service;
 let call: Client;

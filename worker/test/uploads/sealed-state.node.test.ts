@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { parseApiKey } from '../../../shared/crypto/index.ts';
 import { sharedService } from '../../../testkit/service.ts';
 import { newOwner } from '../stored-state.ts';
-import { create, patch } from './tus.ts';
+import { create, patch } from './tus-client.ts';
 
 it('opens with the API key, each part under its own name', async () => {
   const owner = await newOwner(await sharedService());

@@ -1,7 +1,8 @@
 /** What an account's backup has of shares, receipts and events. */
 import type { BackupEvent, BackupReceipt, EventAction } from '../../../../shared/api.ts';
 import { msOf, section, timeOf, type BackupShareRow, type Placed } from './backup-section.ts';
-import { receiptMs, type ReceiptRow } from '../files/receipt-rows.ts';
+import { receiptMs } from '../../pin/pin-homes.ts';
+import type { ReceiptRow } from '../files/receipt-rows.ts';
 import { keptMs } from '../../share/share.ts';
 import { shareColumns, type ShareRow } from '../shares/share-rows.ts';
 

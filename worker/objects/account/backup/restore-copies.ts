@@ -1,7 +1,7 @@
 /** What KV keeps of an account that is restored: copies of its API keys, and for pages of which origins they work. */
 import type { BackupKey } from '../../../../shared/api.ts';
-import { writeOrigins } from '../../../auth/account-list.ts';
-import { writeCachedKey } from '../../../auth/key-cache.ts';
+import { writeOrigins } from '../account-list.ts';
+import { writeCachedKey } from '../keys/key-cache.ts';
 import { errorText, log } from '../../../log.ts';
 import type { AccountPage } from './account-backup.ts';
 import { bytesOf, msOf, optionalMs } from './backup-section.ts';

@@ -4,10 +4,7 @@ import { wasBackedUp } from '../account-row.ts';
 import type { EndedShare } from '../shares/account-shares.ts';
 import type { Beginning } from './beginning.ts';
 import type { FileRecord } from './file-rows.ts';
-import type { RemovedHome } from '../../pin/pin-homes.ts';
-
-/** How long a receipt is kept, in ms: 90 days. */
-export const receiptMs = 90 * 86_400_000;
+import { receiptMs, type RemovedHome } from '../../pin/pin-homes.ts';
 
 /** The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. */
 export type ReceiptRecord = {

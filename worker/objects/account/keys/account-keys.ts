@@ -1,7 +1,7 @@
 /** The API keys of an account, as the Worker calls them on the account's object. */
 import { RpcTarget } from 'cloudflare:workers';
 import type { Scope } from '../../../../shared/api.ts';
-import type { Recovery } from '../../../auth/recovery-file.ts';
+import type { Recovery } from './recovery-file.ts';
 import type { AccountRecord, AccountRow, StoredRecovery } from '../account-row.ts';
 import type { EndedShare, Shares } from '../shares/account-shares.ts';
 import type { Events } from '../event-rows.ts';

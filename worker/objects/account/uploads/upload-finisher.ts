@@ -4,7 +4,7 @@ import { sha256, treeOf } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
 import { errorText, log } from '../../../log.ts';
 import type { PinningService } from '../../../backends/contract.ts';
-import { importRoot } from '../../../upload/part-writer.ts';
+import { importRoot } from '../../../backends/import-root.ts';
 import { backoffMs } from '../../alarm.ts';
 import type { Claims } from './claims.ts';
 import type { Files, NewFile } from '../files/file-rows.ts';

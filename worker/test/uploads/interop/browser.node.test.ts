@@ -19,7 +19,7 @@ withBrowser('Chromium', () => {
   let running: RunningPage;
   let service: Service;
   beforeAll(async () => {
-    running = await startPage(join(import.meta.dirname, 'page/page.ts'), { files: { '/file': file } });
+    running = await startPage(join(import.meta.dirname, 'page/tus-page.ts'), { files: { '/file': file } });
     service = await startService({ vars: { CORS_ORIGINS: running.origin } });
   });
   afterAll(async () => {

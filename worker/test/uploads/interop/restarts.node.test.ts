@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { keepState, type KeptState } from '../../kept-state.ts';
 import { accountObject, newOwner, type Owner } from '../../stored-state.ts';
-import { mib, modes, type Mode } from '../tus.ts';
+import { mib, modes, type Mode } from '../tus-client.ts';
 import { startBreakingProxy, type BreakingProxy } from './breaking-proxy.ts';
 import { open, send } from './request.ts';
 import { uploadsOf, type TusServer } from './servers.ts';

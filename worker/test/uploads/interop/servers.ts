@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Service } from '../../../../testkit/service.ts';
 import { spawnTusd } from '../../../../testkit/programs/tusd.ts';
-import type { Mode } from '../tus.ts';
+import type { Mode } from '../tus-client.ts';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 
 export type TusServer = {

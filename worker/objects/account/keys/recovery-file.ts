@@ -9,8 +9,8 @@ import {
   newSecretText,
   parseRecipients,
   type Recipient,
-} from '../../shared/crypto/index.ts';
-import { SealpinError } from '../../shared/errors.ts';
+} from '../../../../shared/crypto/index.ts';
+import { SealpinError } from '../../../../shared/errors.ts';
 
 /** `file` is the age file; `secretHash` the SHA-256 of the secret's 43 characters, in hex. */
 export type Recovery = { file: Uint8Array; secretHash: string };

@@ -1,6 +1,6 @@
 /** The text of `--help`, wrapped to the width of the terminal. */
 import type { Command, Heading } from '../command.ts';
-import { wrap } from './wrap.ts';
+import { wrap } from '../terminal/wrap.ts';
 
 /** Longer lines are hard to read, however wide the terminal is. */
 const maxColumns = 100;

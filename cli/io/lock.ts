@@ -1,4 +1,4 @@
-/** At most one local service per data directory. */
+/** A lock on a folder: at most one process has it, such as the local service of a data directory. */
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
 
@@ -6,7 +6,7 @@ import { SealpinError } from '../../shared/errors.ts';
 const SQLITE_BUSY = 5;
 
 /**
- * Locks a data directory until it is released or this process ends. The lock is the operating system's (through SQLite), so
+ * Locks a folder until it is released or this process ends. The lock is the operating system's (through SQLite), so
  * that a killed process leaves none behind.
  *
  * @param path of the lock file, in an existing directory

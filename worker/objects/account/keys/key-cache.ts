@@ -3,8 +3,8 @@
  * counts.
  */
 import * as v from 'valibot';
-import { Scope } from '../../shared/api.ts';
-import type { NewKey } from '../objects/account/keys/key-registry.ts';
+import { Scope } from '../../../../shared/api.ts';
+import type { NewKey } from './key-registry.ts';
 
 /** The record of an API key in KV. */
 const CachedKey = v.object({

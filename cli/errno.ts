@@ -1,7 +1,7 @@
 /** Failures of the operating system, as errors for people. */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../shared/errors.ts';
 
 const reading: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',

@@ -1,17 +1,17 @@
 /** `GET /v1/health`: whether the service can store and read, for monitors and load balancers. */
-import { HealthQuery, type Health } from '../../shared/api.ts';
-import { isSealpinError } from '../../shared/errors.ts';
+import { HealthQuery, type Health } from '../../../shared/api.ts';
+import { isSealpinError } from '../../../shared/errors.ts';
 import { web } from 'sealpin:web';
-import { version } from '../../package.json';
-import { unwrap } from '../objects/result.ts';
-import { parseQuery, type Bindings, type Ctx } from '../http/app.ts';
-import { isOperator } from '../auth/operator.ts';
-import { maxFileBytes, maxUploadBytes, serviceId } from '../env.ts';
-import { errorText, log } from '../log.ts';
-import { pinOf } from '../objects/pin/shard.ts';
-import { servicesOf } from '../backends/configured.ts';
-import type { ConfiguredService } from '../backends/services.ts';
-import { migrationsOf } from './operator/pins.ts';
+import { version } from '../../../package.json';
+import { unwrap } from '../../objects/result.ts';
+import { parseQuery, type Bindings, type Ctx } from '../../http/app.ts';
+import { isOperator } from '../../auth/operator.ts';
+import { maxFileBytes, maxUploadBytes, serviceId } from '../../env.ts';
+import { errorText, log } from '../../log.ts';
+import { pinOf } from '../../objects/pin/shard.ts';
+import { servicesOf } from '../../backends/configured.ts';
+import type { ConfiguredService } from '../../backends/services.ts';
+import { migrationsOf } from './pins.ts';
 
 /** How long a pinning service or an object may take to respond. */
 const pingMs = 5_000;

@@ -7,9 +7,9 @@ import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { isLoopback } from '../../client/loopback.ts';
-import { bytesFrom, release } from '../io/byte-stream.ts';
+import { bytesFrom, release } from './byte-stream.ts';
 import { visible } from '../terminal/output.ts';
-import type { Timeouts } from './timeouts.ts';
+import type { Timeouts } from '../timeouts.ts';
 import { sizeText } from '../terminal/progress.ts';
 
 /** A response whose body is not read yet. */

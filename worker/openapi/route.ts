@@ -8,7 +8,7 @@ import { tokenOnly } from '../auth/operator.ts';
 import { rateLimitByAddress } from '../auth/rate-limit.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { checkHeaders, checkQuery } from '../http/middleware.ts';
-import type { ResponseHeaderName } from '../openapi/headers.ts';
+import type { ResponseHeaderName } from './headers.ts';
 
 /** Bodies by media type; null for bytes without a shape. */
 export type Bodies = Record<string, v.GenericSchema | null>;

@@ -3,7 +3,7 @@
  * only. What an account is, its object says.
  */
 import * as v from 'valibot';
-import { SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../../shared/errors.ts';
 
 const prefix = 'account:';
 

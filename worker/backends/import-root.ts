@@ -1,0 +1,32 @@
+/** The end of an import: the nodes above the leaves of a whole file. */
+import { cidOf, digestBytes, treeOf } from '../../shared/ipfs/index.ts';
+import type { PinningService } from './contract.ts';
+
+/**
+ * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are there already, but for the last one
+ * where it is given.
+ * @param digests SHA-256 of each leaf of the file, 32 bytes each, in order
+ * @param bytes of the file
+ * @param lastLeaf is used up
+ * @returns the CID of the file
+ */
+export async function importRoot(
+  service: PinningService,
+  {
+    digests,
+    bytes,
+    lastLeaf,
+    signal,
+  }: { digests: Uint8Array; bytes: number; lastLeaf?: Uint8Array | undefined; signal: AbortSignal },
+): Promise<string> {
+  const blocks = service.importBlocks(signal);
+  try {
+    if (lastLeaf !== undefined) await blocks.write(cidOf('raw', digests.slice(-digestBytes)), lastLeaf);
+    const root = await treeOf(digests, bytes, { onNode: (cid, block) => blocks.write(cid, block) });
+    await blocks.finish();
+    return root.text;
+  } catch (error) {
+    blocks.abort(error);
+    throw error;
+  }
+}

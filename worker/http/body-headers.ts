@@ -1,0 +1,12 @@
+/** What headers announce of a body: its length, and whether it is coded. */
+
+/** The announced length of a body in bytes; 0 without one. */
+export function lengthOf(headers: Headers): number {
+  const length = Number(headers.get('Content-Length') ?? 0);
+  return Number.isSafeInteger(length) ? length : 0;
+}
+
+/** Whether a body has a content coding (RFC 9110 section 8.4), so that it is not the file itself. */
+export function isEncoded(headers: Headers): boolean {
+  return (headers.get('Content-Encoding') ?? '').split(',').some((each) => !/^(identity)?$/i.test(each.trim()));
+}
