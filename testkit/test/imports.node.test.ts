@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { dirname, join, posix, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { importsOf } from '../near-tests.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -111,16 +112,6 @@ function roomOf(path: string): string {
     .toSorted((a, b) => b.length - a.length)[0];
   if (room === undefined) throw new Error(`${path} is in no room`);
   return room;
-}
-
-/** The specifiers that a source imports, of types and dynamic imports, too. An import in a comment counts as well. */
-function importsOf(source: string): string[] {
-  const forms = [
-    /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,
-    /^\s*import\s*['"]([^'"]+)['"]/gm,
-    /\bimport\(\s*['"]([^'"]+)['"]/g,
-  ];
-  return forms.flatMap((form) => [...source.matchAll(form)].flatMap(([, specifier]) => specifier ?? []));
 }
 
 function targetOf(path: string, specifier: string): string {

@@ -1,0 +1,78 @@
+/** The map of the house, `docs/map.md`: what it names exists, and it names every source file. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, posix, resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const root = resolve(import.meta.dirname, '../..');
+
+const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+  cwd: root,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((path) => path !== '' && existsSync(join(root, path)));
+
+const isSource = (path: string): boolean =>
+  /^(?:worker|cli|client|web|shared|deploy)\/.*\.(?:ts|html|css)$/.test(path) && !path.includes('/test/');
+
+interface Row {
+  /** The files and folders that the row is about, in its first cell. */
+  readonly owns: string[];
+  /** Every path in the row. */
+  readonly names: string[];
+}
+
+/** The rows of the tables. A name that is not in the root of the repository is in the folder of the path before it. */
+function rowsOf(map: string, files: readonly string[]): Row[] {
+  return Array.from(map.matchAll(/^\|(?! file \||-)(.*)\|$/gm), ([, row = '']) => {
+    let folder = '';
+    const owns: string[] = [];
+    const names: string[] = [];
+    for (const [index, cell] of row.split('|').entries())
+      for (const [, span = ''] of cell.matchAll(/`([^`\s]+)`/g)) {
+        if (!/^\w.*\.(?:ts|sh|md|py|css|toml|txt)$|^[\w.].*\//.test(span)) continue;
+        const path = span.includes('/') || files.includes(span) ? span : posix.join(folder, span);
+        if (span.includes('/')) folder = posix.dirname(`${span}x`);
+        names.push(path);
+        if (index === 0) owns.push(path);
+      }
+    return { owns, names };
+  });
+}
+
+/** What is wrong with a map of these files. */
+function faults(map: string, files: readonly string[]): string[] {
+  const rows = rowsOf(map, files);
+  const owned = rows.flatMap(({ owns }) => owns);
+  const exists = (path: string) => files.some((file) => file === path || (path.endsWith('/') && file.startsWith(path)));
+  return [
+    ...rows.flatMap(({ names }) => names.filter((path) => !exists(path)).map((path) => `not there: ${path}`)),
+    ...owned.filter((path, index) => owned.indexOf(path) < index).map((path) => `in two rows: ${path}`),
+    ...files
+      .filter((path) => isSource(path) && !owned.includes(path) && !owned.includes(`${posix.dirname(path)}/`))
+      .map((path) => `in no row: ${path}`),
+  ];
+}
+
+describe('the map', () => {
+  const map = readFileSync(join(root, 'docs/map.md'), 'utf8');
+
+  test('names what exists, every source file, and no file in two rows', () => {
+    expect(rowsOf(map, tracked).length).toBeGreaterThan(100);
+    expect(faults(map, tracked)).toEqual([]);
+  });
+
+  test('would be reported otherwise', () => {
+    const rows = ['| file | decides |', '|---|---|', '| `cli/a.ts`, `b.ts` | `x` of `/ipfs/` | `c.ts`, `docs/` |'];
+    const files = ['cli/a.ts', 'cli/b.ts', 'cli/c.ts', 'docs/d.md', 'cli/io/e.ts', 'cli/test/f.ts'];
+    expect(faults(rows.join('\n'), files)).toEqual(['in no row: cli/c.ts', 'in no row: cli/io/e.ts']);
+    rows.push('| `cli/`, `cli/b.ts`, `gone.ts` | | `cli/none/` |');
+    expect(faults(rows.join('\n'), files)).toEqual([
+      'not there: cli/gone.ts',
+      'not there: cli/none/',
+      'in two rows: cli/b.ts',
+      'in no row: cli/io/e.ts',
+    ]);
+  });
+});
