@@ -1,4 +1,4 @@
-/** What the protocol tus 1.0.0 (tus.io/protocols/resumable-upload) asks of every request and response of an upload. */
+/** Rules of the protocol tus 1.0.0 (tus.io/protocols/resumable-upload) for every request and response of an upload. */
 import type { MiddlewareHandler } from 'hono';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { tusVersion } from '../upload/tus-headers.ts';

@@ -4,7 +4,7 @@
  */
 import { describe, SealpinError, type Code } from '../../shared/errors.ts';
 
-/** Why a call failed: the code and details of the error that `toError` makes of it. */
+/** Failure of a call: the code and details of the error that `toError` makes of it. */
 export type Failure = { ok: false; code: Code; detail?: string; hint?: string; retryAfterSeconds?: number };
 
 /** The result of a call: its value, beside `ok`, or a failure. */

@@ -5,7 +5,7 @@ import type { App, Ctx } from '../http/app.ts';
 import { methodNotAllowed } from '../http/middleware.ts';
 import { respond } from '../http/representation.ts';
 
-/** What nobody may do with a document, however its bytes are read. */
+/** Headers of every document, whatever its bytes: nobody may do more with it. */
 const common = {
   'Referrer-Policy': 'no-referrer',
   'Cross-Origin-Opener-Policy': 'same-origin',

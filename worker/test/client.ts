@@ -44,7 +44,7 @@ function routeOf(method: string, url: string): Route | undefined {
   return of(method.toLowerCase()) ?? (method === 'HEAD' ? of('get') : undefined);
 }
 
-/** Above this an answer is mostly data, which the tests compare themselves. */
+/** Length above which an answer is mostly data, which the tests compare themselves. */
 const shapeBytes = 65_536;
 
 /** Every response that a test gets has to be one that its route describes. */

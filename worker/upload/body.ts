@@ -19,7 +19,7 @@ export type UploadBody = {
   stream: ReadableStream<Uint8Array>;
   /** The `filename` of a JSON body; known once the stream has ended. */
   filename(): string | undefined;
-  /** How many bytes of the file have arrived. */
+  /** Counts the bytes of the file that have arrived. */
   size(): number;
   /** The first bytes of the file, at most `sniffBytes`. */
   head(): Uint8Array;
@@ -44,27 +44,27 @@ export function checkLength(request: Request, limitBytes = largestBytes): void {
   if (announced > limitBytes) throw tooLarge(limitBytes);
 }
 
-/** Whether a body has a content coding (RFC 9110 section 8.4), so that it is not the file itself. */
+/** Tells whether a body has a content coding (RFC 9110 section 8.4), so that it is not the file itself. */
 export function isEncoded(headers: Headers): boolean {
   return (headers.get('Content-Encoding') ?? '').split(',').some((each) => !/^(identity)?$/i.test(each.trim()));
 }
 
-/** How a body is read. */
+/** Options for reading a body. */
 export type UploadOptions = {
-  /** How many bytes the body may have; counted, because a length need not be announced. */
+  /** Largest number of bytes of the body; counted, because a length need not be announced. */
   limitBytes: number | undefined;
-  /** How many bytes the file may have, by the limits of its API key and the quota of its account. */
+  /** Room for the file, by the limits of its API key and the quota of its account. */
   room?: Room | undefined;
-  /** How long it may send nothing before it fails. */
+  /** Time for which it may send nothing before it fails. */
   idleMs: number;
   /**
    * `json`: the body is `{filename, data}`; else the bytes themselves, in pieces of 1 MiB whose memory is that of leaves: of a plain
    * file they are the leaves.
    */
   form: 'json' | 'bytes';
-  /** What the body has to have, as it is sent: JSON as JSON. */
+  /** Digests that the body must have as it is sent: JSON as JSON. */
   digests: Digests;
-  /** Which digest of the file to compute. */
+  /** Digest of the file to compute. */
   wanted: Algorithm | undefined;
 };
 
@@ -220,10 +220,10 @@ const quickPart = 1 / 64;
 /** A read of this many bytes may take twice the idle time, one of 1 MiB five times. */
 const bytesPerIdleTime = 256 * 1024;
 
-/** How many bytes of its body each request has sent. */
+/** Bytes of its body that each request has sent. */
 const arrived = new WeakMap<Request, number>();
 
-/** How many bytes of a body have arrived that is, or was, an upload; undefined for any other one. */
+/** Returns the bytes that have arrived of a body that is, or was, an upload; undefined for any other one. */
 export function arrivedBytes(request: Request): number | undefined {
   return arrived.get(request);
 }
@@ -259,7 +259,7 @@ function countedBody(request: Request, { limitBytes, idleMs, digests, wanted }: 
     return { bytes: value, ended: value.length < wanted };
   }
 
-  /** Not further than one byte over the limit: the rest of a body that exceeds it is not waited for. */
+  /** Limits a read to one byte over the limit: the rest of a body that exceeds it is not waited for. */
   const within = (bytes: number): number => Math.min(bytes, (limitBytes ?? Number.MAX_SAFE_INTEGER) - received + 1);
 
   function count(bytes: number): void {

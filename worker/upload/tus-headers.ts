@@ -11,14 +11,14 @@ export const chunkType = 'application/offset+octet-stream';
 /** The most characters of `Upload-Metadata`. */
 const maxMetadataChars = 4096;
 
-/** What the metadata of an upload say about its file. It was checked when the upload began. */
+/** File's description in the metadata of an upload. It was checked when the upload began. */
 export type Metadata = {
   filename: string | null;
   contentType: string | null;
   cid: string | null;
-  /** When the file is deleted, as it was sent. */
+  /** Time at which the file is deleted, as it was sent. */
   expiresAt: string | null;
-  /** Whether it is removed after a while, unless another upload names it. */
+  /** Set if it is removed after a while, unless another upload names it. */
   isProvisional: boolean;
 };
 

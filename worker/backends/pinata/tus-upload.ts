@@ -20,11 +20,11 @@ export type TusFile = {
   metadata: Record<string, string>;
 };
 
-/** How often in a row a request may fail without progress. */
+/** Number of times in a row that a request may fail without progress. */
 const attempts = 4;
 const version = { 'tus-resumable': '1.0.0' };
 const api = { path: '', statuses: [200, 201, 204], name: 'a server of tus', address: 'where uploads are created' };
-/** What another attempt does not change. */
+/** Errors that another attempt does not change. */
 const lasting = ['misconfigured', 'disk_full'] as const;
 
 /**

@@ -135,7 +135,7 @@ export class Account extends DurableObject<AccountEnv> {
     nextDue: () => this.#nextDue(),
     flushSoon: () => this.#flushSoon(),
   });
-  /** How long a claim lasts, for tests. */
+  /** Duration of a claim, for tests. */
   protected leaseMs: number | undefined;
 
   /** The clock, in ms. */
@@ -174,7 +174,7 @@ export class Account extends DurableObject<AccountEnv> {
     return this.#keys;
   }
 
-  /** What the operator does, with calls of its own. */
+  /** Calls of the operator. */
   get administration(): Administration {
     return this.#administration;
   }
@@ -364,7 +364,7 @@ export class Account extends DurableObject<AccountEnv> {
     }
   }
 
-  /** When there is something to do, in ms. */
+  /** Returns the time of the next work, in ms. */
   #nextDue(): number | undefined {
     const sources = [
       this.#accountFiles,

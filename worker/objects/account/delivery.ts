@@ -1,4 +1,7 @@
-/** What an account's object tells others: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and KV. */
+/**
+ * Delivery of what an account's object sends: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and
+ * KV.
+ */
 import { delist, enlist } from '../../auth/account-list.ts';
 import { kvKeyName } from '../../auth/key-cache.ts';
 import type { Env } from '../../env.ts';

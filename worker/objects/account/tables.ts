@@ -69,7 +69,7 @@ const schema = `
   CREATE INDEX idempotency_expiry ON idempotency (expires_at);
 `;
 
-/** What accounts have that were created before it. Each statement may run again. */
+/** Additions for accounts that were created before them. Each statement may run again. */
 const additions = `
   CREATE TABLE IF NOT EXISTS part (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, upload_id TEXT NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL,

@@ -5,8 +5,8 @@
 import { wholeFile, type PinRows } from './pin-table.ts';
 
 /**
- * How far a migration is in one object, or in all of them. `total`: the CIDs that were at `from` when it began, or are there now, if
- * those are more; `startedAt` in ms.
+ * Progress of a migration in one object, or in all of them. `total`: the CIDs that were at `from` when it began, or are
+ * there now, if those are more; `startedAt` in ms.
  */
 export type Migration = {
   from: string;
@@ -44,7 +44,7 @@ export class Migrations {
     this.#o = options;
   }
 
-  /** Where what a service holds ends up; undefined where it stays. `begin` makes no circles. */
+  /** Returns the service at which what another one holds ends up; undefined if it stays. `begin` makes no circles. */
   targetOf(service: string): string | undefined {
     const next = this.#nextOf(service);
     return next === undefined ? undefined : (this.targetOf(next) ?? next);
@@ -104,7 +104,7 @@ export class Migrations {
     return true;
   }
 
-  /** How far each is. */
+  /** Lists migrations and their progress. */
   list(): Migration[] {
     if (!this.#o.rows.exists) return [];
     return this.#rows().map(({ source, target, state, started_at: startedAt, total, stayed }) => {
@@ -125,7 +125,7 @@ export class Migrations {
     });
   }
 
-  /** Where to what a service holds moves first. */
+  /** Returns the service to which what another one holds moves first. */
   #nextOf(service: string): string | undefined {
     return this.#rows().find(({ source, state }) => source === service && state === 'running')?.target;
   }

@@ -1,4 +1,4 @@
-/** Whether a service still has a pin and its bytes: what a row of a `Pin` object says is asked and read, not believed. */
+/** Check of a pin and its bytes at a service: what a row of a `Pin` object says is asked and read, not believed. */
 import { leafBytes, openFile, type IpfsFile } from '../../../shared/ipfs/index.ts';
 import { serviceId } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
@@ -13,18 +13,27 @@ import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
 import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps.ts';
 
-/** When a pin is asked for again that an upload may be about to make, after the first and after the second time, in ms. */
+/**
+ * Waits before a pin that an upload may be about to make is asked for again, after the first and the second time, in
+ * ms.
+ */
 const unsettledMs = [60_000, 3_600_000] as const;
-/** When one is asked for again that lacks some copies, and one of which every copy is gone, in ms. */
+/** Wait before a pin that lacks some copies, or all of them, is asked for again, in ms. */
 const lackingMs = 60_000;
 const damagedMs = 86_400_000;
-/** Into how many parts a file is divided, of which each check reads one; a file that is no longer than `wholeBytes` has one. */
+/**
+ * Parts into which a file is divided, of which each check reads one; a file that is no longer than `wholeBytes` has
+ * one.
+ */
 const parts = { count: 16, wholeBytes: 16 * leafBytes };
 
-/** What a row says of a pin that the service holds with fewer copies than it is to. */
+/** Reason in a row of a pin that the service holds with too few copies. */
 export const underreplicated = 'underreplicated';
 
-/** What a service says of our pin. `replaced`: somebody else's pin of the CID is there, and ours is not beside it. */
+/**
+ * State of our pin, as a service reports it. `replaced`: somebody else's pin of the CID is there, and ours is not
+ * beside it.
+ */
 type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
 
 type Context = WorkContext & {
@@ -225,7 +234,7 @@ export class PinCheck {
   }
 }
 
-/** Whether the upload that makes the pin may still be running: nobody has seen the pin, or asked for it to be looked at. */
+/** Tells whether the upload that makes the pin may still be running: nobody has seen the pin, or asked for a check. */
 function isUnsettled(row: PinRow): boolean {
   return row.checked_at === null && row.absences < unsettledMs.length && row.read_to === nothingToRead.read_to;
 }

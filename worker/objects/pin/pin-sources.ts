@@ -8,7 +8,7 @@ import { isServiceFault } from './pin-faults.ts';
 import { wholeFile, type PinRow } from './pin-table.ts';
 import type { WorkContext } from './pin-steps.ts';
 
-/** What is asked for the blocks of CIDs. */
+/** Sources that are asked for the blocks of CIDs. */
 export class PinSources {
   readonly #o: WorkContext;
 

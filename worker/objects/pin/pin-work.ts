@@ -1,4 +1,4 @@
-/** What is done about one row of a `Pin` object: copying, checking and removing, each in steps of a few requests. */
+/** Work on one row of a `Pin` object: copying, checking and removing, each in steps of a few requests. */
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import { replicas } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
@@ -14,20 +14,20 @@ import { PinSources } from './pin-sources.ts';
 import { limited, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
 
-/** How long the same may take where a pin gets its name back: the service may walk over the whole file. */
+/** Time limit of the same if a pin gets its name back, in ms: the service may walk over the whole file. */
 const renameMs = 60_000;
 /** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
 const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
-/** When a new pin is asked for, in ms. */
+/** Wait before a new pin is asked for, in ms. */
 const soonMs = 5_000;
-/** When what is to be copied is looked at again where nobody has a copy, in ms. */
+/** Wait before a copy is tried again if nobody has the file, in ms. */
 const noCopyMs = 86_400_000;
 
 /** The reads and requests to services that rows ask for. */
 export class PinWork {
   readonly #o: WorkContext;
   readonly #check: PinCheck;
-  /** What is asked for the blocks of CIDs. */
+  /** Sources that are asked for the blocks of CIDs. */
   readonly sources: PinSources;
 
   constructor(context: WorkContext) {
@@ -36,7 +36,7 @@ export class PinWork {
     this.#check = new PinCheck({ ...context, sources: this.sources, work: this });
   }
 
-  /** When a pin is checked that is in order now, in ms. */
+  /** Returns the time of the next check of a pin that is in order, in ms. */
   nextCheck(): number {
     return this.#o.now() + checkMs.every - Math.round(Math.random() * checkMs.spread);
   }
@@ -183,7 +183,10 @@ export class PinWork {
     if ((await target.hold(file, signal)) === 'held') this.#arrived(row);
   }
 
-  /** When a pin is asked for again that has just been made: another service may make its own of the same bytes at the same moment. */
+  /**
+   * Returns the time at which a pin that has just been made is asked for again: another service may make its own of the
+   * same bytes at the same moment.
+   */
   soon(): number {
     return this.#o.now() + withJitter(soonMs);
   }
@@ -238,7 +241,7 @@ export class PinWork {
 
 type IdentifiedRow = PinRow & { request_id: string };
 
-/** What follows from no request has an ID of its own, until the row is in order. */
+/** Gives work that follows from no request an ID of its own, until the row is in order. */
 function identified(row: PinRow): IdentifiedRow {
   return { ...row, request_id: row.request_id ?? crypto.randomUUID() };
 }

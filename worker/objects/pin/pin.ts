@@ -32,7 +32,7 @@ import { verifyPins } from './pin-verification.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Result } from '../result.ts';
 
-/** How long one alarm works, and how many requests it makes at most, of Cloudflare's 1,000: a step for a row makes some six. */
+/** Limits of one alarm: its time, and its requests, of Cloudflare's 1,000: a step for a row makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** The objects of this class, as one of them asks others, and those of accounts. */
 type PinObjects = {
@@ -232,19 +232,19 @@ export class Pin extends DurableObject<Env & PinObjects> {
     });
   }
 
-  /** When a CID was put on the denylist, in ms. @returns `not_found` */
+  /** Returns the time at which a CID was put on the denylist, in ms. @returns `not_found` */
   async denied(cid: string): Promise<Result<{ createdAt: number }>> {
     const createdAt = this.#rows.exists ? this.#denylist.since(cid) : undefined;
     return createdAt === undefined ? err('not_found', 'this CID is not on the denylist') : { ok: true, createdAt };
   }
 
-  /** What the operator's metrics show of it. */
+  /** Returns its numbers for the operator's metrics. */
   async gauges(): Promise<Result<PinGauges>> {
     const pins = this.#rows.exists ? pinCounts(this.#sql) : [];
     return { ok: true, pins, lateMs: Math.max(0, this.now() - (this.#nextTime() ?? Infinity)) };
   }
 
-  /** What is known of a CID at each service. */
+  /** Returns the state of a CID at each service. */
   async homes(cid: string): Promise<Result<{ homes: Home[] }>> {
     return { ok: true, homes: this.#rows.exists ? this.#rows.ofCid(cid).map((row) => homeOf(row)) : [] };
   }
@@ -356,12 +356,12 @@ export class Pin extends DurableObject<Env & PinObjects> {
     }
   }
 
-  /** Whether this is the object that knows of every migration. */
+  /** Tells whether this is the object that knows of every migration. */
   #isFirst(): boolean {
     return this.ctx.id.equals(this.env.PIN.idFromName(firstShard));
   }
 
-  /** When there is something to do, in ms. */
+  /** Returns the time of the next work, in ms. */
   #nextTime(): number | undefined {
     if (!this.#rows.exists) return undefined;
     const times = [

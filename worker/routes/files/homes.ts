@@ -13,7 +13,7 @@ import { blockServiceOf, servicesOf } from '../../backends/configured.ts';
 import { takesBlocks, type PinningService } from '../../backends/contract.ts';
 import { withNetwork } from '../../backends/network.ts';
 
-/** What the states of `Pin` are called on the wire. */
+/** Names on the wire of the states of `Pin`. */
 const statuses = {
   wanted: 'pinning',
   copying: 'pinning',
@@ -23,7 +23,7 @@ const statuses = {
   unpinning: 'unpinning',
 } as const satisfies Record<Home['state'], StoredPin['status']>;
 
-/** Why a copy waits for the operator: the service would refuse the next one as well. */
+/** Reasons for which a copy waits for the operator: the service would refuse the next one as well. */
 const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured'];
 
 function statusOf({ state, reason }: Home): StoredPin['status'] {
@@ -112,10 +112,13 @@ function suspect(c: Ctx, cid: string, service: string): void {
   c.executionCtx.waitUntil(report());
 }
 
-/** After how long the next service is asked for a block as well, in ms: a slow one does not hold a read up. */
+/** Time after which the next service is asked for a block as well, in ms: a slow one does not hold a read up. */
 const hedgeMs = 1_000;
 
-/** How the services that hold a file are read. One that gives a wrong block is checked after the response. */
+/**
+ * Returns the options for reading from the services that hold a file. One that gives a wrong block is checked after the
+ * response.
+ */
 export function homeOptions(c: Ctx, cid: string): Required<Pick<OpenOptions, 'hedgeMs' | 'onMismatch'>> {
   return { hedgeMs, onMismatch: ({ id }) => suspect(c, cid, id) };
 }

@@ -33,19 +33,21 @@ import { newPins } from './homes.ts';
 
 type Mode = NewFile['mode'];
 
-/** What the headers of a request say about its body. */
+/** Headers of a request that describe its body. */
 type Announced = {
   json: boolean;
-  /** Whether the body is a CAR of the file. */
+  /** Set if the body is a CAR of the file. */
   car: boolean;
   filename: string | undefined;
   contentType: string;
   cid: string | undefined;
-  /** Whether the file is stored only as the only one with its name, for a while unless another one names it, and which files it names. */
+  /** Set if no other file may have its name. */
   isOnly: boolean;
+  /** Set if the file is kept for a while only, unless another one names it. */
   isProvisional: boolean;
+  /** IDs of the files that it names. */
   names: readonly string[];
-  /** When the file is deleted, in ms. */
+  /** Time at which the file is deleted, in ms. */
   expiresAt: number | null;
   digests: Digests;
   /** The digest of the file that the response is to name. */
@@ -115,7 +117,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
   }
 }
 
-/** How many bytes of a file a request announces; undefined for JSON and a CAR, in which there are other bytes, too. */
+/** Returns the bytes of a file that a request announces; undefined for JSON and a CAR, which have other bytes, too. */
 function fileBytes({ headers }: Request): number | undefined {
   const announced = headers.get('Content-Length');
   return announced === null || isJson(headers) || essenceOf(headers) === carType ? undefined : Number(announced);
@@ -339,7 +341,10 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
   };
 }
 
-/** Whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2). @throws invalid_request */
+/**
+ * Tells whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2).
+ * @throws invalid_request
+ */
 function parseIsOnly(c: Ctx, hasName: boolean): boolean {
   const header = c.req.header('If-None-Match');
   if (header === undefined) return false;
@@ -348,7 +353,10 @@ function parseIsOnly(c: Ctx, hasName: boolean): boolean {
   return true;
 }
 
-/** Whether there is a file with a name is for keys that may read names, and not for who has a signed URL. */
+/**
+ * Checks that the caller may learn whether a name is taken: a key that may read names, and not the holder of a signed
+ * URL.
+ */
 function checkSeesNames(principal: Principal | undefined, key: KeyRecord): void {
   if (principal === undefined)
     throw new SealpinError('invalid_request', 'If-None-Match does not work with a signed URL');

@@ -25,7 +25,7 @@ import { cursorOf, pageOf } from '../page.ts';
 import { checkRecoverable, recoverable } from '../files/recoverable.ts';
 
 const dayMs = 86_400_000;
-/** How long a share lasts, and how often it may be opened, where the request does not say. */
+/** Days and openings of a share if the request does not say. */
 const defaultDays = 7;
 const defaultOpens = 5;
 
@@ -122,7 +122,7 @@ function opensOf(c: Ctx, { opens }: ShareRequest): number {
   return opens ?? Math.min(defaultOpens, most);
 }
 
-/** When a share expires, in ms. Without a time in the request it is as early as the key's own end, if that comes first. */
+/** Returns the time at which a share expires, in ms. The default is no later than the key's own end. */
 function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: number): number {
   const { days } = shareMaxima(c.env);
   if (expiresAt === undefined) return Math.min(nowMs + Math.min(defaultDays, days) * dayMs, key.expiresAt ?? Infinity);

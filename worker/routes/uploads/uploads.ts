@@ -28,7 +28,7 @@ import {
   tusVersion,
 } from '../../upload/tus-headers.ts';
 
-/** What describes an upload; the bytes of the first request do not. */
+/** Headers that describe an upload; the bytes of the first request do not. */
 const describing: Description = {
   headers: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata'],
   bodyLength: false,
@@ -116,7 +116,7 @@ export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> 
   return c.body(null, 204, progressHeaders(uploadId, progress));
 }
 
-/** What is known of an upload. It does not disturb a request that goes on with it. */
+/** Returns the state of an upload. It does not disturb a request that continues it. */
 export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
   const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), false));
   return c.json(uploadView(upload), 200);
@@ -204,7 +204,7 @@ function checkMetadata(
   };
 }
 
-/** Whether the request has bytes of a file. @throws unsupported_media_type for any other body */
+/** Tells whether the request has bytes of a file. @throws unsupported_media_type for any other body */
 function isChunk(c: Ctx): boolean {
   const [type = ''] = (c.req.header('Content-Type') ?? '').split(';');
   if (isEncoded(c.req.raw.headers)) throw wrongType();

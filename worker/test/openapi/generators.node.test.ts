@@ -1,4 +1,4 @@
-/** What linters, generators of clients and a fuzzer make of the API's description; the clients talk to the service itself. */
+/** Linters, generators of clients and a fuzzer on the API's description; the clients talk to the service itself. */
 import { execFile } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** What an account's backup has of shares, receipts and events. */
+/** Shares, receipts and events of an account's backup. */
 import type { BackupEvent, BackupReceipt, EventAction } from '../../../../shared/api.ts';
 import { msOf, section, timeOf, type BackupShareRow, type Placed } from './backup-section.ts';
 import { receiptMs, type ReceiptRow } from '../files/receipt-rows.ts';

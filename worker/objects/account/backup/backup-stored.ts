@@ -1,4 +1,4 @@
-/** What an account's backup has of API keys and files. */
+/** API keys and files of an account's backup. */
 import type { BackupFile, BackupKey, Scope } from '../../../../shared/api.ts';
 import { bytesOf, msOf, optionalMs, optionalTime, section, textOf, timeOf, type Placed } from './backup-section.ts';
 import { numberOf } from '../files/beginning.ts';

@@ -7,9 +7,9 @@ import { refer, type AccountEnv } from '../delivery.ts';
 import { err, toFailure, type Result } from '../../result.ts';
 import { pinOf } from '../../pin/shard.ts';
 
-/** How long a pinning service may take to say what it holds, in ms. */
+/** Time in which a pinning service must say what it holds, in ms. */
 const statMs = 10_000;
-/** How many files are asked for at once. */
+/** Number of files that are asked for at once. */
 const batch = 10;
 
 /**

@@ -1,11 +1,12 @@
-/** What plain files begin like, as rows have it. */
+/** Kinds of content of plain files, as rows have them. */
 
 /**
- * What a plain file begins like: a `container`, which carries its own header; a `payload`, whose header or file key is elsewhere.
+ * Kind of content of a plain file, by its first bytes: a `container`, which carries its own header; a `payload`, whose
+ * header or file key is elsewhere.
  */
 export type Beginning = 'other' | 'container' | 'payload';
 
-/** By the numbers in the rows, which never change. */
+/** Kinds at the index that rows store, which never changes. */
 const beginnings = ['other', 'container', 'payload'] as const satisfies readonly Beginning[];
 
 /** The number of a beginning in a row. */

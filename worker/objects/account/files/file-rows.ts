@@ -22,7 +22,7 @@ export type NewFile = {
   cid: string;
   service: string;
   header: Uint8Array | null;
-  /** When it is deleted, in ms; null: not by itself. */
+  /** Time of its deletion, in ms; null: none. */
   expiresAt: number | null;
 };
 
@@ -30,27 +30,27 @@ export type NewFile = {
 export type FileRecord = NewFile & {
   createdAt: number;
   createdBy: string;
-  /** How often it was changed, and when the last time, in ms. */
+  /** Number of changes, and the time of the last one, in ms. */
   version: number;
   changedAt: number | null;
   /** Plain mode only: in encrypted mode both are inside the header. */
   description: Description;
 };
 
-/** What the owner says of a file. */
+/** Owner's description of a file. */
 type Description = Pick<FileInfo, 'metadata' | 'tags'>;
 
 /** A change of a file. What is undefined stays as it is. */
 export type FileUpdate = {
-  /** That of the file that the change was made from. */
+  /** Version of the file that the change was made from. */
   version: number;
   /** Encrypted mode only. */
   header?: Uint8Array | undefined;
   /** Plain mode only. */
   plain?: (Description & { filename: string | null; contentType: string }) | undefined;
-  /** In ms; null: never. */
+  /** Time in ms; null: never. */
   expiresAt?: number | null | undefined;
-  /** What stands for its tags. */
+  /** Search tags. */
   tags?: readonly string[] | undefined;
 };
 
@@ -84,7 +84,9 @@ const finishingSeconds = 2;
 const byExpiry = `SELECT file_id, expires_at FROM file_detail JOIN file USING (file_id)
   WHERE expires_at IS NOT NULL AND state = 'ready'`;
 
-/** What is ready at a time, the one parameter: an expired file is gone, however late the alarm is that removes its row. */
+/**
+ * Condition of rows that are ready at a time, its one parameter: an expired file is gone, however late its alarm is.
+ */
 export const isReady = `state = 'ready' AND (expires_at IS NULL OR expires_at > ?)`;
 
 /** The files in an object's storage, and the counts of them in the rows of the account and of API keys with limits. */
@@ -108,8 +110,10 @@ export class Files {
   }
 
   /**
-   * What a key may still store, by its limits and the quota of the account: what unfinished uploads announced is taken already.
-   * @param by its ID @param except the ID of an upload that does not count
+   * Returns what a key may still store, by its limits and the quota of the account, less what unfinished uploads have
+   * announced.
+   * @param by its ID
+   * @param except the ID of an upload that does not count
    */
   room(by: string, except?: string): Room {
     return this.#room(by, reservedBy(this.#sql, except));
@@ -125,7 +129,7 @@ export class Files {
   }
 
   /**
-   * Why a pending file may not become ready: the key that uploads it, or the account, has no room for it any more.
+   * Checks that the key that uploads a pending file, and the account, still have room for it.
    * @param isReserved whether it is that of an upload that has its room
    */
   lacksRoom(fileId: string, isReserved = false): Failure | undefined {
@@ -201,7 +205,7 @@ export class Files {
     }
   }
 
-  /** When a file, or one to be, is deleted, in ms. */
+  /** Returns the time at which a file, ready or pending, is deleted, in ms. */
   expiryOf(fileId: string): number | null {
     const [row] = this.#sql
       .exec<{ expires_at: number | null }>('SELECT expires_at FROM file_detail WHERE file_id = ?', fileId)
@@ -218,7 +222,7 @@ export class Files {
     );
   }
 
-  /** Why a file may not become the only one with its name: there is another. In encrypted mode names cannot be compared. */
+  /** Checks that no other file has this name. In encrypted mode names cannot be compared. */
   namesake(fileId: string, filename: string | null): Failure | undefined {
     const others = this.#sql.exec(
       `SELECT 1 FROM ${rows} WHERE filename = ? AND file_id <> ? AND ${isReady} LIMIT 1`,
@@ -286,7 +290,7 @@ export class Files {
     return row && recordOf(row);
   }
 
-  /** Why there is no ready file: none is stored, or not yet, of an upload whose bytes have all arrived. */
+  /** Tells why there is no ready file: none is stored, or it is being finished and all of its bytes have arrived. */
   missing(fileId: string): Failure {
     const finishing = this.#sql.exec(`SELECT 1 FROM upload WHERE id = ? AND state = 'finishing'`, fileId);
     return finishing.toArray().length > 0 ? err('finishing', undefined, finishingSeconds) : err('not_found');
@@ -340,7 +344,7 @@ export class Files {
       .map((row) => recordOf(row));
   }
 
-  /** When the next pending file is due, in ms. */
+  /** Returns the time at which the next pending file is due, in ms. */
   nextDue(): number | undefined {
     const [row] = this.#sql
       .exec<{ due: number | null }>(`SELECT min(due) AS due FROM file WHERE state = 'pending'`)
@@ -357,7 +361,7 @@ export class Files {
     return [...new Set([...expired, ...this.provisional.due(this.#now(), limit)])].slice(0, limit);
   }
 
-  /** When the next ready file is removed by itself, in ms. */
+  /** Returns the time at which the next ready file is removed by itself, in ms. */
   nextExpiry(): number | undefined {
     const [row] = this.#sql.exec<{ expires_at: number }>(`${byExpiry} ORDER BY expires_at LIMIT 1`).toArray();
     const due = [row?.expires_at, this.provisional.nextDue()].filter((each) => each !== undefined);

@@ -1,4 +1,4 @@
-/** What became of files that are deleted, as rows: of the files themselves nothing is left. */
+/** Receipts of deleted files, as rows: of the files themselves nothing is left. */
 import type { DeletionReason, KeyFate } from '../../../../shared/api.ts';
 import { wasBackedUp } from '../account-row.ts';
 import type { EndedShare } from '../shares/account-shares.ts';
@@ -6,7 +6,7 @@ import type { Beginning } from './beginning.ts';
 import type { FileRecord } from './file-rows.ts';
 import type { RemovedHome } from '../../pin/pin-homes.ts';
 
-/** How long a receipt is kept, in ms: 90 days. */
+/** Retention of a receipt, in ms: 90 days. */
 export const receiptMs = 90 * 86_400_000;
 
 /** The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. */
@@ -17,7 +17,7 @@ export type ReceiptRecord = {
   pins: RemovedHome[];
   shares: EndedShare[];
   deletedAt: number;
-  /** Whether a backup of the account was ever fetched. */
+  /** Set if a backup of the account was ever fetched. */
   backedUp: boolean;
 };
 
@@ -31,7 +31,7 @@ export type ReceiptRow = {
   deleted_at: number;
 };
 
-/** Where the key of a plain file is, by what its bytes begin like. */
+/** Place of a plain file's key, by the kind of its content. */
 const keyPlaces = {
   container: 'in-container',
   payload: 'elsewhere',
@@ -97,7 +97,7 @@ export class Receipts {
     }
   }
 
-  /** Whether what a receipt calls `scheduled` is of a version in which `Pin` did not say what became of it. */
+  /** Tells whether what a receipt calls `scheduled` is of a version in which `Pin` did not report the outcome. */
   isForgotten(fileId: string): boolean {
     const rows = this.#sql.exec(`SELECT 1 FROM receipt WHERE file_id = ? AND ${forgotten}`, fileId);
     return rows.toArray().length > 0;

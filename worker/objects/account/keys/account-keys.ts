@@ -153,7 +153,7 @@ export class Keys extends RpcTarget {
     this.#usage.removeAll();
   }
 
-  /** When the alarm has to look at what keys used, in ms. */
+  /** Returns the time at which the alarm must look at what keys have used, in ms. */
   nextDue(): number | undefined {
     return this.#usage.nextDue();
   }

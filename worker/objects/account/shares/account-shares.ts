@@ -13,12 +13,14 @@ import { shareOf, type ShareBinding } from '../../share/share-binding.ts';
 import { keptMs, type NewRecord } from '../../share/share.ts';
 import { ShareRows, type NewShare, type Removed, type SharePage } from './share-rows.ts';
 
-/** How many shares of an account may be unexpired, and how many of one API key, so that no key takes the place of the others. */
+/** Limits on unexpired shares: of an account, and of one API key, so that no key takes the place of the others. */
 const maxUnexpired = { account: 1000, key: 500 };
-/** How long a record may be on its way to its object, in ms. */
+/** Time for which a record may be on its way to its object, in ms. */
 const makingMs = 600_000;
 
-/** What became of the record of a share. `scheduled`: its object did not respond, and is asked again until it does. */
+/**
+ * Outcome for the record of an ended share. `scheduled`: its object did not respond, and is asked again until it does.
+ */
 export type EndedShare = { id: string; record: 'destroyed' | 'scheduled' };
 
 /** Shares whose rows are removed: their IDs, and the messages that have their records destroyed. */
@@ -153,7 +155,7 @@ export class Shares extends RpcTarget {
     storage.transactionSync(() => void this.#ending(this.#rows.removeDue(now())));
   }
 
-  /** When the alarm has to look at the next share, in ms. */
+  /** Returns the time at which the alarm must look at the next share, in ms. */
   nextDue(): number | undefined {
     return this.#rows.nextDue();
   }

@@ -9,12 +9,13 @@ import { referenceRemoval, type Outbox } from '../outbox.ts';
 import type { NewPart, Parts } from './parts.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 
-/** How long a pending upload may stay, in ms: far longer than its last bytes take. */
+/** Time for which a pending upload may stay, in ms: far longer than its last bytes take. */
 export const pendingMs = 3_600_000;
 
 /**
- * On what terms a file is stored. `isOnly`: only as the only one with its name; `isProvisional`: for a while, unless another upload names
- * it; `names`: the IDs of such files that stay with this one; `requestId`: of the request, for the log.
+ * Terms on which a file is stored. `isOnly`: only if no other file has its name; `isProvisional`: for a while, unless
+ * another upload names it; `names`: the IDs of such files that stay with this one; `requestId`: of the request, for the
+ * log.
  */
 export type UploadTerms = {
   claim: Claim | undefined;
@@ -24,7 +25,7 @@ export type UploadTerms = {
   requestId: string;
 };
 
-/** What pending uploads are made of, in the storage of one object. */
+/** Stores that pending uploads are made of, in one object. */
 export type UploadStores = {
   storage: DurableObjectStorage;
   files: Files;
@@ -167,7 +168,7 @@ export class PendingUploads {
     claims.expire();
   }
 
-  /** When the next row, part or claim is due, in ms. */
+  /** Returns the time at which the next row, part or claim is due, in ms. */
   nextDue(): number | undefined {
     const { claims, files, parts } = this.#stores;
     const due = [files.nextDue(), parts.nextDue(), claims.nextDue()].filter((each) => each !== undefined);

@@ -15,23 +15,23 @@ import { RunningRequests } from './running-requests.ts';
 import { retryMs, UploadFinisher, type UploadContext } from './upload-finisher.ts';
 import { UploadRows, type Ending, type NewUpload, type Progress, type UploadRecord } from './upload-rows.ts';
 
-/** How many uploads of an account may be unfinished, and how many of one API key, so that no key takes the place of the others. */
+/** Limits on unfinished uploads: of an account, and of one API key, so that no key takes the place of the others. */
 const maxUnfinished = { account: 100, key: 10 };
-/** How long an upload may rest before it expires, in ms: 7 days. */
+/** Time for which an upload may rest before it expires, in ms: 7 days. */
 const restMs = 7 * 86_400_000;
 /**
- * How long an upload is not taken over from the request that goes on with it, in ms: one whose line broke records what has arrived
- * within that.
+ * Time for which an upload is not taken over from the request that continues it, in ms: a request whose line broke
+ * records within it what has arrived.
  */
 const endingMs = 3000;
-/** How long the row of an upload that has ended tells what became of it, in ms: longer than a claim is kept. */
+/** Retention of the row of an ended upload, in ms: longer than a claim is kept. */
 const endedMs = 2 * 86_400_000;
 
 /** The request that goes on with an upload. */
 export type Resumption = {
   /** Names the request. */
   lease: string;
-  /** Where the client wants to go on. */
+  /** Offset at which the client wants to continue. */
   offset: number;
   /** The length of the file, where the client tells it now. */
   length: number | undefined;
@@ -104,7 +104,8 @@ export class ResumableUploads extends RpcTarget {
   }
 
   /**
-   * What is known of an upload. @param takeOver whether a request that goes on with it has to stop, once it had time to end by itself
+   * Returns an upload.
+   * @param takeOver whether a request that goes on with it has to stop, once it had time to end by itself
    * @returns `not_found`; `gone` for one that failed, where `takeOver` asks for one that can be continued
    */
   async look(hash: string, uploadId: string, takeOver: boolean): Promise<Result<{ upload: UploadRecord }>> {
@@ -266,12 +267,12 @@ export class ResumableUploads extends RpcTarget {
     if (apiKeys === undefined) rows.removeAll();
   }
 
-  /** Whether there is a row of an upload. */
+  /** Tells whether an upload has a row. */
   exists(uploadId: string): boolean {
     return this.#o.rows.find(uploadId) !== undefined;
   }
 
-  /** When the alarm has to look at the next upload, in ms. */
+  /** Returns the time at which the alarm must look at the next upload, in ms. */
   nextDue(): number | undefined {
     return this.#o.rows.nextDue();
   }
@@ -335,7 +336,7 @@ function tooMany({ all, own }: { all: number; own: number }): Failure | undefine
   return undefined;
 }
 
-/** Why an upload cannot go on any more. */
+/** Tells why an upload cannot be continued. */
 function failureOf({ state, code }: UploadRecord): Failure | undefined {
   if (state !== 'failed') return undefined;
   return err('gone', `the upload has failed: ${describe(code ?? 'internal').title}`);

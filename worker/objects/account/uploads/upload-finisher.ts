@@ -20,15 +20,17 @@ import type { UploadRecord, UploadRows } from './upload-rows.ts';
 const waitBytes = 1024 ** 3;
 /** The longest time between two attempts, in ms. */
 const longestRetryMs = 900_000;
-/** After so many attempts a block that is missing is lost: what an attempt itself imports may be collected before it is pinned. */
+/**
+ * Attempts after which a missing block is lost: what an attempt imports itself may be collected before it is pinned.
+ */
 const attemptsToLose = 3;
 
-/** How long to wait after a number of failed attempts, in ms. */
+/** Returns the wait after a number of failed attempts, in ms. */
 export function retryMs(attempts: number): number {
   return Math.min(backoffMs(attempts), longestRetryMs);
 }
 
-/** What uploads share with the object that they belong to. */
+/** Context that uploads share with the object that they belong to. */
 export type UploadContext = {
   storage: DurableObjectStorage;
   parts: Parts;
@@ -52,11 +54,11 @@ export type UploadContext = {
 
 type Options = UploadContext & {
   rows: UploadRows;
-  /** How long the row of an upload that has ended is kept, in ms. */
+  /** Retention of the row of an ended upload, in ms. */
   endedMs: number;
 };
 
-/** What a file is made of. */
+/** Leaves that make a file. */
 type Leaves = { digests: Uint8Array; bytes: number; lastLeaf: Uint8Array | undefined };
 
 /** Finishes the uploads of an account. */

@@ -19,14 +19,14 @@ export type NewUpload = {
   announced: string | null;
   /** Encrypted mode: the file key. */
   sealedKey: Uint8Array | null;
-  /** Of the payload; empty in plain mode. */
+  /** Preamble of the payload; empty in plain mode. */
   preamble: Uint8Array;
   sealedMetadata: Uint8Array;
-  /** What the next leaf begins with. */
+  /** First bytes of the next leaf. */
   tail: Uint8Array;
 };
 
-/** What changes with each commit. */
+/** State that changes with each commit. */
 export type Progress = {
   /** Bytes of the file that were accepted. */
   offset: number;
@@ -37,7 +37,7 @@ export type Progress = {
   beginning: Beginning;
 };
 
-/** What is known of the file once all of its bytes have arrived. */
+/** Properties of the file that are known once all of its bytes have arrived. */
 export type Ending = Pick<NewFile, 'filename' | 'contentType' | 'header'>;
 
 /** An upload; times in ms. */
@@ -47,11 +47,11 @@ export type UploadRecord = NewUpload &
     apiKey: string;
     state: UploadState;
     code: Code | null;
-    /** Of the file, once all of its bytes have arrived. */
+    /** CID of the file, once all of its bytes have arrived. */
     cid: string | null;
     expiresAt: number;
     attempts: number;
-    /** Of the request with the last bytes. */
+    /** ID of the request with the last bytes. */
     requestId: string | undefined;
   };
 
@@ -134,7 +134,7 @@ export class UploadRows {
       .map((row) => recordOf(row));
   }
 
-  /** How many uploads are not finished: of the account, and of an API key. */
+  /** Counts uploads that are not finished: of the account, and of an API key. */
   countUnfinished(apiKey: string): { all: number; own: number } {
     return this.#sql
       .exec<{ all: number; own: number }>(
@@ -149,7 +149,7 @@ export class UploadRows {
     this.#sql.exec('UPDATE upload SET lease = ? WHERE id = ?', lease, id);
   }
 
-  /** Whether an upload is open, and belongs to the request with this lease. */
+  /** Tells whether an upload is open, and belongs to the request with this lease. */
   isHeld(id: string, lease: string): boolean {
     const rows = this.#sql.exec(`SELECT 1 FROM upload WHERE id = ? AND lease = ? AND state = 'open'`, id, lease);
     return rows.toArray().length > 0;

@@ -1,4 +1,4 @@
-/** Where other servers respond differently from ours, and why ours responds as it does. */
+/** Differences of other servers' responses from ours, and the reasons for ours. */
 import type { Answer } from './script.ts';
 
 export type OtherServer = 'tusd' | '@tus/server';
@@ -6,7 +6,7 @@ export type OtherServer = 'tusd' | '@tus/server';
 type Difference = {
   server: OtherServer;
   why: string;
-  /** By the name of a scenario and the number of the step in it, from 1. */
+  /** Answers by the name of a scenario and the number of its step, from 1. */
   answers: Record<string, Record<number, Partial<Answer>>>;
 };
 
