@@ -77,7 +77,7 @@ export interface PinningService {
    * @param o.beside the CID is pinned by somebody else: pin it by a pin of our own that does not depend on that one, and leave the
    *   other pin and its name as they are
    * Where somebody else pins the same CID at the same moment, ours is made beside that pin, or found missing by a later `stat`.
-   * @throws pinning_unavailable with `retryAfterSeconds` when a block is missing: it was collected, and has to be sent again
+   * @throws pinning_unavailable with `retryAfterSeconds` when a block is missing: it was collected, and must be sent again
    */
   pin(cid: string, o: { bytes: number; beside: boolean; signal: AbortSignal }): Promise<void>;
 

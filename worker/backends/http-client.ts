@@ -65,7 +65,7 @@ export function httpClient(o: HttpOptions, api: Api) {
   function notTheApi(detail: string): SealpinError {
     return misconfigured(
       detail,
-      `what answers at the address of the pinning service is not ${api.name}: the operator has to check ` +
+      `what answers at the address of the pinning service is not ${api.name}: the operator must check ` +
         `the address (${api.address})`,
     );
   }
@@ -74,14 +74,14 @@ export function httpClient(o: HttpOptions, api: Api) {
   function refused(message: string): SealpinError {
     if (!/no space left on device|disk quota exceeded/i.test(message)) return failed(message);
     return new SealpinError('disk_full', `the disk of the pinning service ${o.id} is full`, {
-      hint: 'nothing was kept; the operator has to make room there',
+      hint: 'nothing was kept; the operator must make room there',
     });
   }
 
   /** The plan that the service is paid for, or its quota, is used up. */
   function exhausted(detail: string): SealpinError {
     return new SealpinError('disk_full', `${o.id}: ${detail}`, {
-      hint: `the pinning service ${o.id} takes no more: the operator has to look at its plan and its bills`,
+      hint: `the pinning service ${o.id} takes no more: the operator must look at its plan and its bills`,
     });
   }
 
@@ -154,7 +154,7 @@ export function httpClient(o: HttpOptions, api: Api) {
     if (response.status === 401 || response.status === 403) {
       throw misconfigured(
         `it refused our credentials for ${command} (${response.status})${words}`,
-        'the pinning service refused the credentials of this service: the operator has to check the token and ' +
+        'the pinning service refused the credentials of this service: the operator must check the token and ' +
           'what it allows',
       );
     }

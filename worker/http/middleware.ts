@@ -42,7 +42,7 @@ export const requestId: MiddlewareHandler<App> = async (c, next) => {
   });
 };
 
-/** Turns an error into a response, and logs what the operator has to see. */
+/** Turns an error into a response, and logs what the operator must see. */
 export const onError: ErrorHandler<App> = (error, c) => {
   const { requestId: id } = c.var;
   const code = error instanceof SealpinError ? error.code : 'internal';

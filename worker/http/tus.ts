@@ -5,7 +5,7 @@ import { tusVersion } from '../upload/tus-headers.ts';
 import type { App, Ctx } from './app.ts';
 import { problem } from './problem.ts';
 
-/** Methods that a client may have to send as POST, because what is in between lets no other through. */
+/** Methods that a client may need to send as POST, because what is in between lets no other through. */
 const overridable = ['PATCH', 'DELETE', 'HEAD'];
 
 /**

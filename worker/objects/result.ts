@@ -60,7 +60,7 @@ export async function unwrap<P extends PromiseLike<{ ok: boolean }>>(
     }
     if (/SQLITE_FULL|database or disk is full/.test(String(cause))) {
       throw new SealpinError('disk_full', 'the disk of this service is full, and nothing was changed', {
-        hint: 'the operator has to make room',
+        hint: 'the operator must make room',
         cause,
       });
     }

@@ -70,7 +70,7 @@ export function addWeb(app: Hono<App>): void {
       'Content-Security-Policy': loadsScripts ? loadingPolicy : workerPolicy,
     });
   }
-  // What is saved below /dl/ comes from a page's service worker. Where there is none, the page has to stay.
+  // What is saved below /dl/ comes from a page's service worker. Where there is none, the page must stay.
   app.get('/dl/:id', () => new Response(null, { status: 204, headers: { 'Cache-Control': 'no-store' } }));
 }
 

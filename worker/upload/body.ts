@@ -175,7 +175,7 @@ export function arrivingBody(request: Request, o: { limitBytes: number | undefin
 }
 
 /**
- * All bytes of a body, in memory. @param o.limitBytes how many bytes it may have @param o.digests what it has to have
+ * All bytes of a body, in memory. @param o.limitBytes how many bytes it may have @param o.digests what it must have
  * @throws body_incomplete, body_timeout, too_large, digest_mismatch
  */
 export async function heldBody(

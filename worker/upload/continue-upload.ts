@@ -1,4 +1,4 @@
-/** One request that goes on with an upload, in a process that knows nothing of those before it. */
+/** One request that continues an upload, in a process that knows nothing of those before it. */
 import {
   keyIdOf,
   recipientFromSpki,

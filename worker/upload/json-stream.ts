@@ -1,7 +1,7 @@
 /**
- * Reads `{"filename": …, "data": …}` while it arrives. `data` is never held whole: its base64 is decoded piece by piece. Members
- * may come in any order, with any white space and escapes that JSON (RFC 8259) allows. A duplicate or unknown member and a value
- * that is not a string are refused, so no nesting has to be bounded.
+ * Reads `{"filename": …, "data": …}` while it arrives. `data` is never held whole: its base64 is decoded piece by
+ * piece. Members may come in any order, with any white space and escapes that JSON (RFC 8259) allows. A duplicate or
+ * unknown member and a value that is not a string are refused, so nesting needs no bound.
  */
 import { SealpinError } from '../../shared/errors.ts';
 import { base64Decoder } from './base64.ts';

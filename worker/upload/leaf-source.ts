@@ -2,11 +2,11 @@
 import { sniff, sniffBytes, type PayloadSealer, type PayloadState } from '../../shared/crypto/index.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import { Pieces } from '../../shared/streams/pieces.ts';
-import type { Beginning } from '../objects/account/files/beginning.ts';
+import type { ContentKind } from '../objects/account/files/beginning.ts';
 import { leafMemory } from '../leaf-memory.ts';
 
 /** State of an upload. `beginning`: in plain mode, the kind of its content. */
-export type LeafState = PayloadState & { beginning: Beginning };
+export type LeafState = PayloadState & { beginning: ContentKind };
 
 /** Makes leaves of bytes. After an error it is of no use. */
 export interface LeafSource {
@@ -74,7 +74,7 @@ export function encryptedLeaves(sealer: PayloadSealer): LeafSource {
 }
 
 /** Recognizes a plain file by its first bytes, which determines what a deletion can destroy. */
-export function recognize(bytes: Uint8Array): Beginning {
+export function recognize(bytes: Uint8Array): ContentKind {
   const found = sniff(bytes.subarray(0, sniffBytes));
   if (found === undefined) return 'other';
   return found === 'detached' ? 'payload' : 'container';

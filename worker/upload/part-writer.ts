@@ -65,8 +65,8 @@ export type PartWriterOptions = {
 /** Writes the leaves of a file, one call at a time. After a call that throws, only `abort` may follow. */
 export interface PartWriter {
   /**
-   * Sends a leaf after those before it; `sent` resolves once the network has taken it. It is 1 MiB of memory until then, which the
-   * caller has to limit. All but the last one of the file have 1 MiB. The bytes are used up.
+   * Sends a leaf after those before it; `sent` resolves once the network has taken it. It is 1 MiB of memory until
+   * then, which the caller must limit. All but the last one of the file have 1 MiB. The bytes are used up.
    */
   add(leaf: Uint8Array): Promise<{ sent: Promise<void> }>;
   /** Has the leaves announced that wait for more of them: the caller is about to wait for something else, as a slow client. */

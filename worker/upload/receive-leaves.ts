@@ -1,4 +1,4 @@
-/** The bytes of a request that goes on with an upload: into leaves, into parts, and recorded every few seconds. */
+/** The bytes of a request that continues an upload: into leaves, into parts, and recorded every few seconds. */
 import { sha256 } from '../../shared/ipfs/index.ts';
 import { leafMemory } from '../leaf-memory.ts';
 import type { ArrivingBody } from './body.ts';

@@ -36,7 +36,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
     const response = rpc
       .send('dag/import', { ...o.query }, ended, { upload: body })
       .then((answer) => rpc.parse(answer));
-    // Where no step waits for it, nobody has to hear of its failure before the next step.
+    // Where no step waits for it, nobody needs to hear of its failure before the next step.
     response.catch(() => undefined);
     return { body, response };
   }

@@ -89,7 +89,7 @@ export async function tusUpload(o: TusOptions, file: TusFile, signal: AbortSigna
       }
       if (sent < 0 || sent > piece.length) throw failed(`it has ${start + sent} bytes of an upload, and got others`);
       failures = sent > before ? 0 : failures + 1;
-      if (failures >= attempts) throw new SealpinError('pinning_timeout', `${o.id} takes no more of an upload`);
+      if (failures >= attempts) throw new SealpinError('pinning_timeout', `${o.id} accepts no more bytes of an upload`);
     }
   }
 

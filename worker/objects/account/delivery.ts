@@ -2,7 +2,7 @@
  * Delivery of what an account's object sends: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and
  * KV.
  */
-import { delist, enlist } from '../../auth/account-list.ts';
+import { addToAccountList, removeFromAccountList } from '../../auth/account-list.ts';
 import { kvKeyName } from '../../auth/key-cache.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
@@ -34,11 +34,11 @@ export async function send(
     return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'enlist') {
-    await enlist(env.API_KEYS, message.target);
+    await addToAccountList(env.API_KEYS, message.target);
     return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'delist') {
-    await delist(env.API_KEYS, message.target);
+    await removeFromAccountList(env.API_KEYS, message.target);
     return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'unshare') {
@@ -51,7 +51,7 @@ export async function send(
 }
 
 /** Adds a reference to a CID, whose row is written already. @returns `overloaded` where `Pin` cannot be asked */
-export async function refer(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
+export async function addReference(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
   try {
     const { cid, service, fileId, account, isPart = false, isRestored = false, requestId } = reference;
     const pin = await pinOf(env, cid);

@@ -23,7 +23,7 @@ type Context = {
   /** The services that hold it and may be asked, on behalf of a request. */
   sources(cid: string, requestId: string): BlockSource[];
   /** Marks a service that gave something else for a block of it. */
-  suspect(cid: string, service: string): void;
+  markSuspect(cid: string, service: string): void;
   /** The clock, in ms. */
   now(): number;
 };
@@ -131,7 +131,7 @@ export class BlockIndex {
     const below: string[] = [];
     let nodes = 0;
     const limited = AbortSignal.any([signal, AbortSignal.timeout(nodesMs.all)]);
-    const onMismatch = ({ id }: BlockSource) => this.#o.suspect(root, id);
+    const onMismatch = ({ id }: BlockSource) => this.#o.markSuspect(root, id);
     const options = { signal: limited, limits: { idleMs: nodesMs.each }, onMismatch };
     for await (const { cid } of blocksOf(root, this.#o.sources(root, requestId), options)) {
       if (cid.codec !== 'raw') nodes += 1;

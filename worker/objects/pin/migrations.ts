@@ -1,6 +1,6 @@
 /**
- * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration, so that no
- * progress has to be reported, and a rule also holds for uploads that end at the old service later.
+ * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration,
+ * so that no progress must be reported, and a rule also holds for uploads that end at the old service later.
  */
 import { wholeFile, type PinRows } from './pin-table.ts';
 
@@ -81,7 +81,8 @@ export class Migrations {
     if (existing === undefined || existing.state === 'unpinning')
       rows.change(target, { wanted: 1, verified_at: null, moved_from: from });
     else {
-      // What it holds already has to be read as a whole before it is the only copy: its next check may be of the last part.
+      // What it holds already must be read as a whole before it is the only copy: its next check may be of the last
+      // part.
       const read = existing.state === 'live' ? wholeFile : {};
       rows.change(target, { wanted: 1, verified_at: null, due: now(), ...read });
     }

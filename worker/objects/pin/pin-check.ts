@@ -64,7 +64,7 @@ export class PinCheck {
     if (from === null || to === null || to === wholeFile.read_to || isAskedOnly) {
       seen = await this.#see(row, service);
       if (seen.pin === 'absent' && isUnsettled(row)) return this.#postpone(row);
-      if (seen.pin === 'absent') this.#missing(row);
+      if (seen.pin === 'absent') this.#recordAbsence(row);
       // The first look confirms what the answer to the pin has said: the file's tags stay as they are.
       else if (!isAskedOnly || row.reason !== null) this.#seen(row);
       if (seen.pin === 'ours' && isAskedOnly) return await this.#end(row, service, seen, signal);
@@ -80,8 +80,8 @@ export class PinCheck {
       const end = await this.#read(rows.find(row.cid, row.service) ?? row, file);
       if (end !== undefined) await this.#endRead(row, service, end, seen, signal);
     } catch (error) {
-      if (isMissing(error)) return this.#lose(row, 'pinning_lost');
-      if (isLost(error, row.attempts)) return this.#lose(row, error.code, damaged);
+      if (isMissing(error)) return this.#recordLoss(row, 'pinning_lost');
+      if (isLost(error, row.attempts)) return this.#recordLoss(row, error.code, damaged);
       throw error;
     }
   }
@@ -90,7 +90,7 @@ export class PinCheck {
   async #ask(row: PinRow, service: Replica): Promise<void> {
     const { rows, now } = this.#o;
     const seen = await service.stat(row.cid, AbortSignal.timeout(requestMs));
-    if (seen === 'absent') return this.#lose(row, 'pinning_lost');
+    if (seen === 'absent') return this.#recordLoss(row, 'pinning_lost');
     // It is at work on what it had said that it holds.
     if (seen === 'pending')
       return rows.change(row, { state: 'copying', cursor: 0, checked_at: now(), read_from: null, read_to: null });
@@ -120,7 +120,7 @@ export class PinCheck {
   }
 
   /** Records that the pin is not there, whatever may be left of its bytes. */
-  #missing(row: PinRow): void {
+  #recordAbsence(row: PinRow): void {
     const lost = {
       state: 'lost',
       reason: 'pinning_lost',
@@ -215,7 +215,7 @@ export class PinCheck {
   }
 
   /** Records that a service has lost a CID, or holds other bytes. Where there is another copy, it is copied again. */
-  #lose(row: PinRow, reason: string, damaged: string | null = null): void {
+  #recordLoss(row: PinRow, reason: string, damaged: string | null = null): void {
     const { rows, sources, now } = this.#o;
     log({ event: 'pin.lost', requestId: row.request_id ?? undefined, service: row.service, cid: row.cid, reason });
     const losses = row.losses + 1;

@@ -36,14 +36,14 @@ export type PinRow = {
   wanted: number;
   /** 1: a pin of somebody else's was there before ours. */
   was_there: number;
-  /** The name of that pin, which the first version overwrote and which has to be given back. */
+  /** The name of that pin, which the first version overwrote and which must be given back. */
   other: string | null;
   /** 1: we may have a pin of our own besides it. */
   anchored: number;
   /** Time at which the row is looked at next, in ms, and the number of failures in a row. */
   due: number | null;
   attempts: number;
-  /** The code of the error that it failed with, and in which words; or what else is not as it is to be. */
+  /** The code of the error that it failed with, and its message; or what else is wrong. */
   reason: string | null;
   detail: string | null;
   /** Bytes of the file that are copied, and its length once that is known. */

@@ -153,7 +153,7 @@ export class PinWork {
       rows.change(row, { ...own, state: 'copying', cursor });
     }
     const bytes = row.attempts > 0 ? step.slowBytes : step.bytes;
-    const onMismatch = (id: string) => this.sources.suspect(cid, id);
+    const onMismatch = (id: string) => this.sources.markSuspect(cid, id);
     const copied = await copyBlocks(cid, sources, target, {
       start: cursor,
       bytes,
@@ -169,7 +169,7 @@ export class PinWork {
       if (isMissing(error)) rows.change(row, { cursor: 0 });
       throw error;
     }
-    this.#arrived(row);
+    this.#recordLive(row);
     // What was damaged here is read again: a service may keep the copy that it has.
     if (row.suspect === 1) this.readAll(row);
     this.settle(cid);
@@ -179,8 +179,8 @@ export class PinWork {
   async #hold(row: PinRow, target: Replica, sources: BlockSource[], signal: AbortSignal): Promise<void> {
     const { cid } = row;
     this.#o.rows.change(row, { state: 'copying', reason: null, detail: null });
-    const file = { cid, sources, onMismatch: (id: string) => this.sources.suspect(cid, id) };
-    if ((await target.hold(file, signal)) === 'held') this.#arrived(row);
+    const file = { cid, sources, onMismatch: (id: string) => this.sources.markSuspect(cid, id) };
+    if ((await target.hold(file, signal)) === 'held') this.#recordLive(row);
   }
 
   /**
@@ -192,7 +192,7 @@ export class PinWork {
   }
 
   /** Records that a service holds a file. */
-  #arrived(row: PinRow): void {
+  #recordLive(row: PinRow): void {
     const { rows, now } = this.#o;
     const live = { state: 'live', cursor: 0, absences: 0, reason: null, detail: null, checked_at: now() } as const;
     rows.change(row, { ...live, ...nothingToRead, attempts: 0, due: this.soon(), request_id: null });

@@ -65,7 +65,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     shard: (name) => this.env.PIN.getByName(name),
     isFile: (cid) => this.#rows.isFile(cid),
     sources: (cid, requestId) => this.#work.sources.of(cid, { requestId }),
-    suspect: (cid, service) => this.#work.sources.suspect(cid, service),
+    markSuspect: (cid, service) => this.#work.sources.markSuspect(cid, service),
     now: () => this.now(),
   });
   readonly #queue = new CidQueue();
@@ -87,10 +87,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /**
-   * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours has to be made beside it;
-   * `pinned`: ours is there already, from an earlier reference. In the same transaction, the other services that are to hold a file
-   * get their rows.
-   * @returns `forbidden` for a CID on the denylist, unless the reference is one of a backup; `overloaded`, and what the service fails with
+   * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours must be
+   * made beside it; `pinned`: ours is there already, from an earlier reference. In the same transaction, the other
+   * services that are to hold a file get their rows.
+   * @returns `forbidden` for a CID on the denylist, unless the reference is one of a backup; `overloaded`, and what the
+   * service fails with
    */
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
     const { cid, service, isPart = false, isRestored = false } = reference;
@@ -252,7 +253,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
   /** Marks a service that gave a wrong block of a CID: it is asked last, until all of it is verified there. */
   async suspect(cid: string, service: string): Promise<Result> {
     if (!this.#rows.exists) return { ok: true };
-    this.#work.sources.suspect(cid, service);
+    this.#work.sources.markSuspect(cid, service);
     await this.#wake();
     return { ok: true };
   }

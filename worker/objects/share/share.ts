@@ -11,7 +11,7 @@ import { Openings, type OpeningBinding, type Origin } from './openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
 
 /** Time after its expiry for which a share can still be told from one that never existed, in ms: 7 days. */
-export const keptMs = 7 * 86_400_000;
+export const shareRetentionMs = 7 * 86_400_000;
 
 /** The values are stored in rows, so they never change. */
 export type ShareState = 'active' | 'used_up' | 'expired' | 'revoked';
@@ -75,7 +75,7 @@ export class Share extends DurableObject<OpeningBinding> {
   /** Writes what a backup has of the share. One that is there stays as it is: it may have been opened or revoked since. */
   async restore(origin: Origin, kept: KeptShare): Promise<Result> {
     if (this.#row() !== undefined) return { ok: true };
-    await this.#alarm.by(kept.state === 'active' ? kept.expiresAt : kept.expiresAt + keptMs);
+    await this.#alarm.by(kept.state === 'active' ? kept.expiresAt : kept.expiresAt + shareRetentionMs);
     this.#insert(origin, kept);
     return { ok: true };
   }
@@ -127,9 +127,9 @@ export class Share extends DurableObject<OpeningBinding> {
       if ((this.#openings.nextDue() ?? Infinity) <= this.now()) await this.#openings.deliver(this.now());
       const row = this.#row();
       const unreported = this.#openings.nextDue();
-      if (row === undefined || (row.expires_at + keptMs <= this.now() && unreported === undefined))
+      if (row === undefined || (row.expires_at + shareRetentionMs <= this.now() && unreported === undefined))
         return await this.#purge();
-      const ending = row.state === 'active' ? row.expires_at : row.expires_at + keptMs;
+      const ending = row.state === 'active' ? row.expires_at : row.expires_at + shareRetentionMs;
       await this.#alarm.reset(Math.min(unreported ?? Infinity, ending > this.now() ? ending : Infinity));
     } catch (error) {
       log({ event: 'share.alarm', error: errorText(error) });

@@ -63,7 +63,7 @@ async function updateOf(
   const opened = isPlain ? undefined : await openRecord(file, await identityOf(principal, found));
   const about = changed(opened?.file ?? aboutPlain(file), change);
   if (!isPlain && about.filename === null)
-    throw new SealpinError('invalid_filename', 'a file in encrypted mode has to have a name');
+    throw new SealpinError('invalid_filename', 'a file in encrypted mode must have a name');
   const isSame = Object.values(change).every((value) => value === undefined);
   const pkcs8 = change.tags === undefined ? undefined : await privateKeyOf(principal, found);
   return {

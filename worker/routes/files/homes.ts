@@ -82,7 +82,7 @@ export function configuredHomes(c: Ctx, root: string, ids: readonly string[]): B
   );
   const usable = ids.filter((id) => known.has(id));
   const homes = (usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id, requestId));
-  return withNetwork(homes.map((home) => reporting(home, () => suspect(c, root, home.id))));
+  return withNetwork(homes.map((home) => reporting(home, () => markSuspect(c, root, home.id))));
 }
 
 /** The same service, with a report of each block that it says it does not have. */
@@ -101,7 +101,7 @@ function reporting(home: PinningService, report: () => void): PinningService {
 }
 
 /** Has a service checked, after the response, that gave a wrong block of a CID, or lacks one. */
-function suspect(c: Ctx, cid: string, service: string): void {
+function markSuspect(c: Ctx, cid: string, service: string): void {
   const report = async (): Promise<void> => {
     try {
       await unwrap((await pinOf(c.env, cid)).suspect(cid, service));
@@ -120,7 +120,7 @@ const hedgeMs = 1_000;
  * response.
  */
 export function homeOptions(c: Ctx, cid: string): Required<Pick<OpenOptions, 'hedgeMs' | 'onMismatch'>> {
-  return { hedgeMs, onMismatch: ({ id }) => suspect(c, cid, id) };
+  return { hedgeMs, onMismatch: ({ id }) => markSuspect(c, cid, id) };
 }
 
 function isOnlyHome(env: Bindings, service: string): boolean {

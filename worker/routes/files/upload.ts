@@ -110,7 +110,8 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
     abort.abort(error);
     await giveUp(c, caller, fileId);
-    if (c.req.raw.signal.aborted) throw new SealpinError('body_incomplete', 'the client left', { cause: error });
+    if (c.req.raw.signal.aborted)
+      throw new SealpinError('body_incomplete', 'the client disconnected', { cause: error });
     throw cause ?? error;
   } finally {
     if (lease !== undefined) clearInterval(lease);
@@ -324,7 +325,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
       hint: "send Content-Disposition: attachment; filename*=UTF-8''name",
     });
   }
-  // In encrypted mode nobody can know the CID before, so the route takes no `cid`.
+  // In encrypted mode the CID is not known before the upload, so the route takes no `cid`.
   const { cid, expiresAt, provisional = false, names } = parseQuery(c, UploadQuery);
   return {
     json,

@@ -194,7 +194,7 @@ function formOf(c: Ctx): Form {
 }
 
 /**
- * The blocks that a CAR has to have, by the query or, for `version`, `dups` and `order`, by the parameters of
+ * The blocks that a CAR must have, by the query or, for `version`, `dups` and `order`, by the parameters of
  * `Accept` (IPIP-412).
  */
 function parseSelection(c: Ctx): Selection {

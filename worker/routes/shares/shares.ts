@@ -42,7 +42,7 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   const requested = await readJson(c.req.raw, ShareRequest, maxBodyBytes);
   const record = Uint8Array.fromBase64(requested.record);
   if (record.length === 0 || record.length > maxRecordBytes)
-    throw new SealpinError('invalid_request', `record has to have 1 to ${maxRecordBytes} bytes`);
+    throw new SealpinError('invalid_request', `record must have 1 to ${maxRecordBytes} bytes`);
   const now = Date.now();
   const share: NewRow = {
     id: newShareId(),
@@ -118,7 +118,7 @@ async function lookAt(c: Ctx, id: string): Promise<Status | undefined> {
 function opensOf(c: Ctx, { opens }: ShareRequest): number {
   const most = shareMaxima(c.env).opens;
   if (opens !== undefined && opens > most)
-    throw new SealpinError('invalid_request', `opens has to be at most ${most} at this service`);
+    throw new SealpinError('invalid_request', `opens must be at most ${most} at this service`);
   return opens ?? Math.min(defaultOpens, most);
 }
 

@@ -114,7 +114,7 @@ const rows: readonly Route[] = [
     path,
     operationId: 'headUpload',
     params,
-    summary: 'How far an upload has come; a request that goes on with it is ended',
+    summary: 'Returns the offset of an upload; a request that continues it is ended',
     who: 'key',
     scope: 'write',
     ignoresUnknownQuery: true,

@@ -31,7 +31,7 @@ export async function startHome(o?: Parameters<typeof startKubo>[0]): Promise<Ho
   return { kubo, peer: await startPeer(() => kubo.url) };
 }
 
-/** A home, what the configuration says of it besides its Kubo or instead, and what else has to be closed. */
+/** A home, what the configuration says of it besides its Kubo or instead, and what else must be closed. */
 export type OtherHome = Home & { entry: Record<string, unknown>; close(): Promise<void> };
 
 /**

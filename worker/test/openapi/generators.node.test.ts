@@ -45,7 +45,7 @@ async function run(
   );
 }
 
-/** A folder for a client, and what its program has to know. */
+/** A folder for a client, and what its program must know. */
 async function client(name: string): Promise<{ cwd: string; env: Record<string, string>; use: string }> {
   const cwd = join(directory, name);
   const use = join(cwd, `use.${name}`);

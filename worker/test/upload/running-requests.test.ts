@@ -12,7 +12,7 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
 
 const long = 60_000;
 
-it('nobody waits for an upload that no request goes on with', async () => {
+it('nobody waits for an upload that no request continues', async () => {
   const requests = new RunningRequests();
   requests.begin('other', 'a');
   await requests.idle('upload', long);

@@ -91,7 +91,7 @@ export function restorePage({ sql, row, settings, events }: Options, page: RowPa
   if (progress === undefined) {
     if (row.id !== undefined) return err('conflict', notEmpty);
     if (page.after !== null) return err('conflict', 'the first page of the backup comes first');
-    if (page.account === null) return err('invalid_request', 'the first page has to have the account');
+    if (page.account === null) return err('invalid_request', 'the first page must have the account');
     createAccount(sql, page.accountId, page.account);
     settings.set({ ...page.account, disabled: true });
     events.numberFrom(page.account.lastEvent);

@@ -2,7 +2,7 @@
 import type { BackupEvent, BackupReceipt, EventAction } from '../../../../shared/api.ts';
 import { msOf, section, timeOf, type BackupShareRow, type Placed } from './backup-section.ts';
 import { receiptMs, type ReceiptRow } from '../files/receipt-rows.ts';
-import { keptMs } from '../../share/share.ts';
+import { shareRetentionMs } from '../../share/share.ts';
 import { shareColumns, type ShareRow } from '../shares/share-rows.ts';
 
 /** Shares whose objects have their records. */
@@ -59,7 +59,7 @@ function insertShare(sql: SqlStorage, share: BackupShareRow): void {
     share.opens,
     msOf(share.createdAt),
     expiresAt,
-    expiresAt + keptMs,
+    expiresAt + shareRetentionMs,
   );
   share.files.forEach((fileId, place) =>
     sql.exec('INSERT INTO share_file (share_id, file_id, place) VALUES (?, ?, ?)', share.id, fileId, place),

@@ -92,7 +92,7 @@ export class AccountFiles extends RpcTarget {
   }
 
   /**
-   * Changes a file. A key that sets its end has to be one that may delete it.
+   * Changes a file. A key that sets its end must be allowed to delete it.
    * @returns the file as it is now; `conflict` where it was changed after the version that the update was made from
    */
   async change(hash: string, fileId: string, update: FileUpdate): Promise<Result<{ file: FileRecord }>> {

@@ -1,7 +1,7 @@
 /** The files of an account, as rows. */
 import type { FileInfo } from '../../../../shared/crypto/index.ts';
 import { AccountSettings } from '../account-settings.ts';
-import { beginningOf, numberOf, type Beginning } from './beginning.ts';
+import { kindOfCode, kindCode, type ContentKind } from './beginning.ts';
 import type { Events } from '../event-rows.ts';
 import { exceedsRoom, KeyLimits, type Room } from '../keys/key-limits.ts';
 import { ProvisionalFiles } from './provisional-files.ts';
@@ -18,7 +18,7 @@ export type NewFile = {
   /** Bytes on IPFS. */
   bytes: number;
   /** Plain mode only: what the bytes begin like. */
-  beginning: Beginning;
+  beginning: ContentKind;
   cid: string;
   service: string;
   header: Uint8Array | null;
@@ -154,7 +154,7 @@ export class Files {
       file.filename,
       file.contentType,
       file.bytes,
-      numberOf(file.beginning),
+      kindCode(file.beginning),
       file.cid,
       file.service,
       file.header,
@@ -165,7 +165,7 @@ export class Files {
     this.setExpiry(file.fileId, file.expiresAt);
   }
 
-  /** Sets when a file is deleted, which may be one to be; null: not by itself. */
+  /** Sets the time at which a file, ready or pending, is deleted; null: not by itself. */
   setExpiry(fileId: string, expiresAtMs: number | null): void {
     this.#sql.exec(
       `INSERT INTO file_detail (file_id, expires_at) SELECT ?1, ?2 WHERE ?2 IS NOT NULL OR EXISTS
@@ -213,7 +213,7 @@ export class Files {
     return row?.expires_at ?? null;
   }
 
-  /** Forgets what was known of a file to be that has no row. */
+  /** Forgets the details of a pending file that has no row. */
   forget(fileId: string): void {
     if (this.find(fileId) === undefined) this.provisional.remove(fileId);
     this.#sql.exec(
@@ -223,7 +223,7 @@ export class Files {
   }
 
   /** Checks that no other file has this name. In encrypted mode names cannot be compared. */
-  namesake(fileId: string, filename: string | null): Failure | undefined {
+  checkNameUnused(fileId: string, filename: string | null): Failure | undefined {
     const others = this.#sql.exec(
       `SELECT 1 FROM ${rows} WHERE filename = ? AND file_id <> ? AND ${isReady} LIMIT 1`,
       filename,
@@ -382,7 +382,7 @@ export function recordOf(row: FileRow): FileRecord {
     filename: row.filename,
     contentType: row.content_type,
     bytes: row.bytes,
-    beginning: beginningOf(row.container),
+    beginning: kindOfCode(row.container),
     cid: row.cid,
     service: row.service,
     header: row.header === null ? null : new Uint8Array(row.header),

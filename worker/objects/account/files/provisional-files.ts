@@ -21,7 +21,7 @@ export class ProvisionalFiles {
     this.#sql = sql;
   }
 
-  /** Marks a file to be. */
+  /** Marks a pending file. */
   add(fileId: string, apiKey: string): void {
     this.#sql.exec('INSERT INTO provisional_file (file_id, api_key) VALUES (?, ?)', fileId, apiKey);
   }

@@ -2,7 +2,7 @@
 import type { DeletionReason, KeyFate } from '../../../../shared/api.ts';
 import { wasBackedUp } from '../account-row.ts';
 import type { EndedShare } from '../shares/account-shares.ts';
-import type { Beginning } from './beginning.ts';
+import type { ContentKind } from './beginning.ts';
 import type { FileRecord } from './file-rows.ts';
 import type { RemovedHome } from '../../pin/pin-homes.ts';
 
@@ -36,9 +36,9 @@ const keyPlaces = {
   container: 'in-container',
   payload: 'elsewhere',
   other: 'none',
-} as const satisfies Record<Beginning, KeyFate>;
+} as const satisfies Record<ContentKind, KeyFate>;
 
-/** Receipts of versions in which `Pin` did not say what became of a removal that it had to make later. */
+/** Receipts of versions in which `Pin` did not report a removal that it made later. */
 const forgotten = `awaited = 0 AND pins LIKE '%"scheduled"%'
   AND NOT EXISTS (SELECT 1 FROM outbox WHERE op = 'unrefer' AND outbox.file_id = receipt.file_id)`;
 

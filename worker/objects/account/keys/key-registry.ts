@@ -62,7 +62,7 @@ export function exceedsIssuer(
 ): Failure | undefined {
   // A comparison with NaN is false, and SQLite stores NaN as NULL: a key without an end.
   if (issued.expiresAt !== null && !(Number.isSafeInteger(issued.expiresAt) && issued.expiresAt <= lastMs))
-    return err('invalid_request', 'expiresAt has to be a time until the year 9999');
+    return err('invalid_request', 'expiresAt must be a time until the year 9999');
   const lacking = issued.scopes.filter((scope) => !issuer.scopes.includes(scope));
   if (lacking.length > 0)
     return err('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);

@@ -16,7 +16,7 @@ type Row = { seq: number; day: number; api_key: string; requests: number; bytes_
 
 const dayMs = 86_400_000;
 /** Number of days that are kept besides the current one. */
-const keptDays = 90;
+const usageRetentionDays = 90;
 /** Number of rows that one alarm removes, so that it stays short. */
 const batch = 10_000;
 
@@ -76,7 +76,7 @@ export class KeyUsage {
   /** Returns the time at which the alarm must forget the next day, in ms. */
   nextDue(): number | undefined {
     const { day } = this.#sql.exec<{ day: number | null }>('SELECT min(day) AS day FROM key_usage').one();
-    return day === null ? undefined : (day + keptDays + 1) * dayMs;
+    return day === null ? undefined : (day + usageRetentionDays + 1) * dayMs;
   }
 
   #today(): number {
@@ -84,7 +84,7 @@ export class KeyUsage {
   }
 
   #oldest(): number {
-    return this.#today() - keptDays;
+    return this.#today() - usageRetentionDays;
   }
 }
 

@@ -10,7 +10,7 @@ import type { Removal } from '../../pin/pin-steps.ts';
 
 import { err, type Failure, type Result } from '../../result.ts';
 import { shareOf, type ShareBinding } from '../../share/share-binding.ts';
-import { keptMs, type NewRecord } from '../../share/share.ts';
+import { shareRetentionMs, type NewRecord } from '../../share/share.ts';
 import { ShareRows, type NewShare, type Removed, type SharePage } from './share-rows.ts';
 
 /** Limits on unexpired shares: of an account, and of one API key, so that no key takes the place of the others. */
@@ -97,7 +97,7 @@ export class Shares extends RpcTarget {
       return failure;
     }
     const superfluous = storage.transactionSync((): Ending => {
-      if (this.#rows.activate(id, expiresAt + keptMs)) {
+      if (this.#rows.activate(id, expiresAt + shareRetentionMs)) {
         this.#o.events.add({ action: 'share.created', by: added.createdBy, subject: id });
         return [];
       }
@@ -106,7 +106,10 @@ export class Shares extends RpcTarget {
     });
     if (superfluous.length === 0) return added;
     await this.deliver(superfluous);
-    return err('conflict', 'the share was ended while it was made: a file of it was deleted, or the key revoked');
+    return err(
+      'conflict',
+      'the share was revoked while it was being created: a file of it was deleted, or the key revoked',
+    );
   }
 
   /** A page of shares, newest first; how often each may still be opened is known to its object. */
@@ -194,14 +197,14 @@ export class Shares extends RpcTarget {
     }
   }
 
-  /** The same for rows that somebody ended, of shares whose making nobody waits for any more. */
+  /** Queues deletion for the rows of revoked shares, and records the events. */
   #revoked(removed: readonly Removed[], by: string | null, requestId?: string): Ending {
     for (const { id, dueMs } of removed)
       if (dueMs === undefined) this.#o.events.add({ action: 'share.revoked', by, subject: id });
     return this.#ending(removed, requestId);
   }
 
-  /** Leaves the messages for rows that are removed: of a record that may still be on its way, a second one for when it no longer can be. */
+  /** Queues deletion now, and again for when a record that may still be on its way has arrived. */
   #ending(removed: readonly Removed[], requestId?: string): Ending {
     const { outbox } = this.#o;
     return removed.map(({ id, dueMs }) => {

@@ -11,7 +11,7 @@ import { SignedUses } from '../signed/signed-uses.ts';
 export type Claim = { apiKey: string; route: string; name: string; fingerprint: string; expiresAt?: number };
 
 /** Retention of a finished upload's claim, in ms. */
-const keptMs = 86_400_000;
+const claimRetentionMs = 86_400_000;
 /** Time for which a claim belongs to a request that does not renew it. */
 const defaultLeaseMs = 60_000;
 /** Time after which a client may ask again for a claim that was renewed just now, in ms. */
@@ -65,7 +65,7 @@ export class Claims {
   /** Remembers a file that is ready now; fails when another request has taken the claim over. */
   keep(claim: Claim | undefined, fileId: string): Failure | undefined {
     const leftMs = (claim?.expiresAt ?? 0) - this.#options.now();
-    return claim && this.#hold(claim, fileId, Math.max(keptMs, leftMs));
+    return claim && this.#hold(claim, fileId, Math.max(claimRetentionMs, leftMs));
   }
 
   /** Uses up the signed URL of a file that is ready now, if it came by one. */

@@ -77,7 +77,7 @@ export class PendingUploads {
     const failure =
       claims.renew(claim, file.fileId) ??
       exceedsRoom(files.room(by), file.bytes) ??
-      (isOnly ? files.namesake(file.fileId, file.filename) : undefined);
+      (isOnly ? files.checkNameUnused(file.fileId, file.filename) : undefined);
     if (failure !== undefined) return failure;
     files.add(file, by, nowMs, nowMs + pendingMs);
     if (isProvisional) files.provisional.add(file.fileId, by);
@@ -116,11 +116,11 @@ export class PendingUploads {
     const { storage, claims, files, parts } = this.#stores;
     return storage.transactionSync(() => {
       const taken = claims.keep(claim, fileId);
-      const namesake = isOnly ? files.namesake(fileId, files.pendingName(fileId)) : undefined;
+      const nameTaken = isOnly ? files.checkNameUnused(fileId, files.pendingName(fileId)) : undefined;
       const failure =
         taken ??
         files.lacksRoom(fileId) ??
-        namesake ??
+        nameTaken ??
         (names.length > 0 ? files.provisional.keep(names, by) : undefined);
       if (failure !== undefined) return failure;
       if (files.markReady(fileId)) {

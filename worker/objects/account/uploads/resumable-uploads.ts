@@ -27,7 +27,7 @@ const endingMs = 3000;
 /** Retention of the row of an ended upload, in ms: longer than a claim is kept. */
 const endedMs = 2 * 86_400_000;
 
-/** The request that goes on with an upload. */
+/** The request that continues an upload. */
 export type Resumption = {
   /** Names the request. */
   lease: string;
@@ -37,7 +37,7 @@ export type Resumption = {
   length: number | undefined;
 };
 
-/** An upload that a request goes on with: `leaves` of it are stored, `spki` is the account's public key. */
+/** An upload that a request continues: `leaves` of it are stored, `spki` is the account's public key. */
 export type Resumed = { upload: UploadRecord; leaves: number; spki: Uint8Array };
 
 /** A commit. `partId`: of the part whose pin it makes known. `ending`: every byte has arrived. */
@@ -52,8 +52,8 @@ type Options = UploadContext & {
 };
 
 /**
- * The uploads of an account. An upload belongs to the API key that created it; any other key cannot go on with it, and only one with `keys`
- * sees it, and may end it.
+ * The uploads of an account. An upload belongs to the API key that created it; no other key can continue it, and only
+ * one with `keys` sees it, and may end it.
  */
 export class ResumableUploads extends RpcTarget {
   readonly #o: Options & { rows: UploadRows; finisher: UploadFinisher };
@@ -105,7 +105,7 @@ export class ResumableUploads extends RpcTarget {
 
   /**
    * Returns an upload.
-   * @param takeOver whether a request that goes on with it has to stop, once it had time to end by itself
+   * @param takeOver whether a request that continues it must stop, once it had time to end by itself
    * @returns `not_found`; `gone` for one that failed, where `takeOver` asks for one that can be continued
    */
   async look(hash: string, uploadId: string, takeOver: boolean): Promise<Result<{ upload: UploadRecord }>> {
@@ -130,8 +130,9 @@ export class ResumableUploads extends RpcTarget {
   }
 
   /**
-   * Lets a request go on with an upload; an earlier one that still runs has to stop.
-   * @returns an upload that is not `open` where every byte has arrived; `not_found`, `gone`, `offset_mismatch`, `invalid_request`
+   * Lets a request continue an upload; an earlier one that still runs must stop.
+   * @returns an upload that is not `open` where every byte has arrived; `not_found`, `gone`, `offset_mismatch`,
+   * `invalid_request`
    */
   async resume(hash: string, uploadId: string, { lease, offset, length }: Resumption): Promise<Result<Resumed>> {
     const found = this.#find(hash, uploadId);
@@ -175,14 +176,14 @@ export class ResumableUploads extends RpcTarget {
 
   /** Writes the row of a part, then the reference, before the part is pinned. */
   async intendPart(hash: string, lease: string, part: NewPart): Promise<Result<PinPlan>> {
-    const { rows, parts, storage, authorize, refer, alarmBy, flushSoon, now } = this.#o;
+    const { rows, parts, storage, authorize, addReference, alarmBy, flushSoon, now } = this.#o;
     const caller = authorize(hash, 'write');
     if (!caller.ok) return caller;
     if (!rows.isHeld(part.uploadId, lease)) return takenOver();
     // Until it is committed, and long enough for a pin that is on its way.
     parts.intend(part, now() + pendingMs);
     await alarmBy(now() + pendingMs);
-    const result = await refer({ ...part, fileId: part.id, account: caller.account.id, isPart: true });
+    const result = await addReference({ ...part, fileId: part.id, account: caller.account.id, isPart: true });
     if (!result.ok) {
       storage.transactionSync(() => parts.withdraw(part.id, now()));
       await flushSoon();

@@ -1,7 +1,7 @@
 /** Uploads that may be continued, as rows. */
 import type { Code } from '../../../../shared/errors.ts';
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
-import { beginningOf, numberOf, type Beginning } from '../files/beginning.ts';
+import { kindOfCode, kindCode, type ContentKind } from '../files/beginning.ts';
 import type { NewFile } from '../files/file-rows.ts';
 
 /** `finishing`: every byte has arrived, and the file is not pinned as a whole yet. */
@@ -9,7 +9,7 @@ type UploadState = 'open' | 'finishing' | 'done' | 'failed';
 
 /** An upload that begins. What is sealed opens with the API key that it belongs to, and with nothing that is stored. */
 export type NewUpload = {
-  /** The ID of the file to be. */
+  /** The ID of the pending file. */
   uploadId: string;
   mode: NewFile['mode'];
   /** Bytes of the file, where they are known. */
@@ -34,7 +34,7 @@ export type Progress = {
   sealedRest: Uint8Array | null;
   tail: Uint8Array;
   /** Plain mode: what the file begins like. */
-  beginning: Beginning;
+  beginning: ContentKind;
 };
 
 /** Properties of the file that are known once all of its bytes have arrived. */
@@ -166,13 +166,13 @@ export class UploadRows {
       offset,
       sealedRest,
       tail,
-      numberOf(beginning),
+      kindCode(beginning),
       expiresAtMs,
       id,
     );
   }
 
-  /** Ends the part of an upload that needs its API key. @param dueMs when the alarm goes on, unless a request does */
+  /** Ends the part of an upload that needs its API key. @param dueMs when the alarm continues, unless a request does */
   seal(id: string, { filename, contentType, header }: Ending, dueMs: number): void {
     this.#erase(id, secrets);
     this.#sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
@@ -310,7 +310,7 @@ function recordOf(row: UploadRow): UploadRecord {
     sealedMetadata: bytesOf(row.sealed_metadata) ?? new Uint8Array(0),
     sealedRest: bytesOf(row.sealed_rest),
     tail: bytesOf(row.tail) ?? new Uint8Array(0),
-    beginning: beginningOf(row.container),
+    beginning: kindOfCode(row.container),
     filename: row.filename,
     contentType: row.content_type,
     header: bytesOf(row.header),
