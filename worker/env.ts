@@ -2,8 +2,8 @@
 import { SealpinError } from '../shared/errors.ts';
 
 /**
- * What `wrangler.toml` and the operator set. The Durable Objects are typed where they are called: they read this,
- * too.
+ * Bindings and variables that `wrangler.toml` and the operator set. The Durable Objects are typed where they are
+ * called: they read these, too.
  */
 export type Env = {
   API_KEYS: KVNamespace;
@@ -58,7 +58,7 @@ function bytesOf(env: Env, name: 'MAX_UPLOAD_BYTES' | 'MAX_FILE_BYTES'): number 
   return bytes;
 }
 
-/** How many requests a limit allows in how many seconds. */
+/** Requests that a limit allows in a number of seconds. */
 export type RateLimitPolicy = { requests: number; seconds: number };
 
 /**
@@ -81,7 +81,7 @@ export function rateLimitOf(env: Env, of: 'account' | 'address'): RateLimitPolic
 const defaultIdleSeconds = 60;
 
 /**
- * How long an upload may send nothing before it is aborted, in ms.
+ * Returns the time for which an upload may send nothing before it is aborted, in ms.
  * @throws misconfigured when the variable is not a whole number of seconds
  */
 export function uploadIdleMs(env: Env): number {
@@ -136,12 +136,13 @@ export function backupDays(env: Env): number | undefined {
   return days;
 }
 
-/** What a share may have at most where the operator does not say. */
+/** Limits of a share if the operator sets none. */
 const defaultShareDays = 30;
 const defaultShareOpens = 100;
 
 /**
- * How many days a share may last (`SHARE_MAX_DAYS`), and how often it may be opened (`SHARE_MAX_OPENS`).
+ * Returns the days that a share may last (`SHARE_MAX_DAYS`), and the number of times it may be opened
+ * (`SHARE_MAX_OPENS`).
  * @throws misconfigured when one of the variables is not a whole number
  */
 export function shareMaxima(env: Env): { days: number; opens: number } {
@@ -152,7 +153,7 @@ export function shareMaxima(env: Env): { days: number; opens: number } {
 }
 
 /**
- * How many pinning services are to hold each file: `REPLICAS`, or 1.
+ * Returns the number of pinning services that hold each file: `REPLICAS`, or 1.
  * @throws misconfigured when the variable is not a whole number
  */
 export function replicas(env: Env): number {

@@ -117,7 +117,7 @@ export function bytesParameter(description: string) {
 /** When something ends, in a request. A time that does not exist is refused, where `Date.parse` would take the next one. */
 export const ExpiresAt = v.pipe(
   v.string(),
-  v.check(isTime, 'expiresAt has to be a time such as 2030-01-31T00:00:00Z'),
+  v.check(isTime, 'expiresAt must be a time such as 2030-01-31T00:00:00Z'),
   v.examples(['2030-01-31T00:00:00Z']),
 );
 

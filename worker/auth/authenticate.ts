@@ -49,7 +49,7 @@ export function bearer(c: Ctx): string | undefined {
   return /^bearer +(\S+)$/i.exec(c.req.header('Authorization') ?? '')?.[1];
 }
 
-/** Whether the account has to add the sealed private key to its result, because KV has none. */
+/** Tells whether the account must add the sealed private key to its result, because KV has none. */
 export function needsSealed(principal: Principal): boolean {
   return principal.cached?.sealed === undefined;
 }

@@ -29,8 +29,8 @@ export async function requireRestoreToken(c: Ctx): Promise<void> {
 }
 
 /**
- * Whether a request carries the operator's token. Any other `Authorization`, a load balancer's perhaps, means nothing
- * here.
+ * Tells whether a request carries the operator's token. Any other `Authorization`, a load balancer's perhaps, means
+ * nothing here.
  */
 export async function isOperator(c: Ctx): Promise<boolean> {
   const token = bearer(c);

@@ -28,7 +28,11 @@ export async function importAnchor(blocks: BlockImport, root: string, owner: str
   return cid;
 }
 
-/** Whether a service holds our own pin of a root beside somebody else's. @param owner the name of our pins @throws as `stat` does */
+/**
+ * Tells whether a service holds our own pin of a root beside somebody else's.
+ * @param owner the name of our pins
+ * @throws as `stat` does
+ */
 export async function heldBeside(
   service: PinningService,
   root: string,

@@ -11,7 +11,7 @@ export type Held =
   | { pin: 'ours'; lacks?: string }
   | { pin: 'foreign'; name: string; lacks?: undefined };
 
-/** How many machines of a service answer, of those that the configuration lists. */
+/** Number of a service's machines that answer, of those that the configuration lists. */
 type PeerCount = { answering: number; listed: number };
 
 /** Blocks on their way to a service. Nothing is pinned by an import, and what it wrote may be collected at any time. */
@@ -34,13 +34,13 @@ export interface BlockImport {
 }
 
 /**
- * What Sealpin asks of a service that holds bytes on IPFS. An adapter is not trusted: the core counts the bytes, computes the
- * CID itself, compares, and verifies every block that it reads back. `id` is part of stored rows, so it is never reused; the
- * adapter of a service that names its files by a handle instead of the CID maps one to the other.
+ * Service that holds bytes on IPFS, as Sealpin uses it. An adapter is not trusted: the core counts the bytes, computes
+ * the CID itself, compares, and verifies every block that it reads back. `id` is part of stored rows, so it is never
+ * reused; the adapter of a service that names its files by a handle instead of the CID maps one to the other.
  *
- * Every method may throw, besides the reason of an aborted signal: `pinning_unavailable` (not reached, or asked to wait for
- * `retryAfterSeconds`), `pinning_timeout`, `pinning_failed` (a response that breaks this contract), `misconfigured` (the address
- * or the credentials are wrong), `disk_full`.
+ * Every method may throw, besides the reason of an aborted signal: `pinning_unavailable` (not reached, or asked to wait
+ * for `retryAfterSeconds`), `pinning_timeout`, `pinning_failed` (a response that breaks this contract), `misconfigured`
+ * (the address or the credentials are wrong), `disk_full`.
  *
  * A service has a pin name of its own. A pin under another name is somebody else's: neither it nor its name is changed.
  */
@@ -48,18 +48,18 @@ export interface PinningService {
   /** The name from the configuration, kept in rows. */
   readonly id: string;
 
-  /** What it is given: `files` by a `Replica`. */
+  /** Form in which it takes files: `files` for a `Replica`. */
   readonly takes: 'blocks';
 
   /**
-   * Whether the service hashes every block that it imports, and refuses one with other bytes than its CID says by `pinning_failed` with
-   * the reason `other_bytes`. Otherwise the caller hashes what it has not made itself.
+   * Set if the service hashes every block that it imports, and refuses one whose bytes do not match its CID by
+   * `pinning_failed` with the reason `other_bytes`. Otherwise the caller hashes what it has not made itself.
    */
   readonly verifiesImports: boolean;
 
   /**
-   * Whether a pin that is requested after a removal, which `stat` reports as absent, stays whatever becomes of the rest of that removal.
-   * Otherwise the caller waits until the removal is confirmed.
+   * Set if a pin that is requested after a removal, which `stat` reports as absent, stays whatever becomes of the rest
+   * of that removal. Otherwise the caller waits until the removal is confirmed.
    */
   readonly ordersRequests?: boolean;
 
@@ -77,11 +77,11 @@ export interface PinningService {
    * @param o.beside the CID is pinned by somebody else: pin it by a pin of our own that does not depend on that one, and leave the
    *   other pin and its name as they are
    * Where somebody else pins the same CID at the same moment, ours is made beside that pin, or found missing by a later `stat`.
-   * @throws pinning_unavailable with `retryAfterSeconds` when a block is missing: it was collected, and has to be sent again
+   * @throws pinning_unavailable with `retryAfterSeconds` when a block is missing: it was collected, and must be sent again
    */
   pin(cid: string, o: { bytes: number; beside: boolean; signal: AbortSignal }): Promise<void>;
 
-  /** Whose recursive pin of the CID the service holds, if any. */
+  /** Tells whose recursive pin of the CID the service holds, if any. */
   stat(cid: string, signal: AbortSignal): Promise<Held>;
 
   /** Asks for the copies that our pin lacks to be made now; left out by a service that holds a pin in one place. @returns at once */
@@ -121,7 +121,7 @@ export interface PinningService {
 /** A file that a replica is to hold. */
 export type SourceFile = {
   cid: string;
-  /** Where its blocks can be read. */
+  /** Sources of its blocks. */
   sources: readonly BlockSource[];
   /** Called with the id of a source that gave a wrong block. */
   onMismatch(source: string): void;
@@ -145,7 +145,7 @@ export interface Replica {
    */
   hold(file: SourceFile, signal: AbortSignal): Promise<'held' | 'pending'>;
 
-  /** Whether it holds our copy of a file. One that it has given up is absent. */
+  /** Tells whether it holds our copy of a file. One that it has given up is absent. */
   stat(cid: string, signal: AbortSignal): Promise<'held' | 'pending' | 'absent'>;
 
   /** Removes our copy; `absent` when there was none, so that it can be repeated. */
@@ -155,12 +155,12 @@ export interface Replica {
   ping(signal: AbortSignal): Promise<{ version?: string }>;
 }
 
-/** Whether the blocks of a service can be written and read. */
+/** Tells whether the blocks of a service can be written and read. */
 export function takesBlocks(service: PinningService | Replica): service is PinningService {
   return service.takes === 'blocks';
 }
 
-/** What an adapter is given besides its own options. */
+/** Context of an adapter, besides its own options. */
 export type AdapterContext = {
   /** The ID of the entry. */
   id: string;
@@ -174,12 +174,12 @@ export type AdapterContext = {
 };
 
 /**
- * How services of a type are configured. `options` parses the fields of an entry besides `id` and `type`; the messages of its
- * issues name the field, and unknown fields are refused.
+ * Type of service, as operators configure it. `options` parses the fields of an entry besides `id` and `type`; the
+ * messages of its issues name the field, and unknown fields are refused.
  */
 export type Adapter<S extends v.GenericSchema> = {
   options: S;
-  /** What the adapter was tried against, for operators: a label that claims nothing else. */
+  /** Label for operators, which claims nothing but what the adapter was tried against. */
   triedAgainst: string;
   /** @throws misconfigured */
   make(options: v.InferOutput<S>, context: AdapterContext): PinningService | Replica;

@@ -1,19 +1,22 @@
 /** Several places that can do the same, of which some may be down. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 
-/** Whether another place may succeed where this one failed. */
+/** Tells whether another place may succeed where this one failed. */
 function isElsewhere(error: unknown): error is SealpinError {
   return (['pinning_unavailable', 'pinning_timeout', 'pinning_lost', 'disk_full'] as const).some((code) =>
     isSealpinError(error, code),
   );
 }
 
-/** How little another attempt changes of a failure. What is lost, or has no room, may be at a place, or find it, that is down. */
+/**
+ * Ranks a failure by how little a retry changes it. Lost bytes may be, and room may be found, at a place that is down
+ * now.
+ */
 function lastingOf({ code }: SealpinError): number {
   return code === 'pinning_lost' ? 2 : code === 'disk_full' ? 1 : 0;
 }
 
-/** Until when a place is asked last, in ms since 1970, by its number. Plain data, which requests share. */
+/** Times until which a place is asked last, in ms since 1970, by its number. Plain data, which requests share. */
 export type LastUntil = Map<number, number>;
 
 /** Places in the order in which they are asked. One that is down, or full, is asked last for a while. */
@@ -46,7 +49,7 @@ export class Failover<T> {
     return this.#places.some((each) => this.#failed(each) === 0);
   }
 
-  /** Until when a place is asked last; 0 where it is not. */
+  /** Returns the time until which a place is asked last; 0 if it is not. */
   #failed(place: T): number {
     const until = this.#lastUntil.get(this.#places.indexOf(place)) ?? 0;
     return until > Date.now() ? until : 0;

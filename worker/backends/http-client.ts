@@ -13,7 +13,7 @@ export type HttpOptions = {
   fetch: typeof fetch;
 };
 
-/** What is expected at the address. */
+/** API that is expected at the address. */
 type Api = {
   /** Added to the root, with a slash at its end. */
   path: string;
@@ -42,10 +42,10 @@ type Upload = { body: ReadableStream<Uint8Array>; contentType: string };
 /** The largest response in JSON, where the caller does not expect a larger one. */
 const maxResponseBytes = 65_536;
 
-/** How much is read of a response with a status that is not expected, and how much of it is told, in bytes and characters. */
+/** Bytes that are read of a response with an unexpected status, and characters of it that are shown. */
 const maxWordsBytes = 2_048;
 const maxWords = 200;
-/** What is shorter in our headers is a word, such as `Bearer`. */
+/** Length below which a part of our headers is a word, such as `Bearer`, and no secret. */
 const minSecretChars = 8;
 
 /** Makes the client of an API, as functions that know how its failures are reported. */
@@ -65,7 +65,7 @@ export function httpClient(o: HttpOptions, api: Api) {
   function notTheApi(detail: string): SealpinError {
     return misconfigured(
       detail,
-      `what answers at the address of the pinning service is not ${api.name}: the operator has to check ` +
+      `what answers at the address of the pinning service is not ${api.name}: the operator must check ` +
         `the address (${api.address})`,
     );
   }
@@ -74,14 +74,14 @@ export function httpClient(o: HttpOptions, api: Api) {
   function refused(message: string): SealpinError {
     if (!/no space left on device|disk quota exceeded/i.test(message)) return failed(message);
     return new SealpinError('disk_full', `the disk of the pinning service ${o.id} is full`, {
-      hint: 'nothing was kept; the operator has to make room there',
+      hint: 'nothing was kept; the operator must make room there',
     });
   }
 
   /** The plan that the service is paid for, or its quota, is used up. */
   function exhausted(detail: string): SealpinError {
     return new SealpinError('disk_full', `${o.id}: ${detail}`, {
-      hint: `the pinning service ${o.id} takes no more: the operator has to look at its plan and its bills`,
+      hint: `the pinning service ${o.id} takes no more: the operator must look at its plan and its bills`,
     });
   }
 
@@ -154,7 +154,7 @@ export function httpClient(o: HttpOptions, api: Api) {
     if (response.status === 401 || response.status === 403) {
       throw misconfigured(
         `it refused our credentials for ${command} (${response.status})${words}`,
-        'the pinning service refused the credentials of this service: the operator has to check the token and ' +
+        'the pinning service refused the credentials of this service: the operator must check the token and ' +
           'what it allows',
       );
     }
@@ -163,7 +163,7 @@ export function httpClient(o: HttpOptions, api: Api) {
     throw failed(`it answered ${response.status} to ${command}${words}`);
   }
 
-  /** What a service says with a status that is not expected, after a colon; without our credentials, should it repeat them. */
+  /** Quotes a response with an unexpected status, after a colon, without our credentials, should it repeat them. */
   async function wordsOf(response: Response): Promise<string> {
     try {
       const text = new TextDecoder().decode(await readStart(response.body, maxWordsBytes));
@@ -226,7 +226,7 @@ export function httpClient(o: HttpOptions, api: Api) {
   };
 }
 
-/** What a service could repeat of our headers, the longest first. */
+/** Lists the parts of our headers that a service could repeat, the longest first. */
 function secretsOf(headers: HttpOptions['headers']): string[] {
   const values = Object.values(headers).flatMap((value) => [value, ...value.split(' ')]);
   const pairs = values.filter((value) => value.startsWith('Basic ')).map((value) => atob(value.slice('Basic '.length)));
@@ -255,7 +255,7 @@ async function readStart(body: Response['body'], maxBytes: number): Promise<Uint
 /** An object in JSON, of which nothing is known. */
 export type JsonRecord = Record<string, unknown>;
 
-/** Whether a value that was parsed from JSON is an object. */
+/** Tells whether a value that was parsed from JSON is an object. */
 export function isRecord(value: unknown): value is JsonRecord {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -31,7 +31,7 @@ export type ConfiguredService = (PinningService | Replica) & {
   onBehalfOf(requestId: string): ConfiguredService;
 };
 
-/** How an adapter makes a service of the fields of an entry, besides `id` and `type`. */
+/** Returns a function that parses an entry, besides `id` and `type`, and makes its service. */
 function entryOf<S extends v.GenericSchema>({ options, triedAgainst, make }: Adapter<S>) {
   return (fields: Record<string, unknown>, type: string, context: AdapterContext): ConfiguredService => {
     const parsed = v.safeParse(options, fields, { abortEarly: true });
@@ -58,7 +58,7 @@ function naming(send: typeof fetch, requestId: string): typeof fetch {
 const isType = (value: unknown): value is keyof typeof adapters =>
   typeof value === 'string' && Object.hasOwn(adapters, value);
 
-/** What adapters get from outside their options; `fetch` is the platform's except in tests. */
+/** Context of all adapters; `fetch` is the platform's except in tests. */
 export type ServicesContext = Pick<AdapterContext, 'pinName' | 'secretOf' | 'fetch'>;
 
 /**

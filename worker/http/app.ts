@@ -10,7 +10,7 @@ import type { PinBinding } from '../objects/pin/shard.ts';
 import type { ShareBinding } from '../objects/share/share-binding.ts';
 import { invalidRequest } from './validation.ts';
 
-/** What the runtime hands to a request. */
+/** Bindings that the runtime hands to a request. */
 export type Bindings = Env & PinBinding & ShareBinding & MetricsBinding & { ACCOUNT: DurableObjectNamespace<Account> };
 /** The types that Hono passes to handlers and middleware. */
 export type App = {
@@ -35,7 +35,7 @@ export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.Infer
 }
 
 /**
- * Whether the request asks for headers only. Hono runs the handler of GET for HEAD, and it must not start a read
+ * Tells whether the request asks for headers only. Hono runs the handler of GET for HEAD, and it must not start a read
  * then.
  */
 export function isHead(c: Ctx): boolean {

@@ -1,9 +1,9 @@
-/** When an isolate hands over what it counts: some seconds after a request, for all requests until then. */
+/** Collector of an isolate's counts: hands them over some seconds after a request, for all requests until then. */
 import type { Ctx } from './app.ts';
 
 /**
- * How long an isolate collects before it hands over, in ms. Short of the 30 s for which a Worker may go on after its response
- * (developers.cloudflare.com/workers/runtime-apis/context/#waituntil).
+ * Time for which an isolate collects before it hands over, in ms. Below the 30 s for which a Worker may go on after its
+ * response (developers.cloudflare.com/workers/runtime-apis/context/#waituntil).
  */
 const collectMs = 10_000;
 

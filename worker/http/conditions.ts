@@ -10,12 +10,13 @@ export type Span = { start: number; end: number };
 const entityTag = /(?:W\/)?"[!\u0023-\u007e\u0080-\u00ff]*"/g;
 
 /**
- * Whether the response is 304, because the client has the representation already (section 13.2.2). Dates count only where the
- * client sends no tags.
+ * Tells whether the response is 304, because the client has the representation already (section 13.2.2). Dates count
+ * only if the client sends no tags.
  * @param headers of the request
  * @param etag of the representation, a strong one, with its quotes
  * @param lastModified of the representation, an HTTP-date, where it has one
- * @throws precondition_failed when `If-Match` names other tags only, or `If-Unmodified-Since` is earlier than `lastModified`
+ * @throws precondition_failed when `If-Match` names other tags only, or `If-Unmodified-Since` is earlier than
+ * `lastModified`
  */
 export function isNotModified(headers: Headers, etag: string, lastModified: string | null = null): boolean {
   const modified = parseDate(lastModified);
@@ -36,7 +37,7 @@ export function isNotModified(headers: Headers, etag: string, lastModified: stri
 /** The conditions that a request which changes something can have. */
 const changeConditions = ['If-Match', 'If-None-Match', 'If-Unmodified-Since'] as const;
 
-/** Whether a request has such a condition. */
+/** Tells whether a request has such a condition. */
 export function isConditional(headers: Headers): boolean {
   return changeConditions.some((name) => headers.has(name));
 }

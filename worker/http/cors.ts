@@ -1,6 +1,6 @@
 /**
- * Which pages may call the API and read its responses (Fetch standard, section 3.2); never with a browser's own
- * credentials.
+ * Origins of pages that may call the API and read its responses (Fetch standard, section 3.2); never with a browser's
+ * own credentials.
  */
 import type { MiddlewareHandler } from 'hono';
 import { cors as allowOrigin } from 'hono/cors';

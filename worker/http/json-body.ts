@@ -13,7 +13,7 @@ const jsonTypes = ['application/json', 'text/plain', 'application/x-www-form-url
 
 /**
  * Reads a JSON body of at most eight levels.
- * @param shape what the body has to be
+ * @param shape what the body must be
  * @param maxBytes of the body; 64 KiB by default
  * @throws unsupported_media_type, too_large, invalid_json, invalid_request (another shape)
  */

@@ -1,4 +1,4 @@
-/** What happens to every request before and after its handler. */
+/** Steps of every request before and after its handler. */
 import type { ErrorHandler, Handler, MiddlewareHandler, NotFoundHandler } from 'hono';
 import { routePath } from 'hono/route';
 import { describe, SealpinError } from '../../shared/errors.ts';
@@ -42,7 +42,7 @@ export const requestId: MiddlewareHandler<App> = async (c, next) => {
   });
 };
 
-/** Turns an error into a response, and logs what the operator has to see. */
+/** Turns an error into a response, and logs what the operator must see. */
 export const onError: ErrorHandler<App> = (error, c) => {
   const { requestId: id } = c.var;
   const code = error instanceof SealpinError ? error.code : 'internal';
@@ -73,7 +73,10 @@ export function methodNotAllowed(methods: readonly string[]): Handler<App> {
   };
 }
 
-/** What a browser would run, or apply to a page, as `Sec-Fetch-Dest` names it (Fetch standard, section 2.2.7). */
+/**
+ * Destinations whose bytes a browser would run, or apply to a page, as `Sec-Fetch-Dest` names them (Fetch standard,
+ * section 2.2.7).
+ */
 const asCode = [
   'audioworklet',
   'manifest',
@@ -153,7 +156,7 @@ export function checkHeaders(method: string, known: readonly string[]): Middlewa
   };
 }
 
-/** Whether a check changes nothing about the reading of what has neither an ETag nor a date. */
+/** Tells whether a condition holds for any resource that has neither an ETag nor a date. */
 function holdsAnyway(name: string, value: string): boolean {
   if (name === 'If-Match') return value === '*';
   return name !== 'If-None-Match' || value !== '*';

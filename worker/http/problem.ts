@@ -6,7 +6,7 @@ import { problemType, toProblem } from '../../shared/problem-object.ts';
 /** Default of `Retry-After` in seconds, by status (RFC 9110 section 10.2.3, RFC 6585 section 4, RFC 4918 section 11.3). */
 const retrySeconds: Readonly<Record<number, number>> = { 423: 2, 429: 60, 503: 5 };
 
-/** What a client of the API can do, by what the core says is wrong. */
+/** Hints for clients of the API, by the reason that the core gives. */
 const hints: Readonly<Partial<Record<Reason, string>>> = {
   mistyped: 'send the whole key again',
   is_private: 'send the public key, and keep the private key to yourself',

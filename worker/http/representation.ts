@@ -10,8 +10,8 @@ import { withContentLength } from './response-body.ts';
 export type OpenBody = (span?: Span) => Promise<ReadableStream<Uint8Array>>;
 
 /**
- * What a route responds with. `etag` is strong and has its quotes, `bytes` is the whole length; HEAD does not open
- * the body. `sha256`: of all bytes, where it is known without reading them.
+ * Representation that a route responds with. `etag` is strong and has its quotes, `bytes` is the whole length; HEAD
+ * does not open the body. `sha256`: of all bytes, where it is known without reading them.
  */
 export type Representation = {
   etag: string;

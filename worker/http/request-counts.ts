@@ -1,4 +1,4 @@
-/** What an isolate counts of its requests, until it hands it to the object `Metrics`. */
+/** Counts of an isolate's requests, until it hands them to the object `Metrics`. */
 import { routePath } from 'hono/route';
 import { errorText, log } from '../log.ts';
 import type { Counter } from '../objects/metrics/metrics.ts';

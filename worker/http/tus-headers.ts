@@ -11,14 +11,14 @@ export const chunkType = 'application/offset+octet-stream';
 /** The most characters of `Upload-Metadata`. */
 const maxMetadataChars = 4096;
 
-/** What the metadata of an upload say about its file. It was checked when the upload began. */
+/** File's description in the metadata of an upload. It was checked when the upload began. */
 export type Metadata = {
   filename: string | null;
   contentType: string | null;
   cid: string | null;
-  /** When the file is deleted, as it was sent. */
+  /** Time at which the file is deleted, as it was sent. */
   expiresAt: string | null;
-  /** Whether it is removed after a while, unless another upload names it. */
+  /** Set if it is removed after a while, unless another upload names it. */
   isProvisional: boolean;
 };
 
@@ -30,7 +30,7 @@ export function parseBytes(name: string, text: string | undefined): number | und
   if (text === undefined) return undefined;
   const bytes = Number(text);
   if (!/^[0-9]{1,16}$/.test(text) || !Number.isSafeInteger(bytes))
-    throw new SealpinError('invalid_request', `${name} has to be a number of bytes`);
+    throw new SealpinError('invalid_request', `${name} must be a number of bytes`);
   return bytes;
 }
 
@@ -77,7 +77,7 @@ export function parseMetadata(text: string): Metadata {
     if (key === '' || others.length > 0 || values.has(key))
       throw new SealpinError(
         'invalid_request',
-        'Upload-Metadata has to be a list such as: filename bmFtZQ==,key dmFsdWU=',
+        'Upload-Metadata must be a list such as: filename bmFtZQ==,key dmFsdWU=',
       );
     values.set(key, decode(key, value));
   }

@@ -1,11 +1,11 @@
-/** What the protocol tus 1.0.0 (tus.io/protocols/resumable-upload) asks of every request and response of an upload. */
+/** Rules of the protocol tus 1.0.0 (tus.io/protocols/resumable-upload) for every request and response of an upload. */
 import type { MiddlewareHandler } from 'hono';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { tusVersion } from './tus-headers.ts';
 import type { App, Ctx } from './app.ts';
 import { problem } from './problem.ts';
 
-/** Methods that a client may have to send as POST, because what is in between lets no other through. */
+/** Methods that a client may need to send as POST, because what is in between lets no other through. */
 const overridable = ['PATCH', 'DELETE', 'HEAD'];
 
 /**

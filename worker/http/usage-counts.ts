@@ -1,6 +1,6 @@
 /**
- * What an isolate counts for API keys, until it hands it to the objects of their accounts: a write for each request would cost more than
- * most requests do.
+ * Counts of an isolate for API keys, until it hands them to the objects of their accounts: a write for each request
+ * would cost more than most requests do.
  */
 import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';
@@ -16,7 +16,7 @@ type AccountBinding = { ACCOUNT: DurableObjectNamespace<Account> };
 /** The most accounts that are told at one time: one event may make 1,000 calls (Cloudflare's limits of Workers). */
 const batch = 500;
 
-/** By account and key. */
+/** Counts by account and key. */
 const counted = new Map<string, Map<string, Used>>();
 const collector = new Collector();
 

@@ -30,10 +30,9 @@ export function invalidRequest(place: 'body' | 'query', issues: readonly v.BaseI
  * @throws invalid_request
  */
 export function parseFutureTime(text: string, nowMs: number): number {
-  if (!isTime(text))
-    throw new SealpinError('invalid_request', 'expiresAt has to be a time such as 2030-01-31T00:00:00Z');
+  if (!isTime(text)) throw new SealpinError('invalid_request', 'expiresAt must be a time such as 2030-01-31T00:00:00Z');
   const time = Date.parse(text);
-  if (time <= nowMs) throw new SealpinError('invalid_request', 'expiresAt has to be a time in the future');
+  if (time <= nowMs) throw new SealpinError('invalid_request', 'expiresAt must be a time in the future');
   return time;
 }
 
@@ -52,12 +51,12 @@ function pointerToken(name: string): string {
 function describeFault(issue: v.BaseIssue<unknown>): string {
   const { type, expected, received, requirement, message, input } = issue;
   const name = memberName(issue);
-  if (requirement === isBase64) return `${name} has to be base64`;
+  if (requirement === isBase64) return `${name} must be base64`;
   // These carry a sentence of ours (shared/api.ts).
   if (type === 'regex' || type === 'check' || type === 'check_items') return message;
   if (type === 'strict_object' && expected === 'never') return `there is no member ${name}`;
   if (issue.path !== undefined && received === 'undefined') return `${name} is missing`;
-  return `${name} has to be ${describeExpected(type, expected, requirement, Array.isArray(input))}`;
+  return `${name} must be ${describeExpected(type, expected, requirement, Array.isArray(input))}`;
 }
 
 function describeExpected(type: string, expected: string | null, requirement: unknown, isList: boolean): string {

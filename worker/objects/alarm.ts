@@ -7,7 +7,7 @@ export const lastRetryMs = 3_600_000;
 /** The last time that an alarm can be set to: 2200-01-01. The runtime counts nanoseconds in 64 bits, which end in 2262. */
 const lastMs = 7_258_118_400_000;
 
-/** How long to wait after a number of failed attempts: 5 s, doubling, at most an hour. */
+/** Returns the wait after a number of failed attempts: 5 s, doubling, at most an hour. */
 export function backoffMs(attempts: number): number {
   return Math.min(firstRetryMs * 2 ** Math.min(attempts - 1, 20), lastRetryMs);
 }

@@ -1,6 +1,6 @@
 /** Requests to many objects, a batch at a time, so that no number of them floods a service. */
 
-/** How many objects are asked at once. */
+/** Number of objects that are asked at once. */
 const batch = 32;
 
 /**

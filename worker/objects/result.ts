@@ -4,7 +4,7 @@
  */
 import { describe, SealpinError, type Code } from '../../shared/errors.ts';
 
-/** Why a call failed: the code and details of the error that `toError` makes of it. */
+/** Failure of a call: the code and details of the error that `toError` makes of it. */
 export type Failure = { ok: false; code: Code; detail?: string; hint?: string; retryAfterSeconds?: number };
 
 /** The result of a call: its value, beside `ok`, or a failure. */
@@ -60,7 +60,7 @@ export async function unwrap<P extends PromiseLike<{ ok: boolean }>>(
     }
     if (/SQLITE_FULL|database or disk is full/.test(String(cause))) {
       throw new SealpinError('disk_full', 'the disk of this service is full, and nothing was changed', {
-        hint: 'the operator has to make room',
+        hint: 'the operator must make room',
         cause,
       });
     }

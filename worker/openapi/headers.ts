@@ -63,7 +63,7 @@ export const responseHeaders = {
   'Tus-Resumable': { description: 'the version of tus', schema: { ...text, enum: ['1.0.0'] } },
   'Tus-Version': { description: 'the versions of tus that the service knows', schema: text },
   'Upload-Defer-Length': { description: '`1` until the length is known', schema: { ...text, enum: ['1'] } },
-  'Upload-Expires': { description: 'when the upload ends, unless it goes on before', schema: text },
+  'Upload-Expires': { description: 'when the upload expires, unless it is continued before', schema: text },
   'Upload-Length': { description: 'bytes of the file', schema: bytes },
   'Upload-Metadata': { description: 'as it was sent', schema: text },
   'Upload-Offset': { description: 'how many bytes of the file have arrived', schema: bytes },

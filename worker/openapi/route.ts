@@ -17,15 +17,15 @@ type Description = {
   /** GET answers HEAD, too, unless the path has a row for it. */
   method: 'get' | 'head' | 'post' | 'put' | 'patch' | 'delete' | 'options';
   path: string;
-  /** What clients that are generated from the description call it; that of a GET with bytes begins with `get`. */
+  /** Name in clients that are generated from the description; that of a GET with bytes begins with `get`. */
   operationId?: string;
   summary: string;
-  /** What the summary does not say, in CommonMark; who may call it is added. */
+  /** Details besides the summary, in CommonMark; who may call the route is added. */
   description?: string;
   /** The shapes of the parameters in the path; text by default. */
   params?: Record<string, v.GenericSchema>;
   query?: v.ObjectSchema<v.ObjectEntries, undefined>;
-  /** Whether other query parameters are ignored instead of refused. */
+  /** Set if other query parameters are ignored instead of refused. */
   ignoresUnknownQuery?: true;
   headers?: Record<string, string>;
   /** The same for headers without which the route refuses every request. */
@@ -33,11 +33,11 @@ type Description = {
   body?: Bodies;
   /** The same for a body that may be left out. */
   optionalBody?: Bodies;
-  /** By status; null for responses without a body. */
+  /** Bodies by status; null for responses without one. */
   responses: Record<number, Bodies | null>;
-  /** By status, besides those of every response and those of problems. */
+  /** Headers by status, besides those of every response and those of problems. */
   responseHeaders?: Record<number, readonly ResponseHeaderName[]>;
-  /** What every response of the route has, problems included. */
+  /** Headers of every response of the route, problems included. */
   commonHeaders?: readonly ResponseHeaderName[];
   /** Routes that take an ID from a result, by `operationId`: JSON pointers (RFC 6901) into the body, by parameter. */
   links?: Record<string, Record<string, string>>;
@@ -46,8 +46,9 @@ type Description = {
 };
 
 /**
- * Who may call a route: anybody, anybody within the rate limit of an `address`, the operator, a `monitor` with the `METRICS_TOKEN`, or the
- * holder of an API key. The account checks the key and its scope in the call that also does the work; `scope` is what it asks for (a test compares them).
+ * Caller of a route: anybody, anybody within the rate limit of an `address`, the operator, a `monitor` with the
+ * `METRICS_TOKEN`, or the holder of an API key. The account checks the key and its scope in the call that also does the
+ * work; `scope` is what it asks for (a test compares them).
  */
 type Access =
   | { who: 'anybody' | 'address' | 'operator' | 'monitor'; handler: (c: Ctx) => Response | Promise<Response> }
@@ -56,7 +57,7 @@ type Access =
 /** A row of the table of routes. */
 export type Route = Description & Access;
 
-/** What each guard runs before the handler, and the codes that it adds. */
+/** Middleware that each guard runs before the handler, and the codes that it adds. */
 const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>[]; codes: readonly Code[] }> = {
   anybody: { middleware: [], codes: [] },
   address: { middleware: [rateLimitByAddress], codes: ['rate_limited', 'overloaded'] },
@@ -83,7 +84,7 @@ export function codesOf({ who, codes }: Route): Code[] {
   return [...new Set([...guards[who].codes, ...codes, ...commonCodes])];
 }
 
-/** What runs before the handler of a route, in this order: the checks of the names in query and headers, the guard. */
+/** Lists what runs before the handler of a route, in this order: the checks of the names in query and headers, the guard. */
 export function middlewareOf(route: Route): MiddlewareHandler<App>[] {
   const { method, query, headers, ignoresUnknownQuery = false, who } = route;
   const names = Object.keys(query?.entries ?? {});

@@ -1,6 +1,6 @@
 /** The groups of operations; generators make a class or a module of each. */
 
-/** By the first part of the path that is not the version. */
+/** Tags by the first part of the path that is not the version. */
 const tags: Readonly<Record<string, { name: string; description: string }>> = {
   storage: { name: 'Files', description: 'Storing, listing, reading and deleting files' },
   uploads: { name: 'Uploads', description: 'Uploads of any size, which can be continued' },

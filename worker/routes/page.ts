@@ -1,6 +1,6 @@
 /** Pages of lists: from the query to the rows, and from the rows to the cursor of the next page. */
 
-/** Which rows a page has. @param query as `PageQuery` parses it */
+/** Returns the bounds of a page. @param query as `PageQuery` parses it */
 export function pageOf({ limit, cursor }: { limit: number; cursor?: string | undefined }): {
   limit: number;
   before: number | undefined;

@@ -1,4 +1,4 @@
-/** What the rows of several routes have in common: codes, and the headers that they read and send. */
+/** Parts that the rows of several routes have in common: codes, and the headers that they read and send. */
 import type { Code } from '../../shared/errors.ts';
 
 export const pinning: readonly Code[] = ['pinning_failed', 'pinning_unavailable', 'pinning_timeout', 'disk_full'];

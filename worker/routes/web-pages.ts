@@ -5,7 +5,7 @@ import type { App, Ctx } from '../http/app.ts';
 import { methodNotAllowed } from '../http/middleware.ts';
 import { respond } from '../http/representation.ts';
 
-/** What nobody may do with a document, however its bytes are read. */
+/** Headers of every document, whatever its bytes: nobody may do more with it. */
 const common = {
   'Referrer-Policy': 'no-referrer',
   'Cross-Origin-Opener-Policy': 'same-origin',
@@ -70,7 +70,7 @@ export function addWeb(app: Hono<App>): void {
       'Content-Security-Policy': loadsScripts ? loadingPolicy : workerPolicy,
     });
   }
-  // What is saved below /dl/ comes from a page's service worker. Where there is none, the page has to stay.
+  // What is saved below /dl/ comes from a page's service worker. Where there is none, the page must stay.
   app.get('/dl/:id', () => new Response(null, { status: 204, headers: { 'Cache-Control': 'no-store' } }));
 }
 

@@ -8,7 +8,7 @@ import { routes } from '../routes/table.ts';
 
 export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit; duplex?: 'half' };
 
-/** The code of a response that has to be a problem, with its status. */
+/** The code of a response that must be a problem, with its status. */
 export async function problemOf(asked: Response | Promise<Response>): Promise<[number, string]> {
   const response = await asked;
   expect(response.headers.get('Content-Type')).toBe('application/problem+json');
@@ -18,7 +18,7 @@ export async function problemOf(asked: Response | Promise<Response>): Promise<[n
   return [response.status, problem.code];
 }
 
-/** The JSON of a response that has to have this status. */
+/** The JSON of a response that must have this status. */
 export async function jsonOf<T = unknown>(asked: Response | Promise<Response>, status = 200): Promise<T> {
   const response = await asked;
   const text = await response.text();
@@ -44,10 +44,10 @@ function routeOf(method: string, url: string): Route | undefined {
   return of(method.toLowerCase()) ?? (method === 'HEAD' ? of('get') : undefined);
 }
 
-/** Above this an answer is mostly data, which the tests compare themselves. */
+/** Length above which an answer is mostly data, which the tests compare themselves. */
 const shapeBytes = 65_536;
 
-/** Every response that a test gets has to be one that its route describes. */
+/** Every response that a test gets must be one that its route describes. */
 async function isDescribed(method: string, url: string, response: Response): Promise<void> {
   const route = routeOf(method, url);
   if (route === undefined) return;

@@ -38,7 +38,7 @@ export default {
   },
 };
 
-/** How far the clock of an object is ahead of the machine's. */
+/** Time by which the clock of an object is ahead of the machine's. */
 type Ahead = { ms: number };
 
 export class Account extends RealAccount {
@@ -124,7 +124,7 @@ export class Account extends RealAccount {
     this.#faults.set(call, fault);
   }
 
-  /** Whether a call that is to fail has not come yet. */
+  /** Tells whether a call that must fail is still to come. */
   awaits(call: string): boolean {
     return this.#faults.has(call);
   }
@@ -165,7 +165,7 @@ export class Account extends RealAccount {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 
-  /** How many tables there are, besides the one in which workerd keeps its alarm, which may be there in an object that is empty. */
+  /** Counts the tables, without the one in which workerd keeps its alarm, which even an empty object may have. */
   tables(): number {
     return this.ctx.storage.sql.exec(`SELECT name FROM sqlite_master WHERE substr(name, 1, 4) <> '_cf_'`).toArray()
       .length;

@@ -1,4 +1,4 @@
-/** What outlives a service that a test ends and starts again. */
+/** State that outlives a service that a test ends and starts again. */
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ export async function changeDatabases(dir: string, change: (database: DatabaseSy
   }
 }
 
-/** Whether a database has a table. */
+/** Tells whether a database has a table. */
 export function hasTable(database: DatabaseSync, name: string): boolean {
   return database.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(name) !== undefined;
 }

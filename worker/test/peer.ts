@@ -1,6 +1,6 @@
 /**
- * What stands between the Worker and the real IPFS node in tests, and misbehaves when it is told to. Everything that it does not
- * change it passes on to the node.
+ * Peer between the Worker and the real IPFS node in tests, which misbehaves on demand. It passes everything else on to
+ * the node.
  */
 import { request as connect, type IncomingMessage, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
@@ -29,7 +29,7 @@ export type Peer = {
   aborted: string[];
   /** Commands that have come. */
   seen: string[];
-  /** What to do with a command whose body has come whole; undefined: pass it on. */
+  /** Handles a command whose body has arrived whole; undefined: it is passed on. */
   onCommand: ((turn: Turn) => Promise<void> | void) | undefined;
   /** Called with the number of bytes of an import so far; may cut it. */
   onBody: ((bytes: number, cut: () => void) => void) | undefined;
@@ -38,7 +38,9 @@ export type Peer = {
 
 /** Starts a peer before a node, whose URL may change. */
 export async function startPeer(node: string | (() => string)): Promise<Peer> {
-  /** What a command that is passed on fails with, where the node or the Worker breaks it off, also in the middle of its answer. */
+  /**
+   * Error of a command that is passed on, if the node or the Worker breaks it off, also in the middle of its answer.
+   */
   const lost = new Error('the node went away');
   const server = await startLoopbackServer((request, response) => void handle(request, response));
   const peer: Peer = { ...server, aborted: [], seen: [], onCommand: undefined, onBody: undefined };

@@ -1,7 +1,7 @@
 /** The storage of a Durable Object over a database of SQLite here. */
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
 
-/** What the rows of objects use of their storage. */
+/** Makes the storage that the rows of objects use. */
 export function storageOf(database: DatabaseSync): SqlStorage {
   const exec = (query: string, ...values: SQLInputValue[]): { toArray(): unknown[]; one(): unknown } => {
     if (query.trim().includes(';')) database.exec(query);

@@ -1,4 +1,4 @@
-/** What the service and its node hold, seen from outside of both. */
+/** State of the service and its node, seen from outside of both. */
 import type { NewAccountResponse } from '../../shared/api.ts';
 import type { Fault, ObjectCall } from './clock.ts';
 import { shardName } from '../objects/pin/shard-names.ts';
@@ -28,7 +28,7 @@ export type Rows = {
 /** An account with its first key. */
 export type Owner = { id: string; call: Client; object: Rows };
 
-/** Far beyond every time limit of the protocol. */
+/** Time far beyond every time limit of the protocol. */
 const longMs = 2 * 3_600_000;
 
 export async function newOwner(service: Service): Promise<Owner> {
@@ -36,7 +36,10 @@ export async function newOwner(service: Service): Promise<Owner> {
   return { id: account.id, call: client(service.url, apiKey), object: accountObject(service, account.id) };
 }
 
-/** By a request: Miniflare's own way to an object starts a thread for each workerd, which costs more than workerd itself. */
+/**
+ * Calls an object by a request: Miniflare's own way to it starts a thread for each workerd, which costs more than
+ * workerd itself.
+ */
 async function call(service: Service, asked: ObjectCall): Promise<unknown> {
   const answer = await fetch(`${service.url}/test/object`, { method: 'POST', body: JSON.stringify(asked) });
   const text = await answer.text();

@@ -20,7 +20,7 @@ export type UploadBody = {
   stream: ReadableStream<Uint8Array>;
   /** The `filename` of a JSON body; known once the stream has ended. */
   filename(): string | undefined;
-  /** How many bytes of the file have arrived. */
+  /** Counts the bytes of the file that have arrived. */
   size(): number;
   /** The first bytes of the file, at most `sniffBytes`. */
   head(): Uint8Array;
@@ -45,22 +45,22 @@ export function checkLength(request: Request, limitBytes = largestBytes): void {
   if (announced > limitBytes) throw tooLarge(limitBytes);
 }
 
-/** How a body is read. */
+/** Options for reading a body. */
 export type UploadOptions = {
-  /** How many bytes the body may have; counted, because a length need not be announced. */
+  /** Largest number of bytes of the body; counted, because a length need not be announced. */
   limitBytes: number | undefined;
-  /** How many bytes the file may have, by the limits of its API key and the quota of its account. */
+  /** Room for the file, by the limits of its API key and the quota of its account. */
   room?: Room | undefined;
-  /** How long it may send nothing before it fails. */
+  /** Time for which it may send nothing before it fails. */
   idleMs: number;
   /**
    * `json`: the body is `{filename, data}`; else the bytes themselves, in pieces of 1 MiB whose memory is that of leaves: of a plain
    * file they are the leaves.
    */
   form: 'json' | 'bytes';
-  /** What the body has to have, as it is sent: JSON as JSON. */
+  /** Digests that the body must have as it is sent: JSON as JSON. */
   digests: Digests;
-  /** Which digest of the file to compute. */
+  /** Digest of the file to compute. */
   wanted: Algorithm | undefined;
 };
 
@@ -171,7 +171,7 @@ export function arrivingBody(request: Request, o: { limitBytes: number | undefin
 }
 
 /**
- * All bytes of a body, in memory. @param o.limitBytes how many bytes it may have @param o.digests what it has to have
+ * All bytes of a body, in memory. @param o.limitBytes how many bytes it may have @param o.digests what it must have
  * @throws body_incomplete, body_timeout, too_large, digest_mismatch
  */
 export async function heldBody(
@@ -247,7 +247,7 @@ function countedBody(request: Request, { limitBytes, idleMs, digests, wanted }: 
     return { bytes: value, ended: value.length < wanted };
   }
 
-  /** Not further than one byte over the limit: the rest of a body that exceeds it is not waited for. */
+  /** Limits a read to one byte over the limit: the rest of a body that exceeds it is not waited for. */
   const within = (bytes: number): number => Math.min(bytes, (limitBytes ?? Number.MAX_SAFE_INTEGER) - received + 1);
 
   function count(bytes: number): void {

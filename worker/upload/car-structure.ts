@@ -1,4 +1,4 @@
-/** What the blocks of a CAR make: one file, whose leaves come first and whose root comes last. */
+/** Structure of the blocks in a CAR: one file, whose leaves come first and whose root comes last. */
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { decodeNode, type Cid } from '../../shared/ipfs/index.ts';

@@ -1,4 +1,4 @@
-/** The body of a request that goes on with an upload: as it arrives or, with `Content-Digest`, whole or not at all. */
+/** The body of a request that continues an upload: as it arrives or, with `Content-Digest`, whole or not at all. */
 import { SealpinError } from '../../shared/errors.ts';
 import { maxUploadBytes, uploadIdleMs, type Env } from '../env.ts';
 import { parseDigests } from '../http/digest-fields.ts';

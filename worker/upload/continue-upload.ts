@@ -1,4 +1,4 @@
-/** One request that goes on with an upload, in a process that knows nothing of those before it. */
+/** One request that continues an upload, in a process that knows nothing of those before it. */
 import {
   keyIdOf,
   recipientFromSpki,
@@ -29,15 +29,15 @@ import { inPlace, leafTurns } from './turns.ts';
 
 /** The type of a file that its client does not tell (RFC 9110 section 8.3). */
 const anyBytes = 'application/octet-stream';
-/** What the metadata are sealed for. */
+/** Label under which the metadata are sealed. */
 export const metadataLabel = 'metadata';
 
-/** What the rest is sealed for: it belongs to one offset. */
+/** Returns the label under which the rest is sealed: it belongs to one offset. */
 function restLabel(offset: number): string {
   return `rest ${offset}`;
 }
 
-/** How far an upload has come. `cid`: of the file, once every byte has arrived. */
+/** State of an upload. `cid`: of the file, once every byte has arrived. */
 export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'cid'>;
 
 /**
@@ -92,16 +92,16 @@ type ContinuationOptions = {
   /** The account's public key. */
   spki: Uint8Array;
   service: PinningService;
-  /** How many leaves the request brings, about; undefined where it does not tell. */
+  /** Number of leaves that the request brings, about; undefined if it does not say. */
   expected: number | undefined;
-  /** For the log. */
+  /** ID of the request, for the log. */
   requestId: string;
 };
 
 class Continuation {
   readonly #o: ContinuationOptions;
   readonly #stop = new AbortController();
-  /** When the upload expires, unless it goes on; in ms. */
+  /** Time at which the upload expires unless it is continued, in ms. */
   expiresAt: number;
 
   constructor(options: ContinuationOptions) {
@@ -182,7 +182,7 @@ class Continuation {
     this.expiresAt = committed.expiresAt;
   }
 
-  /** What the file needs to be found and opened, made while the API key is at hand. */
+  /** Makes what finding and opening the file takes, while the API key is at hand. */
   async #ending(seal: UploadSeal, sealer: PayloadSealer | undefined): Promise<Ending> {
     const { upload, spki } = this.#o;
     const { uploadId, length, sealedMetadata } = upload;

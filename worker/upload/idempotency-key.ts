@@ -6,10 +6,10 @@ import type { Claim } from '../objects/account/uploads/claims.ts';
 
 const maxChars = 255;
 
-/** What describes an upload: requests that differ in it are different uploads. */
+/** Description of an upload: requests that differ in it are different uploads. */
 export type Description = {
   headers: readonly string[];
-  /** Whether the length of the body counts, where both requests tell it. */
+  /** Set if the length of the body counts, where both requests tell it. */
   bodyLength: boolean;
 };
 
@@ -50,7 +50,7 @@ export async function parseClaim(
   };
 }
 
-/** Why requests cannot be repeated that make a thing, and where the thing is found that a lost response has made. */
+/** Reasons why requests that create something cannot be repeated, and the place of what a lost response has made. */
 const unrepeatable = {
   key: [
     'the answer shows an API key, which is stored nowhere and cannot be shown again',

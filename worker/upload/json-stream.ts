@@ -1,7 +1,7 @@
 /**
- * Reads `{"filename": …, "data": …}` while it arrives. `data` is never held whole: its base64 is decoded piece by piece. Members
- * may come in any order, with any white space and escapes that JSON (RFC 8259) allows. A duplicate or unknown member and a value
- * that is not a string are refused, so no nesting has to be bounded.
+ * Reads `{"filename": …, "data": …}` while it arrives. `data` is never held whole: its base64 is decoded piece by
+ * piece. Members may come in any order, with any white space and escapes that JSON (RFC 8259) allows. A duplicate or
+ * unknown member and a value that is not a string are refused, so nesting needs no bound.
  */
 import { SealpinError } from '../../shared/errors.ts';
 import { base64Decoder } from './base64.ts';
@@ -11,7 +11,7 @@ const maxTextChars = 4096;
 
 const isSpace = new Set([' ', '\t', '\n', '\r']);
 
-/** Where a reader is between strings, and inside each kind of string. */
+/** State of a reader between strings, and inside each kind of string. */
 type Between = 'start' | 'first' | 'name' | 'colon' | 'value' | 'next' | 'end';
 type Inside = 'in name' | 'in filename' | 'in data';
 type State = Between | Inside;
@@ -191,7 +191,7 @@ class DataString {
   }
 }
 
-/** Whether an escape has all of its characters: two, or six of `\uXXXX`. */
+/** Tells whether an escape has all of its characters: two, or six of `\uXXXX`. */
 function isComplete(escape: string): boolean {
   return escape.length === 6 || (escape.length === 2 && escape !== '\\u');
 }

@@ -1,12 +1,12 @@
-/** From the bytes of a client to the leaves of what is stored: as they are, or encrypted. */
+/** Source of the leaves that are stored, made of a client's bytes: as they are, or encrypted. */
 import { sniff, sniffBytes, type PayloadSealer, type PayloadState } from '../../shared/crypto/index.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import { Pieces } from '../../shared/streams/pieces.ts';
-import type { Beginning } from '../objects/account/files/beginning.ts';
+import type { ContentKind } from '../objects/account/files/beginning.ts';
 import { leafMemory } from '../leaf-memory.ts';
 
-/** How far an upload has come. `beginning`: plain mode, what its bytes begin like. */
-export type LeafState = PayloadState & { beginning: Beginning };
+/** State of an upload. `beginning`: in plain mode, the kind of its content. */
+export type LeafState = PayloadState & { beginning: ContentKind };
 
 /** Makes leaves of bytes. After an error it is of no use. */
 export interface LeafSource {
@@ -15,8 +15,8 @@ export interface LeafSource {
   /** Takes the end. @returns the leaves that are full now; the tail is the last leaf, unless it is empty */
   finish(): Promise<Uint8Array[]>;
   /**
-   * How many bytes make the leaf full: of the next one, they begin little or nothing. So what is recorded at the end of a part, and sent
-   * to the account's object, is small.
+   * Returns the bytes that fill the leaf: of the next one, they begin little or nothing. So what is recorded at the end
+   * of a part, and sent to the account's object, is small.
    */
   room(): number;
   state(): LeafState;
@@ -29,7 +29,7 @@ export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFir
   let beginning = known;
   let isInFirst = isFirst;
 
-  /** Whether bytes are a leaf as they are: so are those of a fast client. */
+  /** Tells whether bytes are a leaf as they are, as those of a fast client are. */
   const isLeaf = (bytes: Uint8Array): boolean => bytes.length === leafBytes && pieces.rest().length === 0;
 
   function copied(bytes: Uint8Array): Uint8Array[] {
@@ -73,8 +73,8 @@ export function encryptedLeaves(sealer: PayloadSealer): LeafSource {
   };
 }
 
-/** What the bytes of a plain file begin like, which says what a deletion can destroy. */
-export function recognize(bytes: Uint8Array): Beginning {
+/** Recognizes a plain file by its first bytes, which determines what a deletion can destroy. */
+export function recognize(bytes: Uint8Array): ContentKind {
   const found = sniff(bytes.subarray(0, sniffBytes));
   if (found === undefined) return 'other';
   return found === 'detached' ? 'payload' : 'container';

@@ -11,13 +11,14 @@ import type { LeafAnnouncer } from './leaf-announcer.ts';
 const leastPartLeaves = 16;
 /** The most leaves of a part: some proxies take no body of more than 100 MB. More than 1,024 would need more than one node. */
 const mostPartLeaves = 64;
-/** How long a part may stay open, in ms: an import must not last as long as a slow client takes. */
+/** Time for which a part may stay open, in ms: an import must not last as long as a slow client takes. */
 export const partMs = 5000;
 /** The same for a part that has as many leaves as the first one: a request that ends without notice loses those of its part. */
 const largePartMs = 1000;
 
 /**
- * How many leaves a part has at most. Each part is rows, calls and a pin, so that large files get large ones.
+ * Returns the largest number of leaves in a part. Each part is rows, calls and a pin, so that large files get large
+ * ones.
  * @param leaves of the file before the part
  */
 export function partLeaves(leaves: number): number {
@@ -26,7 +27,7 @@ export function partLeaves(leaves: number): number {
 
 /** A part whose blocks are on their way to the service, and not pinned yet. */
 export type Part = {
-  /** Of the node above the leaves; of the leaf itself, where there is one only. */
+  /** CID of the node above the leaves; of the leaf itself, if there is only one. */
   cid: string;
   /** The number of its first leaf in the file. */
   firstLeaf: number;
@@ -45,14 +46,17 @@ export type PartWriterOptions = {
   signal: AbortSignal;
   /** The number of the first leaf in the file: how many were sent before, in this request or an earlier one. */
   firstLeaf: number;
-  /** Whether another request can go on after the last part. */
+  /** Set if another request can continue after the last part. */
   isContinued?: boolean;
   /**
    * Before the first byte of a leaf leaves the Worker, the leaf is announced; it waits for that, and so do those after it. A durable
    * write may take as long as all else that is done for a leaf, so leaves wait for `flush` and are announced together.
    */
   announcer?: LeafAnnouncer | undefined;
-  /** How many leaves are expected in all. Fewer are announced together towards the end, so that few are left to be sent then. */
+  /**
+   * Number of leaves that are expected in all. Fewer are announced together towards the end, so that few are left to be
+   * sent then.
+   */
   expected?: number | undefined;
   /** The clock, in ms. */
   now(): number;
@@ -61,17 +65,19 @@ export type PartWriterOptions = {
 /** Writes the leaves of a file, one call at a time. After a call that throws, only `abort` may follow. */
 export interface PartWriter {
   /**
-   * Sends a leaf after those before it; `sent` resolves once the network has taken it. It is 1 MiB of memory until then, which the
-   * caller has to limit. All but the last one of the file have 1 MiB. The bytes are used up.
+   * Sends a leaf after those before it; `sent` resolves once the network has taken it. It is 1 MiB of memory until
+   * then, which the caller must limit. All but the last one of the file have 1 MiB. The bytes are used up.
    */
   add(leaf: Uint8Array): Promise<{ sent: Promise<void> }>;
   /** Has the leaves announced that wait for more of them: the caller is about to wait for something else, as a slow client. */
   flush(): void;
   /** Resolves once the leaves that were announced are sent, or have failed. */
   announcedSent(): Promise<void>;
-  /** Whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf. */
+  /**
+   * Tells whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf.
+   */
   isDue(): boolean;
-  /** When the open part is due at the latest, in ms; undefined where none is open. */
+  /** Returns the time at which the open part is due at the latest, in ms; undefined if none is open. */
   dueAt(): number | undefined;
   /**
    * Ends the open part, whose leaves may still be on their way; undefined where none is open. The next leaf opens another one, and is

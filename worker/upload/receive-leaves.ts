@@ -1,4 +1,4 @@
-/** The bytes of a request that goes on with an upload: into leaves, into parts, and recorded every few seconds. */
+/** The bytes of a request that continues an upload: into leaves, into parts, and recorded every few seconds. */
 import { sha256 } from '../../shared/ipfs/index.ts';
 import { leafMemory } from '../leaf-memory.ts';
 import type { ArrivingBody } from './body.ts';
@@ -8,7 +8,7 @@ import type { PartWriter, SentPart } from './part-writer.ts';
 import { quickMs, settlesBefore } from './send-parts.ts';
 import type { Turn, Turns } from './turns.ts';
 
-/** How long bytes may have arrived before they are recorded, in ms. */
+/** Time after which bytes that have arrived are recorded, in ms. */
 const saveMs = 5000;
 /** The most bytes that are asked of a client which was slow: it has their memory for as long as it sends nothing. */
 const slowBytes = 64 * 1024;
@@ -23,7 +23,7 @@ export type ReceiveOptions = {
   /** Bytes of the file where they are known, and the most that it may have. */
   length: number | null;
   maxBytes: number;
-  /** That of the writer, for the last leaf, which is stored before it is sent. */
+  /** Announcer of the writer, for the last leaf, which is stored before it is sent. */
   announcer?: LeafAnnouncer | undefined;
   /**
    * Records how far the upload has come, with the part that holds what is new.
@@ -36,7 +36,10 @@ export type ReceiveOptions = {
   now(): number;
 };
 
-/** What is being recorded: `state` is that after so many `leaves`. Once it `isTaken`, later bytes take another call. */
+/**
+ * State that is being recorded: `state` is that after so many `leaves`. Once it `isTaken`, later bytes take another
+ * call.
+ */
 type Save = { state: LeafState; leaves: number; isTaken: boolean };
 
 /** Bytes that have arrived; none at the end, or where the body is `broken`. */

@@ -1,4 +1,4 @@
-/** What arrives in one request, piece by piece, sent in parts, each of which is kept while the next one arrives. */
+/** Sending of a request's pieces in parts, each of which is kept while the next one arrives. */
 import type { PinningService } from '../backends/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';
 import type { Turns } from './turns.ts';
@@ -9,16 +9,16 @@ export type SendOptions = {
   signal: AbortSignal;
   /** Makes a part stay, once the service holds it: it has a row from before it is pinned. */
   keep(sent: SentPart, signal: AbortSignal): Promise<void>;
-  /** How many pieces all uploads may have in work at once. */
+  /** Turns for the pieces that all uploads may have in work at once. */
   turns: Turns;
   /** The clock, in ms. */
   now(): number;
 };
 
-/** What a service holds and has not pinned yet: the CID of the file and its length in bytes. */
+/** File that a service holds and has not pinned yet: its CID and its length in bytes. */
 export type SentFile = { cid: string; bytes: number };
 
-/** Where the pieces come from. */
+/** Source of the pieces. */
 export type Pieces<T> = {
   /** The next piece; undefined at the end. One call at a time. */
   next(): Promise<T | undefined>;
@@ -35,7 +35,9 @@ export type PieceWriter<T> = {
   abort(reason: unknown): void;
 };
 
-/** How long a turn may wait for the bytes of its piece, in ms: what a fast client takes for 1 MiB, at 20 MiB/s. */
+/**
+ * Time for which a turn may wait for the bytes of its piece, in ms: what a fast client takes for 1 MiB, at 20 MiB/s.
+ */
 export const quickMs = 50;
 
 /**
@@ -116,7 +118,7 @@ export async function sendParts<T, R>(
   }
 }
 
-/** Whether a promise settles within so many milliseconds. */
+/** Tells whether a promise settles within so many milliseconds. */
 export async function settlesBefore(promise: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | null = null;
   const late = new Promise<false>((resolve) => {

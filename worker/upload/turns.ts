@@ -8,15 +8,15 @@ import { SealpinError } from '../../shared/errors.ts';
 const leavesAtOnce = 4;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;
-/** How many of these one API key has at most, so that its slow clients leave places to others. */
+/** Share of one API key in these, so that its slow clients leave places to others. */
 const uploadsOfKey = 32;
-/** How long an upload waits for its place, in ms, and when a client may try again. */
+/** Time for which an upload waits for its place, in ms, and after which a client may try again. */
 const placeWaitMs = 10_000;
 const placeRetrySeconds = 10;
 
-/** After this time without a sign of life a turn is free again, in ms: twice the longest step of a transfer. */
+/** Time without a sign of life after which a turn is free again, in ms: twice the longest step of a transfer. */
 const lostMs = 60_000;
-/** How often those who wait look for lost turns, and those who hold one for long renew it. */
+/** Interval at which those who wait look for lost turns, and those who hold one for long renew it. */
 const lookMs = 5_000;
 
 /** A turn that a request holds until it ends it. */
@@ -40,12 +40,12 @@ export class Turns {
     this.#now = now;
   }
 
-  /** How many are taken. */
+  /** Number of turns that are taken. */
   get taken(): number {
     return this.#held.size;
   }
 
-  /** Whether `take` would not have to wait. */
+  /** Tells whether `take` would not wait. */
   isFree(): boolean {
     return this.#waiting.size === 0 && this.#held.size < this.#count;
   }

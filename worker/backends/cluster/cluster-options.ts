@@ -31,7 +31,10 @@ const Options = v.strictObject(
   unknownField,
 );
 
-/** How an IPFS Cluster is configured: `{"peers": [{"url", "ipfs"}], "tokenSecret"?, "ipfsTokenSecret"?, "headers"?, "replication"?}`. */
+/**
+ * IPFS Cluster, configured by `{"peers": [{"url", "ipfs"}], "tokenSecret"?, "ipfsTokenSecret"?, "headers"?,
+ * "replication"?}`.
+ */
 export const clusterAdapter: Adapter<typeof Options> = {
   options: Options,
   triedAgainst:

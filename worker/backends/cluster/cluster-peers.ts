@@ -6,7 +6,7 @@ import { Failover, type LastUntil } from '../failover.ts';
 import { kubo } from '../kubo/kubo.ts';
 import { rpc, type Rpc } from '../kubo/kubo-rpc.ts';
 
-/** Where a peer is: the roots of its REST API and of its Kubo. */
+/** Address of a peer: the roots of its REST API and of its Kubo. */
 export type PeerAddress = { url: string; ipfs: string };
 
 export type ClusterPeer = {
@@ -22,13 +22,13 @@ type Memory = {
   full: LastUntil;
   wereAway: Set<number>;
   ids: Map<number, string>;
-  /** When the IDs were asked for last, in ms since 1970. */
+  /** Time of the last question for the IDs, in ms since 1970. */
   askedAt: number;
-  /** Who is to hold what is read at the moment, by CID. */
+  /** Peers that hold what is read at the moment, by CID. */
   holders: Map<string, readonly string[]>;
 };
 
-/** By the list of the configuration, of which each request makes an adapter. */
+/** Memories by the list of the configuration, from which each request makes an adapter. */
 const memories = new WeakMap<readonly PeerAddress[], Memory>();
 
 function memoryOf(addresses: readonly PeerAddress[]): Memory {
@@ -40,7 +40,7 @@ function memoryOf(addresses: readonly PeerAddress[]): Memory {
   return memory;
 }
 
-/** How long the disk of a peer counts as full, in ms: until garbage is collected, or somebody acts. */
+/** Time for which the disk of a peer counts as full, in ms: until garbage is collected, or somebody acts. */
 const fullMs = 600_000;
 
 /** The longest wait for who holds a file, in ms: without it the file is looked for at one peer after the other. */
@@ -49,10 +49,10 @@ const holdersMs = 2_000;
 /** The longest wait for a peer that is checked, in ms: others answer meanwhile. */
 const checkMs = 3_000;
 
-/** How often peers are asked for their IDs that have not told them, in ms. */
+/** Interval at which peers are asked for IDs that are still unknown, in ms. */
 const idsMs = 60_000;
 
-/** Of how many files it is remembered who holds them. They may move, which costs a question in vain. */
+/** Number of files whose holders are remembered. Files may move, which costs one wasted question. */
 const maxHolders = 1_000;
 
 export type PeersOptions = {

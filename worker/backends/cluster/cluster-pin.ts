@@ -6,19 +6,22 @@ import type { Failover } from '../failover.ts';
 import { missingBlock, missingError } from '../kubo/missing-blocks.ts';
 import { sleep } from '../sleep.ts';
 
-/** How much longer a pin may take for each MiB, in ms: the blocks go over a network, at 4 MiB/s if it is slow. */
+/** Extra time that a pin may take for each MiB, in ms: the blocks cross a network, at 4 MiB/s if it is slow. */
 const msPerMib = 250;
 
-/** How often the peers are asked, in ms: at first, and at most. */
+/** Intervals at which the peers are polled, in ms: the first, and the longest. */
 const poll = { firstMs: 25, growth: 1.5, longestMs: 1000 };
 
-/** After how long a pin that no peer works on is requested again, in ms. Only then Cluster replaces peers that are down. */
+/**
+ * Time after which a pin that no peer works on is requested again, in ms. Only then does Cluster replace peers that are
+ * down.
+ */
 const againMs = 3000;
 
-/** How often a pin is in doubt, in ms and for each MiB: far longer than peers take that are close to each other. */
+/** Intervals at which a pin is in doubt, in ms, and for each MiB: far longer than peers close to each other take. */
 const doubt = { everyMs: 1000, msPerMib: 50 };
 
-/** What a peer says that is about to hold the pin. */
+/** States of a peer that is about to hold the pin. */
 const inProgress = ['pinning', 'pin_queued'];
 
 export type ClusterPinOptions = {
@@ -140,7 +143,7 @@ export async function unpinnedAtPeers(
   );
 }
 
-/** How far each peer is with a pin, in words of Cluster's. */
+/** Describes the state of a pin at each peer, in Cluster's words. */
 export function summary(peers: readonly PeerStatus[]): string {
   return peers.map(({ status, error }) => (error === '' ? status : `${status} (${error})`)).join(', ') || 'no peer';
 }

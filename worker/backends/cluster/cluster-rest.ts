@@ -2,13 +2,13 @@
 import { SealpinError } from '../../../shared/errors.ts';
 import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
 
-/** On how many peers a pin is to be: a whole number, or -1 for all of them. */
+/** Number of peers that hold a pin: a whole number, or -1 for all of them. */
 export type Replication = { min: number; max: number };
 
 /** A pin as the peers have agreed on it: a wish, of which each peer has its own progress. `holders`: IDs; none: all peers. */
 export type AgreedPin = { name: string; min: number; holders: readonly string[] };
 
-/** How far a peer is with a pin, by its ID. `status` is a word of Cluster's, possibly one that is not known here. */
+/** State of a pin at a peer, by the peer's ID. `status` is one of Cluster's words, possibly an unknown one. */
 export type PeerStatus = { id: string; status: string; error: string };
 
 /** A peer, and the IDs of all peers that it knows, itself among them. */
@@ -17,10 +17,10 @@ export type PeerInfo = { id: string; all: readonly string[]; version: string };
 /** `refused`: the message of an error. */
 type Answer = { record: JsonRecord } | { refused: string; status: number };
 
-/** What Go says of a connection that cannot be made, or breaks. */
+/** Go's messages for a connection that cannot be made, or breaks. */
 const unreached = /connection refused|connection reset|no such host|no route to host|i\/o timeout|\bEOF$/;
 
-/** After how many seconds a client may try again what failed because a Kubo was away. */
+/** Seconds after which a client may retry what failed because a Kubo was away. */
 const unreachedRetrySeconds = 5;
 
 /** A response has status 200, or one of the others with an error of Cluster's in it. */
@@ -72,7 +72,10 @@ export function clusterRest(o: HttpOptions, responseMs: number) {
     return { name, min: Number(min), holders: idsOf(allocations) };
   }
 
-  /** How far each peer is that is to hold the pin. @param local asks this peer alone, which also knows of pins that are removed */
+  /**
+   * Asks for the state of a pin at each peer that holds it or will.
+   * @param local asks this peer alone, which also knows of pins that are removed
+   */
   async function statuses(cid: string, local: boolean, signal: AbortSignal): Promise<PeerStatus[]> {
     const answer = await ask('GET', `pins/${cid}`, signal, local ? { local: 'true' } : {});
     const { peer_map: peers } = accepted(answer);
@@ -153,7 +156,7 @@ function idsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((id) => typeof id === 'string') : [];
 }
 
-/** Whether as many peers hold a pin as it asks for. @param min -1: all of them */
+/** Tells whether as many peers hold a pin as it asks for. @param min -1: all of them */
 export function isReplicated(peers: readonly PeerStatus[], min: number): boolean {
   const holders = peers.filter(({ status }) => status === 'pinned').length;
   return holders > 0 && holders >= (min > 0 ? min : peers.length);

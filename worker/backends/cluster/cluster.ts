@@ -16,10 +16,10 @@ export type ClusterOptions = {
   id: string;
   /** All peers. */
   peers: readonly PeerAddress[];
-  /** For the REST APIs, and for the Kubos. */
+  /** Headers for the REST APIs and for the Kubos. */
   headers: Readonly<Record<string, string>>;
   ipfsHeaders: Readonly<Record<string, string>>;
-  /** On how many peers a file is to be; undefined: as the peers are configured. */
+  /** Number of peers that hold a file; undefined: as the peers are configured. */
   replication: Replication | undefined;
   /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */
   pinName: string;
@@ -57,7 +57,7 @@ export function cluster(o: ClusterOptions): PinningService {
       });
       return result;
     };
-    /** What was sent is gone where a step fails: the next import goes to another peer. */
+    /** Runs a step on a peer. The bytes sent are lost if it fails, so the next import goes to another peer. */
     const step = async (peer: ClusterPeer, work: Promise<void>): Promise<void> => {
       try {
         await work;

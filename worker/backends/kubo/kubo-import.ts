@@ -9,7 +9,7 @@ import { multipartWriter, type MultipartWriter } from './multipart-writer.ts';
 /** The request that an import sends its blocks with, and its response. */
 type Upload = { body: MultipartWriter; response: Promise<RpcResult> };
 
-/** What a response says that reports no error. */
+/** Response that reports no error. */
 type Accepted = Exclude<RpcResult, { message: string }>;
 
 export type ImportOptions = {
@@ -36,7 +36,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
     const response = rpc
       .send('dag/import', { ...o.query }, ended, { upload: body })
       .then((answer) => rpc.parse(answer));
-    // Where no step waits for it, nobody has to hear of its failure before the next step.
+    // Where no step waits for it, nobody needs to hear of its failure before the next step.
     response.catch(() => undefined);
     return { body, response };
   }
@@ -101,7 +101,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
   };
 }
 
-/** Why a root was not pinned, where a record says so: Kubo reports it within a response of status 200. */
+/** Finds the reason why a root was not pinned: Kubo reports it within a response of status 200. */
 function pinErrorOf({ Root }: Record<string, unknown>): string | undefined {
   if (typeof Root !== 'object' || Root === null) return undefined;
   const { PinErrorMsg } = Root as { PinErrorMsg?: unknown };

@@ -10,7 +10,7 @@ export const rpcOptions = v.strictObject(
   unknownField,
 );
 
-/** How a Kubo is configured: `{"url", "tokenSecret"?, "headers"?}`. */
+/** Kubo, configured by `{"url", "tokenSecret"?, "headers"?}`. */
 export const kuboAdapter: Adapter<typeof rpcOptions> = {
   options: rpcOptions,
   triedAgainst: 'Kubo 0.43, and the built-in node',

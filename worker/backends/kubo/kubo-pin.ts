@@ -7,12 +7,15 @@ import type { Rpc } from './kubo-rpc.ts';
 import { isMissing, missingBlock, missingError } from './missing-blocks.ts';
 
 /**
- * How much longer a pin may take for each MiB, in ms. Measured with Kubo 0.42: 1.1 to 2 ms where the blocks are in the page cache. A
- * hard disk seeks for some 10 ms and reads for as long; the rest is for a disk that others use as well.
+ * Extra time that a pin may take for each MiB, in ms. Measured with Kubo 0.42: 1.1 to 2 ms where the blocks are in the
+ * page cache. A hard disk seeks for some 10 ms and reads for as long; the rest is for a disk that others use as well.
  */
 const msPerMib = 50;
 
-/** How often a pin is in doubt, in ms and for each MiB: far longer than it takes with blocks in the page cache. */
+/**
+ * Intervals at which a pin is in doubt, in ms, and for each MiB: far longer than it takes with blocks in the page
+ * cache.
+ */
 const doubt = { everyMs: 1000, msPerMib: 5 };
 
 /**

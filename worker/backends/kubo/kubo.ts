@@ -18,17 +18,20 @@ export type KuboOptions = HttpOptions & {
   timeouts?: Partial<Timeouts>;
 };
 
-/** How long a Kubo may take. */
+/** Times that a Kubo may take. */
 export type Timeouts = {
   /** The longest wait for a response, and of an import for the service to take a piece: 30 s. */
   responseMs: number;
   /** The longest that pinning of small files may take; it grows with their bytes (`kubo-pin.ts`): 10 s. */
   pinMs: number;
-  /** How long the network is searched for a block: 10 s. */
+  /** Time for which the network is searched for a block: 10 s. */
   searchMs: number;
 };
 
-/** Nothing is pinned: `dag/import` could not give the pin a name, and would hold Kubo's pin lock until the last byte. */
+/**
+ * Query of an import. It pins nothing: `dag/import` could not name the pin, and would hold Kubo's pin lock until the
+ * last byte.
+ */
 const importQuery = { 'pin-roots': 'false', stats: 'true' };
 
 /** The name that earlier versions gave to pins, whatever the service. */
@@ -80,7 +83,10 @@ export function kubo(o: KuboOptions): PinningService {
     throw refused(result.message);
   }
 
-  /** What the node has, or finds where the query says how long it may search: without `offline` that would have no end. */
+  /**
+   * Requests what the node has, or finds within the search time of the query: without `offline`, only that time ends a
+   * search.
+   */
   async function fetched(command: string, query: Record<string, string>, signal: AbortSignal): Promise<Response> {
     const response = await send(command, query, signal);
     if (response.status === 200) return response;

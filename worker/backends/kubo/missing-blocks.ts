@@ -1,17 +1,20 @@
-/** Whether Kubos hold all blocks of a DAG. One that is online searches the network for a missing block without end. */
+/**
+ * Search for missing blocks of a DAG in Kubos. A Kubo that is online searches the network for a missing block without
+ * end.
+ */
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Rpc } from './kubo-rpc.ts';
 
-/** How Kubo says that a block is missing, offline and after a search. */
+/** Kubo's words for a missing block, offline and after a search. */
 const missing = /not found|could not find/;
 
 /** The CID in that message. */
 const missingCid = /could not find ([a-zA-Z0-9]{1,128})/;
 
-/** After how many seconds a client may send blocks again that were collected: collecting goes on for a while. */
+/** Seconds after which a client may send collected blocks again: collecting goes on for a while. */
 const collectedRetrySeconds = 5;
 
-/** Whether Kubo's message says that a block is missing. */
+/** Tells whether Kubo's message says that a block is missing. */
 export function isMissing(message: string): boolean {
   return missing.test(message);
 }
@@ -36,7 +39,7 @@ export async function missingBlock(
   cid: string,
   o: { walkMs: number; responseMs: number; signal: AbortSignal },
 ): Promise<string | undefined> {
-  /** What a Kubo says to a command that reads blocks; undefined where it has them all. */
+  /** Returns a Kubo's complaint about a command that reads blocks; undefined if it has them all. */
   const complaint = async (kubo: Rpc, command: string, arg: string, query: Record<string, string> = {}) => {
     const limited = { arg, offline: 'true', ...query, timeout: `${o.walkMs}ms` };
     const result = await kubo.ask(command, limited, o.signal, o.walkMs + o.responseMs);

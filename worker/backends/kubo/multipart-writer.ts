@@ -3,7 +3,7 @@ import { leafMemory } from '../../leaf-memory.ts';
 
 export type MultipartWriter = {
   contentType: string;
-  /** For the request that is to be sent. */
+  /** Body of the request. */
   body: ReadableStream<Uint8Array>;
   /**
    * Writes a piece of the file; resolves when it has been taken. Where the runtime is done with the bytes by then, they are
@@ -44,7 +44,10 @@ export function multipartWriter(): MultipartWriter {
   };
 }
 
-/** Only workerd has streams of bytes that pass without a copy. In them a write that has resolved is done with its bytes. */
+/**
+ * Tells workerd from other runtimes: only its streams pass bytes without a copy, and a write that has resolved is done
+ * with its bytes.
+ */
 const isIdentity = 'IdentityTransformStream' in globalThis;
 
 function pipe(): { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> } {

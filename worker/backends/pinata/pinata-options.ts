@@ -17,7 +17,7 @@ const Options = v.strictObject(
   unknownField,
 );
 
-/** How an account is configured: `{"tokenSecret", "headers"?, "url"?, "uploads"?}`. */
+/** Pinata account, configured by `{"tokenSecret", "headers"?, "url"?, "uploads"?}`. */
 export const pinataAdapter: Adapter<typeof Options> = {
   options: Options,
   triedAgainst: "tusd and a server made of Pinata's OpenAPI documents; not Pinata itself",

@@ -35,7 +35,7 @@ const api = {
 const maxCarBytes = 2 * 2 ** 30;
 /** The longest wait for one block, in ms. */
 const blockMs = 30_000;
-/** How often the service is asked for a file that was just sent, or deleted. */
+/** Number of times the service is asked for a file that was just sent or deleted. */
 const asks = 5;
 
 type Listed = { id: string; cid: string | undefined; name: string | undefined };

@@ -20,11 +20,11 @@ export type TusFile = {
   metadata: Record<string, string>;
 };
 
-/** How often in a row a request may fail without progress. */
+/** Number of times in a row that a request may fail without progress. */
 const attempts = 4;
 const version = { 'tus-resumable': '1.0.0' };
 const api = { path: '', statuses: [200, 201, 204], name: 'a server of tus', address: 'where uploads are created' };
-/** What another attempt does not change. */
+/** Errors that another attempt does not change. */
 const lasting = ['misconfigured', 'disk_full'] as const;
 
 /**
@@ -89,7 +89,7 @@ export async function tusUpload(o: TusOptions, file: TusFile, signal: AbortSigna
       }
       if (sent < 0 || sent > piece.length) throw failed(`it has ${start + sent} bytes of an upload, and got others`);
       failures = sent > before ? 0 : failures + 1;
-      if (failures >= attempts) throw new SealpinError('pinning_timeout', `${o.id} takes no more of an upload`);
+      if (failures >= attempts) throw new SealpinError('pinning_timeout', `${o.id} accepts no more bytes of an upload`);
     }
   }
 

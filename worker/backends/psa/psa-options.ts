@@ -19,7 +19,7 @@ const Options = v.strictObject(
   unknownField,
 );
 
-/** How such a service is configured: `{"url", "tokenSecret"?, "headers"?, "origins"?}`. */
+/** Pinning Service API, configured by `{"url", "tokenSecret"?, "headers"?, "origins"?}`. */
 export const psaAdapter: Adapter<typeof Options> = {
   options: Options,
   triedAgainst: 'the API of IPFS Cluster 1.1.6, and the server of Helia 1.0.4; no hosted service',

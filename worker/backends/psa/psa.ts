@@ -35,15 +35,15 @@ const api = {
 
 /** All of them: by default a service lists what is pinned. */
 const everyStatus = 'queued,pinning,pinned,failed';
-/** How many pins are asked for at once; by default a service lists 10. */
+/** Pins that are asked for at once; by default a service lists 10. */
 const pagePins = 100;
 /** The largest response: a page of pins with 20 origins and 20 delegates each, the most of both, in addresses of 200 bytes. */
 const maxResponseBytes = 1_048_576;
-/** How many pages of requests for one CID are asked for: a service that lists more of them, or others, is not believed. */
+/** Pages that are read of the requests for one CID: a service that lists more, or other CIDs, is not believed. */
 const maxPages = 100;
-/** How long a request to have a file held may take, with all that it asks, in ms. */
+/** Time limit for having a file held, with all questions that it takes, in ms. */
 const holdMs = 60_000;
-/** How often a service is asked whether a pin is gone that it removes later, and the wait between, in ms. */
+/** Number of questions whether a pin that is removed later is gone, and the wait between them, in ms. */
 const removal = { asks: 8, everyMs: 250 };
 
 /** A service that pins by CID. */
@@ -101,7 +101,9 @@ export function psa(o: PsaOptions): Replica {
     return { listed: results.map(listedOf), isLast: typeof count !== 'number' || count <= results.length };
   }
 
-  /** What is requested for a CID, also by others. A service that lists other CIDs as well is asked page by page. */
+  /**
+   * Lists the requests for a CID, also those of others. A service that lists other CIDs as well is read page by page.
+   */
   async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
     const found = new Map<string, Listed>();
     const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };

@@ -1,4 +1,4 @@
-/** Who calls an account: each operation runs for the holder of a valid API key with the scope that it needs. */
+/** Access to an account: each operation runs for the holder of a valid API key with the scope that it needs. */
 import type { Scope } from '../../../shared/api.ts';
 import type { Authorized } from './keys/account-keys.ts';
 import type { AccountRow } from './account-row.ts';

@@ -1,11 +1,11 @@
-/** What the operator's metrics show of one account: numbers without names. */
+/** Numbers of one account for the operator's metrics, without names. */
 import type { AccountRow } from './account-row.ts';
 import { backoffMs } from '../alarm.ts';
 
 /** Counts, and times in ms. */
 export type AccountGauges = {
   files: number;
-  /** On IPFS. */
+  /** Bytes on IPFS. */
   bytes: number;
   shares: number;
   /** Uploads in several requests: some bytes are missing, or all have arrived. */
@@ -13,9 +13,9 @@ export type AccountGauges = {
   finishing: number;
   /** Messages to other objects that have not been acknowledged, though their time has come. */
   undelivered: number;
-  /** How long the oldest of them waits. */
+  /** Time for which the oldest of them has waited. */
   undeliveredMs: number;
-  /** How long the alarm should have rung already. */
+  /** Time by which the alarm is late. */
   lateMs: number;
 };
 

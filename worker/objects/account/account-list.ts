@@ -13,12 +13,12 @@ const Origins = v.nullable(v.array(v.string()));
 const cacheTtlSeconds = 60;
 
 /** Enters an account in the list. It may be there already. */
-export async function enlist(store: KVNamespace, id: string): Promise<void> {
+export async function addToAccountList(store: KVNamespace, id: string): Promise<void> {
   await store.put(`${prefix}${id}`, '');
 }
 
 /** Removes an account from the list, with its origins. */
-export async function delist(store: KVNamespace, id: string): Promise<void> {
+export async function removeFromAccountList(store: KVNamespace, id: string): Promise<void> {
   await writeOrigins(store, id, null);
   await store.delete(`${prefix}${id}`);
 }

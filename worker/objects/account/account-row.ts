@@ -11,7 +11,7 @@ export type AccountRecord = {
   createdAt: number;
 };
 
-/** How many files are ready, and their bytes on IPFS. */
+/** Number of ready files, and their bytes on IPFS. */
 export type Usage = { files: number; bytes: number };
 
 /** `key`: the recovery key as text. `secretHash` is null where an older version wrote the file, without a secret. */
@@ -109,7 +109,7 @@ export class AccountRow {
   }
 }
 
-/** Whether a backup of the account in an object's storage was ever fetched, or may have been before this was noted. */
+/** Tells whether a backup of the account was ever fetched, or may have been before this was recorded. */
 export function wasBackedUp(sql: SqlStorage): boolean {
   return sql.exec('SELECT 1 FROM account WHERE backed_up = 1').toArray().length > 0;
 }

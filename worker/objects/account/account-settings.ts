@@ -1,4 +1,4 @@
-/** What the operator has set for an account. */
+/** Settings of an account that the operator makes. */
 import type { Reserved } from './files/reserved.ts';
 
 /**
@@ -31,7 +31,7 @@ export class AccountSettings {
     };
   }
 
-  /** Whether the account has been entered in the operator's list, as accounts of earlier versions were not. */
+  /** Tells whether the account is in the operator's list, as accounts of earlier versions are not. */
   get isListed(): boolean {
     return this.#row()?.listed === 1;
   }
@@ -53,7 +53,7 @@ export class AccountSettings {
     );
   }
 
-  /** How many bytes the account may still store besides what is reserved; undefined without a quota. */
+  /** Returns the bytes that the account may still store besides what is reserved; undefined without a quota. */
   roomBytes(reserved: readonly Reserved[]): number | undefined {
     const [row] = this.#sql
       .exec<{ room: number }>(

@@ -18,8 +18,8 @@ import { Claims, type Claim } from './uploads/claims.ts';
 import { Files, type FileRecord, type NewFile } from './files/file-rows.ts';
 import type { Room } from './keys/key-limits.ts';
 import { KeyRegistry, type KeyMaterial, type NewKey } from './keys/key-registry.ts';
-import { refer, removingAt, send, type AccountEnv } from './delivery.ts';
-import { Events, keptMs, type EventPage } from './event-rows.ts';
+import { addReference, removingAt, send, type AccountEnv } from './delivery.ts';
+import { Events, eventRetentionMs, type EventPage } from './event-rows.ts';
 import type { Opening } from '../share/openings.ts';
 import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './uploads/parts.ts';
@@ -101,7 +101,7 @@ export class Account extends DurableObject<AccountEnv> {
     ...this.#stores,
     authorize: (hash, scope) => this.#access.authorize(hash, scope),
     service: (id, requestId) => blockServiceOf(this.env, id, requestId),
-    refer: (reference) => refer(this.env, reference),
+    addReference: (reference) => addReference(this.env, reference),
     flushSoon: () => this.#flushSoon(),
   });
   readonly #shares = new Shares({
@@ -134,7 +134,7 @@ export class Account extends DurableObject<AccountEnv> {
     nextDue: () => this.#nextDue(),
     flushSoon: () => this.#flushSoon(),
   });
-  /** How long a claim lasts, for tests. */
+  /** Duration of a claim, for tests. */
   protected leaseMs: number | undefined;
 
   /** The clock, in ms. */
@@ -173,7 +173,7 @@ export class Account extends DurableObject<AccountEnv> {
     return this.#keys;
   }
 
-  /** What the operator does, with calls of its own. */
+  /** Calls of the operator. */
   get administration(): Administration {
     return this.#administration;
   }
@@ -194,7 +194,7 @@ export class Account extends DurableObject<AccountEnv> {
     });
     this.#row.reload();
     await this.#administration.enlist();
-    await this.#alarm.by(this.now() + keptMs);
+    await this.#alarm.by(this.now() + eventRetentionMs);
     return { ok: true };
   }
 
@@ -267,7 +267,7 @@ export class Account extends DurableObject<AccountEnv> {
       const now = this.now();
       this.#uploads.intendPart(part, now);
       await this.#alarm.by(now + pendingMs);
-      const result = await refer(this.env, { ...part, fileId: part.id, account: account.id, isPart: true });
+      const result = await addReference(this.env, { ...part, fileId: part.id, account: account.id, isPart: true });
       if (!result.ok) await this.withdrawPart(part.id);
       return result;
     });
@@ -294,7 +294,13 @@ export class Account extends DurableObject<AccountEnv> {
       const taken = this.#uploads.add(file, key.id, terms, createdAt);
       if (taken !== undefined) return taken;
       await this.#alarm.by(createdAt + pendingMs);
-      const result = await refer(this.env, { cid, service, fileId, account: account.id, requestId: terms.requestId });
+      const result = await addReference(this.env, {
+        cid,
+        service,
+        fileId,
+        account: account.id,
+        requestId: terms.requestId,
+      });
       if (result.ok) return { ...result, createdAt };
       await this.abort(fileId, terms.requestId);
       return result;
@@ -339,7 +345,7 @@ export class Account extends DurableObject<AccountEnv> {
   async shareOpened(share: string, openings: readonly Opening[]): Promise<Result> {
     if (this.#row.open === undefined) return { ok: true };
     this.ctx.storage.transactionSync(() => this.#events.reportOpenings(share, openings));
-    await this.#alarm.by(this.now() + keptMs);
+    await this.#alarm.by(this.now() + eventRetentionMs);
     return { ok: true };
   }
 
@@ -363,7 +369,7 @@ export class Account extends DurableObject<AccountEnv> {
     }
   }
 
-  /** When there is something to do, in ms. */
+  /** Returns the time of the next work, in ms. */
   #nextDue(): number | undefined {
     const sources = [
       this.#accountFiles,

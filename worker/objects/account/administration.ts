@@ -1,4 +1,4 @@
-/** What the operator does with an account, as the Worker calls it on the account's object. */
+/** Operator's calls on an account, as the Worker makes them on the account's object. */
 import { RpcTarget } from 'cloudflare:workers';
 import type { AccountChanges } from '../../../shared/api.ts';
 import { backupPage, endRestore, restorePage, type AccountPage } from './backup/account-backup.ts';
@@ -27,7 +27,7 @@ type Options = {
   outbox: Outbox;
   env: AccountEnv;
   now(): number;
-  /** When the alarm is to ring, in ms. */
+  /** Returns the time for which the alarm is due, in ms. */
   nextDue(): number | undefined;
   /** Rings the alarm at that time (in ms) or before. */
   alarmBy(dueMs: number): Promise<void>;
@@ -120,7 +120,7 @@ export class Administration extends RpcTarget {
     return { ok: true, unpinned: restored.unpinned, usage: row.usage(), keys };
   }
 
-  /** What the metrics of the service add up; zeros where there is no account. */
+  /** Returns the numbers that the metrics of the service add up; zeros if there is no account. */
   async gauges(): Promise<Result<AccountGauges>> {
     const { row, storage, nextDue, now } = this.#o;
     return { ok: true, ...accountGauges(storage.sql, { row, nextDue, nowMs: now() }) };

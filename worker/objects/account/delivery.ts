@@ -1,5 +1,8 @@
-/** What an account's object tells others: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and KV. */
-import { delist, enlist } from './account-list.ts';
+/**
+ * Delivery of what an account's object sends: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and
+ * KV.
+ */
+import { addToAccountList, removeFromAccountList } from './account-list.ts';
 import { kvKeyName } from './keys/key-cache.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
@@ -31,11 +34,11 @@ export async function send(
     return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'enlist') {
-    await enlist(env.API_KEYS, message.target);
+    await addToAccountList(env.API_KEYS, message.target);
     return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'delist') {
-    await delist(env.API_KEYS, message.target);
+    await removeFromAccountList(env.API_KEYS, message.target);
     return { ok: true, status: 'unpinned', pins: [] };
   }
   if (message.op === 'unshare') {
@@ -48,7 +51,7 @@ export async function send(
 }
 
 /** Adds a reference to a CID, whose row is written already. @returns `overloaded` where `Pin` cannot be asked */
-export async function refer(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
+export async function addReference(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
   try {
     const { cid, service, fileId, account, isPart = false, isRestored = false, requestId } = reference;
     const pin = await pinOf(env, cid);

@@ -1,13 +1,13 @@
-/** What happened in an account, in the order in which it was recorded. It is also the account's audit log. */
+/** Events of an account, in the order in which they were recorded. They are also its audit log. */
 import type { EventAction, Scope } from '../../../shared/api.ts';
 import type { Opening } from '../share/openings.ts';
 import { err, type Result } from '../result.ts';
 
-/** How long an event is kept at least, in ms: 90 days. */
-export const keptMs = 90 * 86_400_000;
-/** How often at most the alarm looks for older ones, in ms. */
+/** Least time for which an event is kept, in ms: 90 days. */
+export const eventRetentionMs = 90 * 86_400_000;
+/** Interval at which the alarm looks for older ones, in ms. */
 const pruneMs = 86_400_000;
-/** How many events one alarm removes, and one page looks at, so that a call stays short. */
+/** Number of events that one alarm removes, and one page reads, so that a call stays short. */
 const batch = 10_000;
 
 /** `by`: the ID of the API key that did it, if one did. `subject`: the ID of what it happened to; '' for the account. */
@@ -62,7 +62,7 @@ export class Events {
     for (const { number, time } of openings) {
       const source = `${share} ${number}`;
       const isKnown = this.#sql.exec('SELECT 1 FROM event WHERE source = ?', source).toArray().length > 0;
-      if (isKnown || time <= this.#now() - keptMs) continue;
+      if (isKnown || time <= this.#now() - eventRetentionMs) continue;
       this.#sql.exec(
         `INSERT INTO event (time, action, subject, source) VALUES (?, 'share.opened', ?, ?)`,
         time,
@@ -115,16 +115,16 @@ export class Events {
     this.#sql.exec(
       `DELETE FROM event WHERE seq IN (SELECT seq FROM event WHERE seq < coalesce(
          (SELECT seq FROM event WHERE time > ?1 ORDER BY seq LIMIT 1), ?2) ORDER BY seq LIMIT ?3)`,
-      this.#now() - keptMs,
+      this.#now() - eventRetentionMs,
       Number.MAX_SAFE_INTEGER,
       batch,
     );
   }
 
-  /** When the alarm has to remove the next event, in ms. */
+  /** Returns the time at which the alarm must remove the next event, in ms. */
   nextDue(): number | undefined {
     const first = this.#first();
-    return first && first.time + keptMs + pruneMs;
+    return first && first.time + eventRetentionMs + pruneMs;
   }
 
   #first(): { seq: number; time: number } | undefined {

@@ -22,7 +22,7 @@ export function referenceRemoval({ cid, service, fileId }: Pick<FileRecord, 'cid
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
-/** What became of pins: altogether, and at each service of those CIDs. A message to `Share` or KV is about none. */
+/** Outcome of removals: altogether, and at each service of those CIDs. A message to `Share` or KV has no pins. */
 export type Delivered = { status: Removal; pins: RemovedHome[] };
 
 /** Sends a message; one that succeeds is acknowledged. */
@@ -38,7 +38,7 @@ type OutboxRow = {
   request_id: string | null;
 };
 
-/** How many messages one alarm delivers, so that it stays within the subrequests of one event. */
+/** Number of messages that one alarm delivers, so that it stays within the subrequests of one event. */
 const batch = 200;
 
 type OutboxOptions = {
@@ -106,7 +106,7 @@ export class Outbox {
     await this.#deliverRows(rows.toArray());
   }
 
-  /** When the next message is due, in ms. */
+  /** Returns the time at which the next message is due, in ms. */
   nextDue(): number | undefined {
     const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM outbox').toArray();
     return row?.due ?? undefined;

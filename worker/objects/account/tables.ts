@@ -18,7 +18,7 @@ import { addColumns, type Column } from '../columns.ts';
  *   with the hash `target`, `enlist` or `delist` the account `target`. `request_id`: of the request from which it follows.
  * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from it; until that is
  *   stored, `expires_at` is the end of its request's lease.
- * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the file to be, `id` stands for the part in the
+ * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the pending file, `id` stands for the part in the
  *   references of `Pin`. `state` is `intended` or `pinned`. `digests` has 32 bytes for each leaf. Released at `due`.
  * - `upload`: an upload that may be continued. `lease` names the request that it belongs to. `tail` is what the next leaf begins
  *   with; `sealed_key`, `sealed_metadata` and `sealed_rest` open with the API key only, and are overwritten when all bytes have
@@ -69,7 +69,7 @@ const schema = `
   CREATE INDEX idempotency_expiry ON idempotency (expires_at);
 `;
 
-/** What accounts have that were created before it. Each statement may run again. */
+/** Additions for accounts that were created before them. Each statement may run again. */
 const additions = `
   CREATE TABLE IF NOT EXISTS part (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, upload_id TEXT NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL,

@@ -18,22 +18,24 @@ export type BlockShard = {
 type Context = {
   /** The object of that name. */
   shard(name: string): BlockShard;
-  /** Whether a file needs the CID. */
+  /** Tells whether a file needs the CID. */
   isFile(cid: string): boolean;
   /** The services that hold it and may be asked, on behalf of a request. */
   sources(cid: string, requestId: string): BlockSource[];
   /** Marks a service that gave something else for a block of it. */
-  suspect(cid: string, service: string): void;
+  markSuspect(cid: string, service: string): void;
   /** The clock, in ms. */
   now(): number;
 };
 
-/** How often it has failed to write or remove the rows of a root, and the request from which it follows, if from one. */
+/**
+ * Number of failed attempts to write or remove the rows of a root, and the request from which the work follows, if any.
+ */
 type DueRoot = { attempts: number; request_id: string | null };
 
-/** How long the nodes of a file may take, and each of them, in ms: one of 32 GiB has 190. */
+/** Times that the nodes of a file, and each of them, may take, in ms: a file of 32 GiB has 190. */
 const nodesMs = { all: 60_000, each: 8_000 };
-/** Over how long the files of an earlier version are spread, in ms. */
+/** Time over which the files of an earlier version are spread, in ms. */
 const upgradeMs = 7 * 86_400_000;
 
 /** The roots in an object's storage; `due` is null where the rows are written. */
@@ -78,7 +80,7 @@ export class BlockIndex {
     this.#sql.exec('UPDATE block_index SET due = ?, attempts = 0 WHERE root = ?', this.#o.now(), root);
   }
 
-  /** When there is something to do, in ms. */
+  /** Returns the time of the next work, in ms. */
   nextTime(): number | undefined {
     const { due } = this.#sql
       .exec<{ due: number | null }>('SELECT min(due) AS due FROM block_index WHERE due IS NOT NULL')
@@ -129,7 +131,7 @@ export class BlockIndex {
     const below: string[] = [];
     let nodes = 0;
     const limited = AbortSignal.any([signal, AbortSignal.timeout(nodesMs.all)]);
-    const onMismatch = ({ id }: BlockSource) => this.#o.suspect(root, id);
+    const onMismatch = ({ id }: BlockSource) => this.#o.markSuspect(root, id);
     const options = { signal: limited, limits: { idleMs: nodesMs.each }, onMismatch };
     for await (const { cid } of blocksOf(root, this.#o.sources(root, requestId), options)) {
       if (cid.codec !== 'raw') nodes += 1;

@@ -1,11 +1,14 @@
 /**
- * Which blocks are below which roots: a client that reads a file block by block asks for them by their own CIDs. A row is only a hint where
- * to look: whether the root is stored here is asked each time. Sixteen of the `Pin` objects have the rows, so that a file of any size
- * costs sixteen calls at most.
+ * Index of the blocks below each root: a client that reads a file block by block asks for them by their own CIDs. A row
+ * is only a hint where to look: whether the root is stored here is asked each time. Sixteen of the `Pin` objects have
+ * the rows, so that a file of any size costs sixteen calls at most.
  */
 import { firstByte, hex } from './shard-names.ts';
 
-/** So many roots of a block are told: one that more files share, such as a leaf of zeros, is found by any of them. */
+/**
+ * Number of roots that are returned for a block: one that more files share, such as a leaf of zeros, is found by any of
+ * them.
+ */
 const mostRoots = 16;
 
 /** The rows in an object's storage. Their table comes with the first one. */

@@ -11,7 +11,7 @@ export class Breakers {
     this.#sql = sql;
   }
 
-  /** Until when a service is not asked, in ms; 0 where it may be. */
+  /** Returns the time until which a service is not asked, in ms; 0 if it may be. */
   openUntil(service: string): number {
     return this.#row(service)?.open_until ?? 0;
   }

@@ -1,13 +1,13 @@
 /** One operation at a time for each CID; what somebody waits for interrupts what the alarm does. */
 import { err, type Failure, type Result } from '../result.ts';
 
-/** How long an operation waits for another one on the same CID, in ms. */
+/** Time that an operation waits for another one on the same CID, in ms. */
 export const waitMs = 10_000;
 
 /** The operations of an object. */
 export class CidQueue {
   readonly #last = new Map<string, Promise<void>>();
-  /** What the alarm does at the moment, by CID. */
+  /** Current work of the alarm, by CID. */
   readonly #interruptible = new Map<string, AbortController>();
 
   /** Runs an operation that somebody waits for. @returns also `overloaded`, when the one before it does not end */

@@ -23,7 +23,7 @@ export class Denylist {
     this.#sql.exec('DELETE FROM denied WHERE cid = ?', cid);
   }
 
-  /** When a CID was put on it, in ms; undefined where it is not on it. */
+  /** Returns the time at which a CID was put on it, in ms; undefined if it is not on it. */
   since(cid: string): number | undefined {
     const rows = this.#sql.exec<{ created_at: number }>('SELECT created_at FROM denied WHERE cid = ?', cid);
     return rows.toArray()[0]?.created_at;

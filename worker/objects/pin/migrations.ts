@@ -1,12 +1,12 @@
 /**
- * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration, so that no
- * progress has to be reported, and a rule also holds for uploads that end at the old service later.
+ * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration,
+ * so that no progress must be reported, and a rule also holds for uploads that end at the old service later.
  */
 import { wholeFile, type PinRows } from './pin-table.ts';
 
 /**
- * How far a migration is in one object, or in all of them. `total`: the CIDs that were at `from` when it began, or are there now, if
- * those are more; `startedAt` in ms.
+ * Progress of a migration in one object, or in all of them. `total`: the CIDs that were at `from` when it began, or are
+ * there now, if those are more; `startedAt` in ms.
  */
 export type Migration = {
   from: string;
@@ -44,7 +44,7 @@ export class Migrations {
     this.#o = options;
   }
 
-  /** Where what a service holds ends up; undefined where it stays. `begin` makes no circles. */
+  /** Returns the service at which what another one holds ends up; undefined if it stays. `begin` makes no circles. */
   targetOf(service: string): string | undefined {
     const next = this.#nextOf(service);
     return next === undefined ? undefined : (this.targetOf(next) ?? next);
@@ -81,7 +81,8 @@ export class Migrations {
     if (existing === undefined || existing.state === 'unpinning')
       rows.change(target, { wanted: 1, verified_at: null, moved_from: from });
     else {
-      // What it holds already has to be read as a whole before it is the only copy: its next check may be of the last part.
+      // What it holds already must be read as a whole before it is the only copy: its next check may be of the last
+      // part.
       const read = existing.state === 'live' ? wholeFile : {};
       rows.change(target, { wanted: 1, verified_at: null, due: now(), ...read });
     }
@@ -104,7 +105,7 @@ export class Migrations {
     return true;
   }
 
-  /** How far each is. */
+  /** Lists migrations and their progress. */
   list(): Migration[] {
     if (!this.#o.rows.exists) return [];
     return this.#rows().map(({ source, target, state, started_at: startedAt, total, stayed }) => {
@@ -125,7 +126,7 @@ export class Migrations {
     });
   }
 
-  /** Where to what a service holds moves first. */
+  /** Returns the service to which what another one holds moves first. */
   #nextOf(service: string): string | undefined {
     return this.#rows().find(({ source, state }) => source === service && state === 'running')?.target;
   }

@@ -1,4 +1,4 @@
-/** Whether a service still has a pin and its bytes: what a row of a `Pin` object says is asked and read, not believed. */
+/** Check of a pin and its bytes at a service: what a row of a `Pin` object says is asked and read, not believed. */
 import { leafBytes, openFile, type IpfsFile } from '../../../shared/ipfs/index.ts';
 import { serviceId } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
@@ -13,18 +13,27 @@ import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
 import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps.ts';
 
-/** When a pin is asked for again that an upload may be about to make, after the first and after the second time, in ms. */
+/**
+ * Waits before a pin that an upload may be about to make is asked for again, after the first and the second time, in
+ * ms.
+ */
 const unsettledMs = [60_000, 3_600_000] as const;
-/** When one is asked for again that lacks some copies, and one of which every copy is gone, in ms. */
+/** Wait before a pin that lacks some copies, or all of them, is asked for again, in ms. */
 const lackingMs = 60_000;
 const damagedMs = 86_400_000;
-/** Into how many parts a file is divided, of which each check reads one; a file that is no longer than `wholeBytes` has one. */
+/**
+ * Parts into which a file is divided, of which each check reads one; a file that is no longer than `wholeBytes` has
+ * one.
+ */
 const parts = { count: 16, wholeBytes: 16 * leafBytes };
 
-/** What a row says of a pin that the service holds with fewer copies than it is to. */
+/** Reason in a row of a pin that the service holds with too few copies. */
 export const underreplicated = 'underreplicated';
 
-/** What a service says of our pin. `replaced`: somebody else's pin of the CID is there, and ours is not beside it. */
+/**
+ * State of our pin, as a service reports it. `replaced`: somebody else's pin of the CID is there, and ours is not
+ * beside it.
+ */
 type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
 
 type Context = WorkContext & {
@@ -55,7 +64,7 @@ export class PinCheck {
     if (from === null || to === null || to === wholeFile.read_to || isAskedOnly) {
       seen = await this.#see(row, service);
       if (seen.pin === 'absent' && isUnsettled(row)) return this.#postpone(row);
-      if (seen.pin === 'absent') this.#missing(row);
+      if (seen.pin === 'absent') this.#recordAbsence(row);
       // The first look confirms what the answer to the pin has said: the file's tags stay as they are.
       else if (!isAskedOnly || row.reason !== null) this.#seen(row);
       if (seen.pin === 'ours' && isAskedOnly) return await this.#end(row, service, seen, signal);
@@ -71,8 +80,8 @@ export class PinCheck {
       const end = await this.#read(rows.find(row.cid, row.service) ?? row, file);
       if (end !== undefined) await this.#endRead(row, service, end, seen, signal);
     } catch (error) {
-      if (isMissing(error)) return this.#lose(row, 'pinning_lost');
-      if (isLost(error, row.attempts)) return this.#lose(row, error.code, damaged);
+      if (isMissing(error)) return this.#recordLoss(row, 'pinning_lost');
+      if (isLost(error, row.attempts)) return this.#recordLoss(row, error.code, damaged);
       throw error;
     }
   }
@@ -81,7 +90,7 @@ export class PinCheck {
   async #ask(row: PinRow, service: Replica): Promise<void> {
     const { rows, now } = this.#o;
     const seen = await service.stat(row.cid, AbortSignal.timeout(requestMs));
-    if (seen === 'absent') return this.#lose(row, 'pinning_lost');
+    if (seen === 'absent') return this.#recordLoss(row, 'pinning_lost');
     // It is at work on what it had said that it holds.
     if (seen === 'pending')
       return rows.change(row, { state: 'copying', cursor: 0, checked_at: now(), read_from: null, read_to: null });
@@ -111,7 +120,7 @@ export class PinCheck {
   }
 
   /** Records that the pin is not there, whatever may be left of its bytes. */
-  #missing(row: PinRow): void {
+  #recordAbsence(row: PinRow): void {
     const lost = {
       state: 'lost',
       reason: 'pinning_lost',
@@ -206,7 +215,7 @@ export class PinCheck {
   }
 
   /** Records that a service has lost a CID, or holds other bytes. Where there is another copy, it is copied again. */
-  #lose(row: PinRow, reason: string, damaged: string | null = null): void {
+  #recordLoss(row: PinRow, reason: string, damaged: string | null = null): void {
     const { rows, sources, now } = this.#o;
     log({ event: 'pin.lost', requestId: row.request_id ?? undefined, service: row.service, cid: row.cid, reason });
     const losses = row.losses + 1;
@@ -225,7 +234,7 @@ export class PinCheck {
   }
 }
 
-/** Whether the upload that makes the pin may still be running: nobody has seen the pin, or asked for it to be looked at. */
+/** Tells whether the upload that makes the pin may still be running: nobody has seen the pin, or asked for a check. */
 function isUnsettled(row: PinRow): boolean {
   return row.checked_at === null && row.absences < unsettledMs.length && row.read_to === nothingToRead.read_to;
 }

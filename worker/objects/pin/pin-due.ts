@@ -1,4 +1,4 @@
-/** Which row of a `Pin` object comes next: those of a service that does not respond wait. */
+/** Choice of the next row of a `Pin` object: those of a service that does not respond wait. */
 import type { Breakers } from './breaker.ts';
 import type { PinRow, PinRows } from './pin-table.ts';
 
@@ -11,7 +11,7 @@ export function dueRow(rows: PinRows, breakers: Breakers, nowMs: number): PinRow
   return first && rows.firstDue(first.service, nowMs);
 }
 
-/** When the first row of each service can be looked at, in ms. */
+/** Returns the times at which the first row of each service can be looked at, in ms. */
 export function dueTimes(rows: PinRows, breakers: Breakers): number[] {
   return rows.dues().map(({ service, due }) => Math.max(due, breakers.openUntil(service)));
 }

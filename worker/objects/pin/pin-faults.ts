@@ -1,27 +1,30 @@
-/** What errors of pinning services mean for the rows of a `Pin` object. */
+/** Meaning of errors of pinning services for the rows of a `Pin` object. */
 import { isSealpinError, type SealpinError } from '../../../shared/errors.ts';
 import { printable } from '../../backends/printable.ts';
 
 /** Faults of a service, or of its configuration, that its other rows have as well. */
 const serviceFaults = ['pinning_unavailable', 'pinning_timeout', 'misconfigured', 'disk_full'] as const;
 
-/** Whether an error is one of those. */
+/** Tells whether an error is one of those. */
 export function isServiceFault(error: unknown): error is SealpinError {
   return !isMissing(error) && serviceFaults.some((code) => isSealpinError(error, code));
 }
 
-/** Whether a pin found a block missing: it was collected, and has to be sent again. */
+/** Tells whether a pin found a block missing: it was collected, and must be sent again. */
 export function isMissing(error: unknown): boolean {
   return isSealpinError(error) && error.reason === 'blob_unavailable';
 }
 
-/** Whether a service that responds cannot give the file. A truncated block looks like a broken response, so that counts the third time. */
+/**
+ * Tells whether a service that responds cannot give the file. A truncated block looks like a broken response, so that
+ * counts the third time.
+ */
 export function isLost(error: unknown, attempts: number): error is SealpinError {
   if (isSealpinError(error, 'content_mismatch') || isSealpinError(error, 'pinning_lost')) return true;
   return isSealpinError(error, 'pinning_failed') && attempts >= 2;
 }
 
-/** What a row says of an error: its code. */
+/** Returns the reason that a row gives for an error: its code. */
 export function reasonOf(error: unknown): string {
   if (isSealpinError(error)) return error.code;
   return error instanceof DOMException && error.name === 'TimeoutError' ? 'pinning_timeout' : 'internal';
@@ -30,7 +33,7 @@ export function reasonOf(error: unknown): string {
 /** The longest text that a row keeps of an error, in characters. */
 export const maxDetail = 300;
 
-/** What an error says, for the operator: in printable characters, and not longer than a row keeps. */
+/** Describes an error for the operator: in printable characters, and no longer than a row keeps. */
 export function detailOf(error: unknown): string {
   const { message } = error instanceof Error ? error : new Error(typeof error);
   return printable(message, maxDetail);

@@ -1,6 +1,6 @@
-/** What the operator's metrics show of one `Pin` object. */
+/** Numbers of one `Pin` object for the operator's metrics. */
 
-/** How many pins are at a service in a state. */
+/** Number of pins at a service in a state. */
 type PinCount = { service: string; state: string; count: number };
 
 /** `lateMs`: how long its alarm should have rung already, in ms. */

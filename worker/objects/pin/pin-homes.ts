@@ -2,7 +2,7 @@
 import type { PinRow, PinState } from './pin-table.ts';
 import type { Removal } from './pin-steps.ts';
 
-/** What is known of a CID at one service; times in ms. `reason`: what is wrong with it, as its row says. */
+/** State of a CID at one service; times in ms. `reason`: what is wrong with it, as its row says. */
 export type Home = {
   service: string;
   state: PinState;
@@ -11,10 +11,10 @@ export type Home = {
   verifiedAt: number | null;
 };
 
-/** How long an account keeps the receipt of a deleted file, with what became of its homes, in ms: 90 days. */
+/** Retention of the receipt of a deleted file, with what became of its homes, in ms: 90 days. */
 export const receiptMs = 90 * 86_400_000;
 
-/** What became of a CID at one service. */
+/** Outcome of removing a CID from one service. */
 export type RemovedHome = { service: string; status: Removal };
 
 /** The services that hold a CID, or may have some of its blocks, in the order in which they are asked for blocks. */
@@ -24,7 +24,7 @@ export function inOrderOfTrust(rows: readonly PinRow[]): string[] {
   return held.toSorted((a, b) => rank(a) - rank(b)).map(({ service }) => service);
 }
 
-/** What a row says of a home. */
+/** Makes a home of its row. */
 export function homeOf({ service, state, reason, checked_at: checkedAt, verified_at: verifiedAt }: PinRow): Home {
   return { service, state, reason, checkedAt, verifiedAt };
 }

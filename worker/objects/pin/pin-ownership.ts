@@ -1,8 +1,8 @@
-/** Whose pin of a CID a service holds. A pin that is not ours is never touched. */
+/** Ownership of a pin that a service holds. A pin that is not ours is never touched. */
 import type { Held } from '../../backends/contract.ts';
 import type { PinRow } from './pin-table.ts';
 
-/** Whose pin a row records, and whether the pin that is about to be made is there already. */
+/** Ownership of a pin, as a row records it, and whether the pin that is about to be made is there already. */
 export type Ownership = Pick<PinRow, 'was_there' | 'anchored'> & { pinned: boolean };
 
 /**
@@ -24,7 +24,7 @@ export function ownership(held: Held, row: PinRow | undefined): Ownership {
 }
 
 /**
- * How the bytes of a reference are pinned: `beside` a pin that is not ours; not at all, where ours is `pinned` already. `denied`: they
- * are on the denylist, and the reference is one of a backup.
+ * Plan for pinning the bytes of a reference: `beside` a pin that is not ours; not at all, where ours is `pinned`
+ * already. `denied`: they are on the denylist, and the reference is one of a backup.
  */
 export type PinPlan = { beside: boolean; pinned: boolean; denied: boolean };

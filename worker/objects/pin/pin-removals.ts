@@ -1,6 +1,7 @@
 /**
- * What became of files whose last reference a `Pin` object has removed, until their accounts know: a row for each service that held the
- * file. A removal that cannot be made at once is reported when it is made, or when the bytes are wanted again.
+ * Outcomes of removals for files whose last reference a `Pin` object has removed, until their accounts know: a row for
+ * each service that held the file. A removal that cannot be made at once is reported when it is made, or when the bytes
+ * are wanted again.
  */
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
@@ -20,7 +21,7 @@ type Options = {
 
 type File = { account: string; file_id: string };
 
-/** How many accounts one alarm tells, at most. */
+/** Largest number of accounts that one alarm informs. */
 const batch = 100;
 
 /** The rows in an object's storage. */
@@ -59,8 +60,8 @@ export class Removals {
   }
 
   /**
-   * What became of a file, which the caller tells the account; undefined where no row says it. Where it is more than that all is gone, the
-   * alarm says it again: the answer may be lost.
+   * Returns the outcome for a file, of which the caller informs the account; undefined if no row has it. Unless all is
+   * gone, the alarm repeats it: the answer may be lost.
    */
   answer({ account, fileId }: Pick<Reference, 'account' | 'fileId'>): RemovedHome[] | undefined {
     const file = { account, file_id: fileId };
@@ -69,7 +70,7 @@ export class Removals {
     return pins.length === 0 ? undefined : pins;
   }
 
-  /** When there is something to report, in ms. */
+  /** Returns the time of the next report, in ms. */
   nextTime(): number | undefined {
     const { due } = this.#sql
       .exec<{ due: number | null }>('SELECT min(due) AS due FROM removal WHERE due IS NOT NULL')

@@ -8,7 +8,7 @@ import { isServiceFault } from './pin-faults.ts';
 import { wholeFile, type PinRow } from './pin-table.ts';
 import type { WorkContext } from './pin-steps.ts';
 
-/** What is asked for the blocks of CIDs. */
+/** Sources that are asked for the blocks of CIDs. */
 export class PinSources {
   readonly #o: WorkContext;
 
@@ -47,7 +47,7 @@ export class PinSources {
    * Marks a service that gave a wrong block, or said that it has none: it is asked last until all of the file was read from it and found
    * right, which begins now.
    */
-  suspect(cid: string, service: string): void {
+  markSuspect(cid: string, service: string): void {
     const { rows, now } = this.#o;
     const row = rows.find(cid, service);
     if (row === undefined || row.suspect === 1 || row.state !== 'live') return;
@@ -61,7 +61,7 @@ export class PinSources {
       try {
         return await work;
       } catch (error) {
-        if (isSealpinError(error, 'pinning_lost')) this.suspect(cid, service.id);
+        if (isSealpinError(error, 'pinning_lost')) this.markSuspect(cid, service.id);
         if (isServiceFault(error)) breakers.failed(service.id, now(), error.retryAfterSeconds);
         throw error;
       }

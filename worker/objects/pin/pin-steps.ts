@@ -1,20 +1,20 @@
-/** What the steps share that are made for rows of a `Pin` object: what they are given, how long they take, how removals end. */
+/** Common parts of the steps for rows of a `Pin` object: their context, time limits, and the end of removals. */
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import type { Env } from '../../env.ts';
 import type { Breakers } from './breaker.ts';
 import type { Migrations } from './migrations.ts';
 import type { PinRows } from './pin-table.ts';
 
-/** How long one request to a pinning service may take here, in ms. */
+/** Time limit of one request to a pinning service here, in ms. */
 export const requestMs = 8_000;
-/** How long one step may take that copies or reads, and how much it does; less where the last attempt failed: the source is slow. */
+/** Limits of one step that copies or reads; fewer bytes after a failed attempt: the source is slow. */
 export const step = { ms: 60_000, bytes: 8 * leafBytes, slowBytes: leafBytes };
 /** The longest wait for one block, in ms. */
 export const blockMs = 30_000;
 
-/** When an upload is copied to other services: by then its root is pinned, as a rule. */
+/** Wait before an upload is copied to other services, in ms: by then its root is pinned, as a rule. */
 export const settledMs = 1_000;
-/** When the bytes of an upload are checked that are to repair a row, in ms: it has ended by then, as a rule. */
+/** Wait before the bytes of an upload that repairs a row are checked, in ms: it has ended by then, as a rule. */
 export const repairedMs = 60_000;
 
 export type WorkContext = {
@@ -31,7 +31,7 @@ export type WorkContext = {
 /** The outcome of removing a pin. `kept`: it is not ours, so it stays; `scheduled`: it is tried again later. */
 export type Removal = 'unpinned' | 'kept' | 'scheduled';
 
-/** What two removals amount to: the one that leaves more behind. */
+/** Combines two removals: returns the one that leaves more behind. */
 export function leastDone(a: Removal, b: Removal): Removal {
   if (a === 'scheduled' || b === 'scheduled') return 'scheduled';
   return a === 'kept' || b === 'kept' ? 'kept' : 'unpinned';

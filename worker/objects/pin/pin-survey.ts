@@ -1,4 +1,4 @@
-/** What an operator asks a `Pin` object: which pins are in which state, and that all of them be looked at. */
+/** Operator's questions to a `Pin` object: which pins are in which state, and that all of them be checked. */
 import type { SurveyState } from '../../../shared/api.ts';
 import type { PinRow, PinState } from './pin-table.ts';
 
@@ -19,7 +19,7 @@ export type SurveyedPin = {
 /** The last pin of the page before. */
 export type SurveyCursor = { cid: string; service: string };
 
-/** How many of the files of one CID are listed. */
+/** Number of the files of one CID that are listed. */
 const listedFiles = 100;
 
 const isDamaged = `state = 'lost' AND NOT EXISTS (SELECT 1 FROM pin AS other WHERE other.cid = pin.cid AND other.state = 'live')`;
@@ -59,7 +59,7 @@ export function surveyedPins(
   }));
 }
 
-/** How many pins there are by state. */
+/** Counts pins by state. */
 export function countedPins(sql: SqlStorage): Partial<Record<SurveyState, number>> {
   const counts: Partial<Record<SurveyState, number>> = {};
   const rows = sql.exec<{ state: PinState; count: number }>('SELECT state, count(*) AS count FROM pin GROUP BY state');

@@ -4,9 +4,10 @@ import type { SurveyState } from '../../../shared/api.ts';
 import { addColumns, definitions } from '../columns.ts';
 
 /**
- * What was last seen of a CID at a service. `wanted`: nothing yet; `copying`: the blocks of the first `cursor` bytes; `live`: all of
- * it; `lost`: it was live, and is missing or damaged; `failed`: it could not be copied, for a `reason`; `unpinning`: it is being
- * removed, and what the service does with late requests of ours is unknown. The values are stored, so they never change.
+ * State of a CID at a service, as last seen. `wanted`: nothing yet; `copying`: the blocks of the first `cursor` bytes;
+ * `live`: all of it; `lost`: it was live, and is missing or damaged; `failed`: it could not be copied, for a `reason`;
+ * `unpinning`: it is being removed, and what the service does with late requests of ours is unknown. The values are
+ * stored, so they never change.
  */
 export type PinState = Exclude<SurveyState, 'damaged'>;
 
@@ -20,7 +21,7 @@ export type Reference = {
   account: string;
   fileId: string;
   isPart?: boolean;
-  /** Whether a backup has it, so that it is added for a denied CID as well. */
+  /** Set if a backup has it, so that it is added for a denied CID as well. */
   isRestored?: boolean;
   requestId?: string | undefined;
 };
@@ -29,27 +30,27 @@ export type Reference = {
 export type PinRow = {
   cid: string;
   service: string;
-  /** What was seen, see `PinState`. */
+  /** State as last seen, see `PinState`. */
   state: PinState;
-  /** What is desired: 1 where the service is to hold it, 0 where it is to be removed once other services hold it. */
+  /** Desired state: 1 if the service is to hold it, 0 if it is removed once other services hold it. */
   wanted: number;
   /** 1: a pin of somebody else's was there before ours. */
   was_there: number;
   /** 1: we may have a pin of our own besides it. */
   anchored: number;
-  /** When the row is looked at next, in ms, and how often that has failed in a row. */
+  /** Time at which the row is looked at next, in ms, and the number of failures in a row. */
   due: number | null;
   attempts: number;
-  /** The code of the error that it failed with, and in which words; or what else is not as it is to be. */
+  /** The code of the error that it failed with, and its message; or what else is wrong. */
   reason: string | null;
   detail: string | null;
   /** Bytes of the file that are copied, and its length once that is known. */
   cursor: number;
   bytes: number | null;
-  /** When the service last said that it has the pin, and when all bytes were last read from it, in ms. */
+  /** Time at which the service last said that it has the pin, and at which all bytes were last read from it, in ms. */
   checked_at: number | null;
   verified_at: number | null;
-  /** How often the service said that it has no such pin, while its upload may not have made it. */
+  /** Number of times the service said that it has no such pin, while its upload may not have made it. */
   absences: number;
   /**
    * The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive), as in `wholeFile`; with `nothingToRead`
@@ -57,17 +58,17 @@ export type PinRow = {
    */
   read_from: number | null;
   read_to: number | null;
-  /** Which of the parts that a check reads comes next. */
+  /** Index of the part that a check reads next. */
   part: number;
   /** 1: it gave a wrong block, and is asked last until it is verified. */
   suspect: number;
-  /** How often in a row it was lost, since it was verified. */
+  /** Number of losses in a row, since it was verified. */
   losses: number;
   /** The block that was wrong when it was lost, if one was. */
   damaged: string | null;
   /** The service that it replaces, where a migration made the row. */
   moved_from: string | null;
-  /** Of the request from which the work on it follows, or that of the work itself; null where nothing is done. */
+  /** ID of the request from which the work on it follows, or of the work itself; null if nothing is done. */
   request_id: string | null;
 };
 
@@ -77,7 +78,7 @@ export const wholeFile = { read_from: 0, read_to: Number.MAX_SAFE_INTEGER } as c
 /** A check that asks for the pin, and reads nothing. */
 export const nothingToRead = { read_from: 0, read_to: 0 } as const;
 
-/** Which accounts to list: at most `limit`, from the one after `after` on. */
+/** Page of accounts: at most `limit`, beginning behind `after`. */
 export type AccountsPage = { after?: string | undefined; limit: number };
 
 type Key = Pick<PinRow, 'cid' | 'service'>;
@@ -124,7 +125,7 @@ const tables = `
     ${definitions(columns.reference)}, PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
 `;
 
-/** What was added later. Each statement may run again. */
+/** Later additions to the tables. Each statement may run again. */
 const additions = `
   DROP INDEX IF EXISTS pin_due;
   CREATE INDEX IF NOT EXISTS pin_next ON pin (service, due);
@@ -155,7 +156,7 @@ export class PinRows {
     this.#exists = this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).toArray().length > 0;
   }
 
-  /** Whether there are tables: a question about an unknown CID writes nothing. */
+  /** Tells whether there are tables: a question about an unknown CID writes nothing. */
   get exists(): boolean {
     return this.#exists;
   }
@@ -290,7 +291,7 @@ export class PinRows {
     return this.#sql.exec('SELECT 1 FROM reference WHERE cid = ? LIMIT 1', cid).toArray().length > 0;
   }
 
-  /** Whether a file needs the CID, and not only a part of an upload. */
+  /** Tells whether a file needs the CID, and not only a part of an upload. */
   isFile(cid: string): boolean {
     return this.#sql.exec('SELECT 1 FROM reference WHERE cid = ? AND is_part = 0 LIMIT 1', cid).toArray().length > 0;
   }

@@ -2,13 +2,13 @@
 import type { PinRow, PinRows } from './pin-table.ts';
 import type { PinWork } from './pin-work.ts';
 
-/** How long it may take, in ms; it goes on afterwards. */
+/** Time limit of the response, in ms; the work goes on afterwards. */
 const verifyMs = 10_000;
 
 type Options = {
   rows: PinRows;
   work: Pick<PinWork, 'readAll'>;
-  /** Whether a service may be asked now. */
+  /** Tells whether a service may be asked now. */
   mayAsk(service: string): boolean;
   /** Runs when all rows are due. */
   begun(): Promise<void>;

@@ -1,4 +1,4 @@
-/** What is done about one row of a `Pin` object: copying, checking and removing, each in steps of a few requests. */
+/** Work on one row of a `Pin` object: copying, checking and removing, each in steps of a few requests. */
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import { replicas } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
@@ -16,16 +16,16 @@ import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
 
 /** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
 const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
-/** When a new pin is asked for, in ms. */
+/** Wait before a new pin is asked for, in ms. */
 const soonMs = 5_000;
-/** When what is to be copied is looked at again where nobody has a copy, in ms. */
+/** Wait before a copy is tried again if nobody has the file, in ms. */
 const noCopyMs = 86_400_000;
 
 /** The reads and requests to services that rows ask for. */
 export class PinWork {
   readonly #o: WorkContext;
   readonly #check: PinCheck;
-  /** What is asked for the blocks of CIDs. */
+  /** Sources that are asked for the blocks of CIDs. */
   readonly sources: PinSources;
 
   constructor(context: WorkContext) {
@@ -34,7 +34,7 @@ export class PinWork {
     this.#check = new PinCheck({ ...context, sources: this.sources, work: this });
   }
 
-  /** When a pin is checked that is in order now, in ms. */
+  /** Returns the time of the next check of a pin that is in order, in ms. */
   nextCheck(): number {
     return this.#o.now() + checkMs.every - Math.round(Math.random() * checkMs.spread);
   }
@@ -151,7 +151,7 @@ export class PinWork {
       rows.change(row, { ...own, state: 'copying', cursor });
     }
     const bytes = row.attempts > 0 ? step.slowBytes : step.bytes;
-    const onMismatch = (id: string) => this.sources.suspect(cid, id);
+    const onMismatch = (id: string) => this.sources.markSuspect(cid, id);
     const copied = await copyBlocks(cid, sources, target, {
       start: cursor,
       bytes,
@@ -167,7 +167,7 @@ export class PinWork {
       if (isMissing(error)) rows.change(row, { cursor: 0 });
       throw error;
     }
-    this.#arrived(row);
+    this.#recordLive(row);
     // What was damaged here is read again: a service may keep the copy that it has.
     if (row.suspect === 1) this.readAll(row);
     this.settle(cid);
@@ -177,17 +177,20 @@ export class PinWork {
   async #hold(row: PinRow, target: Replica, sources: BlockSource[], signal: AbortSignal): Promise<void> {
     const { cid } = row;
     this.#o.rows.change(row, { state: 'copying', reason: null, detail: null });
-    const file = { cid, sources, onMismatch: (id: string) => this.sources.suspect(cid, id) };
-    if ((await target.hold(file, signal)) === 'held') this.#arrived(row);
+    const file = { cid, sources, onMismatch: (id: string) => this.sources.markSuspect(cid, id) };
+    if ((await target.hold(file, signal)) === 'held') this.#recordLive(row);
   }
 
-  /** When a pin is asked for again that has just been made: another service may make its own of the same bytes at the same moment. */
+  /**
+   * Returns the time at which a pin that has just been made is asked for again: another service may make its own of the
+   * same bytes at the same moment.
+   */
   soon(): number {
     return this.#o.now() + withJitter(soonMs);
   }
 
   /** Records that a service holds a file. */
-  #arrived(row: PinRow): void {
+  #recordLive(row: PinRow): void {
     const { rows, now } = this.#o;
     const live = { state: 'live', cursor: 0, absences: 0, reason: null, detail: null, checked_at: now() } as const;
     rows.change(row, { ...live, ...nothingToRead, attempts: 0, due: this.soon(), request_id: null });
@@ -235,7 +238,7 @@ export class PinWork {
 
 type IdentifiedRow = PinRow & { request_id: string };
 
-/** What follows from no request has an ID of its own, until the row is in order. */
+/** Gives work that follows from no request an ID of its own, until the row is in order. */
 function identified(row: PinRow): IdentifiedRow {
   return { ...row, request_id: row.request_id ?? crypto.randomUUID() };
 }

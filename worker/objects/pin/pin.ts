@@ -32,7 +32,7 @@ import { verifyPins } from './pin-verification.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Result } from '../result.ts';
 
-/** How long one alarm works, and how many requests it makes at most, of Cloudflare's 1,000: a step for a row makes some six. */
+/** Limits of one alarm: its time, and its requests, of Cloudflare's 1,000: a step for a row makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** The objects of this class, as one of them asks others, and those of accounts. */
 type PinObjects = {
@@ -65,7 +65,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     shard: (name) => this.env.PIN.getByName(name),
     isFile: (cid) => this.#rows.isFile(cid),
     sources: (cid, requestId) => this.#work.sources.of(cid, { requestId }),
-    suspect: (cid, service) => this.#work.sources.suspect(cid, service),
+    markSuspect: (cid, service) => this.#work.sources.markSuspect(cid, service),
     now: () => this.now(),
   });
   readonly #queue = new CidQueue();
@@ -87,10 +87,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /**
-   * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours has to be made beside it;
-   * `pinned`: ours is there already, from an earlier reference. In the same transaction, the other services that are to hold a file
-   * get their rows.
-   * @returns `forbidden` for a CID on the denylist, unless the reference is one of a backup; `overloaded`, and what the service fails with
+   * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours must be
+   * made beside it; `pinned`: ours is there already, from an earlier reference. In the same transaction, the other
+   * services that are to hold a file get their rows.
+   * @returns `forbidden` for a CID on the denylist, unless the reference is one of a backup; `overloaded`, and what the
+   * service fails with
    */
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
     const { cid, service, isPart = false, isRestored = false } = reference;
@@ -232,19 +233,19 @@ export class Pin extends DurableObject<Env & PinObjects> {
     });
   }
 
-  /** When a CID was put on the denylist, in ms. @returns `not_found` */
+  /** Returns the time at which a CID was put on the denylist, in ms. @returns `not_found` */
   async denied(cid: string): Promise<Result<{ createdAt: number }>> {
     const createdAt = this.#rows.exists ? this.#denylist.since(cid) : undefined;
     return createdAt === undefined ? err('not_found', 'this CID is not on the denylist') : { ok: true, createdAt };
   }
 
-  /** What the operator's metrics show of it. */
+  /** Returns its numbers for the operator's metrics. */
   async gauges(): Promise<Result<PinGauges>> {
     const pins = this.#rows.exists ? pinCounts(this.#sql) : [];
     return { ok: true, pins, lateMs: Math.max(0, this.now() - (this.#nextTime() ?? Infinity)) };
   }
 
-  /** What is known of a CID at each service. */
+  /** Returns the state of a CID at each service. */
   async homes(cid: string): Promise<Result<{ homes: Home[] }>> {
     return { ok: true, homes: this.#rows.exists ? this.#rows.ofCid(cid).map((row) => homeOf(row)) : [] };
   }
@@ -252,7 +253,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
   /** Marks a service that gave a wrong block of a CID: it is asked last, until all of it is verified there. */
   async suspect(cid: string, service: string): Promise<Result> {
     if (!this.#rows.exists) return { ok: true };
-    this.#work.sources.suspect(cid, service);
+    this.#work.sources.markSuspect(cid, service);
     await this.#wake();
     return { ok: true };
   }
@@ -356,12 +357,12 @@ export class Pin extends DurableObject<Env & PinObjects> {
     }
   }
 
-  /** Whether this is the object that knows of every migration. */
+  /** Tells whether this is the object that knows of every migration. */
   #isFirst(): boolean {
     return this.ctx.id.equals(this.env.PIN.idFromName(firstShard));
   }
 
-  /** When there is something to do, in ms. */
+  /** Returns the time of the next work, in ms. */
   #nextTime(): number | undefined {
     if (!this.#rows.exists) return undefined;
     const times = [

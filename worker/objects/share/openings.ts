@@ -6,7 +6,7 @@ import type { Result } from '../result.ts';
 /** One opening: the first of a share is number 1; `time` in ms. */
 export type Opening = { number: number; time: number };
 
-/** What the account of a share does with its openings. The same one may come more than once. */
+/** Account of a share, which records its openings. The same one may come more than once. */
 interface OpeningLog extends Rpc.DurableObjectBranded {
   shareOpened(share: string, openings: readonly Opening[]): Promise<Result>;
 }
@@ -14,7 +14,7 @@ interface OpeningLog extends Rpc.DurableObjectBranded {
 /** The objects `Account`, as `Share` calls them. */
 export type OpeningBinding = { ACCOUNT: DurableObjectNamespace<OpeningLog> };
 
-/** Which share this is: its ID, and that of its account. */
+/** Identity of a share: its ID, and that of its account. */
 export type Origin = { share: string; account: string };
 
 /** The openings in an object's storage. Shares from before there were events have no origin, and report nothing. */
@@ -63,7 +63,7 @@ export class Openings {
     }
   }
 
-  /** When they have to be reported again, in ms. */
+  /** Returns the time at which they must be reported again, in ms. */
   nextDue(): number | undefined {
     if (!this.#exists()) return undefined;
     return this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM opening').one().due ?? undefined;

@@ -10,8 +10,8 @@ import { Alarm, backoffMs } from '../alarm.ts';
 import { Openings, type OpeningBinding, type Origin } from './openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
 
-/** How long after its expiry a share can still be told from one that never existed, in ms: 7 days. */
-export const keptMs = 7 * 86_400_000;
+/** Time after its expiry for which a share can still be told from one that never existed, in ms: 7 days. */
+export const shareRetentionMs = 7 * 86_400_000;
 
 /** The values are stored in rows, so they never change. */
 export type ShareState = 'active' | 'used_up' | 'expired' | 'revoked';
@@ -19,7 +19,7 @@ export type ShareState = 'active' | 'used_up' | 'expired' | 'revoked';
 /** A record that is about to be kept; times in ms. `password`: whether the record needs one. */
 export type NewRecord = { record: Uint8Array; password: boolean; opens: number; expiresAt: number };
 
-/** What anybody may know who knows the ID. */
+/** Status of a share, for anybody who knows its ID. */
 export type ShareStatus = {
   state: ShareState;
   password: boolean;
@@ -28,7 +28,7 @@ export type ShareStatus = {
   expiresAt: number;
 };
 
-/** What a backup has of a share. `record`: null once it has ended. */
+/** Backup of a share. `record`: null once it has ended. */
 export type KeptShare = Omit<NewRecord, 'record'> & { state: ShareState; opened: number; record: Uint8Array | null };
 
 type Row = {
@@ -62,7 +62,7 @@ export class Share extends DurableObject<OpeningBinding> {
     return { ok: true };
   }
 
-  /** What a backup keeps of the share. @returns `not_found` */
+  /** Returns the backup of the share. @returns `not_found` */
   async backup(): Promise<Result<KeptShare>> {
     await this.#expire();
     const row = this.#row();
@@ -75,12 +75,12 @@ export class Share extends DurableObject<OpeningBinding> {
   /** Writes what a backup has of the share. One that is there stays as it is: it may have been opened or revoked since. */
   async restore(origin: Origin, kept: KeptShare): Promise<Result> {
     if (this.#row() !== undefined) return { ok: true };
-    await this.#alarm.by(kept.state === 'active' ? kept.expiresAt : kept.expiresAt + keptMs);
+    await this.#alarm.by(kept.state === 'active' ? kept.expiresAt : kept.expiresAt + shareRetentionMs);
     this.#insert(origin, kept);
     return { ok: true };
   }
 
-  /** What became of the share. It uses nothing up, and writes nothing where there is no share. */
+  /** Returns the status of the share. It uses nothing up, and writes nothing if there is no share. */
   async look(): Promise<Result<ShareStatus>> {
     await this.#expire();
     const row = this.#row();
@@ -127,9 +127,9 @@ export class Share extends DurableObject<OpeningBinding> {
       if ((this.#openings.nextDue() ?? Infinity) <= this.now()) await this.#openings.deliver(this.now());
       const row = this.#row();
       const unreported = this.#openings.nextDue();
-      if (row === undefined || (row.expires_at + keptMs <= this.now() && unreported === undefined))
+      if (row === undefined || (row.expires_at + shareRetentionMs <= this.now() && unreported === undefined))
         return await this.#purge();
-      const ending = row.state === 'active' ? row.expires_at : row.expires_at + keptMs;
+      const ending = row.state === 'active' ? row.expires_at : row.expires_at + shareRetentionMs;
       await this.#alarm.reset(Math.min(unreported ?? Infinity, ending > this.now() ? ending : Infinity));
     } catch (error) {
       log({ event: 'share.alarm', error: errorText(error) });
@@ -184,7 +184,7 @@ export class Share extends DurableObject<OpeningBinding> {
   }
 }
 
-/** Why a share does not open any more, in words for who holds its link. */
+/** Tells the holder of a link why the share does not open any more. */
 function ended(state: ShareState): Failure {
   if (state === 'used_up') return err('gone', 'the share was opened as often as its sender allowed');
   if (state === 'expired') return err('gone', 'the share has expired');

@@ -1,4 +1,4 @@
-/** What the API keys of an account use by day: for the account, and for the operator. */
+/** Daily usage of an account's API keys: for the account, and for the operator. */
 import { PageQuery, type UsageList } from '../../../shared/api.ts';
 import type { Principal } from '../../auth/authenticate.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';

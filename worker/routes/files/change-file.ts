@@ -21,7 +21,7 @@ import {
   type About,
 } from './file-view.ts';
 
-/** How often a change starts again that another one came before. */
+/** Number of attempts at a change that another change precedes. */
 const attempts = 3;
 
 /** Changes a file. What the body does not name stays, null removes. */
@@ -63,7 +63,7 @@ async function updateOf(
   const opened = isPlain ? undefined : await openRecord(file, await identityOf(principal, found));
   const about = changed(opened?.file ?? aboutPlain(file), change);
   if (!isPlain && about.filename === null)
-    throw new SealpinError('invalid_filename', 'a file in encrypted mode has to have a name');
+    throw new SealpinError('invalid_filename', 'a file in encrypted mode must have a name');
   const isSame = Object.values(change).every((value) => value === undefined);
   const pkcs8 = change.tags === undefined ? undefined : await privateKeyOf(principal, found);
   return {
@@ -78,7 +78,7 @@ async function updateOf(
   };
 }
 
-/** What is known of a file after a change; an empty list or map is left out. */
+/** Applies a change to the description of a file; an empty list or map is left out. */
 function changed(before: About, { filename, contentType, metadata, tags }: Omit<FileChange, 'expiresAt'>): About {
   const { metadata: oldMetadata, tags: oldTags, ...rest } = before;
   const pairs = metadata === undefined ? oldMetadata : (metadata ?? {});

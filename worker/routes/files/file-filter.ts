@@ -74,7 +74,7 @@ function timeOf(text: string | undefined): number | undefined {
   return text === undefined ? undefined : Date.parse(text);
 }
 
-/** What stands for the filters of a list in its cursors; empty for a list without any. */
+/** Identifies the filters of a list in its cursors; empty for a list without any. */
 async function markOf(filters: Omit<Query, 'limit' | 'cursor'>): Promise<string> {
   const given = Object.entries(filters).filter(([, value]) => value !== undefined);
   if (given.length === 0) return '';

@@ -13,7 +13,7 @@ import { blockServiceOf, servicesOf } from '../../backends/configured.ts';
 import { takesBlocks, type PinningService } from '../../backends/contract.ts';
 import { withNetwork } from '../../backends/network.ts';
 
-/** What the states of `Pin` are called on the wire. */
+/** Names on the wire of the states of `Pin`. */
 const statuses = {
   wanted: 'pinning',
   copying: 'pinning',
@@ -23,7 +23,7 @@ const statuses = {
   unpinning: 'unpinning',
 } as const satisfies Record<Home['state'], StoredPin['status']>;
 
-/** Why a copy waits for the operator: the service would refuse the next one as well. */
+/** Reasons for which a copy waits for the operator: the service would refuse the next one as well. */
 const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured'];
 
 function statusOf({ state, reason }: Home): StoredPin['status'] {
@@ -82,7 +82,7 @@ export function configuredHomes(c: Ctx, root: string, ids: readonly string[]): B
   );
   const usable = ids.filter((id) => known.has(id));
   const homes = (usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id, requestId));
-  return withNetwork(homes.map((home) => reporting(home, () => suspect(c, root, home.id))));
+  return withNetwork(homes.map((home) => reporting(home, () => markSuspect(c, root, home.id))));
 }
 
 /** The same service, with a report of each block that it says it does not have. */
@@ -101,7 +101,7 @@ function reporting(home: PinningService, report: () => void): PinningService {
 }
 
 /** Has a service checked, after the response, that gave a wrong block of a CID, or lacks one. */
-function suspect(c: Ctx, cid: string, service: string): void {
+function markSuspect(c: Ctx, cid: string, service: string): void {
   const report = async (): Promise<void> => {
     try {
       await unwrap((await pinOf(c.env, cid)).suspect(cid, service));
@@ -112,12 +112,15 @@ function suspect(c: Ctx, cid: string, service: string): void {
   c.executionCtx.waitUntil(report());
 }
 
-/** After how long the next service is asked for a block as well, in ms: a slow one does not hold a read up. */
+/** Time after which the next service is asked for a block as well, in ms: a slow one does not hold a read up. */
 const hedgeMs = 1_000;
 
-/** How the services that hold a file are read. One that gives a wrong block is checked after the response. */
+/**
+ * Returns the options for reading from the services that hold a file. One that gives a wrong block is checked after the
+ * response.
+ */
 export function homeOptions(c: Ctx, cid: string): Required<Pick<OpenOptions, 'hedgeMs' | 'onMismatch'>> {
-  return { hedgeMs, onMismatch: ({ id }) => suspect(c, cid, id) };
+  return { hedgeMs, onMismatch: ({ id }) => markSuspect(c, cid, id) };
 }
 
 function isOnlyHome(env: Bindings, service: string): boolean {

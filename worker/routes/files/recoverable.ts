@@ -1,11 +1,12 @@
-/** What receipts say about the platform and about backups, which may be able to restore what was destroyed. */
+/** Statements of receipts about the platform and backups, which may be able to restore what was destroyed. */
 import type { Recoverable } from '../../../shared/api.ts';
 import { backupDays, recoveryDays, type Env } from '../../env.ts';
 
 const dayMs = 86_400_000;
 
 /**
- * Until when the platform, or a backup, could restore what was destroyed at a time; nothing where neither can.
+ * Returns the time until which the platform, or a backup, could restore what was destroyed at a time; nothing if
+ * neither can.
  * @param backedUp whether a backup of the account was ever fetched
  * @throws misconfigured
  */

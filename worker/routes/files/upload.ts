@@ -34,19 +34,21 @@ import { newPins } from './homes.ts';
 
 type Mode = NewFile['mode'];
 
-/** What the headers of a request say about its body. */
+/** Headers of a request that describe its body. */
 type Announced = {
   json: boolean;
-  /** Whether the body is a CAR of the file. */
+  /** Set if the body is a CAR of the file. */
   car: boolean;
   filename: string | undefined;
   contentType: string;
   cid: string | undefined;
-  /** Whether the file is stored only as the only one with its name, for a while unless another one names it, and which files it names. */
+  /** Set if no other file may have its name. */
   isOnly: boolean;
+  /** Set if the file is kept for a while only, unless another one names it. */
   isProvisional: boolean;
+  /** IDs of the files that it names. */
   names: readonly string[];
-  /** When the file is deleted, in ms. */
+  /** Time at which the file is deleted, in ms. */
   expiresAt: number | null;
   digests: Digests;
   /** The digest of the file that the response is to name. */
@@ -109,14 +111,15 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
     abort.abort(error);
     await giveUp(c, caller, fileId);
-    if (c.req.raw.signal.aborted) throw new SealpinError('body_incomplete', 'the client left', { cause: error });
+    if (c.req.raw.signal.aborted)
+      throw new SealpinError('body_incomplete', 'the client disconnected', { cause: error });
     throw cause ?? error;
   } finally {
     if (lease !== undefined) clearInterval(lease);
   }
 }
 
-/** How many bytes of a file a request announces; undefined for JSON and a CAR, in which there are other bytes, too. */
+/** Returns the bytes of a file that a request announces; undefined for JSON and a CAR, which have other bytes, too. */
 function fileBytes({ headers }: Request): number | undefined {
   const announced = headers.get('Content-Length');
   return announced === null || isJson(headers) || essenceOf(headers) === carType ? undefined : Number(announced);
@@ -323,7 +326,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
       hint: "send Content-Disposition: attachment; filename*=UTF-8''name",
     });
   }
-  // In encrypted mode nobody can know the CID before, so the route takes no `cid`.
+  // In encrypted mode the CID is not known before the upload, so the route takes no `cid`.
   const { cid, expiresAt, provisional = false, names } = parseQuery(c, UploadQuery);
   return {
     json,
@@ -340,7 +343,10 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
   };
 }
 
-/** Whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2). @throws invalid_request */
+/**
+ * Tells whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2).
+ * @throws invalid_request
+ */
 function parseIsOnly(c: Ctx, hasName: boolean): boolean {
   const header = c.req.header('If-None-Match');
   if (header === undefined) return false;
@@ -349,7 +355,10 @@ function parseIsOnly(c: Ctx, hasName: boolean): boolean {
   return true;
 }
 
-/** Whether there is a file with a name is for keys that may read names, and not for who has a signed URL. */
+/**
+ * Checks that the caller may learn whether a name is taken: a key that may read names, and not the holder of a signed
+ * URL.
+ */
 function checkSeesNames(principal: Principal | undefined, key: KeyRecord): void {
   if (principal === undefined)
     throw new SealpinError('invalid_request', 'If-None-Match does not work with a signed URL');

@@ -1,4 +1,4 @@
-/** Where a block is that somebody asks for by its CID: the root of a file here, or a block below one. */
+/** Search for a block by its CID: the root of a file here, or a block below one. */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { linksOf, parseCid, type BlockSource } from '../../../shared/ipfs/index.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';

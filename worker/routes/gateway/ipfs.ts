@@ -31,9 +31,10 @@ const types = {
 } as const;
 
 /**
- * What a CID names never changes, so that anyone who has read it may keep it for as long as gateways say (29,030,400 s, from
- * https://specs.ipfs.tech/http-gateways/path-gateway/#cache-control-response-header). Shared caches keep it for a minute and ask again
- * (RFC 9111 sections 5.2.2.8 and 5.2.2.10): so they can serve many readers of the same bytes, and stop soon after a file is deleted.
+ * Caching of what a CID names, which never changes: readers may keep it for as long as gateways say (29,030,400 s, from
+ * https://specs.ipfs.tech/http-gateways/path-gateway/#cache-control-response-header). Shared caches keep it for a
+ * minute and ask again (RFC 9111 sections 5.2.2.8 and 5.2.2.10): so they can serve many readers of the same bytes, and
+ * stop soon after a file is deleted.
  */
 const cacheControl = 'public, max-age=29030400, immutable, s-maxage=60, proxy-revalidate, no-transform';
 
@@ -153,7 +154,7 @@ async function sizeOf(etag: string, ask: () => Promise<number>): Promise<number>
   return size;
 }
 
-/** Where a block is. @throws not_found where it is in no file here, and as `placeOf` */
+/** Finds a block. @throws not_found where it is in no file here, and as `placeOf` */
 async function requirePlace(c: Ctx, cid: string): Promise<Place> {
   const place = await placeOf(c, cid);
   if (place !== undefined) return place;
@@ -193,7 +194,7 @@ function formOf(c: Ctx): Form {
 }
 
 /**
- * The blocks that a CAR has to have, by the query or, for `version`, `dups` and `order`, by the parameters of
+ * The blocks that a CAR must have, by the query or, for `version`, `dups` and `order`, by the parameters of
  * `Accept` (IPIP-412).
  */
 function parseSelection(c: Ctx): Selection {

@@ -6,7 +6,7 @@ import { askInBatches } from '../../objects/batches.ts';
 import { unwrap } from '../../objects/result.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
 
-/** How many accounts a request tells: Cloudflare lets it make 1,000 requests of its own. */
+/** Number of accounts that one request informs: Cloudflare lets it make 1,000 requests of its own. */
 const pageAccounts = 250;
 
 /** Puts a CID on the denylist. */

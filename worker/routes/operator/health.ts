@@ -13,11 +13,11 @@ import { servicesOf } from '../../backends/configured.ts';
 import type { ConfiguredService } from '../../backends/services.ts';
 import { migrationsOf } from './pins.ts';
 
-/** How long a pinning service or an object may take to respond. */
+/** Time in which a pinning service or an object must respond. */
 const pingMs = 5_000;
-/** How long a check counts: anybody may call this route, and must not make us call others as often. */
+/** Time for which a check counts: anybody may call this route, and must not make us call others as often. */
 const freshMs = 5_000;
-/** How often a request looks for the result of the check that another request makes. */
+/** Interval at which a request looks for the result of another request's check. */
 const pollMs = 50;
 /** Seconds after which a monitor may ask again. */
 const retrySeconds = 5;
@@ -81,7 +81,7 @@ export async function stateOf(env: Bindings): Promise<State> {
   }
 }
 
-/** How far migrations are, where there are any and the objects respond. */
+/** Returns the progress of migrations, if there are any and the objects respond. */
 async function migrationsNow(c: Ctx): Promise<Pick<Health, 'migrations'>> {
   try {
     const migrations = await migrationsOf(c.env);

@@ -15,10 +15,13 @@ import { askShards } from '../../objects/pin/shard.ts';
 import { shardNames } from '../../objects/pin/shard-names.ts';
 import { stateOf } from './health.ts';
 
-/** How many accounts one response adds up: with the objects `Pin`, within the 1,000 requests that one request may make. */
+/**
+ * Number of accounts that one response adds up: with the objects `Pin`, within the 1,000 requests that one request may
+ * make.
+ */
 const accountLimit = 500;
 
-/** Of each counter, by the name that its rows have: what it is, and which metric it belongs to. */
+/** Descriptions of the counters, by the names in their rows, and their metrics. */
 const counters: readonly Omit<Metric, 'samples'>[] = [
   { name: 'sealpin_http_requests_total', type: 'counter', help: 'Requests that were answered' },
   {
@@ -74,7 +77,7 @@ export async function readMetrics(c: Ctx): Promise<Response> {
   return c.body(exposition(metrics), 200, { 'Content-Type': expositionType, 'Cache-Control': 'no-store' });
 }
 
-/** What the objects of a kind say, and how many did not. */
+/** Answers of the objects of a kind, and the number of those that gave none. */
 type Asked<T> = { read: T[]; failing: number };
 
 async function askAccounts(env: Bindings): Promise<Asked<AccountGauges> & { isWhole: boolean }> {

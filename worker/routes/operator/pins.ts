@@ -98,7 +98,7 @@ export async function createMigration(c: Ctx): Promise<Response> {
   return c.json(body, 202, { ...noStore, Location: '/v1/migrations' });
 }
 
-/** How far the migrations are. */
+/** Lists migrations and their progress. */
 export async function listMigrations(c: Ctx): Promise<Response> {
   const body: MigrationList = { migrations: await migrationsOf(c.env) };
   return c.json(body, 200, noStore);
@@ -148,7 +148,7 @@ function checkConfigured(env: Bindings, id: string): void {
     serviceOf(env, id);
   } catch (cause) {
     throw new SealpinError('invalid_request', `no pinning service is called ${id}`, {
-      hint: 'both have to be in PINNING_SERVICES until the migration is done',
+      hint: 'both must be in PINNING_SERVICES until the migration is done',
       cause,
     });
   }

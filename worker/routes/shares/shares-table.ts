@@ -21,7 +21,7 @@ export const shareRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/shares',
     operationId: 'createShare',
-    summary: 'Shares files: keeps a sealed record, which anybody with its ID can open so often and so long',
+    summary: 'Shares files: keeps a sealed record, which anybody with its ID can open until it expires or is used up',
     who: 'key',
     scope: 'share',
     body: { [json]: ShareRequest },

@@ -25,7 +25,7 @@ import { cursorOf, pageOf } from '../page.ts';
 import { checkRecoverable, recoverable } from '../files/recoverable.ts';
 
 const dayMs = 86_400_000;
-/** How long a share lasts, and how often it may be opened, where the request does not say. */
+/** Days and openings of a share if the request does not say. */
 const defaultDays = 7;
 const defaultOpens = 5;
 
@@ -42,7 +42,7 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   const requested = await readJson(c.req.raw, ShareRequest, maxBodyBytes);
   const record = Uint8Array.fromBase64(requested.record);
   if (record.length === 0 || record.length > maxRecordBytes)
-    throw new SealpinError('invalid_request', `record has to have 1 to ${maxRecordBytes} bytes`);
+    throw new SealpinError('invalid_request', `record must have 1 to ${maxRecordBytes} bytes`);
   const now = Date.now();
   const share: NewRow = {
     id: newShareId(),
@@ -118,11 +118,11 @@ async function lookAt(c: Ctx, id: string): Promise<Status | undefined> {
 function opensOf(c: Ctx, { opens }: ShareRequest): number {
   const most = shareMaxima(c.env).opens;
   if (opens !== undefined && opens > most)
-    throw new SealpinError('invalid_request', `opens has to be at most ${most} at this service`);
+    throw new SealpinError('invalid_request', `opens must be at most ${most} at this service`);
   return opens ?? Math.min(defaultOpens, most);
 }
 
-/** When a share expires, in ms. Without a time in the request it is as early as the key's own end, if that comes first. */
+/** Returns the time at which a share expires, in ms. The default is no later than the key's own end. */
 function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: number): number {
   const { days } = shareMaxima(c.env);
   if (expiresAt === undefined) return Math.min(nowMs + Math.min(defaultDays, days) * dayMs, key.expiresAt ?? Infinity);

@@ -9,7 +9,7 @@ export const path = '/v1/accounts/:id/signed/:token';
 const params = { id: AccountId };
 const codes: readonly Code[] = ['unauthorized', 'insufficient_scope', 'forbidden', 'gone'];
 
-/** What a signed row has in common with one that needs an API key. */
+/** Properties that a signed row shares with one that needs an API key. */
 type Common = Pick<Route, 'headers' | 'responseHeaders' | 'codes'>;
 
 /** @param store of an upload in encrypted mode, @param read of a download of bytes */

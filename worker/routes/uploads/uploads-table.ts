@@ -17,9 +17,9 @@ const json = 'application/json';
 const version = { 'Tus-Resumable': '1.0.0' };
 const digest = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
 const params = { uploadId: FileId };
-/** What every response says about an upload. */
+/** Headers of every response about an upload. */
 const progress = ['Upload-Offset', 'Upload-Expires', 'Sealpin-File', 'Sealpin-Cid'] as const;
-/** To a request of another version of the protocol, or of none. */
+/** Headers of the response to another version of the protocol, or to none. */
 const otherVersion = { 412: ['Tus-Version'] } as const;
 const chunk: readonly Code[] = [
   'precondition_failed',
@@ -114,7 +114,7 @@ const rows: readonly Route[] = [
     path,
     operationId: 'headUpload',
     params,
-    summary: 'How far an upload has come; a request that goes on with it is ended',
+    summary: 'Returns the offset of an upload; a request that continues it is ended',
     who: 'key',
     scope: 'write',
     ignoresUnknownQuery: true,

@@ -29,7 +29,7 @@ import {
   tusVersion,
 } from '../../http/tus-headers.ts';
 
-/** What describes an upload; the bytes of the first request do not. */
+/** Headers that describe an upload; the bytes of the first request do not. */
 const describing: Description = {
   headers: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata'],
   bodyLength: false,
@@ -80,7 +80,8 @@ export function createUpload(mode: NewFile['mode']) {
     );
     let progress: Continued = upload;
     if (replayed) c.header('Idempotency-Replayed', 'true');
-    else if (hasBody || length === 0) progress = await goOn(c, caller, { uploadId, offset: 0, length: undefined });
+    else if (hasBody || length === 0)
+      progress = await resumeUpload(c, caller, { uploadId, offset: 0, length: undefined });
     return c.body(null, 201, {
       Location: `/v1/uploads/${upload.uploadId}`,
       ...progressHeaders(upload.uploadId, progress),
@@ -88,7 +89,7 @@ export function createUpload(mode: NewFile['mode']) {
   };
 }
 
-/** Says how far an upload has come. A request that still goes on with it has a little time to end, and is ended then. */
+/** Returns the offset of an upload. A request that still continues it has a little time to end, and is ended then. */
 export async function headUpload(c: Ctx, caller: Principal): Promise<Response> {
   const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), true));
   const { uploadId, length, preamble, sealedMetadata } = upload;
@@ -113,11 +114,11 @@ export async function patchUpload(c: Ctx, caller: Principal): Promise<Response> 
   const length = parseBytes('Upload-Length', c.req.header('Upload-Length'));
   if (length !== undefined) checkFileBytes(length, maxFileBytes(c.env));
   checkLength(c.req.raw, maxUploadBytes(c.env));
-  const progress = await goOn(c, caller, { uploadId, offset, length });
+  const progress = await resumeUpload(c, caller, { uploadId, offset, length });
   return c.body(null, 204, progressHeaders(uploadId, progress));
 }
 
-/** What is known of an upload. It does not disturb a request that goes on with it. */
+/** Returns the state of an upload. It does not disturb a request that continues it. */
 export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
   const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), false));
   return c.json(uploadView(upload), 200);
@@ -136,8 +137,8 @@ export async function deleteUpload(c: Ctx, caller: Principal): Promise<Response>
   return c.body(null, 204);
 }
 
-/** Goes on with an upload, and finishes what has arrived even if the client leaves. */
-async function goOn(
+/** Continues an upload, and finishes what has arrived even if the client leaves. */
+async function resumeUpload(
   c: Ctx,
   caller: Principal,
   o: { uploadId: string; offset: number; length: number | undefined },
@@ -145,8 +146,9 @@ async function goOn(
   const lease = crypto.randomUUID();
   const work = continueUpload(c.env, c.req.raw, caller, { ...o, lease, requestId: c.var.requestId });
   const end = (): Promise<unknown> => caller.account.uploads.release(o.uploadId, lease);
-  // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what arrived. A HEAD that
-  // waits for its end goes on then; if the object cannot be told, HEAD goes on when its time is up.
+  // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what
+  // arrived. A HEAD that waits for its end responds then; if the object cannot be reached, it responds when its time is
+  // up.
   c.executionCtx.waitUntil(work.then(end, end).catch(() => undefined));
   return await work;
 }
@@ -197,7 +199,7 @@ function checkMetadata(
       hint: 'send it as filename in Upload-Metadata, in base64',
     });
   if (mode === 'encrypted' && cid !== null)
-    throw new SealpinError('invalid_request', 'in encrypted mode nobody can know the cid before');
+    throw new SealpinError('invalid_request', 'cid is not supported in encrypted mode');
   return {
     cid: cid === null ? null : parseCid(cid).text,
     isProvisional,
@@ -205,7 +207,7 @@ function checkMetadata(
   };
 }
 
-/** Whether the request has bytes of a file. @throws unsupported_media_type for any other body */
+/** Tells whether the request has bytes of a file. @throws unsupported_media_type for any other body */
 function isChunk(c: Ctx): boolean {
   const [type = ''] = (c.req.header('Content-Type') ?? '').split(';');
   if (isEncoded(c.req.raw.headers)) throw wrongType();

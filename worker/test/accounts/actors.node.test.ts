@@ -45,7 +45,7 @@ async function newWorld() {
   return { id, call, key, plain, sealed, gone, shares, second, newKey, page, lost };
 }
 
-/** What the owner has, as far as it does not change by itself. */
+/** Returns what the owner has, as far as it does not change by itself. */
 async function stateOf({ id, call, plain, sealed, lost }: World): Promise<unknown> {
   const text = async (asked: Promise<Response>): Promise<string> => {
     const response = await asked;
@@ -107,7 +107,7 @@ async function last(asked: Promise<Response>[]): Promise<Response> {
   return all.find(({ ok }) => ok) ?? all[0] ?? Response.error();
 }
 
-/** What may be seen: where, and texts that the response then has. */
+/** Views that may be seen: a path, and texts that its response then has. */
 const views: Record<string, (ask: Ask) => [path: string, ...shows: string[]]> = {
   label: () => ['/v1/account', 'label of the owner'],
   usage: () => ['/v1/account', 'label of the owner', '"usage"'],
@@ -131,7 +131,7 @@ const views: Record<string, (ask: Ask) => [path: string, ...shows: string[]]> = 
   url: ({ url }) => [url, 'plain bytes'],
 };
 
-/** What is tried in each column, by the names in `actors.ts`. It succeeds where the owner finds something else than before. */
+/** Attempts in each column, by the names in `actors.ts`. One succeeds if the owner finds something else than before. */
 const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> = {
   withhold: {
     disable: ({ call, world }) => call(`/v1/accounts/${world.id}`, body({ disabled: true }, 'PATCH')),

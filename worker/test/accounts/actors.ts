@@ -5,8 +5,8 @@ export const columns = ['withhold', 'roll back', 'swap', 'plant', 'delete'] as c
 export type Column = (typeof columns)[number];
 
 /**
- * How an actor asks: with a token of the service, a new key of the account with these scopes, a key of another account, the URL that
- * somebody signed, or nothing.
+ * Credentials of an actor: with a token of the service, a new key of the account with these scopes, a key of another
+ * account, the URL that somebody signed, or nothing.
  */
 type As =
   | { token: 'admin' | 'admin+restore' | 'metrics' }

@@ -36,7 +36,7 @@ const restore = (service: Service, page: unknown, id: string, token = restoreTok
   operator(service)(path(id), { method: 'PUT', headers: { 'Sealpin-Restore': token }, body: JSON.stringify(page) });
 const put = (page: unknown, id = owner.id): Promise<Response> => restore(after, page, id);
 
-/** What pages have of everything but the account. */
+/** Lists everything in pages but the account. */
 const listed = (of: readonly BackupPage[]): unknown[][] => [
   of.flatMap(({ keys }) => keys),
   of.flatMap((page) => page.files),
@@ -50,7 +50,7 @@ const open = (service: Service, { id }: Share): Promise<Response> =>
 const recordOf = async (response: Promise<Response>): Promise<string> =>
   (await jsonOf<{ record: string }>(response)).record;
 
-/** How many openings of a share the account knows of. */
+/** Counts the openings of a share that the account knows of. */
 async function openingsOf(call: Client, { id }: Share): Promise<number> {
   const { events } = await jsonOf<EventList>(call('/v1/events?limit=100'));
   return events.filter(({ action, shareId }) => action === 'share.opened' && shareId === id).length;

@@ -41,7 +41,7 @@ function beside(right: string): string[] {
   ];
 }
 
-/** Asks with the right text, which has to be taken, and with each one beside it, of which none may be. */
+/** Asks with the right text, which must be taken, and with each one beside it, of which none may be. */
 async function onlyTakes(right: string, ask: (shown: string) => Promise<Response>): Promise<void> {
   const wrong = beside(right);
   expect(new Set(wrong).size).toBeGreaterThan(right.length + 4);

@@ -1,4 +1,4 @@
-/** What a key may give to one that it makes. */
+/** Limits that a key may give to one that it creates. */
 import { expect, it } from 'vitest';
 import { exceedsLimits } from '../../objects/account/keys/key-limits.ts';
 

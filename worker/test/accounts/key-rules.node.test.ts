@@ -1,4 +1,4 @@
-/** What labels and ends of API keys may be, at the edges. */
+/** Labels and ends of API keys, at the edges. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { ApiKeyList, NewApiKeyResponse, type ApiKeyRecord, type Scope } from '../../../shared/api.ts';

@@ -1,4 +1,4 @@
-/** What API keys use by day: counted in the isolate, kept in the account's object. */
+/** Daily usage of API keys: counted in the isolate, kept in the account's object. */
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { KeyUsage, NewApiKeyResponse, Scope, UsageList } from '../../../shared/api.ts';
 import { newApiKey } from '../../../shared/crypto/index.ts';

@@ -1,4 +1,4 @@
-/** Who is asked for a block that a home has lost, and in which order. */
+/** Order of those who are asked for a block that a home has lost. */
 import { expect, it } from 'vitest';
 import { SealpinError, type Code } from '../../../shared/errors.ts';
 import type { BlockSource } from '../../../shared/ipfs/index.ts';

@@ -1,4 +1,4 @@
-/** What an honest service does that gets files as a whole, as tests. */
+/** Behaviour of an honest service that gets files as a whole, as tests. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Replica, SourceFile } from '../../backends/contract.ts';

@@ -6,7 +6,7 @@ import { kubo, type Timeouts } from '../../backends/kubo/kubo.ts';
 import type { PinningService } from '../../backends/contract.ts';
 
 export type Scenario = {
-  /** Of Kubo's RPC. */
+  /** Address of Kubo's RPC. */
   url: string;
   token?: string;
   /** A cluster instead, whose REST APIs take the token. */
@@ -27,7 +27,7 @@ export type Scenario = {
 );
 
 type Import = {
-  /** Of the file; a file of no bytes is one empty block. */
+  /** Length of the file; a file of no bytes is one empty block. */
   bytes: number;
   /** Imports raw blocks of this size instead of the leaves and nodes of a file. */
   blockBytes?: number;

@@ -5,7 +5,7 @@ import type { Runtime } from './runtimes.ts';
 
 export type Honest = Pick<Scenario, 'url' | 'cluster'> & { token: string; close(): Promise<void> };
 
-/** What others do at a service, past the adapter. */
+/** Actions of others at a service, past the adapter. */
 export type Others<H> = {
   collect(service: H): Promise<unknown>;
   pin(service: H, cid: string, name: string): Promise<unknown>;

@@ -9,7 +9,7 @@ const documents = isLongRun ? 100_000 : 4_000;
 
 type Read = { filename: string | undefined; data: string } | undefined;
 
-/** What the reader makes of bytes that arrive in these pieces; undefined where it refuses them. */
+/** Returns what the reader makes of bytes that arrive in these pieces; undefined if it refuses them. */
 function scanned(pieces: readonly Uint8Array[]): Read {
   const reader = new JsonUploadReader();
   const data: Uint8Array[] = [];
@@ -43,7 +43,7 @@ function parsed(bytes: Uint8Array): Read {
   return data === undefined || !isCanonical(data) ? undefined : { filename, data };
 }
 
-/** Whether text is base64 as an encoder writes it. */
+/** Tells whether text is base64 as an encoder writes it. */
 function isCanonical(data: string): boolean {
   try {
     return btoa(atob(data)) === data;

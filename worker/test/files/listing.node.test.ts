@@ -7,7 +7,7 @@ import { newOwner, type Owner } from '../stored-state.ts';
 
 let service: Service;
 let owner: Owner;
-/** What is stored, the oldest first. */
+/** Files that are stored, the oldest first. */
 let stored: StoredFile[];
 let writerId: string;
 

@@ -1,4 +1,4 @@
-/** What receipts say of removals, on rows in SQLite, and settings that they cannot be written by. */
+/** Receipts of removals, on rows in SQLite, and settings with which none can be written. */
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import type { Share } from '../../../shared/api.ts';
@@ -26,7 +26,7 @@ let receipts: Receipts;
 let outbox: Outbox;
 let rows: PinRows;
 let removals: Removals;
-/** What the account is told, and what it answers; undefined: it does not respond. */
+/** Removals that the account learns of, and its answer; undefined: it does not respond. */
 let told: RemovedHome[][];
 let answer: Result | undefined;
 

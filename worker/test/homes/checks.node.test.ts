@@ -1,4 +1,4 @@
-/** What is at the homes is asked, read and repaired: rows are not believed. */
+/** Checks of homes: they are asked, read and repaired; rows are not believed. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFailed, test } from 'vitest';
 import type { PinPage, Repair, StoredFile, Verification } from '../../../shared/api.ts';

@@ -10,7 +10,7 @@ import { corrupt, names, readBack, ring, startTwoHomes, statuses, type Home, typ
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const files = { short: 4, long: 5000, together: 8 };
-/** More than is copied at once. */
+/** Length of a file that takes more than one step to copy. */
 const largeBytes = (long ? 20 : 9) * 1_048_576;
 const minuteMs = 60_000;
 

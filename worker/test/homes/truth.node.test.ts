@@ -1,4 +1,7 @@
-/** What is said of files where a home fails: what was seen there, and when. One home fails in each way, the other is in order. */
+/**
+ * Statements about files while a home fails: what was seen there, and when. One home fails in each way, the other is in
+ * order.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { PinPage, Receipt, Repair, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
@@ -43,7 +46,7 @@ async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]>
   return pins.filter((pin) => pin.cid === cid);
 }
 
-/** What is said of a file at `b`: to its owner as one file and in the list, and to the operator. */
+/** Returns the state of a file at `b`: for its owner as one file and in the list, and for the operator. */
 async function saidOf(file: StoredFile) {
   let one: StoredFile | undefined;
   const both = async () => {

@@ -23,7 +23,7 @@ export type World = {
 };
 
 const day = 86_400_000;
-/** After it every pin is due for its check. */
+/** Time after which every pin is due for its check. */
 export const weekMs = 7 * day;
 
 export async function startHome(o?: Parameters<typeof startKubo>[0]): Promise<Home> {
@@ -31,7 +31,7 @@ export async function startHome(o?: Parameters<typeof startKubo>[0]): Promise<Ho
   return { kubo, peer: await startPeer(() => kubo.url) };
 }
 
-/** A home, what the configuration says of it besides its Kubo or instead, and what else has to be closed. */
+/** A home, what the configuration says of it besides its Kubo or instead, and what else must be closed. */
 export type OtherHome = Home & { entry: Record<string, unknown>; close(): Promise<void> };
 
 /**
@@ -80,7 +80,7 @@ export async function startTwoHomes(
   return world;
 }
 
-/** What the service says of a file's pins, without times. */
+/** Returns the states of a file's pins, without times. */
 export async function statuses({ owner }: World, { fileId }: StoredFile): Promise<Record<string, string>> {
   const { pins } = await jsonOf<StoredFile>(owner.call(`/v1/storage/${fileId}?data=false`));
   return Object.fromEntries(pins.map(({ service, status }) => [service, status]));
@@ -104,7 +104,7 @@ export async function settle(world: World, file: StoredFile): Promise<void> {
     .toEqual({ a: 'pinned', b: 'pinned' });
 }
 
-/** After it each new pin is asked for once. */
+/** Time after which each new pin is asked for once. */
 const askedMs = 10_000;
 
 /** Stores a file, and waits until both homes have it and have been asked for it. */

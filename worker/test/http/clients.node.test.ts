@@ -71,7 +71,7 @@ describe.each(clients)('%s', (program, args, name) => {
   const probe = [program === 'go' ? 'version' : '--version'];
   // Debian's Go may be older than the client needs.
   withProgram(program, { probe, isOptional: program === 'go' }, () => {
-    test(`${name} stores a file once, however often it has to ask, reads it back and deletes it`, async () => {
+    test(`${name} stores a file once, however often it must ask, reads it back and deletes it`, async () => {
       const { url, seen } = await startLine();
       const { apiKey } = await service.account();
       const { stdout } = await run(program, args, name, { url, apiKey });

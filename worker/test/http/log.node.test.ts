@@ -1,4 +1,4 @@
-/** What the operator sees: the state of the pinning services, and a log without secrets. */
+/** Operator's view: the state of the pinning services, and a log without secrets. */
 import { expect, it } from 'vitest';
 import type { Health, NewApiKeyResponse, Problem, StoredFile } from '../../../shared/api.ts';
 import { generateKeyPair, parseApiKey, signToken } from '../../../shared/crypto/index.ts';

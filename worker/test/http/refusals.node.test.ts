@@ -101,7 +101,7 @@ describe('a parameter of the query', () => {
       { parameter: 'limit', detail: 'limit is a number from 1 to 100' },
     ]);
     expect(await errorsOf(`/v1/storage/${crypto.randomUUID()}?data=canary`)).toEqual([
-      { parameter: 'data', detail: 'data has to be true or false' },
+      { parameter: 'data', detail: 'data must be true or false' },
     ]);
   });
 
@@ -115,36 +115,33 @@ describe('a request with a wrong value', () => {
   it('is told in plain words what is wrong with it, and no value is repeated', async () => {
     const cases: [unknown, string][] = [
       [{ scopes: ['read'] }, 'label is missing'],
-      [{ label: 7, scopes: ['read'] }, 'label has to be a string'],
+      [{ label: 7, scopes: ['read'] }, 'label must be a string'],
       [{ label: '', scopes: ['read'] }, 'label has 1 to 100 characters, without control characters and invisible ones'],
       [
         { label: 'x'.repeat(101), scopes: ['read'] },
         'label has 1 to 100 characters, without control characters and invisible ones',
       ],
-      [{ label: 'x', scopes: [] }, 'scopes has to be a list that is not empty'],
-      [{ label: 'x', scopes: 'read' }, 'scopes has to be a list'],
-      [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys or share'],
+      [{ label: 'x', scopes: [] }, 'scopes must be a list that is not empty'],
+      [{ label: 'x', scopes: 'read' }, 'scopes must be a list'],
+      [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] must be read or write or delete or keys or share'],
       [{ label: 'x', scopes: ['read', 'read'] }, 'a scope appears twice'],
-      [
-        { label: 'x', scopes: ['read'], expiresAt: 'hunter2' },
-        'expiresAt has to be a time such as 2030-01-31T00:00:00Z',
-      ],
+      [{ label: 'x', scopes: ['read'], expiresAt: 'hunter2' }, 'expiresAt must be a time such as 2030-01-31T00:00:00Z'],
       [{ label: 'x', scopes: ['read'], quota: 'hunter2' }, 'there is no member quota'],
       [{ label: 'x', scopes: ['read'], '\u001b[2J': 1 }, String.raw`there is no member "\u001b[2J"`],
-      [{ label: 'x', scopes: ['read'], limits: { files: 0 } }, 'limits.files has to be at least 1'],
-      [{ label: 'x', scopes: ['read'], limits: { bytes: 1.5 } }, 'limits.bytes has to be a whole number'],
-      ['hunter2', 'the body has to be an object'],
+      [{ label: 'x', scopes: ['read'], limits: { files: 0 } }, 'limits.files must be at least 1'],
+      [{ label: 'x', scopes: ['read'], limits: { bytes: 1.5 } }, 'limits.bytes must be a whole number'],
+      ['hunter2', 'the body must be an object'],
     ];
     for (const [body, detail] of cases) {
       const problem = v.parse(Problem, await (await call.json('/v1/keys', body)).json());
       expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
     }
     const shares: [unknown, string][] = [
-      [{ record: 'hunter2', files: [] }, 'record has to be base64; password is missing'],
-      [{ record: '', files: ['hunter2'], password: true }, 'files[0] has to be a UUID'],
+      [{ record: 'hunter2', files: [] }, 'record must be base64; password is missing'],
+      [{ record: '', files: ['hunter2'], password: true }, 'files[0] must be a UUID'],
       [
         { record: '', files: Array.from({ length: 501 }, () => crypto.randomUUID()), password: true },
-        'files has to be a list of at most 500',
+        'files must be a list of at most 500',
       ],
     ];
     for (const [body, detail] of shares) {
@@ -158,18 +155,18 @@ describe('a request with a wrong value', () => {
     expect((await (await call(tag)).json<Problem>()).detail).toBe(words);
     expect((await (await call.json(tags, { tags: ['\n'] }, 'PATCH')).json<Problem>()).detail).toBe(words);
     const live = await call('/v1/health?live=hunter2');
-    expect((await live.json<Problem>()).detail).toBe('live has to be empty or true');
+    expect((await live.json<Problem>()).detail).toBe('live must be empty or true');
     const flag = await call(`/v1/keys/${ownKey}?cascade=hunter2`, { method: 'DELETE' });
-    expect((await flag.json<Problem>()).detail).toBe('cascade has to be true or false');
+    expect((await flag.json<Problem>()).detail).toBe('cascade must be true or false');
   });
 
   it('is told where it is wrong, by pointers into the body', async () => {
     const errorsOf = async (body: unknown) => v.parse(Problem, await (await call.json('/v1/keys', body)).json()).errors;
     expect(await errorsOf({ label: 7, scopes: ['read', 'hunter2'] })).toEqual([
-      { pointer: '#/label', detail: 'label has to be a string' },
-      { pointer: '#/scopes/1', detail: 'scopes[1] has to be read or write or delete or keys or share' },
+      { pointer: '#/label', detail: 'label must be a string' },
+      { pointer: '#/scopes/1', detail: 'scopes[1] must be read or write or delete or keys or share' },
     ]);
-    expect(await errorsOf('hunter2')).toEqual([{ pointer: '#', detail: 'the body has to be an object' }]);
+    expect(await errorsOf('hunter2')).toEqual([{ pointer: '#', detail: 'the body must be an object' }]);
     const [odd] = (await errorsOf({ label: 'x', scopes: ['read'], 'a/b~c d': 1 })) ?? [];
     expect(odd?.pointer).toBe('#/a~1b~0c%20d');
   });

@@ -28,7 +28,10 @@ function numbers(seed: number): (below: number) => number {
   };
 }
 
-/** What an attempt meets. `reset`: the client resets the connection; `kill`: the service dies; `pin`: the pinning service breaks off. */
+/**
+ * Troubles that an attempt meets. `reset`: the client resets the connection; `kill`: the service dies; `pin`: the
+ * pinning service breaks off.
+ */
 const troubles = ['break', 'cut', 'swallow', 'answer', 'reset', 'kill', 'pin'] as const;
 type Trouble = (typeof troubles)[number];
 const rounds = process.env['SEALPIN_LONG'] === '1' ? 200 : troubles.length;

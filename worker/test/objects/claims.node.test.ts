@@ -1,4 +1,4 @@
-/** When a request whose Idempotency-Key another one holds may ask again. */
+/** Times at which a request whose Idempotency-Key another one holds may ask again. */
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it } from 'vitest';
 import { Claims } from '../../objects/account/uploads/claims.ts';

@@ -50,7 +50,7 @@ async function setBytes(words: number): Promise<void> {
 const store = (): Promise<Response> => owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
 const listed = async (): Promise<StoredFile[]> => (await jsonOf<FileList>(owner.call(`/v1/storage?cid=${cid}`))).files;
 
-/** What is there of the bytes, once everything that waits has had its time. */
+/** Returns what is left of the bytes, once everything that waits has had its time. */
 async function afterSweep(): Promise<{
   files: number;
   pinned: boolean;

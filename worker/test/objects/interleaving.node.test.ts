@@ -27,7 +27,7 @@ afterAll(async () => {
   await peer.close();
 });
 
-/** What happens to a command that waits at the gate. */
+/** Fates of a command that waits at the gate. */
 const fates = ['pass', 'pass', 'pass', 'refuse', 'lose'] as const;
 type Fate = (typeof fates)[number];
 type Step = { choice: number; fate: Fate };
@@ -101,7 +101,7 @@ async function play(
     })();
   };
 
-  /** Until nothing moves any more without us. */
+  /** Waits until nothing moves any more without us. */
   const settle = async (): Promise<void> => {
     for (let still = 0, before = ''; still < 2;) {
       await new Promise((done) => setTimeout(done, 2));

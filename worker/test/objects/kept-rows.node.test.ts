@@ -1,4 +1,4 @@
-/** How long an account keeps what is of use for a time only, on rows in SQLite. */
+/** Retention of an account's temporary rows, in SQLite. */
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';

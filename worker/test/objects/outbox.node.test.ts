@@ -8,11 +8,11 @@ import { storageOf } from '../sqlite-storage.ts';
 
 let nowMs: number;
 let outbox: Outbox;
-/** What was sent, and for which request. */
+/** Messages that were sent, and their requests. */
 let sent: { message: Message; requestId: string }[];
-/** What became of files that are no longer referenced. */
+/** Files that are no longer referenced, with their outcome. */
 let unreferred: unknown[];
-/** What the next message is answered; undefined: it cannot be sent. */
+/** Answer to the next message; undefined: it cannot be sent. */
 let answer: Result<Delivered> | undefined;
 
 const delivered: Result<Delivered> = { ok: true, status: 'kept', pins: [{ service: 'a', status: 'kept' }] };

@@ -6,7 +6,7 @@ import { changeDatabases, hasTable, keepState } from '../kept-state.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath } from '../client.ts';
 import { newOwner } from '../stored-state.ts';
 
-/** What the tables of an account had in 0.1.0, and what some had between releases. */
+/** Statements that make the tables of an account those of 0.1.0, or of a time between releases. */
 const earlier = `
   ALTER TABLE account DROP COLUMN recovery_hash;
   ALTER TABLE api_key DROP COLUMN signer;

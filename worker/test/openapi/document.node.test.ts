@@ -44,7 +44,7 @@ beforeAll(async () => {
   operations = Object.values(document.paths).flatMap((path) => Object.values(path));
 });
 
-/** What is wrong with a value, by a JSON Schema: as much of it as the description uses. */
+/** Lists the faults of a value, by a JSON Schema: by as much of it as the description uses. */
 function faults(schema: Schema, value: unknown, at = ''): string[] {
   if (schema['$ref'] !== undefined)
     return faults(document.components.schemas[(schema['$ref'] as string).split('/').at(-1)!]!, value, at);

@@ -1,4 +1,4 @@
-/** What is stored in a service before it is fuzzed, so that requests with random values also meet something. */
+/** State of a service before it is fuzzed, so that requests with random values also meet something. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NewAccountResponse, NewApiKeyResponse, Share } from '../../../shared/api.ts';
@@ -28,7 +28,7 @@ export async function startFuzzed(dir: string): Promise<Pick<Service, 'url' | 'c
   };
 }
 
-/** How many there are of what a request uses up. */
+/** Number of copies of what a request uses up. */
 const copies = 12;
 
 /**

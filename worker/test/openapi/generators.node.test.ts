@@ -1,4 +1,4 @@
-/** What linters, generators of clients and a fuzzer make of the API's description; the clients talk to the service itself. */
+/** Linters, generators of clients and a fuzzer on the API's description; the clients talk to the service itself. */
 import { execFile } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -45,7 +45,7 @@ async function run(
   );
 }
 
-/** A folder for a client, and what its program has to know. */
+/** A folder for a client, and what its program must know. */
 async function client(name: string): Promise<{ cwd: string; env: Record<string, string>; use: string }> {
   const cwd = join(directory, name);
   const use = join(cwd, `use.${name}`);

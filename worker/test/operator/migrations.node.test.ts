@@ -28,7 +28,7 @@ function hold(service: string): void {
   rows.add(cid, service, 'live', laterMs);
 }
 
-/** Where the CID is, and what is to become of it: `moving`, to where it is copied; `leaving`, once it is elsewhere. */
+/** Returns the places of the CID, and their fate: `moving`, to where it is copied; `leaving`, once it is elsewhere. */
 function places(): Record<string, string> {
   const fate = ({ state, wanted, moved_from: from }: PinRow): string => {
     if (state === 'unpinning') return wanted === 1 ? 'wanted again' : 'removed';
@@ -47,7 +47,7 @@ function arrive(service: string): void {
   work.settle(cid);
 }
 
-/** What is removed is gone. */
+/** Ends removals: what is removed is gone. */
 function endRemovals(): void {
   for (const row of rows.ofCid(cid)) {
     if (row.state !== 'unpinning') continue;

@@ -1,4 +1,7 @@
-/** Which request of a client each request to a pinning service is made for: its ID is in `X-Request-Id` there, and in our log. */
+/**
+ * Requests to pinning services, each of which is made for a client's request: its ID is in `X-Request-Id` there, and in
+ * our log.
+ */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { DeletedFiles, StoredFile } from '../../../shared/api.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
@@ -9,7 +12,7 @@ import { newOwner, pinObject, type Owner } from '../stored-state.ts';
 let service: Service;
 let peer: Peer;
 let owner: Owner;
-/** What the pinning service was asked, and for which request. */
+/** Commands to the pinning service, and the requests that they were made for. */
 let asked: { command: string; requestId: string | undefined }[];
 /** Commands that the pinning service refuses. */
 let refused: string[];

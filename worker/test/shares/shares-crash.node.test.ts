@@ -65,7 +65,7 @@ async function crash(lost: Promise<unknown>): Promise<void> {
   owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
 }
 
-/** Nothing is listed, opens, or waits. */
+/** Expects that nothing is listed, opens, or waits. */
 async function expectNothing(id: string): Promise<void> {
   await owner.object.ring(longMs);
   expect([await listed(), await record(id), await outbox(), await owner.object.rows('share')]).toEqual([

@@ -16,11 +16,11 @@ import { accountObject, askNode, newOwner, pinned, pinObject, sweep, type Owner 
 const long = process.env['SEALPIN_LONG'] === '1';
 const rounds = 20;
 const fileBytes = 40 * mib;
-/** Of each request of an upload in several. */
+/** Length of each request of an upload in several. */
 const requestBytes = 16 * mib;
-/** About as long as two uploads take on a quiet machine: nothing is killed later after their beginning. */
+/** Time of the latest kill after the beginning, about as long as two uploads take on a quiet machine. */
 const latestKillMs = 2500;
-/** How often a client goes on with an upload. */
+/** Number of times that a client continues an upload. */
 const attempts = 60;
 
 let dir: string;

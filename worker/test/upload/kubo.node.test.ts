@@ -26,7 +26,7 @@ const steps = [
   ['pin/add', 2],
 ] as const;
 const beforeAndAfter = steps.flatMap((step) => [[...step, 'before'] as const, [...step, 'after'] as const]);
-/** In the short form one in the middle: the first part is pinned, and the second one has arrived. */
+/** Selects a case in the middle for the short form: the first part is pinned, and the second one has arrived. */
 const inForm = <T>(cases: readonly T[]): readonly T[] => (long ? cases : cases.slice(7, 8));
 const sizes = [0, 1, leafBytes - 1, leafBytes, leafBytes + 1, 16 * leafBytes, 16 * leafBytes + 1, 33 * leafBytes + 7];
 const fewSizes = [0, leafBytes + 1];

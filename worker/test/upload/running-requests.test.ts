@@ -1,8 +1,8 @@
-/** How a request waits for the end of the one that goes on with an upload. */
+/** Wait of a request for the end of the one that continues an upload. */
 import { expect, it } from 'vitest';
 import { RunningRequests } from '../../objects/account/uploads/running-requests.ts';
 
-/** Whether a promise is settled once all that does not wait has happened. */
+/** Tells whether a promise is settled once all that does not wait has happened. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   void promise.then(() => (settled = true));
@@ -12,7 +12,7 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
 
 const long = 60_000;
 
-it('nobody waits for an upload that no request goes on with', async () => {
+it('nobody waits for an upload that no request continues', async () => {
   const requests = new RunningRequests();
   requests.begin('other', 'a');
   await requests.idle('upload', long);

@@ -1,4 +1,4 @@
-/** Who may work at once in an isolate: turns and their order, and uploads beyond what one isolate serves. */
+/** Turns in an isolate and their order, and uploads beyond what one isolate serves. */
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startService } from '../../../testkit/service.ts';

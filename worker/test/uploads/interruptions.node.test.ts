@@ -78,7 +78,7 @@ function slowPatch(path: string, offset: number, length: number): Slow {
   return { write, cut: () => void socket.destroy(), status };
 }
 
-/** Waits until an upload is at an offset, without disturbing who goes on with it. */
+/** Waits until an upload is at an offset, without disturbing the request that continues it. */
 async function arrives(path: string, offset: number): Promise<void> {
   await expect
     .poll(async () => (await stateOf(owner.call, path)).offset, { timeout: 20_000, interval: 250 })

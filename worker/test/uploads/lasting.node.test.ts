@@ -49,7 +49,7 @@ async function dump(owner: Owner): Promise<string> {
 const canary = 'canary-of-the-tests';
 const named = { 'Upload-Metadata': metadataOf({ filename: canary }) };
 
-/** So much of an upload of 2 MiB has arrived when it is half way: a leaf, and a tail that is full of canaries. */
+/** Bytes of an upload of 2 MiB that have arrived when it is half way: a leaf, and a tail that is full of canaries. */
 const sentBytes = 1_300_000;
 
 async function halfWay(call: Client, mode: 'plain' | 'encrypted'): Promise<{ path: string; bytes: Uint8Array }> {
@@ -59,7 +59,7 @@ async function halfWay(call: Client, mode: 'plain' | 'encrypted'): Promise<{ pat
   return { path, bytes };
 }
 
-/** That nothing of an owner's uploads is left: no row, no pin, no message. */
+/** Expects that nothing of an owner's uploads is left: no row, no pin, no message. */
 async function expectNothingLeft(owner: Owner, cids: readonly string[]): Promise<void> {
   await sweep(service, [owner], cids);
   for (const table of ['part', 'shown', 'outbox'] as const)

@@ -1,4 +1,4 @@
-/** What unfinished uploads take from a key, from its account and from others, and who may end them. */
+/** Limits that unfinished uploads take from a key, from its account and from others, and who may end them. */
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { AccountDetails, NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
 import { detachedPayloadBytes } from '../../../shared/crypto/index.ts';
@@ -37,7 +37,7 @@ function begin(call: Client, length: number | undefined, mode: Mode = 'plain'): 
   return call(`/v1/uploads/${mode}`, { method: 'POST', headers });
 }
 
-/** How many of so many uploads may begin, one after the other. */
+/** Counts how many of so many uploads may begin, one after the other. */
 async function begun(call: Client, count: number, length: number | undefined, mode?: Mode): Promise<number> {
   let accepted = 0;
   for (let each = 0; each < count; each += 1) if ((await begin(call, length, mode)).status === 201) accepted += 1;

@@ -90,7 +90,9 @@ async function begun(length: number | undefined): Promise<{ path: string; id: st
   return { path, id, opens: await openerOf(id) };
 }
 
-/** Sends bytes of which the service has to forward a leaf, and refuses it there: the leaf was seen, and is not recorded. */
+/**
+ * Sends bytes of which the service must forward a leaf, and refuses it there: the leaf was seen, and is not recorded.
+ */
 async function showOnly(path: string, bytes: Uint8Array): Promise<void> {
   recorder.refusals = 1;
   expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([503, 'pinning_unavailable']);

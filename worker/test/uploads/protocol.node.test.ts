@@ -309,7 +309,7 @@ it('only the key that began an upload goes on with it, and only one with keys se
   expect(await offsetOf(call, path)).toBe(2);
 });
 
-it('the CID that a client announced has to be that of the bytes', async () => {
+it('the CID that a client announced must be that of the bytes', async () => {
   const bytes = random(5);
   const named = { filename: 'näme.bin', filetype: 'image/png' };
   const probe = await create(call, 'plain', 5, { body: bytes });

@@ -6,7 +6,7 @@ export type Recorder = {
   url: string;
   /** Blocks as far as they arrived. */
   blocks: Buffer[];
-  /** How many of the next imports it reads and then refuses. */
+  /** Number of the next imports that it reads and then refuses. */
   refusals: number;
   /** Requests by command. */
   seen: string[];

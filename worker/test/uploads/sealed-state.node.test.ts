@@ -1,4 +1,4 @@
-/** What is kept of an upload in progress, opened as shared/README.md says: a later version goes on with it. */
+/** State of an upload in progress, opened as shared/README.md says: a later version continues it. */
 import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { parseApiKey } from '../../../shared/crypto/index.ts';

@@ -9,7 +9,7 @@ export const version = { 'Tus-Resumable': '1.0.0' };
 export const mib = 1_048_576;
 export type Mode = 'plain' | 'encrypted';
 export const modes: readonly Mode[] = ['plain', 'encrypted'];
-/** In the short form one mode stands for both. */
+/** Modes of the short form, in which one stands for both. */
 export const modesInForm: readonly Mode[] = process.env['SEALPIN_LONG'] === '1' ? modes : ['encrypted'];
 
 /** A body that ends with an error after these bytes. */

@@ -16,16 +16,16 @@ export type AccountPage = Omit<BackupPage, 'format' | 'pinsOf'>;
 export type RowPage = Pick<AccountPage, 'accountId' | 'after' | 'next' | 'account'> & Lists;
 
 /**
- * In the order of the pages. Shares are the last: once they are restored anybody may open them, which needs their files, and adds events
- * behind those of the backup.
+ * Sections in the order of the pages. Shares are the last: once they are restored anybody may open them, which needs
+ * their files, and adds events behind those of the backup.
  */
 const sections: readonly Section[] = [keySection, fileSection, receiptSection, eventSection, shareSection];
 
 const notEmpty = 'there is an account with this ID already: a backup is restored into a service that does not have it';
 
 /**
- * While an account is being restored, this table has one row: where the next page has to begin (null: all are written), and
- * whether the account is to be disabled in the end. Until then all of its keys are.
+ * Table with one row while an account is being restored: the start of the next page (null: all are written), and
+ * whether the account is disabled in the end. Until then all of its keys are.
  */
 const progressTable = `CREATE TABLE IF NOT EXISTS restore (
   one INTEGER PRIMARY KEY CHECK (one = 1), next TEXT, disabled INTEGER NOT NULL)`;
@@ -91,7 +91,7 @@ export function restorePage({ sql, row, settings, events }: Options, page: RowPa
   if (progress === undefined) {
     if (row.id !== undefined) return err('conflict', notEmpty);
     if (page.after !== null) return err('conflict', 'the first page of the backup comes first');
-    if (page.account === null) return err('invalid_request', 'the first page has to have the account');
+    if (page.account === null) return err('invalid_request', 'the first page must have the account');
     createAccount(sql, page.accountId, page.account);
     settings.set({ ...page.account, disabled: true });
     events.numberFrom(page.account.lastEvent);
@@ -126,13 +126,16 @@ function progressOf(sql: SqlStorage): { next: string | null; disabled: number } 
   return sql.exec<{ next: string | null; disabled: number }>('SELECT next, disabled FROM restore').one();
 }
 
-/** Where a page begins: in which section, and behind which position. */
+/** Parses the start of a page: its section, and the position that it comes after. */
 function placeOf(cursor: string | null): { index: number; position: string } {
   if (cursor === null) return { index: 0, position: '' };
   return { index: sections.findIndex(({ letter }) => cursor.startsWith(letter)), position: cursor.slice(1) };
 }
 
-/** Whether a page comes before the one that is expected (negative), is it (0) or comes after it. `expected`: null behind the last one. */
+/**
+ * Compares a page with the one that is expected: negative before it, 0 if it is it. `expected`: null behind the last
+ * one.
+ */
 function orderOf(after: string | null, expected: string | null): number {
   if (expected === null) return -1;
   const [a, b] = [placeOf(after), placeOf(expected)];

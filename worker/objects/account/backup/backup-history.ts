@@ -1,9 +1,9 @@
-/** What an account's backup has of shares, receipts and events. */
+/** Shares, receipts and events of an account's backup. */
 import type { BackupEvent, BackupReceipt, EventAction } from '../../../../shared/api.ts';
 import { msOf, section, timeOf, type BackupShareRow, type Placed } from './backup-section.ts';
 import { receiptMs } from '../../pin/pin-homes.ts';
 import type { ReceiptRow } from '../files/receipt-rows.ts';
-import { keptMs } from '../../share/share.ts';
+import { shareRetentionMs } from '../../share/share.ts';
 import { shareColumns, type ShareRow } from '../shares/share-rows.ts';
 
 /** Shares whose objects have their records. */
@@ -60,7 +60,7 @@ function insertShare(sql: SqlStorage, share: BackupShareRow): void {
     share.opens,
     msOf(share.createdAt),
     expiresAt,
-    expiresAt + keptMs,
+    expiresAt + shareRetentionMs,
   );
   share.files.forEach((fileId, place) =>
     sql.exec('INSERT INTO share_file (share_id, file_id, place) VALUES (?, ?, ?)', share.id, fileId, place),

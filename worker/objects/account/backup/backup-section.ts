@@ -12,7 +12,7 @@ export type Placed<T> = { position: string; item: T };
 
 /** One of the lists. */
 export type Section = {
-  /** What cursors into it begin with. */
+  /** Letter that cursors into it begin with. */
   letter: string;
   /** Puts at most `limit` items behind a position ('' is the beginning) on a page. @returns how many, and where more would begin */
   read(sql: SqlStorage, page: Lists, after: string, limit: number): { count: number; next: string | undefined };

@@ -1,7 +1,7 @@
-/** What an account's backup has of API keys and files. */
+/** API keys and files of an account's backup. */
 import type { BackupFile, BackupKey, Scope } from '../../../../shared/api.ts';
 import { bytesOf, msOf, optionalMs, optionalTime, section, textOf, timeOf, type Placed } from './backup-section.ts';
-import { numberOf } from '../files/beginning.ts';
+import { kindCode } from '../files/beginning.ts';
 import { recordOf, type FileRow } from '../files/file-rows.ts';
 import type { KeyRow } from '../keys/key-registry.ts';
 
@@ -118,7 +118,7 @@ function insertFile(sql: SqlStorage, file: BackupFile): void {
     file.filename,
     file.contentType,
     file.bytes,
-    numberOf(file.beginning),
+    kindCode(file.beginning),
     file.cid,
     file.service,
     bytesOf(file.header),

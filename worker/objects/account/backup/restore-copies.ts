@@ -1,4 +1,4 @@
-/** What KV keeps of an account that is restored: copies of its API keys, and for pages of which origins they work. */
+/** Copies of a restored account in KV: of its API keys, and of the origins whose pages may use them. */
 import type { BackupKey } from '../../../../shared/api.ts';
 import { writeOrigins } from '../account-list.ts';
 import { writeCachedKey } from '../keys/key-cache.ts';

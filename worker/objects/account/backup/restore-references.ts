@@ -3,13 +3,13 @@ import type { BackupFile } from '../../../../shared/api.ts';
 import { isSealpinError } from '../../../../shared/errors.ts';
 import { errorText, log } from '../../../log.ts';
 import { blockServiceOf } from '../../../backends/configured.ts';
-import { refer, type AccountEnv } from '../delivery.ts';
+import { addReference, type AccountEnv } from '../delivery.ts';
 import { err, toFailure, type Result } from '../../result.ts';
 import { pinOf } from '../../pin/shard.ts';
 
-/** How long a pinning service may take to say what it holds, in ms. */
+/** Time in which a pinning service must say what it holds, in ms. */
 const statMs = 10_000;
-/** How many files are asked for at once. */
+/** Number of files that are asked for at once. */
 const batch = 10;
 
 /**
@@ -49,7 +49,7 @@ async function restoreReference(
 ): Promise<Result<{ fileId: string; cid: string; isPinned: boolean; isDenied: boolean }>> {
   try {
     const pin = await pinOf(env, cid);
-    const added = await refer(env, { cid, service, fileId, account, isRestored: true, requestId });
+    const added = await addReference(env, { cid, service, fileId, account, isRestored: true, requestId });
     if (!added.ok) return added;
     const denying = denied ? await pin.deny(cid, true, nobody) : undefined;
     if (denying?.ok === false) return denying;

@@ -5,7 +5,7 @@ import { bytesOf, msOf, type BackupShareRow } from './backup-section.ts';
 import { err, type Result } from '../../result.ts';
 import { shareOf, type ShareBinding } from '../../share/share-binding.ts';
 
-/** How many objects are asked at once. */
+/** Number of objects that are asked at once. */
 const batch = 10;
 
 /** Adds to the shares of a page what their objects know. One that its object has forgotten ended long ago. @returns `overloaded` */

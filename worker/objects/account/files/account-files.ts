@@ -13,9 +13,9 @@ import type { Removal } from '../../pin/pin-steps.ts';
 import type { ReceiptRecord, Receipts } from './receipt-rows.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 
-/** How many expired files one call deletes, so that it stays short; the alarm rings again for the others. */
+/** Number of expired files that one call deletes, so that it stays short; the alarm rings again for the others. */
 const batch = 500;
-/** How often the objects of pins are asked for removals, all of them, in ms. */
+/** Interval at which the objects of pins are asked for removals, all of them, in ms. */
 const askMs = 60_000;
 /** Seconds after which those who change one file at once may try again. */
 const conflictSeconds = 1;
@@ -49,7 +49,7 @@ type Options = {
 /** The files of an account that are stored. */
 export class AccountFiles extends RpcTarget {
   readonly #o: Options;
-  /** When the objects of pins were last asked for removals, in ms. */
+  /** Time at which the objects of pins were last asked for removals, in ms. */
   #askedAt = -Infinity;
 
   constructor(options: Options) {
@@ -71,7 +71,7 @@ export class AccountFiles extends RpcTarget {
     return { ok: true, ...this.#material(caller, o.sealed && file.mode === 'encrypted'), file };
   }
 
-  /** What opens the files. */
+  /** Returns the keys that open the files. */
   async reader(hash: string): Promise<Result<KeyMaterial>> {
     const caller = this.#o.authorize(hash, 'read');
     return caller.ok ? { ok: true, ...this.#material(caller, true) } : caller;
@@ -85,14 +85,14 @@ export class AccountFiles extends RpcTarget {
     return { ok: true, ...this.#material(caller, o.sealed), ...pageOfFiles(storage.sql, now(), o) };
   }
 
-  /** Whether a caller may change files, before a body is read. */
+  /** Checks that a caller may change files, before a body is read. */
   async changer(hash: string): Promise<Result> {
     const caller = this.#o.authorize(hash, 'write');
     return caller.ok ? { ok: true } : caller;
   }
 
   /**
-   * Changes a file. A key that sets its end has to be one that may delete it.
+   * Changes a file. A key that sets its end must be allowed to delete it.
    * @returns the file as it is now; `conflict` where it was changed after the version that the update was made from
    */
   async change(hash: string, fileId: string, update: FileUpdate): Promise<Result<{ file: FileRecord }>> {
@@ -152,7 +152,7 @@ export class AccountFiles extends RpcTarget {
     return this.#receipt(fileId);
   }
 
-  /** Whether a caller may delete files, before a body is read. */
+  /** Checks that a caller may delete files, before a body is read. */
   async remover(hash: string): Promise<Result> {
     const caller = this.#o.authorize(hash, 'delete');
     return caller.ok ? { ok: true } : caller;
@@ -220,7 +220,7 @@ export class AccountFiles extends RpcTarget {
     await erased();
   }
 
-  /** When the alarm has to look at the next file or receipt, in ms. */
+  /** Returns the time at which the alarm must look at the next file or receipt, in ms. */
   nextDue(): number | undefined {
     const due = [this.#o.files.nextExpiry(), this.#o.receipts.nextDue()].filter((each) => each !== undefined);
     return due.length === 0 ? undefined : Math.min(...due);

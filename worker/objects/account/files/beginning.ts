@@ -1,19 +1,20 @@
-/** What plain files begin like, as rows have it. */
+/** Kinds of content of plain files, as rows have them. */
 
 /**
- * What a plain file begins like: a `container`, which carries its own header; a `payload`, whose header or file key is elsewhere.
+ * Kind of content of a plain file, by its first bytes: a `container`, which carries its own header; a `payload`, whose
+ * header or file key is elsewhere.
  */
-export type Beginning = 'other' | 'container' | 'payload';
+export type ContentKind = 'other' | 'container' | 'payload';
 
-/** By the numbers in the rows, which never change. */
-const beginnings = ['other', 'container', 'payload'] as const satisfies readonly Beginning[];
+/** Kinds at the index that rows store, which never changes. */
+const kinds = ['other', 'container', 'payload'] as const satisfies readonly ContentKind[];
 
-/** The number of a beginning in a row. */
-export function numberOf(beginning: Beginning): number {
-  return beginnings.indexOf(beginning);
+/** Returns the code of a kind in rows. */
+export function kindCode(kind: ContentKind): number {
+  return kinds.indexOf(kind);
 }
 
-/** The beginning with a number. */
-export function beginningOf(number: number): Beginning {
-  return beginnings[number] ?? 'other';
+/** Returns the kind with a code. */
+export function kindOfCode(code: number): ContentKind {
+  return kinds[code] ?? 'other';
 }

@@ -1,25 +1,25 @@
 /** Pages of the files of an account, with filters. */
 import { isReady, recordOf, rows, type FileRecord, type FileRow, type NewFile } from './file-rows.ts';
 
-/** How many rows one request looks at, so that a filter that matches nothing does not hold up the account. */
+/** Number of rows that one request reads, so that a filter that matches nothing does not hold up the account. */
 const scannedRows = 5000;
 
 /** Bytes on IPFS, both inclusive. */
 type Bounds = { min: number; max: number };
 
-/** Which files a list has; times in ms, exclusive. What is undefined does not count. */
+/** Filters of a list; times in ms, exclusive. Undefined ones do not count. */
 export type FileFilter = {
   cid?: string | undefined;
   mode?: NewFile['mode'] | undefined;
   createdAfter?: number | undefined;
   createdBefore?: number | undefined;
-  /** By mode, since encrypted files have more bytes on IPFS than in them. */
+  /** Bounds by mode, since encrypted files have more bytes on IPFS than in them. */
   bytes?: Record<NewFile['mode'], Bounds> | undefined;
   /** A media type without parameters, in lower case. The rows of encrypted files have none. */
   contentType?: string | undefined;
-  /** What the name begins with. The rows of encrypted files have none. */
+  /** Prefix of the name. The rows of encrypted files have none. */
   name?: string | undefined;
-  /** What stands for a tag. */
+  /** Search tag. */
   tag?: string | undefined;
   /** The ID of an API key. */
   createdBy?: string | undefined;

@@ -1,7 +1,7 @@
 /** The files of an account, as rows. */
 import type { FileInfo } from '../../../../shared/crypto/index.ts';
 import { AccountSettings } from '../account-settings.ts';
-import { beginningOf, numberOf, type Beginning } from './beginning.ts';
+import { kindOfCode, kindCode, type ContentKind } from './beginning.ts';
 import type { Events } from '../event-rows.ts';
 import { exceedsRoom, KeyLimits, type Room } from '../keys/key-limits.ts';
 import { ProvisionalFiles } from './provisional-files.ts';
@@ -18,11 +18,11 @@ export type NewFile = {
   /** Bytes on IPFS. */
   bytes: number;
   /** Plain mode only: what the bytes begin like. */
-  beginning: Beginning;
+  beginning: ContentKind;
   cid: string;
   service: string;
   header: Uint8Array | null;
-  /** When it is deleted, in ms; null: not by itself. */
+  /** Time of its deletion, in ms; null: none. */
   expiresAt: number | null;
 };
 
@@ -30,27 +30,27 @@ export type NewFile = {
 export type FileRecord = NewFile & {
   createdAt: number;
   createdBy: string;
-  /** How often it was changed, and when the last time, in ms. */
+  /** Number of changes, and the time of the last one, in ms. */
   version: number;
   changedAt: number | null;
   /** Plain mode only: in encrypted mode both are inside the header. */
   description: Description;
 };
 
-/** What the owner says of a file. */
+/** Owner's description of a file. */
 type Description = Pick<FileInfo, 'metadata' | 'tags'>;
 
 /** A change of a file. What is undefined stays as it is. */
 export type FileUpdate = {
-  /** That of the file that the change was made from. */
+  /** Version of the file that the change was made from. */
   version: number;
   /** Encrypted mode only. */
   header?: Uint8Array | undefined;
   /** Plain mode only. */
   plain?: (Description & { filename: string | null; contentType: string }) | undefined;
-  /** In ms; null: never. */
+  /** Time in ms; null: never. */
   expiresAt?: number | null | undefined;
-  /** What stands for its tags. */
+  /** Search tags. */
   tags?: readonly string[] | undefined;
 };
 
@@ -84,7 +84,9 @@ const finishingSeconds = 2;
 const byExpiry = `SELECT file_id, expires_at FROM file_detail JOIN file USING (file_id)
   WHERE expires_at IS NOT NULL AND state = 'ready'`;
 
-/** What is ready at a time, the one parameter: an expired file is gone, however late the alarm is that removes its row. */
+/**
+ * Condition of rows that are ready at a time, its one parameter: an expired file is gone, however late its alarm is.
+ */
 export const isReady = `state = 'ready' AND (expires_at IS NULL OR expires_at > ?)`;
 
 /** The files in an object's storage, and the counts of them in the rows of the account and of API keys with limits. */
@@ -108,8 +110,10 @@ export class Files {
   }
 
   /**
-   * What a key may still store, by its limits and the quota of the account: what unfinished uploads announced is taken already.
-   * @param by its ID @param except the ID of an upload that does not count
+   * Returns what a key may still store, by its limits and the quota of the account, less what unfinished uploads have
+   * announced.
+   * @param by its ID
+   * @param except the ID of an upload that does not count
    */
   room(by: string, except?: string): Room {
     return this.#room(by, reservedBy(this.#sql, except));
@@ -125,7 +129,7 @@ export class Files {
   }
 
   /**
-   * Why a pending file may not become ready: the key that uploads it, or the account, has no room for it any more.
+   * Checks that the key that uploads a pending file, and the account, still have room for it.
    * @param isReserved whether it is that of an upload that has its room
    */
   lacksRoom(fileId: string, isReserved = false): Failure | undefined {
@@ -150,7 +154,7 @@ export class Files {
       file.filename,
       file.contentType,
       file.bytes,
-      numberOf(file.beginning),
+      kindCode(file.beginning),
       file.cid,
       file.service,
       file.header,
@@ -161,7 +165,7 @@ export class Files {
     this.setExpiry(file.fileId, file.expiresAt);
   }
 
-  /** Sets when a file is deleted, which may be one to be; null: not by itself. */
+  /** Sets the time at which a file, ready or pending, is deleted; null: not by itself. */
   setExpiry(fileId: string, expiresAtMs: number | null): void {
     this.#sql.exec(
       `INSERT INTO file_detail (file_id, expires_at) SELECT ?1, ?2 WHERE ?2 IS NOT NULL OR EXISTS
@@ -201,7 +205,7 @@ export class Files {
     }
   }
 
-  /** When a file, or one to be, is deleted, in ms. */
+  /** Returns the time at which a file, ready or pending, is deleted, in ms. */
   expiryOf(fileId: string): number | null {
     const [row] = this.#sql
       .exec<{ expires_at: number | null }>('SELECT expires_at FROM file_detail WHERE file_id = ?', fileId)
@@ -209,7 +213,7 @@ export class Files {
     return row?.expires_at ?? null;
   }
 
-  /** Forgets what was known of a file to be that has no row. */
+  /** Forgets the details of a pending file that has no row. */
   forget(fileId: string): void {
     if (this.find(fileId) === undefined) this.provisional.remove(fileId);
     this.#sql.exec(
@@ -218,8 +222,8 @@ export class Files {
     );
   }
 
-  /** Why a file may not become the only one with its name: there is another. In encrypted mode names cannot be compared. */
-  namesake(fileId: string, filename: string | null): Failure | undefined {
+  /** Checks that no other file has this name. In encrypted mode names cannot be compared. */
+  checkNameUnused(fileId: string, filename: string | null): Failure | undefined {
     const others = this.#sql.exec(
       `SELECT 1 FROM ${rows} WHERE filename = ? AND file_id <> ? AND ${isReady} LIMIT 1`,
       filename,
@@ -286,7 +290,7 @@ export class Files {
     return row && recordOf(row);
   }
 
-  /** Why there is no ready file: none is stored, or not yet, of an upload whose bytes have all arrived. */
+  /** Tells why there is no ready file: none is stored, or it is being finished and all of its bytes have arrived. */
   missing(fileId: string): Failure {
     const finishing = this.#sql.exec(`SELECT 1 FROM upload WHERE id = ? AND state = 'finishing'`, fileId);
     return finishing.toArray().length > 0 ? err('finishing', undefined, finishingSeconds) : err('not_found');
@@ -340,7 +344,7 @@ export class Files {
       .map((row) => recordOf(row));
   }
 
-  /** When the next pending file is due, in ms. */
+  /** Returns the time at which the next pending file is due, in ms. */
   nextDue(): number | undefined {
     const [row] = this.#sql
       .exec<{ due: number | null }>(`SELECT min(due) AS due FROM file WHERE state = 'pending'`)
@@ -357,7 +361,7 @@ export class Files {
     return [...new Set([...expired, ...this.provisional.due(this.#now(), limit)])].slice(0, limit);
   }
 
-  /** When the next ready file is removed by itself, in ms. */
+  /** Returns the time at which the next ready file is removed by itself, in ms. */
   nextExpiry(): number | undefined {
     const [row] = this.#sql.exec<{ expires_at: number }>(`${byExpiry} ORDER BY expires_at LIMIT 1`).toArray();
     const due = [row?.expires_at, this.provisional.nextDue()].filter((each) => each !== undefined);
@@ -378,7 +382,7 @@ export function recordOf(row: FileRow): FileRecord {
     filename: row.filename,
     contentType: row.content_type,
     bytes: row.bytes,
-    beginning: beginningOf(row.container),
+    beginning: kindOfCode(row.container),
     cid: row.cid,
     service: row.service,
     header: row.header === null ? null : new Uint8Array(row.header),

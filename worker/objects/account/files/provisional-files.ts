@@ -4,7 +4,10 @@
  */
 import { err, type Failure } from '../../result.ts';
 
-/** How long after the last request of its key such a file is removed, and how long after it was stored at the latest, in ms. */
+/**
+ * Times after which such a file is removed, in ms: after the last request of its key, and at the latest after it was
+ * stored.
+ */
 const idleMs = 86_400_000;
 const longestMs = 7 * idleMs;
 /** A request within this time after another one postpones nothing, so that it costs no row, in ms. */
@@ -18,7 +21,7 @@ export class ProvisionalFiles {
     this.#sql = sql;
   }
 
-  /** Marks a file to be. */
+  /** Marks a pending file. */
   add(fileId: string, apiKey: string): void {
     this.#sql.exec('INSERT INTO provisional_file (file_id, api_key) VALUES (?, ?)', fileId, apiKey);
   }
@@ -77,7 +80,7 @@ export class ProvisionalFiles {
       .map((row) => row.file_id);
   }
 
-  /** When the next time is up, in ms. */
+  /** Returns the time at which the next one is up, in ms. */
   nextDue(): number | undefined {
     return (
       this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM provisional_file').one().due ?? undefined

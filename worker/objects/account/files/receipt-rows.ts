@@ -1,8 +1,8 @@
-/** What became of files that are deleted, as rows: of the files themselves nothing is left. */
+/** Receipts of deleted files, as rows: of the files themselves nothing is left. */
 import type { DeletionReason, KeyFate } from '../../../../shared/api.ts';
 import { wasBackedUp } from '../account-row.ts';
 import type { EndedShare } from '../shares/account-shares.ts';
-import type { Beginning } from './beginning.ts';
+import type { ContentKind } from './beginning.ts';
 import type { FileRecord } from './file-rows.ts';
 import { receiptMs, type RemovedHome } from '../../pin/pin-homes.ts';
 
@@ -14,7 +14,7 @@ export type ReceiptRecord = {
   pins: RemovedHome[];
   shares: EndedShare[];
   deletedAt: number;
-  /** Whether a backup of the account was ever fetched. */
+  /** Set if a backup of the account was ever fetched. */
   backedUp: boolean;
 };
 
@@ -28,14 +28,14 @@ export type ReceiptRow = {
   deleted_at: number;
 };
 
-/** Where the key of a plain file is, by what its bytes begin like. */
+/** Place of a plain file's key, by the kind of its content. */
 const keyPlaces = {
   container: 'in-container',
   payload: 'elsewhere',
   other: 'none',
-} as const satisfies Record<Beginning, KeyFate>;
+} as const satisfies Record<ContentKind, KeyFate>;
 
-/** Receipts of versions in which `Pin` did not say what became of a removal that it had to make later. */
+/** Receipts of versions in which `Pin` did not report a removal that it made later. */
 const forgotten = `awaited = 0 AND pins LIKE '%"scheduled"%'
   AND NOT EXISTS (SELECT 1 FROM outbox WHERE op = 'unrefer' AND outbox.file_id = receipt.file_id)`;
 
@@ -94,7 +94,7 @@ export class Receipts {
     }
   }
 
-  /** Whether what a receipt calls `scheduled` is of a version in which `Pin` did not say what became of it. */
+  /** Tells whether what a receipt calls `scheduled` is of a version in which `Pin` did not report the outcome. */
   isForgotten(fileId: string): boolean {
     const rows = this.#sql.exec(`SELECT 1 FROM receipt WHERE file_id = ? AND ${forgotten}`, fileId);
     return rows.toArray().length > 0;

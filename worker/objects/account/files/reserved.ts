@@ -13,7 +13,7 @@ export function storedBytes(mode: Mode, bytes: number): number {
   return mode === 'encrypted' ? detachedPayloadBytes(bytes) : bytes;
 }
 
-/** What the unfinished uploads of the account take. @param except the ID of one that does not count */
+/** Returns what the unfinished uploads of the account take. @param except the ID of one that does not count */
 export function reservedBy(sql: SqlStorage, except?: string): Reserved[] {
   return sql
     .exec<Row>(`SELECT id, api_key, mode, length, offset FROM upload WHERE state IN ('open', 'finishing')`)

@@ -153,7 +153,7 @@ export class Keys extends RpcTarget {
     this.#usage.removeAll();
   }
 
-  /** When the alarm has to look at what keys used, in ms. */
+  /** Returns the time at which the alarm must look at what keys have used, in ms. */
   nextDue(): number | undefined {
     return this.#usage.nextDue();
   }
@@ -163,7 +163,7 @@ export class Keys extends RpcTarget {
     return { open: row.open, recovery: row.open && row.recovery() };
   }
 
-  /** Revokes keys, in one transaction with what has to happen at the same moment. */
+  /** Revokes keys, in one transaction with what must happen at the same moment. */
   async #revoke(ids: readonly string[], by: string | null, besides?: () => void): Promise<EndedShare[]> {
     const { storage, registry, outbox, uploads, shares, deliver, erased, now } = this.#o;
     const { ending, messages } = storage.transactionSync(() => {

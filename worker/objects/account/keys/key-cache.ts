@@ -18,7 +18,7 @@ const CachedKey = v.object({
   createdBy: v.nullable(v.string()),
   sealed: v.optional(v.string()),
 });
-/** What KV holds of an API key. */
+/** Copy of an API key in KV. */
 export type CachedKey = v.InferOutput<typeof CachedKey>;
 
 /** Seconds for which a place of Cloudflare's network, and an isolate there, may keep a record before it reads KV again. */

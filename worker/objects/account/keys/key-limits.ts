@@ -2,12 +2,12 @@
 import type { Reserved } from '../files/reserved.ts';
 import { err, type Failure } from '../../result.ts';
 
-/** What a key may store: so many files, so many bytes on IPFS altogether, and so many in one file. */
+/** Limits of a key: the number of files, their bytes on IPFS altogether, and the bytes of one file. */
 export type Limits = { files?: number | undefined; bytes?: number | undefined; fileBytes?: number | undefined };
 
 /**
- * What a key may still store; undefined where nothing limits it. `bytes`: altogether; `fileBytes`: in one file, by the limits of keys;
- * `accountBytes`: by the quota of the account.
+ * Amounts that a key may still store; undefined if nothing limits them. `bytes`: altogether; `fileBytes`: in one file,
+ * by the limits of keys; `accountBytes`: by the quota of the account.
  */
 export type Room = {
   files: number | undefined;
@@ -44,7 +44,7 @@ export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure
   return undefined;
 }
 
-/** Whether there is room for a file. @param bytes of it, as many as are known @returns `quota_exceeded` */
+/** Checks that there is room for a file. @param bytes of it, as many as are known @returns `quota_exceeded` */
 export function exceedsRoom(
   { files, fileBytes, accountBytes }: Omit<Room, 'bytes'>,
   bytes: number,
@@ -84,7 +84,7 @@ export class KeyLimits {
     );
   }
 
-  /** What a key may still store besides what is reserved, by its own limits and those of the keys that it descends from. */
+  /** Returns what a key may still store besides what is reserved, by its own limits and those of its ancestors. */
   room(id: string, reserved: readonly Reserved[]): Omit<Room, 'accountBytes'> {
     const limits = this.#sql
       .exec<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
@@ -106,7 +106,7 @@ export class KeyLimits {
     return { files: left(room.files), bytes: left(room.bytes), fileBytes: left(room.fileBytes) };
   }
 
-  /** For whom counts what each of these keys stores. */
+  /** Finds the keys for which counts what each of these keys stores. */
   #linesOf(reserved: readonly Reserved[]): Map<string, ReadonlySet<string>> {
     const keys = [...new Set(reserved.map(({ apiKey }) => apiKey))];
     return new Map(

@@ -18,7 +18,7 @@ export type KeyRecord = {
 };
 
 /**
- * What opens the account's encrypted files: the caller's key record, the account's public key, and on demand the
+ * Keys that open the account's encrypted files: the caller's key record, the account's public key, and on demand the
  * sealed private key.
  */
 export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
@@ -62,7 +62,7 @@ export function exceedsIssuer(
 ): Failure | undefined {
   // A comparison with NaN is false, and SQLite stores NaN as NULL: a key without an end.
   if (issued.expiresAt !== null && !(Number.isSafeInteger(issued.expiresAt) && issued.expiresAt <= lastMs))
-    return err('invalid_request', 'expiresAt has to be a time until the year 9999');
+    return err('invalid_request', 'expiresAt must be a time until the year 9999');
   const lacking = issued.scopes.filter((scope) => !issuer.scopes.includes(scope));
   if (lacking.length > 0)
     return err('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);
@@ -72,15 +72,17 @@ export function exceedsIssuer(
   return exceedsLimits(issuer.limits, issued.limits);
 }
 
-/** What an account loses with its last key of a scope. No other key brings it back. */
+/** Losses of an account with its last key of a scope. No other key brings it back. */
 const lossOf = {
   read: 'without it nobody opens the encrypted files again',
   keys: 'without it nobody makes, lists or revokes keys of this account again',
 } as const;
 
 /**
- * What would be lost with keys: the scope `read` or `keys`, when none of the keys that are left has it for as long as one of these.
- * @param keys all that are not revoked @param ids of the keys to be revoked
+ * Returns the loss with keys: the scope `read` or `keys`, if none of the keys that are left has it for as long as one
+ * of these.
+ * @param keys all that are not revoked
+ * @param ids of the keys to be revoked
  * @returns undefined where nothing is lost
  */
 function lockout(keys: readonly KeyRecord[], ids: readonly string[], nowMs: number): string | undefined {
@@ -124,7 +126,7 @@ export class KeyRegistry {
     return { ok: true, key };
   }
 
-  /** What the signatures of a key are checked with; undefined where there is no such key, or it is revoked. */
+  /** Returns what the signatures of a key are checked with; undefined if there is no such key, or it is revoked. */
   signerOf(id: string): { hash: string; signer: Uint8Array | null } | undefined {
     const [row] = this.#sql
       .exec<Pick<KeyRow, 'hash' | 'signer'>>('SELECT hash, signer FROM api_key WHERE id = ? AND revoked_at IS NULL', id)

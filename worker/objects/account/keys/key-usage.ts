@@ -1,12 +1,12 @@
-/** What each API key has used on each day, as rows. */
+/** Daily usage of each API key, as rows. */
 
 /** The API key that a request counts for: the IDs of its account and of the key. */
 export type UsedBy = { account: string; keyId: string };
 
-/** What requests have used: how many there were, and the bytes of their bodies and of those of their responses. */
+/** Usage of requests: their number, and the bytes of their bodies and of their responses. */
 export type Used = { requests: number; bytesIn: number; bytesOut: number };
 
-/** What a key has used on a day of UTC, which is named as in ISO 8601. */
+/** Usage of a key on a day of UTC, which is named as in ISO 8601. */
 type UsedByKey = Used & { day: string; key: string };
 
 /** `next` is the cursor of the next page, if there is one. */
@@ -15,9 +15,9 @@ export type UsagePage = { usage: UsedByKey[]; next: number | undefined };
 type Row = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
 
 const dayMs = 86_400_000;
-/** How many days are kept besides the one that is going on. */
-const keptDays = 90;
-/** How many rows one alarm removes, so that it stays short. */
+/** Number of days that are kept besides the current one. */
+const usageRetentionDays = 90;
+/** Number of rows that one alarm removes, so that it stays short. */
 const batch = 10_000;
 
 /** The use in an object's storage. Days are counted since 1970. */
@@ -73,10 +73,10 @@ export class KeyUsage {
     this.#sql.exec('DELETE FROM key_usage');
   }
 
-  /** When the alarm has to forget the next day, in ms. */
+  /** Returns the time at which the alarm must forget the next day, in ms. */
   nextDue(): number | undefined {
     const { day } = this.#sql.exec<{ day: number | null }>('SELECT min(day) AS day FROM key_usage').one();
-    return day === null ? undefined : (day + keptDays + 1) * dayMs;
+    return day === null ? undefined : (day + usageRetentionDays + 1) * dayMs;
   }
 
   #today(): number {
@@ -84,7 +84,7 @@ export class KeyUsage {
   }
 
   #oldest(): number {
-    return this.#today() - keptDays;
+    return this.#today() - usageRetentionDays;
   }
 }
 

@@ -50,7 +50,7 @@ export async function parseRecoveryText(text: string): Promise<{ pkcs8: Uint8Arr
 export function parseRecoveryKey(text: string): Recipient {
   const [recipient, ...more] = parseRecipients(text);
   if (recipient === undefined || more.length > 0)
-    throw new SealpinError('key_invalid', 'recovery has to be one public key');
+    throw new SealpinError('key_invalid', 'recovery must be one public key');
   return recipient;
 }
 

@@ -10,15 +10,17 @@ import type { Removal } from '../../pin/pin-steps.ts';
 
 import { err, type Failure, type Result } from '../../result.ts';
 import { shareOf, type ShareBinding } from '../../share/share-binding.ts';
-import { keptMs, type NewRecord } from '../../share/share.ts';
+import { shareRetentionMs, type NewRecord } from '../../share/share.ts';
 import { ShareRows, type NewShare, type Removed, type SharePage } from './share-rows.ts';
 
-/** How many shares of an account may be unexpired, and how many of one API key, so that no key takes the place of the others. */
+/** Limits on unexpired shares: of an account, and of one API key, so that no key takes the place of the others. */
 const maxUnexpired = { account: 1000, key: 500 };
-/** How long a record may be on its way to its object, in ms. */
+/** Time for which a record may be on its way to its object, in ms. */
 const makingMs = 600_000;
 
-/** What became of the record of a share. `scheduled`: its object did not respond, and is asked again until it does. */
+/**
+ * Outcome for the record of an ended share. `scheduled`: its object did not respond, and is asked again until it does.
+ */
 export type EndedShare = { id: string; record: 'destroyed' | 'scheduled' };
 
 /** Shares whose rows are removed: their IDs, and the messages that have their records destroyed. */
@@ -95,7 +97,7 @@ export class Shares extends RpcTarget {
       return failure;
     }
     const superfluous = storage.transactionSync((): Ending => {
-      if (this.#rows.activate(id, expiresAt + keptMs)) {
+      if (this.#rows.activate(id, expiresAt + shareRetentionMs)) {
         this.#o.events.add({ action: 'share.created', by: added.createdBy, subject: id });
         return [];
       }
@@ -104,7 +106,10 @@ export class Shares extends RpcTarget {
     });
     if (superfluous.length === 0) return added;
     await this.deliver(superfluous);
-    return err('conflict', 'the share was ended while it was made: a file of it was deleted, or the key revoked');
+    return err(
+      'conflict',
+      'the share was revoked while it was being created: a file of it was deleted, or the key revoked',
+    );
   }
 
   /** A page of shares, newest first; how often each may still be opened is known to its object. */
@@ -153,7 +158,7 @@ export class Shares extends RpcTarget {
     storage.transactionSync(() => void this.#ending(this.#rows.removeDue(now())));
   }
 
-  /** When the alarm has to look at the next share, in ms. */
+  /** Returns the time at which the alarm must look at the next share, in ms. */
   nextDue(): number | undefined {
     return this.#rows.nextDue();
   }
@@ -192,14 +197,14 @@ export class Shares extends RpcTarget {
     }
   }
 
-  /** The same for rows that somebody ended, of shares whose making nobody waits for any more. */
+  /** Queues deletion for the rows of revoked shares, and records the events. */
   #revoked(removed: readonly Removed[], by: string | null, requestId?: string): Ending {
     for (const { id, dueMs } of removed)
       if (dueMs === undefined) this.#o.events.add({ action: 'share.revoked', by, subject: id });
     return this.#ending(removed, requestId);
   }
 
-  /** Leaves the messages for rows that are removed: of a record that may still be on its way, a second one for when it no longer can be. */
+  /** Queues deletion now, and again for when a record that may still be on its way has arrived. */
   #ending(removed: readonly Removed[], requestId?: string): Ending {
     const { outbox } = this.#o;
     return removed.map(({ id, dueMs }) => {

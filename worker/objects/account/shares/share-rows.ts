@@ -74,7 +74,7 @@ export class ShareRows {
     return rows.toArray().length > 0;
   }
 
-  /** How many shares have not expired: of the account, and of an API key. */
+  /** Counts shares that have not expired: of the account, and of an API key. */
   countUnexpired(nowMs: number, apiKey: string): { all: number; own: number } {
     return this.#sql
       .exec<{ all: number; own: number }>(

@@ -61,7 +61,7 @@ export class SignedRequests extends RpcTarget {
       const found = files.readable(claims.file.toLowerCase());
       if (!found.ok) return found;
       const isSpent = once !== undefined && (use ? !uses.add(once) : uses.has(once));
-      if (isSpent) return err('gone', 'this URL could be used once, and was');
+      if (isSpent) return err('gone', 'this URL was already used');
       return { ok: true, hash, file: found.file, isOnce: once !== undefined };
     });
   }

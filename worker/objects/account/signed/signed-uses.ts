@@ -35,7 +35,7 @@ export class SignedUses {
     this.#sql.exec('DELETE FROM signed_use WHERE expires_at <= ?', nowMs);
   }
 
-  /** When the next URL expires, in ms. */
+  /** Returns the time at which the next URL expires, in ms. */
   nextDue(): number | undefined {
     return (
       this.#sql.exec<{ due: number | null }>('SELECT min(expires_at) AS due FROM signed_use').one().due ?? undefined

@@ -10,11 +10,11 @@ import { SignedUses } from '../signed/signed-uses.ts';
  */
 export type Claim = { apiKey: string; route: string; name: string; fingerprint: string; expiresAt?: number };
 
-/** How long a finished upload is remembered. */
-const keptMs = 86_400_000;
-/** How long a claim belongs to a request that does not renew it. */
+/** Retention of a finished upload's claim, in ms. */
+const claimRetentionMs = 86_400_000;
+/** Time for which a claim belongs to a request that does not renew it. */
 const defaultLeaseMs = 60_000;
-/** When a client may ask again for a claim that was renewed just now, in ms. */
+/** Time after which a client may ask again for a claim that was renewed just now, in ms. */
 const firstGuessMs = 2000;
 
 /** `leaseMs` gives 60 s, or undefined for them, unless a test shortens it. */
@@ -65,7 +65,7 @@ export class Claims {
   /** Remembers a file that is ready now; fails when another request has taken the claim over. */
   keep(claim: Claim | undefined, fileId: string): Failure | undefined {
     const leftMs = (claim?.expiresAt ?? 0) - this.#options.now();
-    return claim && this.#hold(claim, fileId, Math.max(keptMs, leftMs));
+    return claim && this.#hold(claim, fileId, Math.max(claimRetentionMs, leftMs));
   }
 
   /** Uses up the signed URL of a file that is ready now, if it came by one. */
@@ -73,7 +73,7 @@ export class Claims {
     if (claim?.expiresAt !== undefined) this.#uses.add({ ...claim, expiresAt: claim.expiresAt });
   }
 
-  /** How often a claim has to be renewed, in ms. */
+  /** Returns the interval at which a claim must be renewed, in ms. */
   renewMs(): number {
     return this.#leaseMs() / 3;
   }
@@ -94,7 +94,7 @@ export class Claims {
     this.#uses.expire(this.#options.now());
   }
 
-  /** When the next claim runs out, in ms. */
+  /** Returns the time at which the next claim runs out, in ms. */
   nextDue(): number | undefined {
     const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(expires_at) AS due FROM idempotency').toArray();
     const due = [row?.due ?? undefined, this.#uses.nextDue()].filter((each) => each !== undefined);
@@ -128,8 +128,9 @@ export class Claims {
   }
 
   /**
-   * When to ask again for a claim that runs out at a time. Most requests whose client has left end within a second, so the first guess
-   * is short; each one after it is as long as nothing was heard of the request, but never longer than the claim.
+   * Guesses when to ask again for a claim that runs out at a time. Most requests whose client has left end within a
+   * second, so the first guess is short; each one after it is as long as nothing was heard of the request, but never
+   * longer than the claim.
    */
   #guessSeconds(expiresAt: number): number {
     const leftMs = expiresAt - this.#options.now();

@@ -5,7 +5,7 @@ import { referenceRemoval, type Outbox } from '../outbox.ts';
 /** A part that a service holds. Its `id` stands for it in the references of `Pin`, where the ID of a file would be. */
 export type NewPart = {
   id: string;
-  /** Of the upload: the ID of the file to be. */
+  /** ID of the file that the upload makes. */
   uploadId: string;
   cid: string;
   service: string;
@@ -76,7 +76,7 @@ export class Parts {
     return true;
   }
 
-  /** How many leaves the pinned parts of an upload have. */
+  /** Counts the leaves in the pinned parts of an upload. */
   leaves(uploadId: string): number {
     const { bytes } = this.#sql
       .exec<{ bytes: number | null }>(
@@ -123,7 +123,7 @@ export class Parts {
     this.#release(this.#sql.exec<PartRow>('DELETE FROM part WHERE due <= ? RETURNING *', nowMs));
   }
 
-  /** When the next part is due, in ms. */
+  /** Returns the time at which the next part is due, in ms. */
   nextDue(): number | undefined {
     const [row] = this.#sql
       .exec<{ due: number | null }>('SELECT min(due) AS due FROM part WHERE due < ?', never)

@@ -9,12 +9,13 @@ import { referenceRemoval, type Outbox } from '../outbox.ts';
 import type { NewPart, Parts } from './parts.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 
-/** How long a pending upload may stay, in ms: far longer than its last bytes take. */
+/** Time for which a pending upload may stay, in ms: far longer than its last bytes take. */
 export const pendingMs = 3_600_000;
 
 /**
- * On what terms a file is stored. `isOnly`: only as the only one with its name; `isProvisional`: for a while, unless another upload names
- * it; `names`: the IDs of such files that stay with this one; `requestId`: of the request, for the log.
+ * Terms on which a file is stored. `isOnly`: only if no other file has its name; `isProvisional`: for a while, unless
+ * another upload names it; `names`: the IDs of such files that stay with this one; `requestId`: of the request, for the
+ * log.
  */
 export type UploadTerms = {
   claim: Claim | undefined;
@@ -24,7 +25,7 @@ export type UploadTerms = {
   requestId: string;
 };
 
-/** What pending uploads are made of, in the storage of one object. */
+/** Stores that pending uploads are made of, in one object. */
 export type UploadStores = {
   storage: DurableObjectStorage;
   files: Files;
@@ -76,7 +77,7 @@ export class PendingUploads {
     const failure =
       claims.renew(claim, file.fileId) ??
       exceedsRoom(files.room(by), file.bytes) ??
-      (isOnly ? files.namesake(file.fileId, file.filename) : undefined);
+      (isOnly ? files.checkNameUnused(file.fileId, file.filename) : undefined);
     if (failure !== undefined) return failure;
     files.add(file, by, nowMs, nowMs + pendingMs);
     if (isProvisional) files.provisional.add(file.fileId, by);
@@ -115,11 +116,11 @@ export class PendingUploads {
     const { storage, claims, files, parts } = this.#stores;
     return storage.transactionSync(() => {
       const taken = claims.keep(claim, fileId);
-      const namesake = isOnly ? files.namesake(fileId, files.pendingName(fileId)) : undefined;
+      const nameTaken = isOnly ? files.checkNameUnused(fileId, files.pendingName(fileId)) : undefined;
       const failure =
         taken ??
         files.lacksRoom(fileId) ??
-        namesake ??
+        nameTaken ??
         (names.length > 0 ? files.provisional.keep(names, by) : undefined);
       if (failure !== undefined) return failure;
       if (files.markReady(fileId)) {
@@ -167,7 +168,7 @@ export class PendingUploads {
     claims.expire();
   }
 
-  /** When the next row, part or claim is due, in ms. */
+  /** Returns the time at which the next row, part or claim is due, in ms. */
   nextDue(): number | undefined {
     const { claims, files, parts } = this.#stores;
     const due = [files.nextDue(), parts.nextDue(), claims.nextDue()].filter((each) => each !== undefined);

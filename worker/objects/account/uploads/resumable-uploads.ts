@@ -15,29 +15,29 @@ import { RunningRequests } from './running-requests.ts';
 import { retryMs, UploadFinisher, type UploadContext } from './upload-finisher.ts';
 import { UploadRows, type Ending, type NewUpload, type Progress, type UploadRecord } from './upload-rows.ts';
 
-/** How many uploads of an account may be unfinished, and how many of one API key, so that no key takes the place of the others. */
+/** Limits on unfinished uploads: of an account, and of one API key, so that no key takes the place of the others. */
 const maxUnfinished = { account: 100, key: 10 };
-/** How long an upload may rest before it expires, in ms: 7 days. */
+/** Time for which an upload may rest before it expires, in ms: 7 days. */
 const restMs = 7 * 86_400_000;
 /**
- * How long an upload is not taken over from the request that goes on with it, in ms: one whose line broke records what has arrived
- * within that.
+ * Time for which an upload is not taken over from the request that continues it, in ms: a request whose line broke
+ * records within it what has arrived.
  */
 const endingMs = 3000;
-/** How long the row of an upload that has ended tells what became of it, in ms: longer than a claim is kept. */
+/** Retention of the row of an ended upload, in ms: longer than a claim is kept. */
 const endedMs = 2 * 86_400_000;
 
-/** The request that goes on with an upload. */
+/** The request that continues an upload. */
 export type Resumption = {
   /** Names the request. */
   lease: string;
-  /** Where the client wants to go on. */
+  /** Offset at which the client wants to continue. */
   offset: number;
   /** The length of the file, where the client tells it now. */
   length: number | undefined;
 };
 
-/** An upload that a request goes on with: `leaves` of it are stored, `spki` is the account's public key. */
+/** An upload that a request continues: `leaves` of it are stored, `spki` is the account's public key. */
 export type Resumed = { upload: UploadRecord; leaves: number; spki: Uint8Array };
 
 /** A commit. `partId`: of the part whose pin it makes known. `ending`: every byte has arrived. */
@@ -52,8 +52,8 @@ type Options = UploadContext & {
 };
 
 /**
- * The uploads of an account. An upload belongs to the API key that created it; any other key cannot go on with it, and only one with `keys`
- * sees it, and may end it.
+ * The uploads of an account. An upload belongs to the API key that created it; no other key can continue it, and only
+ * one with `keys` sees it, and may end it.
  */
 export class ResumableUploads extends RpcTarget {
   readonly #o: Options & { rows: UploadRows; finisher: UploadFinisher };
@@ -104,7 +104,8 @@ export class ResumableUploads extends RpcTarget {
   }
 
   /**
-   * What is known of an upload. @param takeOver whether a request that goes on with it has to stop, once it had time to end by itself
+   * Returns an upload.
+   * @param takeOver whether a request that continues it must stop, once it had time to end by itself
    * @returns `not_found`; `gone` for one that failed, where `takeOver` asks for one that can be continued
    */
   async look(hash: string, uploadId: string, takeOver: boolean): Promise<Result<{ upload: UploadRecord }>> {
@@ -129,8 +130,9 @@ export class ResumableUploads extends RpcTarget {
   }
 
   /**
-   * Lets a request go on with an upload; an earlier one that still runs has to stop.
-   * @returns an upload that is not `open` where every byte has arrived; `not_found`, `gone`, `offset_mismatch`, `invalid_request`
+   * Lets a request continue an upload; an earlier one that still runs must stop.
+   * @returns an upload that is not `open` where every byte has arrived; `not_found`, `gone`, `offset_mismatch`,
+   * `invalid_request`
    */
   async resume(hash: string, uploadId: string, { lease, offset, length }: Resumption): Promise<Result<Resumed>> {
     const found = this.#find(hash, uploadId);
@@ -174,14 +176,14 @@ export class ResumableUploads extends RpcTarget {
 
   /** Writes the row of a part, then the reference, before the part is pinned. */
   async intendPart(hash: string, lease: string, part: NewPart): Promise<Result<PinPlan>> {
-    const { rows, parts, storage, authorize, refer, alarmBy, flushSoon, now } = this.#o;
+    const { rows, parts, storage, authorize, addReference, alarmBy, flushSoon, now } = this.#o;
     const caller = authorize(hash, 'write');
     if (!caller.ok) return caller;
     if (!rows.isHeld(part.uploadId, lease)) return takenOver();
     // Until it is committed, and long enough for a pin that is on its way.
     parts.intend(part, now() + pendingMs);
     await alarmBy(now() + pendingMs);
-    const result = await refer({ ...part, fileId: part.id, account: caller.account.id, isPart: true });
+    const result = await addReference({ ...part, fileId: part.id, account: caller.account.id, isPart: true });
     if (!result.ok) {
       storage.transactionSync(() => parts.withdraw(part.id, now()));
       await flushSoon();
@@ -266,12 +268,12 @@ export class ResumableUploads extends RpcTarget {
     if (apiKeys === undefined) rows.removeAll();
   }
 
-  /** Whether there is a row of an upload. */
+  /** Tells whether an upload has a row. */
   exists(uploadId: string): boolean {
     return this.#o.rows.find(uploadId) !== undefined;
   }
 
-  /** When the alarm has to look at the next upload, in ms. */
+  /** Returns the time at which the alarm must look at the next upload, in ms. */
   nextDue(): number | undefined {
     return this.#o.rows.nextDue();
   }
@@ -335,7 +337,7 @@ function tooMany({ all, own }: { all: number; own: number }): Failure | undefine
   return undefined;
 }
 
-/** Why an upload cannot go on any more. */
+/** Tells why an upload cannot be continued. */
 function failureOf({ state, code }: UploadRecord): Failure | undefined {
   if (state !== 'failed') return undefined;
   return err('gone', `the upload has failed: ${describe(code ?? 'internal').title}`);

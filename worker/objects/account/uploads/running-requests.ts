@@ -1,15 +1,15 @@
-/** Requests that go on with an upload, and how another one waits for their end. */
+/** Requests that continue an upload, and the wait of another one for their end. */
 
 type Running = { lease: string; ended: PromiseWithResolvers<void> };
 
 /**
- * The requests that an object has let go on with an upload. They are known as long as the object is in memory: after that nobody waits for
- * them.
+ * The requests that an object lets continue an upload. They are known as long as the object is in memory: after that
+ * nobody waits for them.
  */
 export class RunningRequests {
   readonly #running = new Map<string, Running>();
 
-  /** A request goes on with an upload, in place of the one before it. */
+  /** Records the request that continues an upload, in place of the one before it. */
   begin(uploadId: string, lease: string): void {
     this.#running.get(uploadId)?.ended.resolve();
     this.#running.set(uploadId, { lease, ended: Promise.withResolvers() });
@@ -23,7 +23,7 @@ export class RunningRequests {
     this.#running.delete(uploadId);
   }
 
-  /** Waits until no request goes on with an upload, or until it has waited for `waitMs`. */
+  /** Waits until no request continues an upload, or until it has waited for `waitMs`. */
   async idle(uploadId: string, waitMs: number): Promise<void> {
     const running = this.#running.get(uploadId);
     if (running === undefined) return;

@@ -20,15 +20,17 @@ import type { UploadRecord, UploadRows } from './upload-rows.ts';
 const waitBytes = 1024 ** 3;
 /** The longest time between two attempts, in ms. */
 const longestRetryMs = 900_000;
-/** After so many attempts a block that is missing is lost: what an attempt itself imports may be collected before it is pinned. */
+/**
+ * Attempts after which a missing block is lost: what an attempt imports itself may be collected before it is pinned.
+ */
 const attemptsToLose = 3;
 
-/** How long to wait after a number of failed attempts, in ms. */
+/** Returns the wait after a number of failed attempts, in ms. */
 export function retryMs(attempts: number): number {
   return Math.min(backoffMs(attempts), longestRetryMs);
 }
 
-/** What uploads share with the object that they belong to. */
+/** Context that uploads share with the object that they belong to. */
 export type UploadContext = {
   storage: DurableObjectStorage;
   parts: Parts;
@@ -40,7 +42,7 @@ export type UploadContext = {
   /** @throws pinning_unavailable where the service is not configured any more */
   service(id: string, requestId: string): PinningService;
   /** Adds a reference, whose row is written already. */
-  refer(reference: Reference): Promise<Result<PinPlan>>;
+  addReference(reference: Reference): Promise<Result<PinPlan>>;
   /** Rings the alarm at that time (in ms) or before. */
   alarmBy(dueMs: number): Promise<void>;
   /** Rings the alarm for what is due in the outbox, and for the next file that expires. */
@@ -52,11 +54,11 @@ export type UploadContext = {
 
 type Options = UploadContext & {
   rows: UploadRows;
-  /** How long the row of an upload that has ended is kept, in ms. */
+  /** Retention of the row of an ended upload, in ms. */
   endedMs: number;
 };
 
-/** What a file is made of. */
+/** Leaves that make a file. */
 type Leaves = { digests: Uint8Array; bytes: number; lastLeaf: Uint8Array | undefined };
 
 /** Finishes the uploads of an account. */
@@ -145,7 +147,7 @@ export class UploadFinisher {
   }
 
   async #store(upload: UploadRecord, requestId: string): Promise<void> {
-    const { rows, files, parts, storage, account, refer, flushSoon, erased, alarmBy, endedMs, now } = this.#o;
+    const { rows, files, parts, storage, account, addReference, flushSoon, erased, alarmBy, endedMs, now } = this.#o;
     const { uploadId, apiKey, mode, filename, contentType, beginning, header } = upload;
     const service = this.#o.service(upload.service, requestId);
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
@@ -160,12 +162,12 @@ export class UploadFinisher {
     const file: NewFile = { fileId: uploadId, mode, ...about, bytes, beginning, cid, service: service.id };
     // Without an end of its own: the upload's row says what to undo.
     if (!files.isPending(uploadId)) files.add(file, apiKey, now(), null);
-    const plan = await unwrap(refer({ cid, service: service.id, fileId: uploadId, account: owner, requestId }));
+    const plan = await unwrap(addReference({ cid, service: service.id, fileId: uploadId, account: owner, requestId }));
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
     storage.transactionSync(() => {
       const failure = files.lacksRoom(uploadId, true);
       if (failure !== undefined) throw toError(failure);
-      // There is no file to be any more where the upload was removed in the meantime.
+      // The pending file is gone if the upload was removed in the meantime.
       if (!files.markReady(uploadId)) return;
       parts.release(uploadId);
       rows.end(uploadId, { state: 'done', code: null, expiresAtMs: now() + endedMs });

@@ -1,7 +1,7 @@
 /** Uploads that may be continued, as rows. */
 import type { Code } from '../../../../shared/errors.ts';
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
-import { beginningOf, numberOf, type Beginning } from '../files/beginning.ts';
+import { kindOfCode, kindCode, type ContentKind } from '../files/beginning.ts';
 import type { NewFile } from '../files/file-rows.ts';
 
 /** `finishing`: every byte has arrived, and the file is not pinned as a whole yet. */
@@ -9,7 +9,7 @@ type UploadState = 'open' | 'finishing' | 'done' | 'failed';
 
 /** An upload that begins. What is sealed opens with the API key that it belongs to, and with nothing that is stored. */
 export type NewUpload = {
-  /** The ID of the file to be. */
+  /** The ID of the pending file. */
   uploadId: string;
   mode: NewFile['mode'];
   /** Bytes of the file, where they are known. */
@@ -19,14 +19,14 @@ export type NewUpload = {
   announced: string | null;
   /** Encrypted mode: the file key. */
   sealedKey: Uint8Array | null;
-  /** Of the payload; empty in plain mode. */
+  /** Preamble of the payload; empty in plain mode. */
   preamble: Uint8Array;
   sealedMetadata: Uint8Array;
-  /** What the next leaf begins with. */
+  /** First bytes of the next leaf. */
   tail: Uint8Array;
 };
 
-/** What changes with each commit. */
+/** State that changes with each commit. */
 export type Progress = {
   /** Bytes of the file that were accepted. */
   offset: number;
@@ -34,10 +34,10 @@ export type Progress = {
   sealedRest: Uint8Array | null;
   tail: Uint8Array;
   /** Plain mode: what the file begins like. */
-  beginning: Beginning;
+  beginning: ContentKind;
 };
 
-/** What is known of the file once all of its bytes have arrived. */
+/** Properties of the file that are known once all of its bytes have arrived. */
 export type Ending = Pick<NewFile, 'filename' | 'contentType' | 'header'>;
 
 /** An upload; times in ms. */
@@ -47,11 +47,11 @@ export type UploadRecord = NewUpload &
     apiKey: string;
     state: UploadState;
     code: Code | null;
-    /** Of the file, once all of its bytes have arrived. */
+    /** CID of the file, once all of its bytes have arrived. */
     cid: string | null;
     expiresAt: number;
     attempts: number;
-    /** Of the request with the last bytes. */
+    /** ID of the request with the last bytes. */
     requestId: string | undefined;
   };
 
@@ -134,7 +134,7 @@ export class UploadRows {
       .map((row) => recordOf(row));
   }
 
-  /** How many uploads are not finished: of the account, and of an API key. */
+  /** Counts uploads that are not finished: of the account, and of an API key. */
   countUnfinished(apiKey: string): { all: number; own: number } {
     return this.#sql
       .exec<{ all: number; own: number }>(
@@ -149,7 +149,7 @@ export class UploadRows {
     this.#sql.exec('UPDATE upload SET lease = ? WHERE id = ?', lease, id);
   }
 
-  /** Whether an upload is open, and belongs to the request with this lease. */
+  /** Tells whether an upload is open, and belongs to the request with this lease. */
   isHeld(id: string, lease: string): boolean {
     const rows = this.#sql.exec(`SELECT 1 FROM upload WHERE id = ? AND lease = ? AND state = 'open'`, id, lease);
     return rows.toArray().length > 0;
@@ -166,13 +166,13 @@ export class UploadRows {
       offset,
       sealedRest,
       tail,
-      numberOf(beginning),
+      kindCode(beginning),
       expiresAtMs,
       id,
     );
   }
 
-  /** Ends the part of an upload that needs its API key. @param dueMs when the alarm goes on, unless a request does */
+  /** Ends the part of an upload that needs its API key. @param dueMs when the alarm continues, unless a request does */
   seal(id: string, { filename, contentType, header }: Ending, dueMs: number): void {
     this.#erase(id, secrets);
     this.#sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
@@ -310,7 +310,7 @@ function recordOf(row: UploadRow): UploadRecord {
     sealedMetadata: bytesOf(row.sealed_metadata) ?? new Uint8Array(0),
     sealedRest: bytesOf(row.sealed_rest),
     tail: bytesOf(row.tail) ?? new Uint8Array(0),
-    beginning: beginningOf(row.container),
+    beginning: kindOfCode(row.container),
     filename: row.filename,
     contentType: row.content_type,
     header: bytesOf(row.header),

@@ -1,4 +1,4 @@
-/** What an IPFS Cluster says while peers are down or hold nothing, and which of its two APIs can be believed. */
+/** Answers of an IPFS Cluster while peers are down or hold nothing, and which of its two APIs can be believed. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cidOf, sha256 } from '../../../../shared/ipfs/index.ts';
 import { clusterProgram, noCluster } from '../../../../testkit/programs/cluster.ts';
@@ -22,7 +22,7 @@ function allocations(): void {
     const peers = order.map((index) => cluster.peers[index]!);
     return play({ ...scenario, url, token, cluster: { peers, replication: { min: copies, max: copies } } });
   };
-  /** Which peers a file is allocated to. */
+  /** Returns the peers that a file is allocated to. */
   const holders = async (cid: string) => {
     const pins = await honest.real.pins();
     return pins.flatMap((each, index) => (each.includes(cid) ? [index] : []));

@@ -1,4 +1,4 @@
-/** Which peers of a cluster get new bytes, and which are read first. */
+/** Choice of the peers of a cluster that get new bytes, and of those that are read first. */
 import { expect, onTestFinished, test } from 'vitest';
 import { cidOf, sha256, type Cid } from '../../../../shared/ipfs/index.ts';
 import { cluster } from '../../../backends/cluster/cluster.ts';
@@ -11,7 +11,7 @@ const signal = new AbortController().signal;
 type FakePeer = PeerAddress & {
   /** The requests that it got, without `GET id` and `POST api/v0/version`. */
   seen: string[];
-  /** What it answers instead: a status and a body; `down`: nothing works. */
+  /** Faults that it answers with: a status and a body; `down`: nothing works. */
   faults: Map<string, [number, unknown]>;
   isDown: boolean;
 };

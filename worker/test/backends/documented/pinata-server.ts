@@ -11,7 +11,7 @@ import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 import { spawnTusd } from '../../../../testkit/programs/tusd.ts';
 import documents from './pinata.json' with { type: 'json' };
 
-/** What is used of JSON schemas in the documents. */
+/** Part of JSON schemas that the documents use. */
 type Schema = { type?: string; enum?: unknown[]; properties?: Record<string, Schema>; items?: Schema };
 type Parameter = { name: string; in: string; schema: Schema };
 type Operation = {
@@ -27,16 +27,19 @@ export type PinataServer = {
   uploads: string;
   token: string;
   files: StoredFile[];
-  /** What did not fit the documents. */
+  /** Requests that did not fit the documents. */
   problems: string[];
-  /** What it makes of the root of a CAR; undefined: it never gets a CID. */
+  /** Makes a CID of the root of a CAR; undefined: it never gets one. */
   cidOf: (root: string) => string | undefined;
   close(): Promise<void>;
 };
 
-/** How often a file is listed without CID before its CAR was processed. */
+/** Number of times that a file is listed without CID before its CAR is processed. */
 const processedAfter = 2;
-/** What an upload may say of itself (docs.pinata.cloud/files/uploading-files, "Resumable Uploads", and the SDK 2.5.6). */
+/**
+ * Keys that the metadata of an upload may have (docs.pinata.cloud/files/uploading-files, "Resumable Uploads", and the
+ * SDK 2.5.6).
+ */
 const metadataKeys = ['filename', 'filetype', 'network', 'group_id', 'keyvalues', 'car', 'cid_version', 'expires_at'];
 /** Chunks must be smaller than 50 MB. */
 const maxChunkBytes = 50_000_000;
@@ -192,7 +195,10 @@ function problemsOfParameters({ parameters = [] }: Operation, url: URL, values: 
   });
 }
 
-/** How a value differs from a schema. Members that the schema does not name are allowed, as in the documents. */
+/**
+ * Lists the differences between a value and a schema. Members that the schema does not name are allowed, as in the
+ * documents.
+ */
 function problemsOf(schema: Schema, value: unknown, at: string): string[] {
   if (schema.enum !== undefined && !schema.enum.includes(value)) return [`${at} is none of ${schema.enum.join(', ')}`];
   const actual = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;

@@ -41,7 +41,7 @@ const read = async (cid: string): Promise<Buffer> =>
 const leavesOf = async (cid: string): Promise<string[]> =>
   decodeNode(await readBlock(cid, [blocks()]), cid).map((link) => link.cid.text);
 
-/** How many rows all objects have of blocks below a root. */
+/** Counts the rows of all objects for blocks below a root. */
 async function rowsBelow(root: string): Promise<number> {
   const rows = await Promise.all(blockShardNames.map((name) => shardObject(service, name).rows('block_below')));
   return rows.flat().filter((row) => row['root'] === root).length;

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 
 const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sealpin/pinning-service-api-server');
 
-/** Whether `.ci/helia` has installed it; the file is written when that is complete. */
+/** Tells whether `.ci/helia` has installed it; the file is written when that is complete. */
 export const isHeliaServerInstalled = existsSync(join(folder, 'installed'));
 
 export const noHeliaServer = '@helia/pinning-service-api-server is not installed: .ci/helia installs it';

@@ -25,7 +25,10 @@ const calls: Record<string, Scenario> = {
   ping: { url: '', method: 'ping' },
 };
 const json = Object.fromEntries(Object.entries(calls).filter(([name]) => name !== 'block' && name !== 'read'));
-/** In the short form one call that sends blocks, one that changes a pin and one that reads stand for all: each kind has code of its own. */
+/**
+ * Selects the scenarios of the short form: one call each that sends blocks, changes a pin and reads, because each kind
+ * has code of its own.
+ */
 const inForm = (all: Record<string, Scenario>): [string, Scenario][] =>
   Object.entries(all).filter(([name]) => long || ['import', 'pin', 'block'].includes(name));
 

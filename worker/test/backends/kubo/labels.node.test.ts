@@ -1,4 +1,4 @@
-/** What adapters were tried against, as operators read it. */
+/** Labels of what adapters were tried against, as operators read them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';

@@ -43,7 +43,7 @@ async function halving(url: string): Promise<string> {
   return server.url;
 }
 
-/** What Kubo does besides the contract. */
+/** Tests Kubo's behaviour besides the contract. */
 function beyondTheContract(open: () => Promise<Runtime>, start: () => Promise<RealKubo>): void {
   let runtime: Runtime;
   let kubo: RealKubo;

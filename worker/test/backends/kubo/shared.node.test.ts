@@ -186,7 +186,7 @@ async function changePins(dir: string, cid: string, sql: string): Promise<void> 
   expect(changed).toBe(1);
 }
 
-/** What rows lack that were written before a file could be at several services. */
+/** Statements that remove what rows lacked before a file could be at several services. */
 const beforeHomes = [
   'DROP INDEX pin_next',
   'DROP TABLE breaker',
@@ -200,7 +200,7 @@ const beforeHomes = [
 const first = ['ALTER TABLE pin DROP COLUMN anchored'];
 const later = Date.now() + 86_400_000;
 
-/** What an earlier version left of the rows of a file, and what is true of it now. `others`: pins. */
+/** Case: what an earlier version left of the rows of a file, and what is true of it now. `others`: pins. */
 type Earlier = {
   title: string;
   sql: string[];

@@ -6,7 +6,7 @@ import { psa } from '../../../backends/psa/psa.ts';
 import { isHeliaServerInstalled, noHeliaServer, startHeliaServer } from '../gateway/helia-server.ts';
 import { replicaContract, type HonestReplica } from '../replica-suite.ts';
 
-/** Where services fetch files from, and what they need to know of it. */
+/** Starts a node from which services fetch files, with what they must know of it. */
 async function startOrigin() {
   const kubo = await startKubo({ online: true });
   const { Addresses } = JSON.parse(await kubo.ipfs('id')) as { Addresses: string[] };

@@ -1,11 +1,11 @@
-/** What stands between a client and a server, and breaks connections where it is told to, to the byte. */
+/** Proxy between a client and a server, which breaks connections on demand, to the byte. */
 import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 
 /**
- * After how many bytes both connections break. Of the `head` or the `body` of the request: the server gets so many of
+ * Bytes after which both connections break. Of the `head` or the `body` of the request: the server gets so many of
  * them. Of the `response`: the client gets so many of them, but never the last, after the server has sent all; 0 is a
  * request that was carried out, and nobody knows.
  */
@@ -13,18 +13,18 @@ export type Cut = { of: 'head' | 'body' | 'response'; bytes: number };
 
 type Plan = {
   cut?: Cut;
-  /** How long the request waits before it goes on, and the response as well, in ms. */
+  /** Time that the request waits before it is passed on, and the response as well, in ms. */
   delayMs?: number;
 };
 
 export type BreakingProxy = {
   /** The origin that it listens on. */
   origin: string;
-  /** Where requests go on to; a server may come back somewhere else. */
+  /** Server that requests are passed on to; it may come back at another address. */
   target: string;
   /** The methods of the requests that have come, in order. */
   seen: string[];
-  /** What to do with a request; undefined: pass it on. */
+  /** Plans what to do with a request; undefined: pass it on. */
   plan: ((request: { method: string; path: string }) => Plan | undefined) | undefined;
   close(): Promise<void>;
 };

@@ -15,7 +15,7 @@ import { send } from './request.ts';
 import type { TusServer } from './servers.ts';
 import { pausedAfter, start } from './tus-js.ts';
 
-/** What TUSKit sends in one PATCH: less than a leaf, and no divisor of one. */
+/** Length of TUSKit's PATCH: less than a leaf, and no divisor of one. */
 const chunkSize = 512_000;
 const long = process.env['SEALPIN_LONG'] === '1';
 const file = randomBytes((long ? 2 ** 21 : 2 ** 20) + 12_345);

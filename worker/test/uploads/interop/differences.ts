@@ -1,4 +1,4 @@
-/** Where other servers respond differently from ours, and why ours responds as it does. */
+/** Differences of other servers' responses from ours, and the reasons for ours. */
 import type { Answer } from './script.ts';
 
 export type OtherServer = 'tusd' | '@tus/server';
@@ -6,7 +6,7 @@ export type OtherServer = 'tusd' | '@tus/server';
 type Difference = {
   server: OtherServer;
   why: string;
-  /** By the name of a scenario and the number of the step in it, from 1. */
+  /** Answers by the name of a scenario and the number of its step, from 1. */
   answers: Record<string, Record<number, Partial<Answer>>>;
 };
 
@@ -47,7 +47,7 @@ export const differences: readonly Difference[] = [
   },
   {
     server: 'tusd',
-    why: 'A 412 has to name the versions of the server, and a HEAD needs a version like every request.',
+    why: 'A 412 must name the versions of the server, and a HEAD needs a version like every request.',
     answers: {
       'another version': { 1: { headers: { 'Tus-Version': null } }, 3: { headers: { 'Tus-Version': null } } },
       'no version': {
@@ -58,7 +58,7 @@ export const differences: readonly Difference[] = [
   },
   {
     server: '@tus/server',
-    why: 'Another version is 412, not 400, and the response has to name the versions of the server.',
+    why: 'Another version is 412, not 400, and the response must name the versions of the server.',
     answers: {
       'another version': {
         1: { status: 400, headers: { 'Tus-Version': null } },
@@ -69,7 +69,7 @@ export const differences: readonly Difference[] = [
   },
   {
     server: 'tusd',
-    why: 'A HEAD has to return the metadata as it was given; tusd keeps a map, in any order, and drops what it cannot read.',
+    why: 'A HEAD must return the metadata as it was given; tusd keeps a map, in any order, and drops what it cannot read.',
     answers: {
       'creation, then a part, then the rest': { 2: { headers: { 'Upload-Metadata': '*' } } },
       'metadata with a key alone': { 2: { headers: { 'Upload-Metadata': '*' } } },
@@ -102,7 +102,7 @@ export const differences: readonly Difference[] = [
   })),
   {
     server: '@tus/server',
-    why: 'X-HTTP-Method-Override has to be honoured.',
+    why: 'X-HTTP-Method-Override must be honoured.',
     answers: {
       'methods in a header': {
         2: { status: 400, headers: { 'Upload-Offset': null } },

@@ -63,7 +63,7 @@ async function kill(): Promise<void> {
 }
 
 describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
-  it('two clients that go on with one upload at once end with the file', async () => {
+  it('two clients that continue one upload at once end with the file', async () => {
     const server = uploads(mode);
     const uploadUrl = await leave(server, 1);
     const both = [chunkSize, 300_000].map((size) => start(server, file, { uploadUrl, chunkSize: size, retryDelays }));

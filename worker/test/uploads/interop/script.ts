@@ -18,7 +18,7 @@ export type Step = { ask: Ask; answer: Answer };
 
 export type Scenario = {
   steps: readonly Step[];
-  /** What is stored at the end, where the upload is finished. */
+  /** Bytes that are stored at the end, if the upload is finished. */
   stored?: string;
 };
 
@@ -36,7 +36,7 @@ const step = (asked: Ask, status: number, headers?: Answer['headers']): Step => 
 });
 
 const metadata = 'filename aGVsbG8udHh0,filetype dGV4dC9wbGFpbg==';
-/** In encrypted mode a file needs a name. */
+/** Makes a POST with a name, which a file needs in encrypted mode. */
 const post = (headers: Record<string, string | undefined>, body?: string): Ask =>
   ask('POST', 'endpoint', { 'Upload-Metadata': metadata, ...headers }, body);
 const patch = (offset: string | undefined, body: string, headers: Record<string, string | undefined> = {}): Ask =>

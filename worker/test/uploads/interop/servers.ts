@@ -13,18 +13,18 @@ import type { Mode } from '../tus-client.ts';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 
 export type TusServer = {
-  /** Where a POST creates an upload. */
+  /** URL at which a POST creates an upload. */
   endpoint: string;
   /** The URL of an upload that does not exist. */
   nowhere: string;
-  /** What every request needs besides the headers of the protocol. */
+  /** Headers that every request needs besides those of the protocol. */
   headers: Record<string, string>;
   /** The bytes of a finished upload, by the URL of the upload. */
   stored(uploadUrl: string): Promise<Buffer>;
   close(): Promise<void>;
 };
 
-/** What is larger is refused by all three. */
+/** Length above which all three refuse an upload. */
 const maxBytes = 2 ** 35;
 
 const download = async (url: string, headers: Record<string, string> = {}): Promise<Buffer> => {

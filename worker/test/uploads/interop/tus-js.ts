@@ -9,7 +9,7 @@ export type Started = {
   finished: Promise<string>;
 };
 
-/** In encrypted mode a file needs a name. */
+/** Metadata with a name, which a file needs in encrypted mode. */
 const metadata = { filename: 'fïle 1.bin', filetype: 'application/octet-stream' };
 
 /** Starts an upload; what is not among the options is as the client has it by default. */

@@ -1,4 +1,4 @@
-/** What the test asks of the page. */
+/** Actions that the test requests of the page. */
 
 export type PageOptions = {
   endpoint: string;

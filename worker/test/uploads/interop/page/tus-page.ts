@@ -1,10 +1,10 @@
-/** What runs in the page: tus-js-client and Uppy, as a page of another origin uses them. */
+/** Page with tus-js-client and Uppy, as a page of another origin uses them. */
 import Uppy from '@uppy/core';
 import Tus from '@uppy/tus';
 import { Upload } from 'tus-js-client';
 import type { Action, Outcome, PageOptions } from './actions.ts';
 
-/** How many chunks the server has accepted before an upload is paused or terminated. */
+/** Chunks that the server has accepted before an upload is paused or terminated. */
 const chunksBefore = 2;
 
 async function file(): Promise<File> {
