@@ -15,14 +15,14 @@ import { type FileIdentity, openInput } from '../io/input.ts';
 import { type Progress, silentProgress, sizeText } from '../terminal/progress.ts';
 import { maxTries } from '../keys/passwords.ts';
 
-/** What to open, with what, and where its bytes go. */
+/** Input, keys and destination of a decryption. */
 export type Unsealing = {
   /** A blob ID (`ipfs://…` and `/ipfs/…`, too), a path, or `-`. A path without a `/` must not read as a blob ID. */
   readonly blob: string;
   /** A path, or `-`. */
   readonly outputFile: string;
   readonly force: boolean;
-  /** Whether it is a tar archive, to be extracted into a new directory `outputFile`. */
+  /** Extracts a tar archive into a new directory `outputFile`. */
   readonly extract: boolean;
   /** The password or keys that were given: no others are tried. */
   readonly given:
@@ -36,7 +36,7 @@ export type Unsealing = {
   readonly context: Context;
 };
 
-/** Whether the blob argument is a local container and not a blob ID. */
+/** Tells a local container from a blob ID. */
 function isLocal(blob: string): boolean {
   return blob === '-' || (blob.includes('/') && !isBlobReference(blob));
 }
@@ -225,12 +225,15 @@ async function identitiesFor(
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 
-/** Whether bytes begin like a tar archive: the magic of its first header (POSIX.1-2024, pax, "ustar Interchange Format"). */
+/**
+ * Recognizes the beginning of a tar archive: the magic of its first header (POSIX.1-2024, pax, "ustar Interchange
+ * Format").
+ */
 function isTar(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
 }
 
-/** Where the plaintext goes. */
+/** Destination of the plaintext. */
 type Destination = Pick<Sink, 'room' | 'abort'> & {
   commit(): Promise<string | undefined>;
   /** Writes all of it. @returns how many bytes, and the note about what was written */

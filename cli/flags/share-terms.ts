@@ -32,7 +32,7 @@ type Values = {
   readonly from: string | undefined;
 };
 
-/** What a share is made with. */
+/** Terms that a share is created with. */
 export type ShareTerms = {
   readonly recipients: readonly Recipient[];
   readonly password: string | undefined;

@@ -30,7 +30,7 @@ export type SendOptions = {
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined };
   readonly signal: AbortSignal;
   readonly timeouts: Timeouts;
-  /** What the peer is called in errors; its host when left out. */
+  /** Name of the peer in errors; its host when left out. */
   readonly name?: string;
   /** Called when the last byte of the body has been handed to the system. */
   readonly onSent?: () => void;

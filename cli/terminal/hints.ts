@@ -1,5 +1,5 @@
 /**
- * What a person at the command line can do about a failure. The core gives a code and a reason and knows no command; this
+ * Hints for a person at the command line after a failure. The core gives a code and a reason and knows no command; this
  * table maps them to commands and flags. A hint on the error itself takes precedence.
  */
 import { type Code, describe, type Reason, type SealpinError } from '../../shared/errors.ts';

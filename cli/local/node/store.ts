@@ -77,7 +77,7 @@ type NewFile = { name: string; sink: BlockWriter; finish(): Promise<void>; abort
  */
 const importSyncBytes = 4 * leafBytes;
 
-/** How long an added file is kept that was never pinned. */
+/** Retention of an added file that was never pinned. */
 export const unpinnedMs = 3_600_000;
 
 /**

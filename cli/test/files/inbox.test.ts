@@ -144,7 +144,7 @@ const parcel = {
   files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'name', type: 'a/b', size: 1 }],
 };
 
-/** What anyone with the link may store as a delivery, and that is none. */
+/** Makes files that anyone with the link may store as a delivery, but that are none. */
 async function hostileFiles(to: Recipient): Promise<Record<string, Uint8Array>> {
   const bytesOf = async ({ stream }: { stream: ReadableStream<Uint8Array> }): Promise<Uint8Array> =>
     new Uint8Array(await new Response(stream).arrayBuffer());

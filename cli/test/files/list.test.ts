@@ -45,7 +45,7 @@ describe('list', () => {
       { ...storedFile(plain, 3_000_000), fileId: crypto.randomUUID(), createdAt: '2026-01-31T23:30:00.000Z' },
     ];
 
-    /** What `list` shows at a terminal of some width, or elsewhere. */
+    /** Runs `list` at a terminal of some width, or elsewhere. */
     async function listed(flags: readonly string[], columns?: number) {
       const directory = await temporaryDirectory();
       const service = await hostile({

@@ -1,4 +1,4 @@
-/** What a slip of the hand, or a hostile service, must not do. */
+/** Damage that a slip of the hand, or a hostile service, must not do. */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
