@@ -1,6 +1,6 @@
-/** Where a release comes from, written into the packages when it is made: `node packaging/release.ts`. */
+/** Origin of a release, written into the packages when it is made: `node packaging/release.ts`. */
 
-/** What a published `package.json` says about its origin. npm takes provenance only if `repository` is the workflow's. */
+/** Origin as a published `package.json` states it. */
 type Origin = {
   readonly repository: { readonly type: 'git'; readonly url: string };
   readonly bugs: { readonly url: string };

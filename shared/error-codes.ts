@@ -319,7 +319,7 @@ export function describe(code: Code): Entry {
   return table[code];
 }
 
-/** Whether text, for example from an HTTP response, is one of our codes. */
+/** Recognizes one of our codes in text, for example from an HTTP response. */
 export function isCode(text: unknown): text is Code {
   return typeof text === 'string' && Object.hasOwn(table, text);
 }

@@ -16,7 +16,7 @@ const rowHeight = 18;
 const gray = '#54555a';
 const gridGray = '#d9dadd';
 
-/** Where a value lies on an axis, in pixels, and the values that get a label. */
+/** Scale of an axis: positions of values in pixels, and the values that get a label. */
 type Scale = { at(value: number): number; ticks: readonly number[] };
 
 /** Draws a series as SVG, on white. */

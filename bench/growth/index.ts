@@ -1,9 +1,8 @@
 /**
- * How costs grow: `npm run growth [-- --quick] [--out DIR] [part of a growth file's name …]`.
- *
- * Writes a picture of each series and all numbers (`growth.json`) to DIR, `bench-results` by default, and prints for each line of a
- * picture where it is flat, linear, or bends. `--quick` measures the smallest points alone, to `bench-results/quick` by default. A run
- * of some series leaves the numbers of the others as they are.
+ * Growth of costs: `npm run growth [-- --quick] [--out DIR] [part of a growth file's name …]`. Writes a picture of each
+ * series and all numbers (`growth.json`) to DIR, `bench-results` by default, and prints for each line of a picture
+ * where it is flat, linear, or bends. `--quick` measures the smallest points alone, to `bench-results/quick` by
+ * default. A run of some series leaves the numbers of the others as they are.
  */
 import { existsSync, globSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** How y grows with x, and where that changes: slopes on logarithmic axes. */
+/** Slopes on logarithmic axes: how y grows with x, and where that changes. */
 import { textOf } from './series.ts';
 import type { Axis } from './series.ts';
 
@@ -10,7 +10,7 @@ export type Shape = { parts: Part[]; bends: number[] };
 
 /** Slopes below this count as flat: at most 1.5 times the cost for ten times the input. */
 const flat = 0.18;
-/** How far the slope of a linear line may be from 1: fixed costs and noise. */
+/** Tolerance around 1 for the slope of a linear line: fixed costs and noise. */
 const near = 0.2;
 /** Between flat and linear. Where the slope of a + b·x crosses it, a equals b·x. */
 const middle = 0.5;

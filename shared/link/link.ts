@@ -37,7 +37,7 @@ const idCharacters = base62Characters(idBytes);
 /** Longer than any link, with room for what a mail program or a messenger adds to it. */
 const maxCharacters = 8192;
 
-/** Whether text has the form of a share's ID: 128 bits as 22 base62 characters. */
+/** Recognizes the form of a share's ID: 128 bits as 22 base62 characters. */
 export function isShareId(text: string): boolean {
   return decodeBase62(text, idBytes) !== undefined;
 }

@@ -8,7 +8,7 @@ import { isCid } from '../ipfs/cid.ts';
 /** A file of a parcel: where it is, what opens it, and what it is called. `size` in bytes of plaintext. */
 export type ParcelFile = { cid: string; fileKey: Uint8Array; name: string; type: string; size: number };
 
-/** What a sender passes on. `note` and `from` are the sender's own words, which prove nothing. */
+/** Parcel that a sender passes on. `note` and `from` are the sender's own words, which prove nothing. */
 export type Parcel = { files: ParcelFile[]; note?: string; from?: string };
 
 /** The media type of a parcel before it is sealed. */
