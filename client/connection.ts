@@ -235,7 +235,7 @@ async function* events(
     yield* page.events;
     ({ more } = page);
     if (more && (page.cursor === undefined || page.cursor === position))
-      throw new SealpinError('service_answer', 'The service returns the same page of events without end');
+      throw new SealpinError('service_answer', "The service's list of events never ends: it repeats a page");
     position = page.cursor;
   }
 }
@@ -259,7 +259,7 @@ async function get(
     // A service sends what there is of a range that ends beyond the file.
     if (response.status === 206 && size !== undefined && size < after - first)
       throw new SealpinError('range_not_satisfiable');
-    throw new SealpinError('service_answer', 'The service sends other bytes than those that were asked for');
+    throw new SealpinError('service_answer', 'The service returned a different range than requested');
   }
   const content = contentOf(abortable(http.body(response, size, signal), signal), size);
   return { ...content, size, type: response.headers.get('Content-Type') ?? 'application/octet-stream' };

@@ -228,7 +228,7 @@ export async function openReceived(
 
 /** The error for a file that is authentic, and not as long as the parcel says. */
 export function wrongSize(): SealpinError {
-  return new SealpinError('parcel_invalid', 'The file has another size than its sender says');
+  return new SealpinError('parcel_invalid', "The file's size does not match the parcel");
 }
 
 function openStored(

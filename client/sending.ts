@@ -153,7 +153,7 @@ function counted(
   stream: ReadableStream<Uint8Array>,
   announced = Number.NaN,
 ): { stream: ReadableStream<Uint8Array>; bytes(): number } {
-  const wrong = () => new SealpinError('invalid_request', 'A stream has another length than it was given with');
+  const wrong = () => new SealpinError('invalid_request', "The stream's length differs from the given size");
   const reader = stream.getReader();
   let bytes = 0;
   return {

@@ -10,7 +10,7 @@ type Origin = {
 /**
  * The origin of a release, from the environment of a GitHub workflow (its documentation: "Default environment variables").
  *
- * @param version of the packages; the tag in GITHUB_REF_NAME has to be `v` and this
+ * @param version of the packages; the tag in GITHUB_REF_NAME must be `v` and this
  * @throws TypeError with what is missing or does not fit
  */
 export function originOf(env: Readonly<Record<string, string | undefined>>, version: string): Origin {

@@ -132,8 +132,8 @@ const table = {
     status: 423,
     exit: 1,
     fault: 'user',
-    title: 'The upload cannot go on at the moment',
-    hint: 'wait as long as Retry-After says; HEAD then tells the offset to go on from',
+    title: 'Upload temporarily locked',
+    hint: 'wait as long as Retry-After says, then ask HEAD for the offset',
   },
   rate_limited: {
     status: 429,

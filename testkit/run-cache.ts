@@ -22,7 +22,7 @@ const roomOfRun = 2 ** 32;
 
 /**
  * Returns the folder for the temporary directories of a run: in memory where there is room, unless `TMPDIR` says
- * otherwise. They make and remove so many files that ext4, which does not use an inode again for 5 s, takes a twentieth
+ * otherwise. Tests make and remove so many files that ext4, which does not use an inode again for 5 s, takes a twentieth
  * of the CPU to find free ones.
  */
 async function temporaryRoot(): Promise<string> {

@@ -46,7 +46,7 @@ export async function restoreBackup(
   const { output } = context;
   const about = await requireAbout(layout, context);
   if (about.completedAt === undefined)
-    output.warn('no backup in this folder has come to its end: what is there is restored');
+    output.warn('the folder holds only an unfinished backup: restoring what is there');
   const service = await authorizedService(context);
   const target = await targetAt(service, context);
   const { account, key } = await target.routes.account();

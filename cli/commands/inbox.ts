@@ -130,7 +130,7 @@ export const list = defineCommand({
       { deliveries },
       deliveries.flatMap((delivery) => deliveryLines(delivery, context)),
     );
-    if (deliveries.length === 0) output.note('nothing has come');
+    if (deliveries.length === 0) output.note('no deliveries yet');
     if (deliveries.length > opened.most)
       output.note(`only the newest ${opened.most} are opened; any other one with: sealpin inbox open <id>`);
     const weak = deliveries.filter(({ sealedTo }) => sealedTo === ofAccount).length;
@@ -174,7 +174,7 @@ export const open = defineCommand({
 });
 
 export const revoke = defineCommand({
-  about: 'Nothing more can be handed over. What came stays.',
+  about: 'Closes the inbox. Delivered files are kept.',
   args: { id: { type: 'positional', description: 'The ID of its API key (see: sealpin key list), or its link' } },
   service: true,
   examples: [{ command: 'sealpin inbox revoke 9f2c0d6be1a74583', does: 'Close an inbox' }],
@@ -186,7 +186,9 @@ export const revoke = defineCommand({
     if (key === undefined)
       throw new SealpinError('not_found', 'the account has no inbox with this ID', { hint: 'see: sealpin key list' });
     if (key.scopes.some((scope) => scope !== 'write'))
-      throw new SealpinError('usage', 'that API key is none of an inbox', { hint: 'see: sealpin key revoke --help' });
+      throw new SealpinError('usage', 'this API key does not belong to an inbox', {
+        hint: 'see: sealpin key revoke --help',
+      });
     const { revoked } = await routes.revokeKey(id, { cascade: false, destroy: false, self: false });
     context.output.note(`closed "${key.label}"`);
     await context.output.result({ revoked }, []);

@@ -49,7 +49,7 @@ export const command = defineCommand({
     context.output.note(
       migration.state === 'done'
         ? `done: ${from} holds nothing of ours any more`
-        : 'it goes on by itself; how far it is: sealpin migrate --status',
+        : 'continues in the background; progress: sealpin migrate --status',
     );
     await context.output.result({ migration }, [migrationText(migration)]);
   },

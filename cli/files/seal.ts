@@ -105,11 +105,11 @@ export async function encryptToKeys(
 async function encryptOne(o: Sealing): Promise<void> {
   const { output, force, name } = o.args;
   if (output === undefined && force)
-    throw new SealpinError('usage', '--force is given without --output', { hint: 'what is stored replaces nothing' });
+    throw new SealpinError('usage', '--force applies to --output only', { hint: 'leave it out, or give --output' });
   if (output !== undefined && (name !== undefined || o.context.service !== undefined))
     throw new SealpinError(
       'usage',
-      `with --output nothing is stored, so --${name === undefined ? 'service' : 'name'} has no use`,
+      `--${name === undefined ? 'service' : 'name'} has no effect with --output, which stores nothing`,
       { hint: 'leave one of them out' },
     );
   await (output === undefined ? encryptAndStore(o) : encryptToFile(output, o));

@@ -202,7 +202,7 @@ async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableSt
   let first = (await reader.read()).value;
   if (first !== undefined && isCar(first)) {
     await reader.cancel();
-    throw new SealpinError('wrong_kind', 'it is a CAR file, whose blocks are not read from a pipe', {
+    throw new SealpinError('wrong_kind', 'a CAR file cannot be read from a pipe', {
       hint: 'write it to a file, and name that: ./letter.car',
     });
   }
@@ -289,7 +289,7 @@ function failureOf(thrown: unknown, o: Unsealing): unknown {
   const error = readFailure(thrown);
   if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
   const isPart = o.outputFile === '-' && error.reason === 'payload';
-  const kept = isPart ? 'what came out is only a part' : 'nothing was written';
+  const kept = isPart ? 'the output is incomplete' : 'nothing was written';
   const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
     ...(error.reason === 'no_key' && keys.length > 0 ? { hint: `what you named opens files to ${shown(keys)}` } : {}),

@@ -88,7 +88,7 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
   const choice = await chooseKubo(dataDir, options.kubo);
   await rememberKubo(dataDir, choice);
   const cacheDir = getCompileCacheDir() ?? paths.cache; // NODE_COMPILE_CACHE moves what V8 compiled and what is built here
-  // If it has to be built, the compiler works in a process of its own while this one reads Miniflare.
+  // If it must be built, the compiler works in a process of its own while this one reads Miniflare.
   const [code, { startWorkerd }] = await Promise.all([workerCode(cacheDir), import('./miniflare.ts')]);
   const recovered: string[] = [];
   const node = await startNode({

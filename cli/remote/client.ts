@@ -190,7 +190,7 @@ function parseJson<S extends Parameters<typeof parseResponse>[0]>(
  */
 export function refuseEmptyPage({ files, cursor }: FileList): void {
   if (cursor !== undefined && files.length === 0)
-    throw new SealpinError('service_answer', 'the service returns empty pages of its list without end');
+    throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
 }
 
 /** The routes that the command line uses. Every method throws the problem that the service reports, and the codes of `send`. */

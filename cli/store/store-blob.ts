@@ -189,7 +189,7 @@ export async function refuseOther(
   if (file.cid === cid && file.size === bytes) return;
   const detail =
     file.cid === cid
-      ? `the service stored ${sizeText(file.size)} of another size`
+      ? `the service stored a different size: ${sizeText(file.size)}`
       : `the service stored it as ${file.cid}, and it is ${cid}`;
   try {
     await api.remove(file.fileId);

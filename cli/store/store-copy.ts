@@ -87,7 +87,7 @@ export async function storeCopy(
   } catch (error) {
     if (isSealpinError(error, 'cid_mismatch'))
       throw new SealpinError('cid_mismatch', `${cid} was not stored: ${error.message}`, {
-        hint: 'a file of another layout than that of Sealpin has to fit into one request of the service',
+        hint: "a file of another layout than Sealpin's must fit into one request of the service",
         cause: error,
       });
     throw error;

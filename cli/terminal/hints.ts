@@ -36,7 +36,7 @@ const byReason: Readonly<Record<Reason, string>> = {
   subdomain_gateway:
     'a subdomain gateway cannot be used: name one that answers under /ipfs/ itself, such as http://127.0.0.1:8080',
   server_error: 'try again; if it happens again, the log of the service says more',
-  not_a_gateway: 'check the address; it has to be a Sealpin service or a trustless IPFS gateway that serves CAR files',
+  not_a_gateway: 'check the address; it must be a Sealpin service or a trustless IPFS gateway that serves CAR files',
 };
 
 const byCode: Readonly<Partial<Record<Code, string>>> = {

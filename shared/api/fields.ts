@@ -117,7 +117,7 @@ export function bytesParameter(description: string) {
  */
 export const ExpiresAt = v.pipe(
   v.string(),
-  v.check(isTime, 'expiresAt has to be a time such as 2030-01-31T00:00:00Z'),
+  v.check(isTime, 'expiresAt must be a time such as 2030-01-31T00:00:00Z'),
   v.examples(['2030-01-31T00:00:00Z']),
 );
 

@@ -83,7 +83,7 @@ export function fileFromCar(
   let unread: ReadableStream<Uint8Array> | undefined = car;
   const source: BlockSource = {
     id: 'CAR',
-    block: () => Promise.reject(new SealpinError('content_mismatch', 'there is only a CAR')),
+    block: () => Promise.reject(new SealpinError('content_mismatch', 'only a CAR is offered')),
     async car() {
       if (!unread) throw new SealpinError('content_mismatch', 'the CAR is incomplete');
       const stream = unread;

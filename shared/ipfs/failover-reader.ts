@@ -187,7 +187,7 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
   async function withTimeout(block: Promise<Uint8Array>): Promise<Uint8Array> {
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     const timer = setTimeout(
-      () => reject(new SealpinError('pinning_timeout', `it gave nothing for ${o.idleMs} ms`)),
+      () => reject(new SealpinError('pinning_timeout', `it sent nothing for ${o.idleMs} ms`)),
       o.idleMs,
     );
     waiting.add(reject);

@@ -83,7 +83,7 @@ export function parseLink(text: string): { link: Link; exposed: boolean } {
   const { kind, service } = parseAddress(before);
   const fragment = /^\w+(?:\.+\w+)*/.exec(after)?.[0] ?? '';
   if (kind === 'share' && /^[02-9]/.test(fragment))
-    throw new SealpinError('unsupported_version', 'The link is of a version that is not known here');
+    throw new SealpinError('unsupported_version', 'Unsupported link version');
   const parts = kinds[kind].parse(fragment);
   if (parts === undefined)
     throw new SealpinError('link_invalid', 'The link is incomplete, or was changed on its way', {

@@ -87,7 +87,7 @@ export function parseParcel(bytes: Uint8Array): Parcel {
   if (bytes.length > maxParcelBytes) throw parcelTooLarge();
   const value = parseJson(bytes);
   if (typeof value === 'object' && value !== null && 'v' in value && Number.isInteger(value.v) && value.v !== version)
-    throw new SealpinError('unsupported_version', 'The parcel is of a version that is not known here');
+    throw new SealpinError('unsupported_version', 'Unsupported parcel version');
   const result = v.safeParse(ParcelJson, value, { abortEarly: true });
   if (!result.success) {
     const path = v.getDotPath(result.issues[0]) ?? '';

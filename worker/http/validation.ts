@@ -30,8 +30,7 @@ export function invalidRequest(place: 'body' | 'query', issues: readonly v.BaseI
  * @throws invalid_request
  */
 export function parseFutureTime(text: string, nowMs: number): number {
-  if (!isTime(text))
-    throw new SealpinError('invalid_request', 'expiresAt has to be a time such as 2030-01-31T00:00:00Z');
+  if (!isTime(text)) throw new SealpinError('invalid_request', 'expiresAt must be a time such as 2030-01-31T00:00:00Z');
   const time = Date.parse(text);
   if (time <= nowMs) throw new SealpinError('invalid_request', 'expiresAt has to be a time in the future');
   return time;

@@ -243,7 +243,7 @@ export async function openStore(
       await publishNow(batch.flatMap(({ files }) => files));
       for (const { published } of batch) published.resolve();
     } catch (cause) {
-      // One of them must not fail for another one.
+      // One bad file must not fail the batch.
       if (batch.length > 1) for (const each of batch) await settle([each]);
       else batch[0]?.published.reject(cause);
     }

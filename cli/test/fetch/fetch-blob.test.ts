@@ -154,7 +154,7 @@ const badSources: { title: string; handler: Handler; says: string }[] = [
       void response
         .writeHead(200, { ...carType, 'content-length': String(blob.car.length) })
         .write(blob.car.subarray(0, 2 * mib), () => setTimeout(() => response.destroy(), 20)),
-    says: 'it stopped in the middle of its answer',
+    says: 'it closed the connection mid-response',
   },
   {
     title: 'a redirect',
@@ -219,7 +219,7 @@ describe('S64: a source that', () => {
       { timeouts: { stallMs: 150, bytes: 100_000, responseMs: 9000 } },
     );
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toMatch(/it gave nothing for 150 ms|is too slow/);
+    expect(ran.stderr).toMatch(/it sent nothing for 150 ms|is too slow/);
     expect(ran.stderr).toContain('sealpin: hint: try again later\n');
   });
 

@@ -258,7 +258,7 @@ test('a service that returns empty pages without end does not keep inbox list bu
   );
   expect(await inbox(['list'], { url })).toMatchObject({
     exit: 1,
-    stderr: expect.stringContaining('empty pages of its list without end') as unknown,
+    stderr: expect.stringContaining("the service's list never ends") as unknown,
   });
   expect(pages).toBe(1);
 });

@@ -121,7 +121,7 @@ describe('list', () => {
       const directory = await temporaryDirectory();
       const ran = await run([...argv, '--service', service.url, '--data-dir', directory], directory, { env });
       expect(ran).toMatchObject({ exit: 1, stdout: '' });
-      expect(ran.stderr).toContain('the service returns empty pages of its list without end');
+      expect(ran.stderr).toContain("the service's list never ends: it returns empty pages");
       expect(page).toBe(1);
     },
   );

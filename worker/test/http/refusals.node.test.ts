@@ -125,10 +125,7 @@ describe('a request with a wrong value', () => {
       [{ label: 'x', scopes: 'read' }, 'scopes has to be a list'],
       [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] has to be read or write or delete or keys or share'],
       [{ label: 'x', scopes: ['read', 'read'] }, 'a scope appears twice'],
-      [
-        { label: 'x', scopes: ['read'], expiresAt: 'hunter2' },
-        'expiresAt has to be a time such as 2030-01-31T00:00:00Z',
-      ],
+      [{ label: 'x', scopes: ['read'], expiresAt: 'hunter2' }, 'expiresAt must be a time such as 2030-01-31T00:00:00Z'],
       [{ label: 'x', scopes: ['read'], quota: 'hunter2' }, 'there is no member quota'],
       [{ label: 'x', scopes: ['read'], '\u001b[2J': 1 }, String.raw`there is no member "\u001b[2J"`],
       [{ label: 'x', scopes: ['read'], limits: { files: 0 } }, 'limits.files has to be at least 1'],
