@@ -266,7 +266,7 @@ describe('S64: a source that', () => {
 
 test('a source that fails three times in the same way is named once', async () => {
   const ran = await decryptFrom([badSources.find(({ title }) => title === 'a broken connection midway')!.handler]);
-  expect(ran.stderr.match(/stopped in the middle/g)).toHaveLength(1);
+  expect(ran.stderr.match(/closed the connection mid-response/g)).toHaveLength(1);
   expect(ran.stderr).toContain('what the service stores is damaged');
 });
 
