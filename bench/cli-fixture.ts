@@ -1,4 +1,4 @@
-/** What the benches of the command line share: the built command line, a running service and a temporary directory. */
+/** Fixture of the benches of the command line: the built command line, a running service and a temporary directory. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream, existsSync, readFileSync } from 'node:fs';
@@ -84,7 +84,7 @@ export function timed(act: () => unknown): () => Promise<number> {
   };
 }
 
-/** Whether a program is installed: a call of it with these arguments succeeds. */
+/** Checks that a program is installed: a call of it with these arguments succeeds. */
 export function has(program: string, ...args: string[]): boolean {
   return spawnSync(program, args, { stdio: 'ignore' }).status === 0;
 }

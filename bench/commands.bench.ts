@@ -71,7 +71,7 @@ async function* starting({ dir }: CliFixture): AsyncGenerator<Figure> {
   };
 }
 
-/** What people feel: a small file, with the service running. */
+/** Times small files with the service running, which people feel. */
 async function* small({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figure> {
   const [file, out] = [join(dir, 'small'), join(dir, 'small-out')];
   await fill(file, 4096);

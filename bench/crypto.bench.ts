@@ -92,7 +92,7 @@ function runner(task: Task): { run(): Promise<void>; end(): Promise<number> } {
   };
 }
 
-/** What the openssl program reports of its own cipher, for scale. */
+/** Yields what the openssl program reports of its own cipher, for scale. */
 function* opensslSpeed(cipher: string, chunkBytes: number): Generator<Figure> {
   const { status, stdout } = spawnSync(
     'openssl',
@@ -108,7 +108,7 @@ function* opensslSpeed(cipher: string, chunkBytes: number): Generator<Figure> {
     };
 }
 
-/** How long deriving a password blocks everything else. */
+/** Measures how long deriving a password blocks everything else. */
 async function* passwords(): AsyncGenerator<Figure> {
   const kdfs: [string, PasswordKdf][] = [
     ['scrypt, logN 18', { name: 'scrypt' }],

@@ -1,4 +1,6 @@
-/** What a bench yields: a figure next to that of a peer in the same run. Absolute times mean little on a shared machine. */
+/**
+ * Result of a bench: a figure next to that of a peer in the same run. Absolute times mean little on a shared machine.
+ */
 
 /** `value` and `peer.value` have the same unit. `target` bounds the value, its ratio to the peer's (value ÷ peer), or both. */
 export type Figure = {
@@ -15,7 +17,7 @@ type Bound = { atLeast: number } | { atMost: number };
 /** Each `bench/*.bench.ts` exports `bench: Bench`. `measures`: what it measures, in a few words. */
 export type Bench = { name: string; measures: string; run(): AsyncIterable<Figure> };
 
-/** Whether the figure meets its target; undefined without one. */
+/** Checks whether the figure meets its target; undefined without one. */
 export function isMet({ value, peer, target }: Figure): boolean | undefined {
   if (target === undefined) return undefined;
   const within = (bound: Bound | undefined, number: number | undefined): boolean =>

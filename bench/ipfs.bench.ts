@@ -146,7 +146,7 @@ function transfer(
   });
 }
 
-/** What precedes each leaf in a CAR. */
+/** Makes the bytes that precede each leaf in a CAR. */
 function sections(mebibytes: number): Uint8Array[] {
   return Array.from({ length: mebibytes }, (_, index) =>
     carSection(cidOf('raw', hash('sha256', leaf(index), 'buffer')), mebibyte),

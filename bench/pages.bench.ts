@@ -17,7 +17,7 @@ const receivedMiB = Number(process.env['SEALPIN_BENCH_MIB'] ?? 1024);
 const sentMiB = 256;
 /** Runs of each task, after one that does not count. */
 const rounds = 2;
-/** How often memory is read, in ms. */
+/** Interval between two readings of memory, in ms. */
 const sampleMs = 1000;
 
 export const bench: Bench = {
@@ -27,7 +27,7 @@ export const bench: Bench = {
   run,
 };
 
-/** What is there to receive and to send. `path` of a file. */
+/** Files to receive and to send. `path` of a file. */
 type Fixture = { service: string; apiKey: string; large: string; largeCid: string; small: string; path: string };
 
 async function* run(): AsyncGenerator<Figure> {

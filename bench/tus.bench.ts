@@ -109,7 +109,7 @@ async function ask(
   return { headers: response.headers, body };
 }
 
-/** How long another client waits while one sends 20 kB a second and Kubo collects garbage. */
+/** Measures how long another client waits while one sends 20 kB a second and Kubo collects garbage. */
 async function* besideSlow(): AsyncGenerator<Figure> {
   const kubo = await startKubo({ token: rpcToken });
   const service = await startService({ node: kubo });

@@ -1,4 +1,6 @@
-/** What the benches of the service share: a client, accounts full of files, and a pinning service that stores nothing. */
+/**
+ * Fixture of the benches of the service: a client, accounts full of files, and a pinning service that stores nothing.
+ */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { Agent, request, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';

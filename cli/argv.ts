@@ -6,7 +6,7 @@ export function beforeTerminator(argv: readonly string[]): readonly string[] {
   return end < 0 ? argv : argv.slice(0, end);
 }
 
-/** Whether the words ask for help. */
+/** Recognizes a request for help. */
 export function asksForHelp(argv: readonly string[]): boolean {
   return beforeTerminator(argv).some((word) => word === '--help' || word === '-h');
 }

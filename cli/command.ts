@@ -8,7 +8,10 @@ import { beforeTerminator } from './argv.ts';
 import type { Context } from './context.ts';
 import { suggestion } from './terminal/suggestion.ts';
 
-/** What a shell offers for a value: names and IDs that `sealpin completions --values` prints, or the shells themselves. */
+/**
+ * Kind of completion that a shell offers for a value: names and IDs printed by `sealpin completions --values`, or the
+ * shells themselves.
+ */
 export type Completes = 'profile' | 'contact' | 'blob' | 'shell';
 
 /**
@@ -58,20 +61,20 @@ export type Definition<A extends Args> = {
   readonly args: A;
   /** The name of any number of further positionals, which `run` gets as `rest`. */
   readonly rest?: string;
-  /** What to do when more arguments are given than it takes. */
+  /** Advice when more arguments are given than the command takes. */
   readonly surplus?: string;
-  /** Whether the command uses a service, and so accepts `--service` and `--profile`. */
+  /** Marks a command that uses a service, and so accepts `--service` and `--profile`. */
   readonly service?: boolean;
   readonly examples: readonly Example[];
-  /** What an interruption leaves, and how to go on; a command that knows more says it itself. */
+  /** Note on what an interruption leaves and how to resume; a command that knows more prints its own. */
   readonly interrupted?: string;
   /** @returns the exit code, 0 when nothing is returned */
   readonly run: (o: { args: Values<A>; rest: readonly string[]; context: Context }) => Promise<number | void>;
 };
 
 /**
- * What the table of commands says about a command: its name as typed (`encrypt`, `key create`), and one line without
- * a full stop.
+ * Entry in the table of commands: the name as typed (`encrypt`, `key create`), and a one-line summary without a full
+ * stop.
  */
 export type Heading = { readonly name: string; readonly summary: string };
 

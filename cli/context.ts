@@ -1,9 +1,9 @@
-/** What the process hands in: the entry point (`index.ts`) fills it, a test makes its own. */
+/** Inputs from the process: the entry point (`index.ts`) fills them in, a test makes its own. */
 import type { Timeouts } from './timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
 
-/** What the process gives: streams, variables, directories, the clock, and the signal that ends it. */
+/** Environment of the process: streams, variables, directories, the clock, and the signal that ends it. */
 export type Environment = {
   readonly stdin: InputStream;
   readonly stdout: OutputStream;
@@ -20,13 +20,13 @@ export type Environment = {
    */
   readonly scryptLogN?: number | undefined;
   readonly now: () => number;
-  /** How slow a service or gateway may be. */
+  /** Limits on how slow a service or gateway may be. */
   readonly timeouts: Timeouts;
-  /** Whether a person may be asked at the terminal. */
+  /** Permits questions to a person at the terminal. */
   readonly interactive: boolean;
 };
 
-/** What a command gets: its environment, its output and where its data lives. */
+/** Context of a command: its environment, its output and the location of its data. */
 export type Context = Environment & {
   readonly output: Output;
   /** Absolute; it need not exist. */

@@ -9,7 +9,7 @@ import { wrap } from './terminal/wrap.ts';
 /** The program that it shows; tests name one with cheap passwords. */
 const [, , entry = join(import.meta.dirname, 'index.ts')] = process.argv;
 const original = createRequire(import.meta.url).resolve('miniflare');
-/** What stands before the second and later lines of a step. */
+/** Indent of the second and later lines of a step. */
 const indent = ' '.repeat(17);
 const password = 'correct horse battery staple and a demo';
 const interruption = new AbortController();

@@ -12,7 +12,7 @@ import {
 import { SealpinError } from '../shared/errors.ts';
 import type { ServiceHttp } from './service-http.ts';
 
-/** What the service knows of the account. */
+/** Fetches what the service knows of the account. */
 export function accountOf(http: ServiceHttp, signal: AbortSignal | undefined): Promise<AccountDetails> {
   return http.json(AccountDetails, { path: 'v1/account', signal });
 }
@@ -43,7 +43,7 @@ export async function privateKeyOf({ account, key }: AccountDetails, apiKey: str
   return unsealPrivateKey(parsed, { id: key.id, sealed, spki: spkiOf(account.publicKey) });
 }
 
-/** What opens files that were encrypted to the account; fails as `privateKeyOf`. */
+/** Returns the identities that open files encrypted to the account; fails as `privateKeyOf`. */
 export async function accountIdentities(
   http: ServiceHttp,
   apiKey: string | undefined,

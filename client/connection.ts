@@ -28,7 +28,7 @@ import { storedFile, type Shareable } from './stored-files.ts';
 import { uploadInParts } from './upload-in-parts.ts';
 import { abortable, contentOf, type Content, type Source, type StoredSource } from './web-bytes.ts';
 
-/** Which files a list has: all that match each of these. */
+/** Filters of a list: files match each of these. */
 export type ListOptions = {
   /** 1 to 100, and 50 when undefined. */
   readonly limit?: number | undefined;
@@ -45,13 +45,16 @@ export type ListOptions = {
   readonly maxSize?: number | undefined;
   /** The ID of an API key. */
   readonly createdBy?: string | undefined;
-  /** What names begin with; needs the mode `plain`, as `contentType` does: the service cannot read those of encrypted files. */
+  /**
+   * Beginning of names; needs the mode `plain`, as `contentType` does: the service cannot read those of encrypted
+   * files.
+   */
   readonly name?: string | undefined;
   readonly contentType?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
-/** How long a file that was stored for nothing waits for its deletion. */
+/** Timeout of deleting a file that was stored for nothing. */
 const removeMs = 10_000;
 
 /** A file that the service reads. `type` is its media type. */
@@ -60,7 +63,10 @@ export type ServedFile = Content & { readonly size: number; readonly type: strin
 /** Files that were sent: the link for the receiver, what the service keeps for it, and the files there. */
 export type Sent = Shared & { readonly files: readonly SentFile[] };
 
-/** What an API key may do at a service. Every function throws what the service refuses with, by its code, and as `connect` says. */
+/**
+ * Actions that an API key permits at a service. Every function throws what the service refuses with, by its code, and
+ * as `connect` says.
+ */
 export interface Connection {
   /**
    * Stores bytes in one request.
@@ -91,7 +97,8 @@ export interface Connection {
    */
   delete(fileId: string, options?: { signal?: AbortSignal | undefined }): Promise<Receipt>;
   /**
-   * What happened in the account, oldest first, as far as the key may see it; it ends with the last event that there is.
+   * Yields the events of the account, oldest first, as far as the key may see them; ends with the last event that there
+   * is.
    * @param o.after the ID of an event: only what came after it
    * @throws SealpinError `gone` where something after that one is no longer kept
    * @example
@@ -228,7 +235,7 @@ async function* events(
     yield* page.events;
     ({ more } = page);
     if (more && (page.cursor === undefined || page.cursor === position))
-      throw new SealpinError('service_answer', 'The service returns the same page of events without end');
+      throw new SealpinError('service_answer', "The service's list of events never ends: it repeats a page");
     position = page.cursor;
   }
 }
@@ -252,7 +259,7 @@ async function get(
     // A service sends what there is of a range that ends beyond the file.
     if (response.status === 206 && size !== undefined && size < after - first)
       throw new SealpinError('range_not_satisfiable');
-    throw new SealpinError('service_answer', 'The service sends other bytes than those that were asked for');
+    throw new SealpinError('service_answer', 'The service returned a different range than requested');
   }
   const content = contentOf(abortable(http.body(response, size, signal), signal), size);
   return { ...content, size, type: response.headers.get('Content-Type') ?? 'application/octet-stream' };

@@ -102,7 +102,7 @@ function release(stream: ReadableStream<Uint8Array>, reason: unknown): void {
   if (!stream.locked) stream.cancel(reason).catch(() => undefined);
 }
 
-/** What a file is. */
+/** Kind of a file. */
 export type Inspection =
   /** A container, and what opens it. */
   | { readonly kind: Format; readonly opens: 'password' | 'keys' }

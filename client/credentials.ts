@@ -1,4 +1,4 @@
-/** Who can open a container, and what opens one. */
+/** Recipients of a container, and the credentials that open one. */
 import {
   parseIdentities,
   parseRecipients,
@@ -9,15 +9,18 @@ import {
 } from '../shared/crypto/index.ts';
 
 /**
- * Who can open what is sealed: anyone who knows the password, or the holders of the private keys that belong to these public keys
- * (`age1…`, `age1tag1…`, `age1tagpq1…`, or the text of a public key file; a text may have several).
+ * Recipients of what is sealed: anyone who knows the password, or the holders of the private keys that belong to these
+ * public keys (`age1…`, `age1tag1…`, `age1tagpq1…`, or the text of a public key file; a text may have several).
  */
 export type To = { readonly password: string } | { readonly keys: string | readonly string[] };
 
 /** A password, or the texts of private keys. */
 export type Credentials = { readonly password: string } | { readonly keys: string | readonly string[] };
 
-/** What opens a container: a password, the texts of private keys, or the file key (16 or 32 bytes) that opens this one file. */
+/**
+ * Credentials that open a container: a password, the texts of private keys, or the file key (16 or 32 bytes) that opens
+ * this one file.
+ */
 export type With = Credentials | { readonly fileKey: Uint8Array };
 
 /** Throws `password_invalid`, `key_invalid`. */

@@ -32,7 +32,7 @@ import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 /** An inbox that was made. `link` is for those who hand files over; nobody can make it again. `key.id` closes it. */
 export type CreatedInbox = { readonly link: string; readonly key: ApiKeyRecord; readonly recipient: string };
 
-/** What was handed over, not opened yet. `id` is the file ID of its parcel. */
+/** Delivery that is not opened yet. `id` is the file ID of its parcel. */
 export type Delivery = { readonly id: string; readonly receivedAt: string };
 
 /** The inboxes of an account. Every function throws what the service refuses with, by its code, and as `connect` says. */
@@ -56,7 +56,7 @@ export interface Inboxes {
     signal?: AbortSignal | undefined;
   }): Promise<CreatedInbox>;
   /**
-   * What was handed over, newest first, a page at a time; a page may be short before the last one.
+   * Lists deliveries, newest first, a page at a time; a page may be short before the last one.
    * @param o.limit how many files of the account are looked at; 100 when undefined
    * @example
    * const { deliveries, cursor } = await connection.inbox.list();
@@ -123,7 +123,7 @@ export function openSealed(sealed: Uint8Array<ArrayBuffer>, identities: readonly
   return openParcelWith(new Blob([sealed]).stream(), { identities });
 }
 
-/** Whether a file was handed over as the parcel of a delivery. Its media type proves nothing. */
+/** Recognizes the parcel of a delivery. Its media type proves nothing. */
 export function isDelivery({ contentType }: Pick<StoredFile, 'contentType'>): boolean {
   return contentType === sealedParcelType;
 }
@@ -144,7 +144,7 @@ function notADelivery(): SealpinError {
 }
 
 const dayMs = 86_400_000;
-/** What an inbox has where its maker says nothing else: a link that is forgotten costs no more, and for no longer. */
+/** Defaults of an inbox: a link that is forgotten costs no more, and for no longer. */
 export const inboxDefaults = { days: 90, limits: { files: 200, bytes: 1024 ** 3 } };
 
 async function create(http: ServiceHttp, o: Parameters<Inboxes['create']>[0]): Promise<CreatedInbox> {
@@ -189,8 +189,8 @@ function least(one: number, other = Infinity): number {
 const maxNamed = 200;
 
 /**
- * Whether the payloads of a delivery are stored for the time until a parcel names them. A service that can do that tells a key what its
- * limits leave.
+ * Tells whether the service stores the payloads of a delivery provisionally, until a parcel names them. A service that
+ * can do that tells a key what its limits leave.
  */
 export function isProvisional({ left }: AccountDetails['key'], files: number): boolean {
   return left !== undefined && files <= maxNamed;

@@ -19,7 +19,7 @@ export type PutOptions = {
   readonly type?: string | undefined;
   /** With the same key, the same upload may be sent again within 24 hours, and is stored once. */
   readonly idempotencyKey?: string | undefined;
-  /** When the service deletes the file, and destroys its key. */
+  /** Time at which the service deletes the file, and destroys its key. */
   readonly expiresAt?: Date | string | undefined;
   readonly signal?: AbortSignal | undefined;
 };

@@ -37,7 +37,7 @@ export type ReceivedFile = {
   open(range?: Range & { signal?: AbortSignal | undefined }): Promise<Content & { readonly size: number }>;
 };
 
-/** What a link leads to. `note` and `from` are the sender's own words, which prove nothing. */
+/** Contents of a link. `note` and `from` are the sender's own words, which prove nothing. */
 export type Received = { readonly note?: string; readonly from?: string; readonly files: readonly ReceivedFile[] };
 
 /** A password, or a function that asks for one: `failed` says how many were wrong so far, and undefined gives up. */
@@ -145,7 +145,7 @@ export async function openShare(
   }
 }
 
-/** What became of a share that cannot be opened any more. */
+/** Messages for a share that cannot be opened any more. */
 const endings = {
   used_up: 'The share was opened as often as its sender allowed',
   expired: 'The share has expired',
@@ -156,7 +156,7 @@ async function asked(password: AskedPassword | undefined, failed: number): Promi
   return typeof password === 'function' ? password(failed) : password;
 }
 
-/** What opens the blob of a link. */
+/** Returns what opens the blob of a link. */
 async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: ReceiveOptions): Promise<With> {
   if (fileKey !== undefined) return { fileKey };
   const { keys } = o;
@@ -166,7 +166,7 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
   throw new SealpinError('wrong_kind', 'The link has no key: it needs a password, or a private key');
 }
 
-/** What opens a file, and the URLs of services or gateways to fetch it from, in order of preference. */
+/** Credentials that open a file, and the URLs of services or gateways to fetch it from, in order of preference. */
 type Origin = { readonly with: With; readonly from: string | readonly string[] };
 
 /** A file that can be fetched and opened. */
@@ -228,7 +228,7 @@ export async function openReceived(
 
 /** The error for a file that is authentic, and not as long as the parcel says. */
 export function wrongSize(): SealpinError {
-  return new SealpinError('parcel_invalid', 'The file has another size than its sender says');
+  return new SealpinError('parcel_invalid', "The file's size does not match the parcel");
 }
 
 function openStored(

@@ -1,4 +1,4 @@
-/** What `fetch` sends: bytes that are known in advance, and streams where the engine can send them. */
+/** Bodies for `fetch`: bytes that are known in advance, and streams where the engine can send them. */
 import { SealpinError } from '../shared/errors.ts';
 import { cidBuilder, type SizedCid } from '../shared/ipfs/index.ts';
 import { cidOf } from './blobs.ts';
@@ -83,8 +83,8 @@ export async function bodyOf(source: Source, o: { cid: boolean; signal: AbortSig
 }
 
 /**
- * Whether `fetch` sends a stream. Where it does not, it sends the text `[object ReadableStream]` instead: an engine that reads
- * `duplex` and takes the body for no text sends streams.
+ * Detects whether `fetch` sends a stream. Where it does not, it sends the text `[object ReadableStream]` instead: an
+ * engine that reads `duplex` and takes the body for no text sends streams.
  */
 export function sendsStreams(RequestClass: typeof Request = Request): boolean {
   let isAsked = false;

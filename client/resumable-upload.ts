@@ -33,7 +33,7 @@ export type UploadSource = {
   read(start: number, end: number): AsyncIterable<Uint8Array>;
 };
 
-/** What an upload has become. The CID is the service's: the caller compares it with its own. */
+/** File that an upload has become. The CID is the service's: the caller compares it with its own. */
 export type UploadedFile = NonNullable<ResumableUpload['file']>;
 
 export type UploadOptions = {
@@ -68,17 +68,17 @@ const protocol = { 'Tus-Resumable': '1.0.0' };
 /** A failure that another attempt may not meet. */
 class TemporaryError extends SealpinError {}
 
-/** Whether the upload stays at the service after this failure, so that it can be continued later. */
+/** Tells whether the upload stays at the service after this failure, so that it can be resumed later. */
 export function isTemporaryFailure(error: unknown): error is SealpinError {
   return error instanceof TemporaryError || isSealpinError(error, 'service_unreachable');
 }
 
-/** What an upload is to become. */
+/** Properties of an upload to be created. */
 type NewUpload = {
   readonly bytes: number;
-  /** What the service must compute, where it is known. */
+  /** CID that the service must compute, where it is known. */
   readonly cid?: string | undefined;
-  /** Whether the service keeps the file only if another one names it. */
+  /** Asks the service to keep the file only if another one names it. */
   readonly provisional?: boolean | undefined;
   /** Under which name the service encrypts the bytes to the account's key; without one it stores them unchanged. */
   readonly encryptAs?: string | undefined;
@@ -166,7 +166,7 @@ export async function sendUpload(
     }
   }
 
-  /** Where to continue. */
+  /** Asks for the offset at which to resume. */
   async function askOffset(): Promise<number> {
     const reply = await transport.request({ method: 'HEAD', path, headers: protocol, signal });
     // It has no body: another request asks for the reason of a refusal.

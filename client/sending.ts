@@ -21,7 +21,7 @@ export type Outgoing =
       readonly size?: number | undefined;
     };
 
-/** What the sender says to the receiver: at most 4,096 and 255 bytes. The service cannot read it. */
+/** Words of the sender to the receiver: at most 4,096 and 255 bytes. The service cannot read them. */
 export type Words = { readonly note?: string | undefined; readonly from?: string | undefined };
 
 /** A file that was sent, as the service has it. `size` in bytes of plaintext. */
@@ -53,13 +53,15 @@ export function storeAt(http: ServiceHttp, { provisional = false }: { provisiona
   };
 }
 
-/** What is stored is sent on only as a whole: after a failure, nothing of it may stay. */
+/** Stored parcel with its files, sent on only as a whole: after a failure, nothing of it may stay. */
 export type Stored = { readonly parcel: Parcel; readonly files: readonly SentFile[] };
 
 /** Any CID: a parcel has the same size with another one. */
 const someCid = `bafkrei${'a'.repeat(52)}`;
 
-/** What is known of a delivery before anything of it is stored: the sizes of its payloads, and a parcel as large as its own. */
+/**
+ * Sizes known of a delivery before anything of it is stored: those of its payloads, and a parcel as large as its own.
+ */
 export type Draft = { readonly payloads: readonly (number | undefined)[]; readonly parcel: Parcel };
 
 /**
@@ -151,7 +153,7 @@ function counted(
   stream: ReadableStream<Uint8Array>,
   announced = Number.NaN,
 ): { stream: ReadableStream<Uint8Array>; bytes(): number } {
-  const wrong = () => new SealpinError('invalid_request', 'A stream has another length than it was given with');
+  const wrong = () => new SealpinError('invalid_request', "The stream's length differs from the given size");
   const reader = stream.getReader();
   let bytes = 0;
   return {

@@ -6,7 +6,7 @@ import { readAll } from '../shared/streams/read-all.ts';
 import { isLoopback } from './loopback.ts';
 import { parseProblem, problemError } from './service-problem.ts';
 
-/** What is used of `fetch`. */
+/** Part of `fetch` that is used. */
 export type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
 
 /** One request; `path` is relative to the URL of the service. */

@@ -1,4 +1,4 @@
-/** What a service says when it refuses: problem documents (RFC 9457), read for the SDK and for the command line. */
+/** Problem documents of a service that refuses (RFC 9457), read for the SDK and for the command line. */
 import { parseResponse, Problem } from '../shared/api.ts';
 import { isCode, SealpinError, type Code } from '../shared/errors.ts';
 

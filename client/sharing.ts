@@ -6,17 +6,17 @@ import { printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
 import { recipientsOf } from './credentials.ts';
 import type { ServiceHttp } from './service-http.ts';
 
-/** Who may open a share, and how long. */
+/** Terms of a share. */
 export type ShareOptions = {
   /** In 7 days when undefined. The service has a maximum. */
   readonly expiresAt?: Date | string | undefined;
-  /** How often it may be opened; 5 times when undefined. The service has a maximum. */
+  /** Number of times that it may be opened; 5 when undefined. The service has a maximum. */
   readonly opens?: number | undefined;
   /** The receiver needs it besides the link. */
   readonly password?: string | undefined;
   /** Public keys, as `seal` takes them: besides the link, the receiver needs one of the private keys. Not together with a password. */
   readonly to?: string | readonly string[] | undefined;
-  /** What lists of shares call it. The service reads it, and the receiver does not. */
+  /** Label in lists of shares. The service reads it, and the receiver does not. */
   readonly label?: string | undefined;
 };
 

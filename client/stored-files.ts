@@ -99,7 +99,7 @@ async function byBlob(
   }
 }
 
-/** What the receiver gets a file as: as the caller says, else as it was stored. */
+/** Returns the name and type that the receiver gets: those of the caller, else those that were stored. */
 function named(
   given: { readonly name?: string | undefined; readonly type?: string | undefined },
   stored: { readonly filename?: string | null | undefined; readonly contentType: string } | undefined,

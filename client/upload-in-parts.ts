@@ -17,7 +17,7 @@ import { abortable, blobOf, type StoredSource } from './web-bytes.ts';
 
 /** A part is in memory while it is sent. */
 export const partBytes = 16 * 1024 * 1024;
-/** How long a failed upload waits for the service to forget it. */
+/** Timeout of a failed upload for the service to forget it. */
 const endMs = 10_000;
 
 type Options = { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined };

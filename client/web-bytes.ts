@@ -15,7 +15,7 @@ export type StoredSource = Exclude<Source, Response | ReadableStream<Uint8Array>
  */
 export type Content = {
   readonly stream: ReadableStream<Uint8Array>;
-  /** How many bytes the stream has, where that is known before its end. */
+  /** Length of the stream, where that is known before its end. */
   readonly size?: number;
   /** Reads all of it into memory. */
   bytes(): Promise<Uint8Array<ArrayBuffer>>;
@@ -41,7 +41,7 @@ export function contentOf(stream: ReadableStream<Uint8Array>, size: number | und
   };
 }
 
-/** Whether a source is consumed by reading it. */
+/** Tells whether a source is consumed by reading it. */
 export function isReadOnce(source: Source): source is Response | ReadableStream<Uint8Array> {
   return source instanceof Response || source instanceof ReadableStream;
 }

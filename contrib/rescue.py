@@ -354,7 +354,7 @@ def decrypt_chunks(source, size, is_last_short, decrypt, write):
         following = source.read(size + 16)
         is_last = following == b""
         if len(chunk) < 16 or (is_last and is_last_short and len(chunk) == size + 16):
-            raise Refused("the file is cut off: what came out is only a part")
+            raise Refused("the file is cut off: the output is incomplete")
         if is_last and not is_last_short and len(chunk) == 16 and index > 0:
             raise Refused("the file has an empty chunk at its end")
         try:

@@ -1,4 +1,4 @@
-/** What `doctor` looks at, as checks that each end in a line. */
+/** Checks of `doctor`, each of which ends in a line. */
 import packageJson from '../package.json' with { type: 'json' };
 import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { errorMessage, hintOf } from './finding.ts';
@@ -18,11 +18,11 @@ import { takesBlocks } from '../worker/backends/contract.ts';
 import { roundTrip } from './pinning-probe.ts';
 import { accountsOf, kvNamespaces, restoreSecret, secretNames, type Wrangler } from './wrangler.ts';
 
-/** How long a pinning service may take for the round trip, and the service for a response. */
+/** Timeouts of the round trip to a pinning service, and of a response of the service. */
 const roundTripMs = 60_000;
 const responseMs = 15_000;
 
-/** What the checks are given. */
+/** Subject of the checks. */
 export type Subject = {
   configuration: Configuration;
   wrangler: Wrangler;

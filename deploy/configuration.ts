@@ -17,14 +17,14 @@ import {
 import type { ConfiguredService } from '../worker/backends/services.ts';
 import { pinningServices } from '../worker/backends/services.ts';
 
-/** What a deployment is made of. */
+/** Configuration of a deployment. */
 export type Configuration = {
   name: string;
   /** The Cloudflare account, where the file names one. */
   accountId: string | undefined;
   /** The KV namespace of `API_KEYS`; undefined where wrangler creates it. */
   kvId: string | undefined;
-  /** Where clients reach it, as far as the file says. */
+  /** Domain at which clients reach it, as far as the file says. */
   domain: string | undefined;
   vars: Record<string, string>;
 };
@@ -32,7 +32,7 @@ export type Configuration = {
 /** Something that is wrong, and what to do about it. */
 export type Fault = { what: string; todo: string };
 
-/** What is used of the configuration as wrangler parses it. */
+/** Part of the configuration that is used, as wrangler parses it. */
 type Parsed = {
   name?: string;
   account_id?: string;
@@ -155,7 +155,7 @@ function pinningFaults(vars: Record<string, string>): Fault[] {
   ];
 }
 
-/** What a function refuses, as a fault. */
+/** Returns the refusal of a function as a fault. */
 export function faultIn(parse: () => unknown): Fault[] {
   try {
     parse();

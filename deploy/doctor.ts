@@ -7,12 +7,12 @@ import { linesOf, type Finding } from './finding.ts';
 import type { Options } from './options.ts';
 import { wranglerWith } from './wrangler.ts';
 
-/** What a command gets from its process. */
+/** Inputs of a command from its process. */
 export type Context = {
   env: NodeJS.ProcessEnv;
   print(line: string): void;
   signal: AbortSignal;
-  /** Whether a person may be asked. */
+  /** Permits questions to a person. */
   interactive: boolean;
 };
 

@@ -3,7 +3,7 @@ import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { kvBinding, readConfiguration, type Configuration } from './configuration.ts';
 
-/** What setup writes. */
+/** Changes that setup writes. */
 export type Changes = { name?: string; pinningServices?: object[]; domain?: string; kvId?: string; serviceId?: string };
 
 /**

@@ -19,7 +19,7 @@ export function errorMessage(error: unknown): string {
   return `${error.message}${cause}`;
 }
 
-/** What to do about an error, where it says so. */
+/** Returns the hint of an error, where it has one. */
 export function hintOf(error: unknown): string | undefined {
   return isSealpinError(error) ? error.hint : undefined;
 }

@@ -30,7 +30,7 @@ export async function firstAccount(
     );
     return;
   }
-  // The key is shown once: there has to be room for it before it is made.
+  // The key is shown once: there must be room for it before it is made.
   const file = await newSecretFile(apiKeyFile, '--api-key-file', apiKeyCharacters);
   let made: NewAccountResponse;
   try {

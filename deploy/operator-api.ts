@@ -4,17 +4,17 @@ import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { parseResponse, Problem, restoreHeader } from '../shared/api.ts';
 import { isCode, SealpinError } from '../shared/errors.ts';
 
-/** How long a response may take: a page of a backup asks the pinning service for each of its files. */
+/** Timeout of a response: a page of a backup asks the pinning service for each of its files. */
 const responseMs = 120_000;
 
-/** Where requests go. @param url the service's origin */
+/** Client of the operator's routes. @param url the service's origin */
 export type OperatorApi = {
   get<S extends v.GenericSchema>(path: string, shape: S): Promise<v.InferOutput<S>>;
   post<S extends v.GenericSchema>(path: string, body: string, shape: S): Promise<v.InferOutput<S>>;
   put<S extends v.GenericSchema>(path: string, body: string, shape: S): Promise<v.InferOutput<S>>;
 };
 
-/** What requests carry besides the operator's token, and what ends them. */
+/** Options of a request: a token besides the operator's, and what ends the request. */
 type Options = { restoreToken?: string; signal?: AbortSignal };
 
 /**

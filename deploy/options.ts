@@ -5,7 +5,7 @@ import { packageRoot } from '../cli/local/package-root.ts';
 import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { SealpinError } from '../shared/errors.ts';
 
-/** How the commands are used. */
+/** Usage of the commands. */
 const usage = `npm run setup -- [--kubo-url <https://…>] [--name <worker>] [--domain <host>] [--url <https://…>]
                  [--account <label>] [--api-key-file <path>]
 npm run doctor -- [--url <https://…>]
@@ -27,9 +27,9 @@ export type Options = {
   kuboUrl: string | undefined;
   name: string | undefined;
   domain: string | undefined;
-  /** What the first account is called. */
+  /** Label of the first account. */
   account: string | undefined;
-  /** Where its API key goes. */
+  /** Path of the file for its API key. */
   apiKeyFile: string;
 };
 

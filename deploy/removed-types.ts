@@ -1,11 +1,11 @@
-/** What is stored at pinning services of types that this version does not have any more. */
+/** Search for what is stored at pinning services of types that this version no longer has. */
 import { PinPage } from '../shared/api.ts';
 import { removedTypes } from '../worker/backends/services.ts';
 import type { Subject } from './checks.ts';
 import { errorMessage, hintOf, type Finding } from './finding.ts';
 import { operatorApi } from './operator-api.ts';
 
-/** How many pages of pins are looked through, and how many CIDs are named. */
+/** Limits on the pages of pins that are searched, and on the CIDs that are named. */
 const most = { pages: 100, cids: 20 };
 
 const idsOf = (json: string | undefined): string[] => {

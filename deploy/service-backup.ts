@@ -8,7 +8,7 @@ import { SealpinError } from '../shared/errors.ts';
 import type { Context } from './doctor.ts';
 import type { OperatorApi } from './operator-api.ts';
 
-/** What a folder with a complete backup says of itself. */
+/** Manifest of a folder with a complete backup. */
 export const Manifest = v.strictObject({
   format: v.literal('sealpin-backup/v1'),
   service: v.string(),

@@ -12,7 +12,7 @@ import type { Context } from './doctor.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import { reasonOf, restoreSecret, type Wrangler } from './wrangler.ts';
 
-/** How long a secret may take to reach the service, and between two requests that ask whether it has, in ms. */
+/** Timeout for a secret to reach the service, and pause between two requests that ask for it, in ms. */
 const arrivalMs = 60_000;
 const pauseMs = 1000;
 

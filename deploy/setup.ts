@@ -107,7 +107,7 @@ async function chooseAccount(wrangler: Wrangler, { accountId }: Configuration, e
   });
 }
 
-/** What of the configuration is to change. @throws usage, misconfigured */
+/** Decides what of the configuration is to change. @throws usage, misconfigured */
 async function changesFor(
   { kuboUrl, name, domain }: Options,
   { vars }: Configuration,

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { stripVTControlCharacters } from 'node:util';
 import { SealpinError } from '../shared/errors.ts';
 
-/** What wrangler printed, and how it ended. */
+/** Output of wrangler, and its outcome. */
 type WranglerResult = { ok: boolean; stdout: string; stderr: string };
 
 /** Runs wrangler with arguments. @param input its standard input; secrets go here, and never into an argument */
@@ -85,7 +85,7 @@ function jsonOf(stdout: string): unknown {
   }
 }
 
-/** What wrangler says of a failure, in one line, without where it keeps its log. */
+/** Extracts the reason for a failure from wrangler's output, in one line, without the path of its log. */
 export function reasonOf(stderr: string): string {
   const lines = stripVTControlCharacters(stderr)
     .split('\n')

@@ -8,7 +8,7 @@ import { packageRoot } from '../cli/local/package-root.ts';
 /** Packages whose types appear in ours, and their one file of declarations. */
 const typePackages: Readonly<Record<string, string>> = { valibot: 'valibot/dist/index.d.mts' };
 
-/** What a declaration imports; the first group is its specifier. */
+/** Imports of a declaration; the first group is the specifier. */
 const imports = /(?:\bfrom |\bimport\()['"]([^'"]+)['"]/g;
 
 /**

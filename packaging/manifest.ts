@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packageRoot } from '../cli/local/package-root.ts';
 
-/** What of the repository's `package.json` goes into the packages. */
+/** Part of the repository's `package.json` that goes into the packages. */
 export type Manifest = {
   readonly version: string;
   readonly description: string;
@@ -20,7 +20,7 @@ export const sdkEntries = {
   ipfs: 'shared/ipfs/index.ts',
 } as const;
 
-/** Where the page for man is in `sealpin`. */
+/** Path of the page for man in `sealpin`. */
 export const manPagePath = 'man/sealpin.1';
 
 /** The repository's own. */

@@ -20,7 +20,7 @@ const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'
   ['cli', 'client', 'shared', 'web', 'worker'].map((room) => `${room}/README.md`),
 );
 
-/** What the Worker with its pages, and the guard in front of it, are built from. */
+/** Sources of the Worker with its pages, and of the guard in front of it. */
 const workerSources = [
   'shared',
   'client',

@@ -1,6 +1,6 @@
-/** Where a release comes from, written into the packages when it is made: `node packaging/release.ts`. */
+/** Origin of a release, written into the packages when it is made: `node packaging/release.ts`. */
 
-/** What a published `package.json` says about its origin. npm takes provenance only if `repository` is the workflow's. */
+/** Origin as a published `package.json` states it. */
 type Origin = {
   readonly repository: { readonly type: 'git'; readonly url: string };
   readonly bugs: { readonly url: string };
@@ -10,7 +10,7 @@ type Origin = {
 /**
  * The origin of a release, from the environment of a GitHub workflow (its documentation: "Default environment variables").
  *
- * @param version of the packages; the tag in GITHUB_REF_NAME has to be `v` and this
+ * @param version of the packages; the tag in GITHUB_REF_NAME must be `v` and this
  * @throws TypeError with what is missing or does not fit
  */
 export function originOf(env: Readonly<Record<string, string | undefined>>, version: string): Origin {

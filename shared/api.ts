@@ -32,7 +32,7 @@ export * from './api/usage-shapes.ts';
 
 /**
  * Validates a response of a service.
- * @param shape what the response has to be
+ * @param shape expected of the response
  * @param value its parsed JSON
  * @throws service_answer when it has another shape
  */

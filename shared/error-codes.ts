@@ -132,8 +132,8 @@ const table = {
     status: 423,
     exit: 1,
     fault: 'user',
-    title: 'The upload cannot go on at the moment',
-    hint: 'wait as long as Retry-After says; HEAD then tells the offset to go on from',
+    title: 'Upload temporarily locked',
+    hint: 'wait as long as Retry-After says, then ask HEAD for the offset',
   },
   rate_limited: {
     status: 429,
@@ -319,7 +319,7 @@ export function describe(code: Code): Entry {
   return table[code];
 }
 
-/** Whether text, for example from an HTTP response, is one of our codes. */
+/** Recognizes one of our codes in text, for example from an HTTP response. */
 export function isCode(text: unknown): text is Code {
   return typeof text === 'string' && Object.hasOwn(table, text);
 }

@@ -82,7 +82,7 @@ export class SealpinError extends Error {
   }
 }
 
-/** Whether a thrown thing is a SealpinError, with a certain code if one is given. */
+/** Recognizes a SealpinError, with a certain code if one is given. */
 export function isSealpinError(thrown: unknown, code?: Code): thrown is SealpinError {
   return thrown instanceof SealpinError && (code === undefined || thrown.code === code);
 }

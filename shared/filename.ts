@@ -1,12 +1,12 @@
 /** The names that files may have, wherever they come from. */
 import { SealpinError } from './errors.ts';
 
-/** What the usual file systems allow (NAME_MAX of POSIX systems). */
+/** Limit of the usual file systems (NAME_MAX of POSIX systems). */
 const maxNameBytes = 255;
 
 /**
- * What a schema says of a filename: no control characters of either block, no path separators of either family, none that reverse the
- * direction of a name or have no width; neither `.` nor `..`.
+ * Pattern of a filename in a schema: no control characters of either block, no path separators of either family, none
+ * that reverse the direction of a name or have no width; neither `.` nor `..`.
  */
 export const filenamePattern =
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
@@ -29,7 +29,7 @@ export function parseFilename(text: string): string {
   return text;
 }
 
-/** Whether a text is what `parseFilename` takes. */
+/** Recognizes text that `parseFilename` accepts. */
 export function isFilename(text: string): boolean {
   return isAllowed(text) && text.replace(unseen, '') === text;
 }

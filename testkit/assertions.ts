@@ -7,7 +7,7 @@ export type Tool = {
   test(name: string, body: () => void | Promise<void>): void;
   /** Prints a line, such as the number of vectors that ran. */
   note(line: string): void;
-  /** Whether the long forms are to run. */
+  /** Asks for the long forms. */
   readonly long: boolean;
 };
 

@@ -5,7 +5,7 @@ import { isLongRun } from './long-run.ts';
 
 const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' : 'node';
 
-/** Whether the suites take their long form, which none takes in workerd. */
+/** Asks the suites for their long form, which none takes in workerd. */
 export const long = runtime === 'node' && isLongRun;
 
 /** Every backend that this runtime has. */

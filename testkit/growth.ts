@@ -1,4 +1,4 @@
-/** How the time of a function grows with its input: functions of untrusted text must be linear. */
+/** Measures how the time of a function grows with its input: functions of untrusted text must be linear. */
 
 /** Characters of the small and of the large input. */
 const small = 8 * 1024;
@@ -11,14 +11,13 @@ export const linear = 24;
 /** The resolution of a measurement, in ms. */
 const floorMs = 0.5;
 
-/** How often a ratio above the limit is measured again: on a busy machine one measurement says little. */
+/** Number of times that a ratio above the limit is measured again: on a busy machine one measurement says little. */
 const attempts = 8;
 const pauseMs = 250;
 
 /**
- * How many times as long `work` takes on eight times the input, each the best of several rounds. The lowest ratio of
- * several attempts counts, up to the first one that is linear; quadratic work is above the limit in every one.
- *
+ * Measures how many times as long `work` takes on eight times the input, each the best of several rounds. The lowest
+ * ratio of several attempts counts, up to the first one that is linear; quadratic work is above the limit in every one.
  * @param input makes an input of so many characters
  * @param work may throw or reject
  * @param o.floorMs a shorter time of the small input counts as this, in ms @param o.attempts the most that are made

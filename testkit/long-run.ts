@@ -2,11 +2,11 @@ import { inject } from 'vitest';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Whether the long form of the tests runs (vitest.config.ts). */
+    /** Asks for the long form of the tests (vitest.config.ts). */
     long: boolean;
   }
 }
 
-/** Whether the long forms are to run. workerd does not have our process.env. */
+/** Asks for the long forms. */
 export const isLongRun: boolean =
   navigator.userAgent === 'Cloudflare-Workers' ? inject('long') : process.env['SEALPIN_LONG'] === '1';

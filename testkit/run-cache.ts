@@ -1,7 +1,7 @@
 /**
- * What the processes of one test run need not do twice. A global setup of Vitest makes a temporary directory for V8's compiled
- * code and for bundles, names it in the environment of every process below, and removes it after the last file. In watch mode
- * each rerun bundles again. Without that directory, as in benches, nothing is kept.
+ * Cache of what the processes of one test run need not do twice. A global setup of Vitest makes a temporary directory
+ * for V8's compiled code and for bundles, names it in the environment of every process below, and removes it after the
+ * last file. In watch mode each rerun bundles again. Without that directory, as in benches, nothing is kept.
  */
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rename, rm, statfs, writeFile } from 'node:fs/promises';
@@ -21,8 +21,9 @@ const memory = '/dev/shm';
 const roomOfRun = 2 ** 32;
 
 /**
- * Where the tests of a run have their temporary directories: in memory where there is room, unless `TMPDIR` says otherwise. They
- * make and remove so many files that ext4, which does not use an inode again for 5 s, takes a twentieth of the CPU to find free ones.
+ * Returns the folder for the temporary directories of a run: in memory where there is room, unless `TMPDIR` says
+ * otherwise. Tests make and remove so many files that ext4, which does not use an inode again for 5 s, takes a twentieth
+ * of the CPU to find free ones.
  */
 async function temporaryRoot(): Promise<string> {
   if (process.env['TMPDIR'] !== undefined) return tmpdir();
@@ -74,8 +75,7 @@ export function bundledOnce(name: string, build: () => Promise<string>): Promise
 }
 
 /**
- * What one process makes for all of a run, while the others wait.
- *
+ * Makes something in one process for all of a run, while the others wait.
  * @param name what is made
  * @param make gives what JSON can hold, and may fill the folder that it is given, which lasts until the run ends
  * @throws what `make` throws, which is not kept; an error where another process has not made it within two minutes

@@ -18,7 +18,7 @@ export const restoreToken = 'restoring-of-the-tests';
 /** The token of its IPFS node. */
 export const rpcToken = 'rpc-token-of-the-tests';
 
-/** What a test changes about the service. */
+/** Options of the service under test. */
 export type ServiceOptions = {
   /** The module to run, as a path from the root of the repository; `worker/index.ts` by default. */
   entry?: string;

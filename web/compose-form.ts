@@ -6,15 +6,15 @@ import type { SenderWords, ShareTerms } from './protocol.ts';
 import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
 
 const hourMs = 3_600_000;
-/** What a service allows unless its operator says otherwise: 30 days, 100 opens. */
+/** Choices that a service allows unless its operator says otherwise: 30 days, 100 opens. */
 const lifetimes = [hourMs, 24 * hourMs, 7 * 24 * hourMs, 30 * 24 * hourMs];
 const counts = [1, 5, 20, 100];
 const defaults = { lifetime: 7 * 24 * hourMs, count: 5 };
 
-/** What is to be sent. */
+/** Input of the form. */
 export type Draft = { files: File[]; terms: ShareTerms; words: SenderWords };
 
-/** What the form is used for. `fixed`: files that are stored already, which cannot be chosen. */
+/** Purpose of the form. `fixed`: files that are stored already, which cannot be chosen. */
 export type Purpose = {
   readonly title: string;
   readonly text: string;
@@ -27,7 +27,7 @@ export type Purpose = {
 
 let purpose: Purpose | undefined;
 let files: File[] = [];
-/** What was changed in the name of a file. */
+/** Edited names of files. */
 const renamed = new WeakMap<object, SendableName>();
 
 /** Shows the form for a purpose. What was typed and chosen stays. */

@@ -14,8 +14,8 @@ export class EngineError extends Error {
 }
 
 /**
- * How a call is followed, and ended. `onProgress` gets bytes so far, of `total` where that is known. `onStalled` gets what holds the
- * call up, and how it goes on where it stopped.
+ * Options for following and ending a call. `onProgress` gets bytes so far, of `total` where that is known. `onStalled`
+ * gets what holds the call up, and how it goes on where it stopped.
  */
 export type CallOptions = {
   readonly onProgress?: (bytes: number, total?: number) => void;

@@ -1,9 +1,9 @@
-/** What a failure is called in the reader's words. */
+/** Error texts. */
 import { EngineError } from './engine-client.ts';
 import { CutOff, NoRoom } from './save.ts';
 import type { Words } from './words/en.ts';
 
-/** Which words a code has; the rest are faults of the page or of the service. */
+/** Words for codes; the rest are faults of the page or of the service. */
 const byCode: Partial<Record<EngineError['code'], keyof Words['errors']>> = {
   aborted: 'aborted',
   not_encrypted: 'not_encrypted',

@@ -1,11 +1,11 @@
-/** How far something is, in words. */
+/** Progress text. */
 import { durationText, sizeText } from './amounts.ts';
 import { locale, words } from './states.ts';
 
-/** How long the speed is observed before a time is told, in ms. */
+/** Time for which the speed is observed before a remaining time is shown, in ms. */
 const observedMs = 3_000;
 
-/** How much is done, of how much, and how long it will take. @param o.startedAt by `performance.now()` */
+/** Formats how much is done, of how much, and how long it will take. @param o.startedAt by `performance.now()` */
 export function progressText(bytes: number, o: { total: number | undefined; startedAt: number }): string {
   const { total, startedAt } = o;
   const done = sizeText(bytes, locale);

@@ -1,7 +1,7 @@
-/** What a page and its engine, a dedicated worker, say to each other. */
+/** Protocol between a page and its engine, a dedicated worker. */
 import type { Code, Reason } from '../shared/errors.ts';
 
-/** What a link, a blob ID or a file of this computer turned out to be. `exposed`: the `#` of the link came as `%23`. */
+/** Result of looking at a link, a blob ID or a file of this computer. `exposed`: the `#` of the link came as `%23`. */
 export type Found =
   | {
       kind: 'share';
@@ -24,10 +24,10 @@ export type Credentials = { password?: string; keys?: string };
 /** A file that can be saved. `size` in bytes, where it is known before the end. */
 export type FileView = { name: string; size?: number; cid?: string };
 
-/** What was opened. `note` and `from` are the sender's words. */
+/** Contents of something that was opened. `note` and `from` are the sender's words. */
 export type Opened = { note?: string; from?: string; files: FileView[] };
 
-/** Where the bytes of a file go (save.ts chooses). */
+/** Destination of a file's bytes (save.ts chooses). */
 export type Sink =
   /** A file that the user picked. */
   | { kind: 'handle'; handle: FileSystemFileHandle }
@@ -38,24 +38,27 @@ export type Sink =
   /** The service worker at the other end of the port, which pulls. */
   | { kind: 'stream'; port: MessagePort };
 
-/** What the engine that receives does: the argument and the result of each call. */
+/** Calls of the engine that receives: the argument and the result of each. */
 export type Receiving = {
   find(o: { text: string; root: string }): Found;
   findFile(o: { file: File }): Found;
   /** Finds once more what was found last, which may have ended meanwhile. */
   findAgain(o: undefined): Found;
   open(o: Credentials): Opened;
-  /** How often a share still opens after it was opened here, also with a wrong password; undefined where nothing was used up. */
+  /**
+   * Returns how often a share still opens after it was opened here, also with a wrong password; undefined where nothing
+   * was used up.
+   */
   opensLeft(o: undefined): number | undefined;
   save(o: { file: number; sink: Sink }): Blob | undefined;
   /** Ends when the private files of this origin have nothing left of what was saved. */
   copiesGone(o: undefined): void;
 };
 
-/** Who may open a share. `expiresInMs` from now. */
+/** Terms of a share. `expiresInMs` from now. */
 export type ShareTerms = { expiresInMs: number; opens: number; password?: string; keys?: string };
 
-/** What the sender says to the receiver. */
+/** Words of the sender to the receiver. */
 export type SenderWords = { note?: string; from?: string };
 
 /** A share that was made. */
@@ -71,7 +74,7 @@ export type StoredView = {
   isSealed: boolean;
 };
 
-/** What the engine that sends does. It keeps the API key, and what the last share has, to share it again. */
+/** Calls of the engine that sends. It keeps the API key, and what the last share has, to share it again. */
 export type Sending = {
   /** Takes an API key, and gives what it may do. */
   signIn(o: { root: string; apiKey: string }): { scopes: readonly string[] };
@@ -89,7 +92,7 @@ export type Sending = {
   deliver(o: { files: File[]; words: SenderWords }): { count: number };
 };
 
-/** What some engine does. */
+/** Calls of some engine. */
 // oxlint-disable-next-line typescript/no-explicit-any -- the argument of any call
 export type Calls = Record<string, (argument: any) => unknown>;
 
@@ -125,12 +128,12 @@ export type FromServiceWorker = 'pull' | 'done' | 'cancelled' | 'broken';
 export type ToPort = Uint8Array | 'wait' | 'end' | 'failed';
 
 /**
- * How long a file is there for the browser to copy after it was handed over, in ms, because no event tells when it has: a minute, and as
- * long as the slowest disks take, at 4 MB/s.
+ * Time for which a file is there for the browser to copy after it was handed over, in ms, because no event tells when
+ * it has: a minute, and as long as the slowest disks take, at 4 MB/s.
  */
 export const keptMs = (bytes: number): number => 60_000 + bytes / 4_000;
 
-/** How often the engine says that it is still working on a piece, in ms. */
+/** Interval at which the engine says that it is still working on a piece, in ms. */
 export const heartbeatMs = 3_000;
 /** After so many ms of silence the service worker gives the download up as failed. */
 export const silenceMs = 8_000;

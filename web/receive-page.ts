@@ -15,7 +15,7 @@ const engine = startReceiving();
 /** The service that this page belongs to, as links name it. */
 const root = new URL('.', document.baseURI).href;
 
-/** What the buttons do that several states share. */
+/** Action of the button "retry", which several problems share. */
 let tryAgain: (() => void) | undefined;
 let rows: readonly FileRow[] = [];
 let asked: Asked | undefined;

@@ -22,12 +22,12 @@ export type Place = 'picked' | 'downloads' | 'handedOver' | 'copied';
 const smallBytes = 32 * 1024 * 1024;
 /** The most that is held in memory where there is no other way. */
 const memoryBytes = 256 * 1024 * 1024;
-/** How often the service worker is kept alive, in ms; Firefox stops an idle one after 30 s. */
+/** Interval at which the service worker is kept alive, in ms; Firefox stops an idle one after 30 s. */
 const aliveMs = 10_000;
-/** How long a service worker may take to start, in ms. */
+/** Timeout for a service worker to start, in ms. */
 const startMs = 15_000;
 
-/** How writing is followed in one way to the disk. */
+/** Options for one way of writing to the disk. */
 type Writing = { transfer?: Transferable[]; signal?: AbortSignal };
 
 type Picker = (o: { suggestedName: string }) => Promise<FileSystemFileHandle>;
@@ -82,8 +82,8 @@ export async function save(
 }
 
 /**
- * Whether the browser fails a download whose service worker it stopped, as Chromium does, which alone has this property. A service
- * worker leaves nothing behind, so it comes first there.
+ * Marks a browser that fails a download whose service worker it stopped, as Chromium does, which alone has this
+ * property. A service worker leaves nothing behind, so it comes first there.
  */
 const failsDownloads = 'userAgentData' in navigator;
 
@@ -98,7 +98,7 @@ function download(blob: Blob | undefined, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), keptMs(blob.size));
 }
 
-/** Whether the private files of this origin have so much room; private windows of Firefox have none. */
+/** Checks that the private files of this origin have so much room; private windows of Firefox have none. */
 async function hasDisk(bytes: number): Promise<boolean> {
   try {
     await navigator.storage.getDirectory();
@@ -174,7 +174,7 @@ async function stream(
   }
 }
 
-/** What the service worker answers over a port of its own. */
+/** Waits for the answer of the service worker over a port of its own. */
 function answered(ask: (answer: MessagePort) => void): Promise<boolean> {
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {

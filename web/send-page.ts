@@ -31,7 +31,7 @@ async function send({ files, ...about }: Draft): Promise<void> {
   }
 }
 
-/** Who may open it is fixed in a share, so a change is another share of the same files. */
+/** Shows the form for another share of the same files: the terms of a share are fixed. */
 function composeChange(): void {
   compose({
     title: words.changeTitle,

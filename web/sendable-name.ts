@@ -7,7 +7,7 @@ export type SendableName = { readonly name: string; readonly refused: readonly s
 /** No name has more: each takes a byte at least. */
 const maxCharacters = 255;
 
-/** What a name without anything left is called. */
+/** Name for a file whose name has nothing left. */
 const emptyName = 'file';
 
 /**

@@ -10,10 +10,10 @@ import { holdOpen } from './stay-open.ts';
 /** The light margin around a code, in modules (ISO/IEC 18004, "quiet zone"). */
 const quietModules = 4;
 
-/** How long a button says that it has copied, in ms. */
+/** Time for which a button says that it has copied, in ms. */
 const copiedMs = 3_000;
 
-/** What the buttons of the state lead to. */
+/** Actions of the buttons of the state. */
 export type NextSteps = { readonly change: () => void; readonly more: { label: string; go: () => void } };
 
 /** Lets the page be closed, which would lose a link that was not copied. */

@@ -5,7 +5,7 @@ import type { Word, Words } from './words/en.ts';
 /** The words of this page's reader. */
 export const words: Words = wordsFor(navigator.languages);
 
-/** Which form of that language sizes and dates have: `en-GB`, for example. */
+/** Locale for sizes and dates in that language: `en-GB`, for example. */
 export const locale =
   navigator.languages.find((each) => each.toLowerCase().startsWith(words.language)) ?? words.language;
 
@@ -56,7 +56,7 @@ export function setText(element: HTMLElement, text: string | undefined): void {
   element.hidden = text === undefined;
 }
 
-/** How long progress is not read out again, in ms. */
+/** Pause before progress is read out again, in ms. */
 const statusMs = 5_000;
 let toldAt = -Infinity;
 

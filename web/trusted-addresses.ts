@@ -1,6 +1,6 @@
 /** Trusted Types: the addresses that code may run from besides the script that asks for it. */
 
-/** What is used of Trusted Types (W3C), which not every browser has. */
+/** Part of Trusted Types (W3C) that is used, which not every browser has. */
 type Factory = {
   createPolicy(
     name: string,

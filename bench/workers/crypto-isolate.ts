@@ -1,4 +1,4 @@
-/** What is measured inside a Worker and a page: our containers beside noble alone, on the same bytes. */
+/** Measurements inside a Worker and a page: our containers beside noble alone, on the same bytes. */
 import { gcm } from '@noble/ciphers/aes.js';
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js';
 import {

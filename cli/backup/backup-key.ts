@@ -11,7 +11,7 @@ import type { About, Layout } from './layout.ts';
 /** A key file has less. */
 const limitBytes = 64 * 1024;
 
-/** What `backup.json` says of a key file: its SHA-256 in hex. */
+/** Digest of a key file for `backup.json`: SHA-256 in hex. */
 export function digestOf(keyFile: Uint8Array): string {
   return createHash('sha256').update(keyFile).digest('hex');
 }

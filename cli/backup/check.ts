@@ -33,8 +33,8 @@ export async function entryOf(layout: Layout, fileId: string, context: Context):
 }
 
 /**
- * What was found. `bytes` of blobs that are right; `bad`: the files that are damaged or missing, with why; `keyFault`: what keeps the
- * key from opening them.
+ * Result of a check. `bytes`: of intact blobs; `bad`: damaged or missing files, with the reason; `keyFault`: what keeps
+ * the key from opening them.
  */
 export type Checked = {
   readonly files: number;

@@ -1,6 +1,6 @@
 /**
- * What a backup of an account is: a folder with one record for each file, and its blob as a CAR. Nothing in it is readable that the
- * account keeps sealed: what files are called is sealed to the account's key, which is in `account.key`, with a password on it.
+ * Layout of an account backup: a folder with one record per file, and its blob as a CAR. Nothing that the account keeps
+ * sealed is readable: names are sealed to the account's key, which is in `account.key`, encrypted with a password.
  */
 import { readdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -22,7 +22,7 @@ export type Layout = {
   readonly key: string;
   readonly files: string;
   readonly blobs: string;
-  /** What was restored from here, by account. */
+  /** Record of what was restored from here, by account. */
   readonly restored: string;
 };
 
@@ -82,7 +82,7 @@ export const Entry = v.object({
 });
 export type Entry = v.InferOutput<typeof Entry>;
 
-/** What is known of a plain file. `name`: what the history here calls it, which the service never learns. */
+/** Details of a plain file. `name`: its name in the local history, which the service never learns. */
 export const Details = v.object({
   filename: v.nullable(Text),
   contentType: Text,
@@ -92,7 +92,7 @@ export const Details = v.object({
 });
 export type Details = v.InferOutput<typeof Details>;
 
-/** What a file became in the account that it was restored to. */
+/** Result of restoring one file into an account. */
 export const Restored = v.object({ v: v.literal(1), fileId: FileId });
 
 /** A header has 1 MiB at most (age), and details are smaller. */

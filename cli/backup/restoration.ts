@@ -20,7 +20,7 @@ import { entryOf, filesIn, requireAbout } from './check.ts';
 import { carPath, type Details, type Entry, type Layout, readRecord, Restored, writeRecord } from './layout.ts';
 import { openDetails, openHeader } from './sealed-details.ts';
 
-/** What a run did: how many files were stored, and how many the account had already. `expired`: files whose time had come. */
+/** Counts of a run: files stored, and files that the account had already. `expired`: files whose time had come. */
 export type RestoredAccount = {
   readonly account: string;
   readonly restored: number;
@@ -46,7 +46,7 @@ export async function restoreBackup(
   const { output } = context;
   const about = await requireAbout(layout, context);
   if (about.completedAt === undefined)
-    output.warn('no backup in this folder has come to its end: what is there is restored');
+    output.warn('the folder holds only an unfinished backup: restoring what is there');
   const service = await authorizedService(context);
   const target = await targetAt(service, context);
   const { account, key } = await target.routes.account();
@@ -96,9 +96,9 @@ type Run = {
   readonly here: ReadonlyMap<string, StoredFile>;
   /** Those among them that files of the backup have become. */
   readonly claimed: Set<string>;
-  /** Where it is written down what has become of each file. */
+  /** Folder that records the result for each file. */
   readonly folder: string;
-  /** Whether the API key may set when files expire. */
+  /** Permits the API key to set when files expire. */
   readonly canEnd: boolean;
   readonly identities: readonly Identity[];
   readonly onBytes: (bytes: number) => void;

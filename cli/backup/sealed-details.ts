@@ -1,4 +1,4 @@
-/** What a backup keeps sealed of a plain file, and the headers of files that the service encrypted. */
+/** Sealed parts of a backup: details of plain files, and headers of files that the service encrypted. */
 import * as v from 'valibot';
 import {
   encrypt,

@@ -39,7 +39,7 @@ import {
 } from './layout.ts';
 import { openDetails, openHeader, sealDetails } from './sealed-details.ts';
 
-/** What a run did. */
+/** Counts of a run. */
 export type Taken = {
   /** Files that the account has, and that are in the backup now. */
   readonly files: number;
@@ -124,7 +124,7 @@ type Run = {
   readonly identities: readonly Identity[];
   /** To which details are sealed. */
   readonly recipient: Recipient;
-  /** What the history calls files, by file ID. */
+  /** Names in the local history, by file ID. */
   readonly names: ReadonlyMap<string, string>;
   fetchedBytes: number;
 };
@@ -257,7 +257,7 @@ const ofOneFile = [
   'decrypt_failed',
 ] as const;
 
-/** Whether a failure is that of one file, and not of the service, the disk or the command. */
+/** Tells a failure of one file from one of the service, the disk or the command. */
 function isOfOneFile(error: unknown): boolean {
   return ofOneFile.some((code) => isSealpinError(error, code));
 }
@@ -270,7 +270,7 @@ async function soundEntry(fileId: string, layout: Layout, context: Context): Pro
   });
 }
 
-/** Whether a record is of a file of this account, which only its key can tell. */
+/** Checks with the account's key that a record belongs to this account. */
 async function isOurs(fileId: string, { layout, identities, context }: Run): Promise<boolean> {
   const entry = await soundEntry(fileId, layout, context);
   if (entry === undefined) return false;

@@ -88,7 +88,7 @@ async function check(folder: string, password: string | undefined, context: Cont
       ...(keyFault.hint === undefined ? {} : { hint: keyFault.hint }),
       cause: keyFault,
     });
-  output.note(`every block of ${counted(files)} in ${folder} is there and right (${sizeText(bytes)})`);
+  output.note(`all blocks of ${counted(files)} in ${folder} are present and intact (${sizeText(bytes)})`);
   output.note(
     password === undefined
       ? 'account.key is there; with its password it is tried, too (--password-file)'

@@ -9,7 +9,7 @@ import { completions, shells } from '../help/completion-scripts.ts';
 /** More blob IDs would fill a screen. */
 const recentBlobs = 20;
 
-/** What the scripts ask for while somebody types. */
+/** Values that the completion scripts request while somebody types. */
 const values: Readonly<Record<Completes, (context: Context) => Promise<readonly string[]>>> = {
   profile: async (context) => [...(await readProfiles(context)).profiles.keys()],
   contact: async (context) => [...(await readContacts(context)).keys()],

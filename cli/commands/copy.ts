@@ -35,8 +35,7 @@ export const command = defineCommand({
   ],
   async run({ args, rest, context }) {
     const { output } = context;
-    if (args.to === undefined)
-      throw new SealpinError('usage', 'it is not said where to copy to', { hint: 'give --to <profile>' });
+    if (args.to === undefined) throw new SealpinError('usage', 'missing --to', { hint: 'give --to <profile>' });
     const ids = [args.id, ...rest].map((id) => (isFileId(id) ? parseFileId(id) : parseBlobId(id)));
     const source = await authorizedService(context);
     const service = await authorizedService({ ...context, service: undefined, profile: args.to });
@@ -86,7 +85,9 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
   }
 }
 
-/** What the account knows of its newest file with these bytes. @throws wrong_kind when the service encrypted it */
+/**
+ * Returns what the account knows of its newest file with these bytes. @throws wrong_kind when the service encrypted it
+ */
 async function knownOf(cid: string, context: Context): Promise<StoredFile | undefined> {
   const http = sdkHttp(await authorizedService(context), context);
   const query = { cid, limit: 1 };

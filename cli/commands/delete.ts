@@ -52,7 +52,7 @@ export const command = defineCommand({
   },
 });
 
-/** What is about to be deleted, by its name where it was stored from here. */
+/** Returns the question for confirmation, with the name under which the file was stored from here. */
 function question(id: string, fileIds: readonly string[], names: Awaited<ReturnType<typeof namesOf>>): string {
   const known = fileIds.flatMap((fileId) => names.get(fileId)?.name ?? [])[0];
   const several = fileIds.length > 1 ? `, ${fileIds.length} files with the same bytes` : '';

@@ -66,7 +66,9 @@ export const command = defineCommand({
   },
 });
 
-/** Where a file goes under its own name: with a number where that is taken, or over what is there. */
+/**
+ * Returns the path for a file under its own name: numbered if the name is taken, or the existing path with `--force`.
+ */
 async function ownPath(name: string, force: boolean, { cwd }: Context): Promise<string> {
   const safe = safeName(cleanFilename(name));
   return force ? safe : freePath('.', safe, { cwd, taken: new Set() });

@@ -22,9 +22,9 @@ import { columnsOf } from '../terminal/streams.ts';
 import { keyFlag } from '../flags/args.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 
-/** What `--recipient` calls the key pair of the account, to which the service answers. */
+/** Name that `--recipient` gives to the account's key pair: the service hands out its public half. */
 const ofAccount = 'account';
-/** How many deliveries `inbox list` opens, and how many of them at once: anyone who has a link can make many. */
+/** Limits on the deliveries that `inbox list` opens, in total and at once: anyone with a link can make many. */
 const opened = { most: 100, atOnce: 8 };
 
 export const create = defineCommand({
@@ -130,7 +130,7 @@ export const list = defineCommand({
       { deliveries },
       deliveries.flatMap((delivery) => deliveryLines(delivery, context)),
     );
-    if (deliveries.length === 0) output.note('nothing has come');
+    if (deliveries.length === 0) output.note('no deliveries yet');
     if (deliveries.length > opened.most)
       output.note(`only the newest ${opened.most} are opened; any other one with: sealpin inbox open <id>`);
     const weak = deliveries.filter(({ sealedTo }) => sealedTo === ofAccount).length;
@@ -174,7 +174,7 @@ export const open = defineCommand({
 });
 
 export const revoke = defineCommand({
-  about: 'Nothing more can be handed over. What came stays.',
+  about: 'Closes the inbox. Delivered files are kept.',
   args: { id: { type: 'positional', description: 'The ID of its API key (see: sealpin key list), or its link' } },
   service: true,
   examples: [{ command: 'sealpin inbox revoke 9f2c0d6be1a74583', does: 'Close an inbox' }],
@@ -186,7 +186,9 @@ export const revoke = defineCommand({
     if (key === undefined)
       throw new SealpinError('not_found', 'the account has no inbox with this ID', { hint: 'see: sealpin key list' });
     if (key.scopes.some((scope) => scope !== 'write'))
-      throw new SealpinError('usage', 'that API key is none of an inbox', { hint: 'see: sealpin key revoke --help' });
+      throw new SealpinError('usage', 'this API key does not belong to an inbox', {
+        hint: 'see: sealpin key revoke --help',
+      });
     const { revoked } = await routes.revokeKey(id, { cascade: false, destroy: false, self: false });
     context.output.note(`closed "${key.label}"`);
     await context.output.result({ revoked }, []);
@@ -244,7 +246,10 @@ const endings: readonly Code[] = [
   'interrupted',
 ];
 
-/** What opens deliveries: the private key that is named; else that of the account, or the user's own, which is read when it is needed. */
+/**
+ * Returns what opens deliveries: the named private key, else that of the account, else the user's own, read when
+ * needed.
+ */
 async function openerOf(key: string | undefined, service: Service, context: Context): Promise<Opener> {
   const http = sdkHttp(service, context);
   const named = key === undefined ? undefined : await readIdentities(key, undefined, context);
@@ -272,7 +277,10 @@ async function ownIdentities(context: Context): Promise<readonly Identity[]> {
   }
 }
 
-/** What `work` gives, or why it does not: anyone with a link can hand over what does not open, and that must hide nothing else. */
+/**
+ * Returns the result of `work`, or its failure: anyone with a link can deliver something that does not open, and that
+ * must hide nothing else.
+ */
 async function attempt<T>(work: () => Promise<T>, { signal }: Context): Promise<T | SealpinError> {
   try {
     return await work();
@@ -302,7 +310,7 @@ function words({ note, from }: Words): Words {
 type Summary = Words & {
   readonly files?: readonly { readonly name: string; readonly size: number }[];
   readonly sealedTo?: typeof ofAccount | 'key';
-  /** Why it cannot be opened. */
+  /** Reason why it cannot be opened. */
   readonly problem?: Code;
 };
 type Delivery = Summary & { readonly id: string; readonly receivedAt: string; readonly detail?: string };

@@ -80,7 +80,7 @@ const table = {
     load: async () => (await import('./get.ts')).command,
   },
   verify: {
-    summary: 'Check that every block of a file is there and right',
+    summary: 'Check that all blocks of a file are present and intact',
     load: async () => (await import('./verify-blob.ts')).command,
   },
   reseal: {

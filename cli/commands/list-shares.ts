@@ -44,7 +44,7 @@ async function firstShares(limit: number, context: Context): Promise<{ shares: S
     const query = { limit: Math.min(pageShares, limit - shares.length), cursor };
     const page = await http.json(ShareList, { path: 'v1/shares', query, signal: context.signal });
     if (page.cursor !== undefined && page.shares.length === 0)
-      throw new SealpinError('service_answer', 'the service returns empty pages of its list without end');
+      throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
     shares.push(...page.shares);
     cursor = page.cursor;
   } while (cursor !== undefined && shares.length < limit);

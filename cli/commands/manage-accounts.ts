@@ -79,7 +79,7 @@ export const create = defineCommand({
 async function recoveryKey(file: string, context: Context): Promise<string> {
   const [recipient, ...more] = await readRecipients([file], context);
   if (recipient?.text === undefined || more.length > 0)
-    throw new SealpinError('key_invalid', `${visible(file)} has to have one public key in it`);
+    throw new SealpinError('key_invalid', `${visible(file)} must contain one public key`);
   return recipient.text;
 }
 

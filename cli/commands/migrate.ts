@@ -10,8 +10,8 @@ import { operator, type Operator } from '../remote/operator-routes.ts';
 import { findService } from '../remote/service-choice.ts';
 
 /**
- * How long to wait between two questions, in ms: a tenth of the time that it has taken so far. Each question of a deployed service
- * wakes its 256 objects.
+ * Pause between two polls, in ms: a tenth of the time that the migration has taken so far. Each question of a deployed
+ * service wakes its 256 objects.
  */
 const waitMs = { least: 250, most: 10_000, share: 0.1 };
 
@@ -49,7 +49,7 @@ export const command = defineCommand({
     context.output.note(
       migration.state === 'done'
         ? `done: ${from} holds nothing of ours any more`
-        : 'it goes on by itself; how far it is: sealpin migrate --status',
+        : 'continues in the background; progress: sealpin migrate --status',
     );
     await context.output.result({ migration }, [migrationText(migration)]);
   },

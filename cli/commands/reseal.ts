@@ -60,7 +60,7 @@ export const command = defineCommand({
       const name = await nameInHistory(cid, context);
       const kept = { cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size };
       await keepInHistory({ ...kept, ...(name === undefined ? {} : { name }) }, context);
-      output.warn(`the old blob still opens for who could open it: sealpin delete ${cid} unpins it`);
+      output.warn(`the old blob can still be opened with the old password or keys: sealpin delete ${cid} unpins it`);
       const shown = { blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href, old: cid };
       await output.result(shown, [file.cid]);
     } catch (error) {

@@ -64,7 +64,11 @@ function refuseTerms(args: Readonly<Record<string, unknown>>, { service, profile
   ] as const;
   const found = names.find((name) => given[name] !== undefined && given[name] !== false);
   if (found !== undefined)
-    throw new SealpinError('usage', `--${found} has no use with --inbox: only the owner of the inbox opens the files`, {
-      hint: 'leave one of them out',
-    });
+    throw new SealpinError(
+      'usage',
+      `--${found} has no effect with --inbox: only the owner of the inbox opens the files`,
+      {
+        hint: 'leave one of them out',
+      },
+    );
 }

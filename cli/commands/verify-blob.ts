@@ -21,7 +21,7 @@ export const command = defineCommand({
   about:
     'Fetches every block from the service, else from the gateways, and compares it with the blob ID; nothing is ' +
     'written. That needs no password, and for a blob ID no API key. With --open, or a password file or key, it is also ' +
-    'decrypted to its end. Exits with 0 when all of it is there and right, else with 1.',
+    'decrypted to its end. Exits with 0 when all blocks are present and intact, else with 1.',
   args: {
     id: { type: 'positional', required: false, completes: 'blob', description: 'The blob ID or the file ID' },
     all: { type: 'boolean', description: 'Every file of the account instead' },
@@ -35,8 +35,8 @@ export const command = defineCommand({
   },
   service: true,
   examples: [
-    { command: 'sealpin verify bafkrei…', does: 'Whether every block is there and right' },
-    { command: 'sealpin verify bafkrei… --open', does: 'Whether it opens to its end, too' },
+    { command: 'sealpin verify bafkrei…', does: 'Check that all blocks are present and intact' },
+    { command: 'sealpin verify bafkrei… --open', does: 'Check that it decrypts completely, too' },
     { command: 'sealpin verify 6f1c2d3e-… --open', does: 'What the service encrypted' },
     { command: 'sealpin verify --all', does: 'All that the account has' },
   ],
@@ -63,8 +63,8 @@ export const command = defineCommand({
         size = await drain(plaintext, (bytes) => progress.add(bytes), release);
       } else await drain(stored, (bytes) => progress.add(bytes));
       progress.done();
-      output.note(`every block of ${cid} is there and right (${sizeText(blob.size)})`);
-      if (size !== undefined) output.note(`it opens to its end (${sizeText(size)})`);
+      output.note(`all blocks of ${cid} are present and intact (${sizeText(blob.size)})`);
+      if (size !== undefined) output.note(`it decrypts completely (${sizeText(size)})`);
       const opened = size === undefined ? {} : { plaintextSize: size };
       await output.result({ blobId: cid, size: blob.size, opened: isDeep, ...opened }, []);
       return 0;

@@ -1,4 +1,4 @@
-/** What is known of a stored file beside its bytes, given to a service: for copies and restored files. */
+/** Description of a stored file beside its bytes, sent to a service with copies and restored files. */
 import { StoredFile } from '../../shared/api.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import type { Context } from '../context.ts';

@@ -26,7 +26,7 @@ import { noService } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
 
-/** Whether a text names a blob by a link or an IPFS path, and not a file on this machine. */
+/** Recognizes a reference to a blob by a link or an IPFS path, as opposed to a local file. */
 export function isBlobReference(text: string): boolean {
   return /^\s*(?:ipfs:\/\/|https?:\/\/|\/ipfs\/(?:Qm|b[a-z2-7]{40}))/i.test(text);
 }
@@ -50,7 +50,7 @@ export function parseBlobId(text: string, more = ''): string {
   }
 }
 
-/** Whether a text is a blob ID, as `parseBlobId` takes it. */
+/** Recognizes a blob ID, as `parseBlobId` accepts it. */
 export function isBlobId(text: string): boolean {
   try {
     parseBlobId(text);
@@ -62,8 +62,8 @@ export function isBlobId(text: string): boolean {
 }
 
 /**
- * What the URL of a path gateway or a subdomain gateway has where the CID is, with the path after it; undefined for other text
- * (https://specs.ipfs.tech/http-gateways/).
+ * Extracts the CID and the path after it from the URL of a path gateway or a subdomain gateway; undefined for other
+ * text (https://specs.ipfs.tech/http-gateways/).
  */
 function inUrl(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
@@ -72,7 +72,7 @@ function inUrl(text: string): string | undefined {
   return kind === 'ipfs' ? `${label}${pathname}` : /^\/ipfs\/(.+)$/.exec(pathname)?.[1];
 }
 
-/** What the text is instead of a blob ID, and what to give. Nothing of it is repeated but a CID. */
+/** Explains what the text is instead of a blob ID, and what to give. Repeats nothing of it but a CID. */
 function notBlobId(text: string): [detail: string, hint?: string] {
   if (/^https?:\/\//i.test(text)) return ['that is a link without a blob ID', 'give the blob ID: bafkrei… or bafybei…'];
   if (isFileId(text))
@@ -182,7 +182,10 @@ function fetchWith({ timeouts }: Context): GatewayFetch {
 /** Far more than a problem has. */
 const maxProblemBytes = 65_536;
 
-/** What a Sealpin service says when it refuses (RFC 9457); undefined when the response is from another program. */
+/**
+ * Reads the problem document of a Sealpin service that refuses (RFC 9457); undefined when the response is from another
+ * program.
+ */
 async function problemIn({ headers, body }: GatewayResponse): Promise<GatewayProblem | undefined> {
   if (headers.get('content-type')?.startsWith('application/problem+json') !== true) return undefined;
   let bytes;

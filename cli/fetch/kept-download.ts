@@ -124,7 +124,7 @@ class Kept {
   /** Undefined when no more is kept. */
   #file: FileHandle | undefined;
   #isKeeping: boolean;
-  /** Where the next block goes: behind the verified ones. */
+  /** Position of the next block: behind the verified ones. */
   #position = 0;
   /** Interior nodes are on the way to several ranges; each is kept once. */
   readonly #nodes = new Set<string>();

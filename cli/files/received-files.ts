@@ -21,7 +21,7 @@ import { openDownload } from '../fetch/kept-download.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { silentProgress, sizeText } from '../terminal/progress.ts';
 
-/** What opens a share besides its link. */
+/** Credentials that open a share besides its link. */
 export type Credentials = {
   /** The password that was given: no other is asked for. */
   readonly password: string | undefined;
@@ -33,7 +33,7 @@ export type Credentials = {
 type File = Omit<Parcel['files'][number], 'size' | 'type'> & { readonly size: number | undefined };
 type Opened = Pick<Parcel, 'note' | 'from'> & { readonly files: readonly File[] };
 
-/** Whether a text is meant as a link, and not as a blob ID or a path. */
+/** Recognizes text meant as a link, as opposed to a blob ID or a path. */
 export function isLink(text: string): boolean {
   return /^\s*https?:\/\/[^#]*\/(?:s|b|drop)\/?(?:#|%23)/i.test(text);
 }
@@ -136,7 +136,7 @@ export async function receiveInto(
  * Fetches, verifies and opens one file, into a path or standard output (`-`).
  *
  * @returns its size
- * @throws parcel_invalid when it has another size than its sender says, and the codes of downloads, containers and files; then no
+ * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads, containers and files; then no
  *   file appears
  */
 export async function receiveFile(

@@ -27,7 +27,7 @@ import type { Service } from '../remote/service-choice.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
 
-/** What a file is encrypted with. */
+/** Secret that a file is encrypted with. */
 type Secret = {
   readonly recipients: readonly Recipient[];
   /** Tells one way to encrypt from another: the texts of the keys, or how the key is derived from the password. */
@@ -36,11 +36,11 @@ type Secret = {
   readonly identity?: Identity;
 };
 
-/** What the encrypting commands have in common on the command line. */
+/** Arguments that the encrypting commands share. */
 type Arguments = {
   /** A path, of a file or a folder, or `-`. */
   readonly file: string;
-  /** Where the container goes, a path or `-`; undefined: to the service. */
+  /** Destination of the container: a path or `-`; undefined: the service. */
   readonly output: string | undefined;
   readonly force: boolean;
   /** The name for the history. */
@@ -50,7 +50,7 @@ type Arguments = {
 type Sealing = {
   readonly args: Arguments;
   readonly format: Format;
-  /** Whether post-quantum recipients may be combined with others. */
+  /** Permits post-quantum recipients to be combined with others. */
   readonly mix?: boolean;
   /** Called once the file and the service are known to be there. */
   readonly secret: () => Promise<Secret>;
@@ -87,7 +87,7 @@ export async function encryptWithPassword(o: {
   await encryptOne({ args, format, context, secret });
 }
 
-/** What to do with several files. */
+/** Advice for several files. */
 export const oneFile = 'one file is encrypted at a time: name a folder, or send several with sealpin send';
 
 /** Encrypts a file or folder to keys. @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile` */
@@ -105,11 +105,11 @@ export async function encryptToKeys(
 async function encryptOne(o: Sealing): Promise<void> {
   const { output, force, name } = o.args;
   if (output === undefined && force)
-    throw new SealpinError('usage', '--force is given without --output', { hint: 'what is stored replaces nothing' });
+    throw new SealpinError('usage', '--force applies to --output only', { hint: 'leave it out, or give --output' });
   if (output !== undefined && (name !== undefined || o.context.service !== undefined))
     throw new SealpinError(
       'usage',
-      `with --output nothing is stored, so --${name === undefined ? 'service' : 'name'} has no use`,
+      `--${name === undefined ? 'service' : 'name'} has no effect with --output, which stores nothing`,
       { hint: 'leave one of them out' },
     );
   await (output === undefined ? encryptAndStore(o) : encryptToFile(output, o));
@@ -233,7 +233,7 @@ async function seal(
   return { stream: container.stream, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes) };
 }
 
-/** What to give to whom, for a person: the blob ID alone does not say so. */
+/** Tells a person what to give to whom: the blob ID alone does not say so. */
 function noteNextStep({ identity }: Secret, { local, url }: Service, { output, stdout, stderr }: Context): void {
   if (stdout.isTTY !== true || stderr.isTTY !== true) return;
   output.note(
@@ -251,7 +251,10 @@ async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
   return found?.files[0]?.pins;
 }
 
-/** Who else can get the bytes of a file in the local service. Whether its Kubo is connected is asked, not assumed. */
+/**
+ * Describes who else can get the bytes of a file in the local service. Whether its Kubo is connected is asked, not
+ * assumed.
+ */
 async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';

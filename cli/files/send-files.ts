@@ -31,7 +31,7 @@ import type { ShareTerms } from '../flags/share-terms.ts';
 /** Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that as. */
 type Outgoing = { readonly paths: readonly string[]; readonly name: string | undefined };
 
-/** What was sent, and how many bytes of plaintext it has. */
+/** Result of sending, with the number of bytes of plaintext. */
 type Sent<T> = T & { readonly files: readonly SentFile[]; readonly bytes: number };
 
 /**
@@ -133,7 +133,7 @@ function wordsOf({ note, from }: Words): ParcelWords {
 type Passing<P, T> = {
   readonly service: Service;
   readonly scopes: readonly ('write' | 'share')[];
-  /** Whom the parcel is sealed to, for an inbox. */
+  /** Recipients that the parcel is sealed to, for an inbox. */
   readonly inbox?: readonly Recipient[];
   /** Called once the files and the service are known to be there. */
   readonly prepare: () => Promise<P>;
@@ -270,7 +270,7 @@ function refuseKey(has: readonly string[], needs: readonly ('write' | 'share')[]
     );
 }
 
-/** What the receiver gets a file as. */
+/** Returns the name under which the receiver gets a file. */
 async function nameOf(path: string, given: string | undefined, cwd: string): Promise<string> {
   if (path === '-') return given ?? 'standard-input';
   const absolute = resolve(cwd, path);

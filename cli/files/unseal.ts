@@ -15,14 +15,14 @@ import { type FileIdentity, openInput } from '../io/input.ts';
 import { type Progress, silentProgress, sizeText } from '../terminal/progress.ts';
 import { maxTries } from '../keys/passwords.ts';
 
-/** What to open, with what, and where its bytes go. */
+/** Input, keys and destination of a decryption. */
 export type Unsealing = {
   /** A blob ID (`ipfs://…` and `/ipfs/…`, too), a path, or `-`. A path without a `/` must not read as a blob ID. */
   readonly blob: string;
   /** A path, or `-`. */
   readonly outputFile: string;
   readonly force: boolean;
-  /** Whether it is a tar archive, to be extracted into a new directory `outputFile`. */
+  /** Extracts a tar archive into a new directory `outputFile`. */
   readonly extract: boolean;
   /** The password or keys that were given: no others are tried. */
   readonly given:
@@ -36,7 +36,7 @@ export type Unsealing = {
   readonly context: Context;
 };
 
-/** Whether the blob argument is a local container and not a blob ID. */
+/** Tells a local container from a blob ID. */
 function isLocal(blob: string): boolean {
   return blob === '-' || (blob.includes('/') && !isBlobReference(blob));
 }
@@ -202,7 +202,7 @@ async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableSt
   let first = (await reader.read()).value;
   if (first !== undefined && isCar(first)) {
     await reader.cancel();
-    throw new SealpinError('wrong_kind', 'it is a CAR file, whose blocks are not read from a pipe', {
+    throw new SealpinError('wrong_kind', 'a CAR file cannot be read from a pipe', {
       hint: 'write it to a file, and name that: ./letter.car',
     });
   }
@@ -225,12 +225,15 @@ async function identitiesFor(
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 
-/** Whether bytes begin like a tar archive: the magic of its first header (POSIX.1-2024, pax, "ustar Interchange Format"). */
+/**
+ * Recognizes the beginning of a tar archive: the magic of its first header (POSIX.1-2024, pax, "ustar Interchange
+ * Format").
+ */
 function isTar(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
 }
 
-/** Where the plaintext goes. */
+/** Destination of the plaintext. */
 type Destination = Pick<Sink, 'room' | 'abort'> & {
   commit(): Promise<string | undefined>;
   /** Writes all of it. @returns how many bytes, and the note about what was written */
@@ -286,7 +289,7 @@ function failureOf(thrown: unknown, o: Unsealing): unknown {
   const error = readFailure(thrown);
   if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
   const isPart = o.outputFile === '-' && error.reason === 'payload';
-  const kept = isPart ? 'what came out is only a part' : 'nothing was written';
+  const kept = isPart ? 'the output is incomplete' : 'nothing was written';
   const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
     ...(error.reason === 'no_key' && keys.length > 0 ? { hint: `what you named opens files to ${shown(keys)}` } : {}),

@@ -43,7 +43,8 @@ export async function verifyAccount(context: Context): Promise<number> {
     bad.push({ fileId, blobId: cid, ...found });
     if (!output.json) output.warn(`${fileId} (${cid}): ${found.why}`);
   }
-  if (bad.length === 0) output.note(`every block of ${counted(files, 'file')} is there and right (${sizeText(bytes)})`);
+  if (bad.length === 0)
+    output.note(`all blocks of ${counted(files, 'file')} are present and intact (${sizeText(bytes)})`);
   else output.note(`${bad.length} of ${counted(files, 'file')} cannot be read whole`);
   await output.result({ files, size: bytes, bad }, []);
   return bad.length === 0 ? 0 : 1;
@@ -60,7 +61,7 @@ async function look(cid: string, context: Context): Promise<{ size: number } | {
   }
 }
 
-/** Verifies every block of the IPFS node of the local service, which has to run. @returns the exit code */
+/** Verifies every block of the IPFS node of the local service, which must run. @returns the exit code */
 export async function verifyLocal({ dataDir, output }: Context): Promise<number> {
   const { blocks, bytes, bad, first } = await control(localPaths(dataDir).control, 'verify');
   if (!output.json) for (const { cid, file, why } of first) output.warn(`${cid} is ${why} (in ${file})`);

@@ -1,7 +1,7 @@
 /** Arguments that several commands share, each described once. */
 import type { Args } from '../command.ts';
 
-/** What an encrypting command reads. */
+/** Input of an encrypting command. */
 export const fileArg = {
   type: 'positional',
   path: true,
@@ -15,14 +15,14 @@ export const passwordArg = {
   description: 'The password. Visible to other users; prefer --password-file or the prompt',
 } as const;
 
-/** What a decrypting command reads. */
+/** Input of a decrypting command. */
 export const blobArg = {
   type: 'positional',
   completes: 'blob',
   description: 'The blob ID, a link, a container on this machine (./file), or - for standard input',
 } as const;
 
-/** What a decrypting command writes. */
+/** Output of a decrypting command. */
 export const outputFileArg = {
   type: 'positional',
   path: true,
@@ -40,7 +40,7 @@ export const extractArg = {
   description: 'It is a folder (a tar archive): extract it into the new directory <output_file>',
 } as const;
 
-/** Where an encrypting command puts the container. */
+/** Destination of an encrypting command. */
 export const destinationFlags = {
   output: {
     type: 'string',

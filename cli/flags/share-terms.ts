@@ -32,7 +32,7 @@ type Values = {
   readonly from: string | undefined;
 };
 
-/** What a share is made with. */
+/** Terms that a share is created with. */
 export type ShareTerms = {
   readonly recipients: readonly Recipient[];
   readonly password: string | undefined;
@@ -77,7 +77,7 @@ export async function showShare(
   output.note(`${o.what}: the link opens ${share.opens === 1 ? 'once' : `${share.opens} times`}, until ${until} UTC`);
   if (terms.password !== undefined)
     output.note('it needs the password, too: tell it through another channel than the link');
-  else if (terms.recipients.length > 0) output.note('it needs a private key of those it is for, too');
+  else if (terms.recipients.length > 0) output.note("it also needs a recipient's private key");
   else output.note('anyone with the link can open it: give it only to those it is for');
   output.note(`take it back with: sealpin unshare ${share.id}`);
   if (service.local)

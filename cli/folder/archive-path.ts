@@ -33,9 +33,8 @@ export function checkTarget(target: string): void {
 }
 
 /**
- * Whether the target of a symbolic link stays in the folder, whatever other links are there: `..` may only come first, where
- * it starts from a real directory, and not more often than the link is deep.
- *
+ * Checks that the target of a symbolic link stays in the folder, whatever other links are there: `..` may only come
+ * first, where it starts from a real directory, and not more often than the link is deep.
  * @param depth how many directories are between the folder and the link
  */
 export function isInside(target: string, depth: number): boolean {

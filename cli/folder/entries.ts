@@ -17,14 +17,14 @@ export type FolderEntry = Found &
     | {
         readonly type: 'symlink';
         readonly target: string;
-        /** Whether it stays in the folder. */
+        /** Confirms that the target stays in the folder. */
         readonly isInside: boolean;
       }
   );
 
 type Listing = { readonly path: string; readonly stats: BigIntStats; readonly names: string[] };
 
-/** What Node's decoder puts where bytes are not UTF-8. */
+/** Replacement character that Node's decoder puts where bytes are not UTF-8. */
 const replacement = '\uFFFD';
 
 /**

@@ -28,7 +28,7 @@ const latestMs = 253_402_300_799_000;
 export type Extracted = {
   readonly files: number;
   readonly bytes: number;
-  /** What to say of links that may lead out of the directory. */
+  /** Warning about links that may lead out of the directory. */
   readonly warning: string | undefined;
 };
 
@@ -295,7 +295,7 @@ function timeOf({ mtime }: TarHeader): Date {
   return new Date(Number.isNaN(time) ? 0 : Math.min(Math.max(time, 0), latestMs));
 }
 
-/** Why an entry cannot be extracted, with its name. */
+/** Explains why an entry cannot be extracted, with its name. */
 function entryFailure(name: string, error: unknown): unknown {
   if (error instanceof SealpinError) return error;
   const shown = shortened(name);

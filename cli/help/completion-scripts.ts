@@ -23,7 +23,7 @@ function flagsOf(command: Command): Flag[] {
   return [...flags, { name: '--help', description: 'Explain the command', takes: undefined, completes: undefined }];
 }
 
-/** What the positionals of a command are, in their order; a file when undefined. */
+/** Lists the completions of a command's positionals, in their order; a file when undefined. */
 function positionalsOf(command: Command): (Completes | undefined)[] {
   return Object.values(command.args).flatMap((arg) => (arg.type === 'positional' ? [arg.completes] : []));
 }

@@ -4,7 +4,7 @@ import type { FileHandle } from 'node:fs/promises';
 /** A file that is written in blocks. One call at a time. */
 export interface BlockWriter {
   /**
-   * Copies as many of the bytes as the block has room for, and returns how many. A full block has to be flushed
+   * Copies as many of the bytes as the block has room for, and returns how many. A full block must be flushed
    * first.
    */
   fill(bytes: Uint8Array): number;

@@ -12,7 +12,7 @@ import { type FileIdentity, readFlags } from './input.ts';
 export type CarFile = {
   /** The CID of the one file in it. */
   readonly root: string;
-  /** Which file it is. */
+  /** Identity of the file. */
   readonly identity: FileIdentity;
   /** Its blocks, each read again when it is asked for. */
   readonly source: BlockSource;
@@ -51,7 +51,7 @@ export async function openCar(path: string, { cwd, signal }: Pick<Environment, '
   }
 }
 
-/** Where each block is, by its CID. */
+/** Location of each block, by its CID. */
 type Blocks = ReadonlyMap<string, { readonly offset: number; readonly bytes: number }>;
 
 async function indexOf(
@@ -89,8 +89,8 @@ async function indexOf(
 }
 
 /**
- * Whether bytes begin like a CAR: the length of the header and its DAG-CBOR map that begins with "roots" (CARv1), or the fixed
- * pragma of CARv2 (https://ipld.io/specs/transport/car/).
+ * Recognizes the beginning of a CAR: the length of the header and its DAG-CBOR map that begins with "roots" (CARv1), or
+ * the fixed pragma of CARv2 (https://ipld.io/specs/transport/car/).
  */
 export function isCar(bytes: Uint8Array): boolean {
   const start = Buffer.from(bytes.subarray(0, 16)).toString('latin1');

@@ -42,15 +42,14 @@ export async function holdFolder(folder: string, dataDir: string): Promise<{ rel
   }
 }
 
-/** Whether a file in a folder is that of its lock, of an output that is not complete, or one of these. */
+/** Recognizes the lock file, an output that is not complete, or one of these names. */
 function isKnown(name: string, files: readonly string[]): boolean {
   return name.startsWith(lockName) || isTemporaryName(name) || files.includes(name);
 }
 
 /**
- * Whether all that is in a folder was written by this program: a data directory may have been put where a folder of that name is
- * somebody's.
- *
+ * Checks that everything in a folder was written by this program: a data directory may have been put where somebody
+ * already has a folder of that name.
  * @param files names of those that the folder may have
  */
 export async function isOwnFolder(folder: string, files: readonly string[]): Promise<boolean> {

@@ -30,7 +30,7 @@ export type SendOptions = {
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined };
   readonly signal: AbortSignal;
   readonly timeouts: Timeouts;
-  /** What the peer is called in errors; its host when left out. */
+  /** Name of the peer in errors; its host when left out. */
   readonly name?: string;
   /** Called when the last byte of the body has been handed to the system. */
   readonly onSent?: () => void;
@@ -184,13 +184,13 @@ function bodyOf(message: IncomingMessage, peer: Peer, o: SendOptions): ReadableS
 
 const causes: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
-  ENOTFOUND: 'there is no host of that name',
+  ENOTFOUND: 'host not found',
   EAI_AGAIN: 'DNS lookup failed',
   ETIMEDOUT: 'the connection timed out',
   EHOSTUNREACH: 'host unreachable',
   ENETUNREACH: 'network unreachable',
-  EPROTO: 'what answers there does not speak https',
-  ERR_SSL_WRONG_VERSION_NUMBER: 'what answers there does not speak https',
+  EPROTO: 'the server does not speak HTTPS',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak HTTPS',
 };
 /** Errors of a connection that ends in the middle of a request or a response. */
 const resets = new Set(['ECONNRESET', 'ECONNABORTED', 'EPIPE']);
@@ -216,7 +216,7 @@ function failure(error: unknown, peer: Peer, during: 'request' | 'response', sig
       cause: error,
     });
   }
-  const why = causes[code] ?? (code.startsWith('HPE_') ? 'what answers there does not speak http' : code);
+  const why = causes[code] ?? (code.startsWith('HPE_') ? 'the server does not speak HTTP' : code);
   return new SealpinError('service_unreachable', `${name} cannot be reached: ${why}`, {
     hint: hintFor(code, url),
     cause: error,
@@ -235,7 +235,7 @@ function hintFor(code: string, url: URL): string {
  */
 function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during: 'request' | 'response'): SealpinError {
   if (during === 'response')
-    return new SealpinError('service_unreachable', `${name} stopped in the middle of its answer`, {
+    return new SealpinError('service_unreachable', `${name} closed the connection mid-response`, {
       reason: 'broken_off',
       cause: error,
     });

@@ -31,7 +31,7 @@ export type Input = {
    * how long it will be.
    */
   readonly lookThrough?: () => Promise<number>;
-  /** Which file it is, and of when; undefined for a pipe. */
+  /** Identity and time of the file; undefined for a pipe. */
   readonly identity: FileIdentity | undefined;
   readonly stream: ReadableStream<Uint8Array>;
   close(): Promise<void>;
@@ -40,7 +40,7 @@ export type Input = {
 /** `mtimeNs`: when its content changed last, in nanoseconds since 1970. */
 export type FileIdentity = { readonly dev: bigint; readonly ino: bigint; readonly mtimeNs: bigint };
 
-/** What reading takes. `signal`: ends the wait for a pipe into which nobody writes. */
+/** Inputs of reading. `signal`: ends the wait for a pipe into which nobody writes. */
 export type Reading = Pick<Environment, 'stdin' | 'cwd' | 'signal'>;
 
 /**
@@ -198,7 +198,7 @@ async function openSmall(path: string, o: { what: string; environment: Reading }
   }
 }
 
-/** Whether other users can read a file; false where the system has no such permissions, and for standard input. */
+/** Reports that other users can read a file; false where the system has no such permissions, and for standard input. */
 export async function isOpenToOthers(
   path: string,
   environment: Pick<Environment, 'cwd' | 'platform'>,

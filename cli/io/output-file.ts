@@ -17,7 +17,7 @@ import { checkRoom, removeLeftovers, syncDirectory, temporaryPath } from './unfi
 /** Bytes of a write to the disk. Plaintext comes in pieces of this size, which are then written without a copy. */
 const blockBytes = 1024 * 1024;
 
-/** Where the result of a command goes. A file appears under its name complete, by `commit`, or not at all. */
+/** Destination of a command's result. A file appears under its name complete, by `commit`, or not at all. */
 export interface Sink {
   /** The path as given, or `standard output`, for messages. */
   readonly name: string;
@@ -40,7 +40,7 @@ export interface Sink {
   abort(): Promise<void>;
 }
 
-/** How an output may be opened. */
+/** Options for opening an output. */
 export type SinkOptions = {
   readonly force: boolean;
   readonly environment: Pick<Environment, 'stdout' | 'cwd'>;
@@ -48,7 +48,7 @@ export type SinkOptions = {
   readonly mode?: number;
   /** A file that is being read and so must not be written. */
   readonly input?: FileIdentity | undefined;
-  /** Whether this command cannot write to standard output. */
+  /** Forbids standard output to this command. */
   readonly fileOnly?: boolean;
 };
 
@@ -204,7 +204,7 @@ class FileSink implements Sink {
 /** Anything but text: control characters other than tab, newline and carriage return. */
 const binary = /[^\P{Cc}\t\n\r]/u;
 
-/** Whether a chunk, or with undefined the end, continues text in UTF-8. */
+/** Checks that a chunk, or with undefined the end, continues text in UTF-8. */
 function isText(decoder: TextDecoder, chunk: Uint8Array | undefined): boolean {
   try {
     return !binary.test(chunk === undefined ? decoder.decode() : decoder.decode(chunk, { stream: true }));

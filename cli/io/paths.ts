@@ -1,4 +1,4 @@
-/** Where the data of one user lives. */
+/** Locations of one user's data. */
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';

@@ -19,7 +19,7 @@ export function parseName(text: string, where: string): string {
   }
 }
 
-/** What Windows does not allow in a name, nor as a name (Microsoft, "Naming Files, Paths, and Namespaces"). */
+/** Characters and names that Windows reserves (Microsoft, "Naming Files, Paths, and Namespaces"). */
 const reservedCharacters = /[<>:"|?*]/g;
 const reservedName = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[\d\u00b9\u00b2\u00b3])(?= *(?:\.|$))/i;
 /** A name that is numbered may be longer than what the file systems take (NAME_MAX of POSIX systems), in bytes. */

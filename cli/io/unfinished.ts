@@ -1,4 +1,7 @@
-/** What an output is on the disk before it has its name: a file or directory beside it, which a killed process leaves behind. */
+/**
+ * Temporary form of an output on disk before it gets its name: a file or directory beside it, which a killed process
+ * leaves behind.
+ */
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, readdir, statfs } from 'node:fs/promises';
@@ -12,7 +15,7 @@ import { removeTree } from './remove-tree.ts';
 const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 const temporaryName = /^\.sealpin-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp$/;
 
-/** Whether a name is that of an output that is not complete, of this machine or another one. */
+/** Recognizes the name of an output that is not complete, of this machine or another one. */
 export function isTemporaryName(name: string): boolean {
   return temporaryName.test(name);
 }

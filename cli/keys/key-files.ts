@@ -170,7 +170,10 @@ async function publicKeyText(path: string, context: Context, contacts: Contacts)
   }
 }
 
-/** Which of the two keys is meant decides who can read the file: that is not guessed. */
+/**
+ * Refuses a name that is also a file: which of the two keys is meant decides who can read the result, so it is not
+ * guessed.
+ */
 async function refuseFileOfThatName(name: string, { cwd }: Context): Promise<void> {
   const found = await stat(resolve(cwd, name)).catch(() => undefined);
   if (found === undefined) return;

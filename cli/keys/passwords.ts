@@ -14,14 +14,14 @@ import type { Guarded } from './strength.ts';
 /** More than any password needs; what is longer is most likely the wrong file. */
 const limitBytes = 1024 * 1024;
 const generatedWords = 10;
-/** How often a person may type the password that opens something. */
+/** Number of tries that a person has to type a password that opens something. */
 export const maxTries = 3;
 
 type PasswordSource = {
   /** From the command line. */
   readonly argument: string | undefined;
   readonly file: string | undefined;
-  /** Whether standard input is read for something else (the file to encrypt), and so cannot be the password, too. */
+  /** Marks standard input as taken (by the file to encrypt), so that the password cannot come from it. */
   readonly stdinTaken: boolean;
 };
 

@@ -1,4 +1,7 @@
-/** How `stop`, `status` and `rebuild` talk to the running service: HTTP on a socket that only its owner can open. */
+/**
+ * Channel by which `stop`, `status` and `rebuild` talk to the running service: HTTP on a socket that only its owner can
+ * open.
+ */
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
@@ -9,7 +12,7 @@ import { errnoOf } from '../errno.ts';
 import type { Verified } from './node/verify-blocks.ts';
 import { createServer, request } from '../io/node-http.ts';
 
-/** How much is stored at a home of the bytes. `deletions`: pins that still have to be removed there. */
+/** Counts of what a backend stores. `deletions`: pins still to be removed there. */
 export type StoredCounts = { readonly files: number; readonly deletions: number };
 
 /** The state of the service's Kubo. `peers`: how many it is connected to; undefined when it does not say. */
@@ -18,7 +21,7 @@ type KuboState = { readonly url: string; readonly peerId: string } & (
   | { readonly status: 'failing'; readonly reason: string }
 );
 
-/** Where bytes live besides the embedded node: the Kubo in use, or what waits for one that is not in use. */
+/** Backends besides the embedded node: the Kubo in use, or what is left in one that is not. */
 export type Homes = { readonly kubo?: KuboState; readonly left?: StoredCounts & { readonly url: string } };
 
 /** The status that a running service reports. */
@@ -30,13 +33,13 @@ export type Status = {
   /** The embedded node. */
   ipfs: string;
   running: number;
-  /** What the start found wrong with the files on disk, and what it did about it. */
+  /** Faults that the start found in the files on disk, and what it did about them. */
   recovered?: string[];
 } & Homes;
 
-/** What other processes can ask of a service; each result is JSON. */
+/** Calls that other processes can make to a service; each result is JSON. */
 export type Controls = {
-  /** Where this service takes requests. Resolves only while its own workerd holds the port. */
+  /** Returns the URL on which this service takes requests. Resolves only while its own workerd holds the port. */
   address(): Promise<{ url: string }>;
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
@@ -123,7 +126,7 @@ export async function listenForControl(path: string, controls: Controls): Promis
   };
 }
 
-/** How long the service may take to say how it is, in ms: longer than it waits for its Kubo and its runtime. */
+/** Timeout for the service to report its status, in ms: longer than it waits for its Kubo and its runtime. */
 const answerMs = 15_000;
 
 /**

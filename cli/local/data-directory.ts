@@ -1,5 +1,5 @@
 /**
- * What a start does in the data directory before anything runs there: it takes the lock and clears what a crash left.
+ * Preparation of the data directory before anything runs there: a start takes the lock and clears what a crash left.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { lockWhenFree } from './other-service.ts';
 import { loadSecrets, localPaths, makeLocal, type Secrets } from './state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
 
-/** How long SQLite waits for another reader or writer of a file; this process does nothing else meanwhile. */
+/** Timeout of SQLite for another reader or writer of a file; this process does nothing else meanwhile. */
 const busyMs = 1_000;
 const eraseAttempts = 5;
 
@@ -22,7 +22,7 @@ type PreparedDirectory = {
   readonly secrets: Secrets;
   /** Folder of KV and the Durable Objects. */
   readonly stateDir: string;
-  /** Whether the last service did not stop cleanly. */
+  /** Reports that the last service did not stop cleanly. */
   readonly crashed: boolean;
   /** Writes a line to the log, which is rotated first when it is full. */
   readonly log: (line: string) => void;
@@ -65,7 +65,7 @@ export async function prepareDirectory(
   return { secrets, stateDir, crashed, log };
 }
 
-/** Whether an object has a database file. @param objectId 64 hex digits */
+/** Checks that an object has a database file. @param objectId 64 hex digits */
 export function hasObject(stateDir: string, className: ClassName, objectId: string): boolean {
   return existsSync(fileOf(stateDir, className, objectId));
 }

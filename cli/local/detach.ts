@@ -9,9 +9,9 @@ import { control, type Homes, type Status } from './control.ts';
 import { cpuMsOfGroup } from './process.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
 
-/** What the limits are: a start with a large index to rebuild takes as long as it takes, while it works. */
+/** Limits of the wait: a start with a large index to rebuild may take any time, as long as it works. */
 const limits = {
-  /** How long the service may do nothing before it takes requests, in ms. */
+  /** Longest idle time of the service before it takes requests, in ms. */
   idleMs: 30_000,
   /** So much CPU time counts as work, in ms: what only waits uses less. */
   workMs: 200,

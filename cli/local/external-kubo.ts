@@ -15,8 +15,9 @@ export const kuboId = 'kubo';
 export const embeddedId = 'local';
 
 /**
- * Which Kubo the user of `start` asks for: `url` without credentials, without `/api/v0` and without a final slash; `none`; or
- * undefined, for the one that the data directory remembers. `token` is its bearer token (API.Authorizations of its config).
+ * Kubo that the user of `start` asks for: `url` without credentials, without `/api/v0` and without a final slash;
+ * `none`; or undefined, for the one that the data directory remembers. `token` is its bearer token (API.Authorizations
+ * of its config).
  */
 export type KuboWish = {
   readonly url?: string | undefined;
@@ -24,13 +25,13 @@ export type KuboWish = {
   readonly token?: string | undefined;
 };
 
-/** What a Kubo reports. `peers`: how many it is connected to; undefined when it does not say. */
+/** Report of a Kubo. `peers`: how many it is connected to; undefined when it does not say. */
 type KuboReport = { readonly version: string; readonly peerId: string; readonly peers?: number };
 
 /** A Kubo that responded. */
 export type Kubo = KuboReport & { readonly url: string; readonly token?: string | undefined };
 
-/** What `start` uses, and what is stored in a Kubo that it does not use. */
+/** Kubo that `start` uses, and what is stored in one that it does not use. */
 export type KuboChoice = Pick<Homes, 'left'> & { readonly kubo?: Kubo };
 
 /** Its responses have a few hundred bytes. */

@@ -176,7 +176,7 @@ function onlyExisting(className: ClassName, namespace: Namespace, env: Env): Nam
   };
 }
 
-/** What can be called as an object is, with members of any name. @param call gets the names that lead to what is called */
+/** Wraps a call as an object with members of any name. @param call gets the names that lead to what is called */
 function callsOf(call: (path: readonly string[], args: unknown[]) => Promise<unknown>, path: readonly string[] = []) {
   return new Proxy(() => undefined, {
     // It is no promise.

@@ -9,7 +9,7 @@ const maxLogBytes = 10 * 2 ** 20;
 
 const stderr = 2;
 
-/** Whether the stderr of this process is the file at `path`. */
+/** Checks that the stderr of this process is the file at `path`. */
 function isStderr(path: string): boolean {
   try {
     const [own, named] = [fstatSync(stderr), statSync(path)];

@@ -22,7 +22,7 @@ const {
   convertV4MiniflareOptions,
 } = requireLocal('miniflare') as typeof Module;
 
-/** What workerd runs, and where its state lies. */
+/** Code that workerd runs, and the location of its state. */
 export type WorkerdOptions = {
   /** Folder of KV and the Durable Objects. */
   stateDir: string;
@@ -36,7 +36,7 @@ export type WorkerdOptions = {
   vars: Record<string, string>;
   /** Other origins whose pages may call. */
   origins?: readonly string[];
-  /** Whether an object has a file; without this, every one counts as existing. */
+  /** Reports that an object has a file; without this, every object counts as existing. */
   exists?(className: ClassName, objectId: string): boolean;
   /** Removes deleted rows from the file of an object; false when the file was busy. */
   erase?(className: ClassName, objectId: string): boolean | Promise<boolean>;
@@ -49,7 +49,7 @@ export type WorkerdOptions = {
 /** A running workerd with the Worker and the guard in it. */
 export type Workerd = {
   processes: ProcessMark[];
-  /** Whether the workerd that listens on the port still runs, so that no other program can have the port. */
+  /** Reports that the workerd that listens on the port still runs, so that no other program can have the port. */
   isReady(): boolean;
   /** Resolves with the reason when workerd crashed and could not be replaced. */
   failed: Promise<Error>;

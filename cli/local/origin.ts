@@ -1,10 +1,10 @@
-/** Which requests a listener on loopback accepts. Pure, because it runs in workerd and in Node. */
+/** Rules for the requests that a listener on loopback accepts. Pure, because it runs in workerd and in Node. */
 import { loopbackNames } from '../../client/loopback.ts';
 
-/** What is asked of headers; their names are in lower case. */
+/** Part of `Headers` that is used; names are in lower case. */
 type HeadersOf = { get(name: string): string | null; keys(): Iterable<string> };
 
-/** Why a request is refused, and what to do about it. */
+/** Reason why a request is refused, and what to do about it. */
 export type Refusal = { readonly detail: string; readonly hint: string };
 
 const fromPage = (detail: string): Refusal => ({
@@ -13,8 +13,7 @@ const fromPage = (detail: string): Refusal => ({
 });
 
 /**
- * Why a request is refused; undefined when it is not.
- *
+ * Returns why a request is refused; undefined when it is not.
  * @param headers of the request
  * @param port of the listener, in decimal
  * @param o.origins other origins whose pages may call, as `Origin` spells them
@@ -41,8 +40,8 @@ export function refusal(
 }
 
 /**
- * Whether a request loads a page into a tab, as a click on a link does (Fetch metadata, W3C). It carries no API key, and the page that
- * it comes from reads nothing of the response; a frame is not a tab.
+ * Recognizes a request that loads a page into a tab, as a click on a link does (Fetch metadata, W3C). It carries no API
+ * key, and the page that it comes from reads nothing of the response; a frame is not a tab.
  */
 function isNavigation(headers: HeadersOf, method: string | undefined): boolean {
   return (

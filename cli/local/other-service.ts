@@ -6,10 +6,10 @@ import type { lock } from '../io/lock.ts';
 import { isRunning } from './process.ts';
 import { loadRun, localPaths, type Run } from './state.ts';
 
-/** How long one may take that neither answers nor ends, in ms: `stop` waits as long. */
+/** Timeout of a service that neither answers nor ends, in ms: `stop` waits as long. */
 const otherMs = 60_000;
 
-/** How long it may take to answer, in ms. */
+/** Timeout of an answer, in ms. */
 const answerMs = 5_000;
 
 async function answers(dataDir: string): Promise<boolean> {

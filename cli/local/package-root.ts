@@ -1,11 +1,11 @@
-/** Where the Worker's source is, and the packages that build and run it. */
+/** Location of the Worker's source, and of the packages that build and run it. */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
 
-/** What the command line's own package leaves out: 220 MB that only a service on this machine needs. */
+/** Package with what the command line's own package leaves out: 220 MB that only a service on this machine needs. */
 const localPackage = '@sealpin/local';
 
 /**

@@ -47,7 +47,7 @@ export async function untilReleased<T>(listen: () => Promise<T>): Promise<T> {
   }
 }
 
-/** How often another program may take the port first before we give up. */
+/** Number of times that another program may take the port first before we give up. */
 const attempts = 5;
 
 /**

@@ -14,7 +14,7 @@ export function markProcess(pid: number): ProcessMark | undefined {
   return started === undefined ? undefined : { pid, started };
 }
 
-/** Whether exactly the marked process still runs. */
+/** Checks that exactly the marked process still runs. */
 export function isRunning(mark: ProcessMark): boolean {
   return markProcess(mark.pid)?.started === mark.started;
 }

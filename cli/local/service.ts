@@ -28,13 +28,13 @@ import { markProcess } from './process.ts';
 import { localPaths, saveRun, type Secrets } from './state.ts';
 import { rebuildWorkerCode, workerCode } from './code/worker-code.ts';
 
-/** How long `rebuild` waits for running requests before it swaps the Worker under them. */
+/** Timeout of `rebuild` for running requests before it swaps the Worker under them. */
 const drainMs = 10_000;
 
-/** How long a question for the address waits while a crashed workerd is replaced. */
+/** Timeout of a question for the address while a crashed workerd is replaced. */
 const restartMs = 5_000;
 
-/** What `start` was asked for. */
+/** Options of `start`. */
 export type ServiceOptions = {
   /** Absolute; exists. */
   readonly dataDir: string;
@@ -88,7 +88,7 @@ async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Se
   const choice = await chooseKubo(dataDir, options.kubo);
   await rememberKubo(dataDir, choice);
   const cacheDir = getCompileCacheDir() ?? paths.cache; // NODE_COMPILE_CACHE moves what V8 compiled and what is built here
-  // If it has to be built, the compiler works in a process of its own while this one reads Miniflare.
+  // If it must be built, the compiler works in a process of its own while this one reads Miniflare.
   const [code, { startWorkerd }] = await Promise.all([workerCode(cacheDir), import('./miniflare.ts')]);
   const recovered: string[] = [];
   const node = await startNode({
@@ -198,7 +198,7 @@ function pinningServices(nodeUrl: string, kubo: Kubo | undefined): Record<string
   return [{ id: kuboId, type: 'kubo', url: kubo.url, ...token }, node];
 }
 
-/** What `stop`, `status`, `rebuild` and the other commands can ask of the running service. */
+/** Collects the calls that `stop`, `status`, `rebuild` and the other commands make to the running service. */
 function controlsOf(o: {
   readonly url: string;
   readonly startedAt: string;

@@ -1,4 +1,4 @@
-/** What `start` prints: that the service is ready, and each line of its log. */
+/** Output of `start`: that the service is ready, and each line of its log. */
 import type { Context } from '../context.ts';
 import type { Homes } from './control.ts';
 import { describeLeft, describePeers } from './external-kubo.ts';

@@ -1,4 +1,4 @@
-/** How much the objects of a stopped service have at a pinning service, read from their files. */
+/** Counts of what the objects of a stopped service have at a pinning service, read from their files. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';

@@ -1,4 +1,4 @@
-/** Which service to use, with which API key, and its routes. */
+/** Client of a service: its choice with an API key, and its routes. */
 import {
   AccountDetails,
   ApiKeyList,
@@ -134,7 +134,7 @@ export function problemOf(
   return problemError(problem, { retryAfter, hint: keyHint(codeOf(problem), keyFrom), show: visible });
 }
 
-/** Whether this is the health of a running service whose storage or pinning service fails. */
+/** Recognizes the health of a running service whose storage or pinning service fails. */
 function isDegraded(text: string): boolean {
   try {
     return parseResponse(Health, JSON.parse(text)).status === 'degraded';
@@ -190,7 +190,7 @@ function parseJson<S extends Parameters<typeof parseResponse>[0]>(
  */
 export function refuseEmptyPage({ files, cursor }: FileList): void {
   if (cursor !== undefined && files.length === 0)
-    throw new SealpinError('service_answer', 'the service returns empty pages of its list without end');
+    throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
 }
 
 /** The routes that the command line uses. Every method throws the problem that the service reports, and the codes of `send`. */
@@ -218,8 +218,7 @@ export interface Api {
 }
 
 /**
- * What the service takes, and the API key in use: two questions that are asked at the same time.
- *
+ * Fetches what the service takes and the API key in use, at the same time.
  * @throws the codes of both; what is wrong with the service comes first
  */
 export async function introduction(

@@ -56,7 +56,7 @@ function placeOf(text: string): string {
 }
 
 /**
- * Whether text may be the start of JSON: V8 then fails at its end. Its message is not shown, since it repeats the
+ * Recognizes a possible beginning of JSON: V8 then fails at its end. Its message is not shown, since it repeats the
  * text.
  */
 function isStart(text: string): boolean {

@@ -3,7 +3,7 @@ import { SealpinError } from '../../shared/errors.ts';
 
 const pattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Whether a text is a file ID, and not a blob ID. */
+/** Tells a file ID from a blob ID. */
 export function isFileId(text: string): boolean {
   return pattern.test(text.trim());
 }

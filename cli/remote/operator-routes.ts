@@ -54,7 +54,7 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
         ({ cursor } = found);
         if (cursor === undefined) return accounts.toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
       }
-      throw new SealpinError('service_answer', 'the service returns pages of its accounts without end');
+      throw new SealpinError('service_answer', "the service's list of accounts never ends");
     },
     async change(id, changes) {
       const response = await named(

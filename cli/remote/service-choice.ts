@@ -1,4 +1,4 @@
-/** Which service a command uses, and with which API key: the one place that decides (the manual's "Which service"). */
+/** Choice of the service and API key of a command: the one place that decides (the manual's "Which service"). */
 import { apiKeyHint, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
@@ -10,9 +10,9 @@ export type Service = {
   /** Ends in `/`. */
   readonly url: URL;
   readonly apiKey: string | undefined;
-  /** Where the API key comes from, for the message when the service refuses it. */
+  /** Origin of the API key, for the message when the service refuses it. */
   readonly keyFrom?: KeyFrom | undefined;
-  /** Whether it is the local service of this data directory. */
+  /** Marks the local service of this data directory. */
   readonly local: boolean;
   /** The profile that named it. */
   readonly profile?: string | undefined;
@@ -27,7 +27,7 @@ export type KeyFrom =
   | 'the link of the inbox'
   | `the profile ${string}`;
 
-/** What names a service, before the local one is looked for. */
+/** Choice of a service, before the local one is looked for. */
 type Choice = { readonly url: URL; readonly profile?: Profile | undefined };
 
 /**

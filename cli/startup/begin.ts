@@ -3,7 +3,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { versionFlags } from '../argv.ts';
 import type * as RunProcess from './run-process.ts';
 
-/** What begins with it: `run-process.ts`. */
+/** Program that it starts: `run-process.ts`. */
 export type Program = Pick<typeof RunProcess, 'runProcess'>;
 
 /**

@@ -11,7 +11,7 @@ const parts = {
   strength: 'cli/keys/strength.ts', // with dictionaries of 1.6 MB, which Node would read for every command
 };
 
-/** What the bundles for Node have in common: CommonJS, which Node loads with less work than ES modules. */
+/** Options that the bundles for Node share: CommonJS, which Node loads with less work than ES modules. */
 export const commandOptions = {
   absWorkingDir: packageRoot(),
   bundle: true,

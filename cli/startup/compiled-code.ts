@@ -43,7 +43,7 @@ export function runCompiled(path: string): unknown {
   return module.exports;
 }
 
-/** Where the compiled code of this command is, for this V8 with its flags; undefined where none is kept. */
+/** Returns the path of this command's compiled code, for this V8 with its flags; undefined where none is kept. */
 function keptPath(): string | undefined {
   const [command = ''] = process.argv.slice(2);
   const folder = /^[a-z][a-z-]*$/.test(command) ? privateFolder(process) : undefined;
@@ -78,8 +78,7 @@ function privateFolder({ env, platform, geteuid }: NodeJS.Process): string | und
 }
 
 /**
- * Whether other users can change nothing in a folder, and put no other one there.
- *
+ * Checks that other users can change nothing in a folder, nor replace it.
  * @param path absolute, without symbolic links
  */
 function isOutOfReach(path: string, user: number): boolean {

@@ -1,6 +1,6 @@
-/** How V8 collects the garbage of the command line. */
+/** Settings of V8's garbage collection for the command line. */
 
-/** What the commands use of Node and is large. */
+/** Modules of Node that the commands use and that are large. */
 const nodeModules = ['node:crypto', 'node:fs/promises', 'node:http', 'node:stream', 'node:stream/web'];
 
 /** Flags of V8, and the same with their defaults. */

@@ -1,4 +1,4 @@
-/** What a service takes. */
+/** Limits of a service. */
 import type { Health } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { sizeText } from '../terminal/progress.ts';

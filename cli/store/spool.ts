@@ -50,7 +50,7 @@ type World = Pick<Context, 'dataDir' | 'stdout' | 'cwd'>;
 export interface Spool {
   /** Undefined while there is no complete ciphertext. */
   readonly state: SpoolState | undefined;
-  /** Whether an earlier process began to fill it and did not come to the end. */
+  /** Reports that an earlier process began to fill it and did not finish. */
   readonly isIncomplete: boolean;
   /**
    * Writes the ciphertext, and then the state.
@@ -85,7 +85,7 @@ export function spoolId(parts: readonly string[]): string {
     .slice(0, 2 * idBytes);
 }
 
-/** Whether a killed or failed command left something under this name. */
+/** Checks whether a killed or failed command left something under this name. */
 export async function hasSpool(dataDir: string, id: string): Promise<boolean> {
   const found = await stat(join(pathsIn(dataDir).uploads, id, 'state.json')).catch(() => undefined);
   return found !== undefined;

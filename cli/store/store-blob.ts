@@ -28,7 +28,7 @@ export async function store(
     readonly api: Api;
     readonly context: Pick<Context, 'signal'>;
     readonly onBytes: (bytes: number) => void;
-    /** Whether it is kept only if a parcel names it. */
+    /** Keeps the file only if a parcel names it. */
     readonly provisional?: boolean | undefined;
   },
 ): Promise<StoredFile> {
@@ -57,7 +57,7 @@ type Sending = {
   readonly body: Parameters<Api['store']>[0];
   /** Its CID, where that is known before it is sent. */
   readonly known: string | undefined;
-  /** What was sent, once all of it was. @throws service_answer before that */
+  /** Returns the CID and size of what was sent, once all of it was. @throws service_answer before that */
   computed(): SizedCid;
   /** Ends the reading of the container. */
   cancel(reason: unknown): Promise<void>;
@@ -189,7 +189,7 @@ export async function refuseOther(
   if (file.cid === cid && file.size === bytes) return;
   const detail =
     file.cid === cid
-      ? `the service stored ${sizeText(file.size)} of another size`
+      ? `the service stored a different size: ${sizeText(file.size)}`
       : `the service stored it as ${file.cid}, and it is ${cid}`;
   try {
     await api.remove(file.fileId);

@@ -36,15 +36,15 @@ export async function targetAt(service: Service, context: Pick<Context, 'signal'
   return { service, routes, limits: limitsOf(await routes.health()), context };
 }
 
-/** What was stored. `bytes`: of the file that was sent. */
+/** Result of a copy. `bytes`: of the file that was sent. */
 export type Copied = { readonly fileId: string; readonly cid: string; readonly bytes: number };
 
-/** How a copy is sent. */
+/** Options of sending a copy. */
 type Sending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
 
-/** What is in memory of an upload in several requests. */
+/** Size of the part of an upload in several requests that is in memory. */
 const partBytes = 16 * 1024 * 1024;
-/** How long a failed upload waits for the service to forget it. */
+/** Timeout of a failed upload for the service to forget it. */
 const endMs = 10_000;
 const anyBytes = 'application/octet-stream';
 
@@ -87,7 +87,7 @@ export async function storeCopy(
   } catch (error) {
     if (isSealpinError(error, 'cid_mismatch'))
       throw new SealpinError('cid_mismatch', `${cid} was not stored: ${error.message}`, {
-        hint: 'a file of another layout than that of Sealpin has to fit into one request of the service',
+        hint: "a file of another layout than Sealpin's must fit into one request of the service",
         cause: error,
       });
     throw error;

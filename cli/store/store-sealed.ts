@@ -20,7 +20,7 @@ export type Container = {
   readonly bytes: number | undefined;
   /** About how many, for the progress. */
   readonly expectedBytes: number | undefined;
-  /** What opens a payload that has no header. */
+  /** File key that opens a payload without a header. */
   readonly fileKey?: Uint8Array;
 };
 
@@ -33,10 +33,12 @@ export type Destination = {
   readonly keyId: string;
 };
 
-/** What is known of a file that was stored; the end of a resumable upload does not tell its pins. `size` is that of the container. */
+/**
+ * Details of a stored file; the end of a resumable upload does not include its pins. `size` is that of the container.
+ */
 export type Stored = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
   readonly pins?: StoredFile['pins'];
-  /** What opens a payload that has no header. */
+  /** File key that opens a payload without a header. */
   readonly fileKey?: Uint8Array;
 };
 
@@ -151,7 +153,7 @@ function keyIn({ fileKey }: Container): Pick<Container, 'fileKey'> {
   return fileKey === undefined ? {} : { fileKey };
 }
 
-/** Whether a container fits into one request. Of one of unknown length the beginning is read, and put back. */
+/** Checks whether a container fits into one request. Of one of unknown length the beginning is read, and put back. */
 async function startOf(
   container: Container,
   requestBytes: number,

@@ -24,7 +24,7 @@ export type Uploading = {
   readonly id: string;
   /** The file as the user named it. */
   readonly name: string;
-  /** What the file is now; undefined for a pipe. */
+  /** Present state of the file; undefined for a pipe. */
   readonly source: SourceMark | undefined;
   /** Opens what this command would encrypt, where it can; an older spool must be one that it opens. */
   readonly identity: Identity | undefined;
@@ -35,11 +35,11 @@ export type Uploading = {
     readonly fileKey?: Uint8Array;
   }>;
   /**
-   * Whether the ciphertext stays after the file is stored, for a command that does more with it and may fail: its next run finds the
-   * file stored. Then that command ends it (`forgetUpload`), and says what can be continued.
+   * Keeps the ciphertext after the file is stored, for a command that does more with it and may fail: its next run
+   * finds the file stored. Then that command ends it (`forgetUpload`), and says what can be continued.
    */
   readonly keep: boolean;
-  /** Whether the service keeps the file only if a parcel names it. */
+  /** Asks the service to keep the file only if a parcel names it. */
   readonly provisional?: boolean | undefined;
   readonly service: Service;
   readonly keyId: string;
@@ -51,7 +51,7 @@ export type Uploading = {
 
 /** An upload that nobody continued for so long is ended: the service keeps it no longer, either. */
 const maxAgeMs = 7 * 24 * 3600 * 1000;
-/** How often an upload that the service has lost is begun again. */
+/** Number of times that an upload lost by the service is begun again. */
 const maxBeginnings = 3;
 
 /**
@@ -121,7 +121,7 @@ async function reasonAgainst(spool: Spool, state: SpoolState, o: Uploading): Pro
   return 'it was encrypted with another password';
 }
 
-/** Whether the spooled container is one that the user can open: its header is opened, and no more. */
+/** Checks that the user can open the spooled container: its header is opened, and no more. */
 async function opens(spool: Spool, state: SpoolState, identity: Identity, { output }: Context): Promise<boolean> {
   const progress = output.progress('deriving the key from the password');
   try {
@@ -259,7 +259,7 @@ async function afterFailure(spool: Spool, error: unknown, o: Uploading, transpor
   return o.keep ? error : tellToContinue(error, o.context);
 }
 
-/** Whether the same command may succeed later: it was interrupted, or the failure may pass. */
+/** Tells whether the same command may succeed later: it was interrupted, or the failure may pass. */
 export function isWorthRetrying(error: unknown, { signal }: Pick<Context, 'signal'>): boolean {
   return signal.aborted || isTemporaryFailure(error);
 }

@@ -32,7 +32,7 @@ export async function confirm(what: string, yes: boolean, dialogue: Dialogue): P
     });
 }
 
-/** Whether an answer is a yes; an empty one is a no. */
+/** Recognizes a yes; an empty answer is a no. */
 export function isYes(answer: string): boolean {
   return /^\s*y(?:es)?\s*$/i.test(answer);
 }

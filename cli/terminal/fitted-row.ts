@@ -3,7 +3,7 @@
 /** Narrower than this, what a row is about has a line of its own below the name. */
 const narrowColumns = 60;
 
-/** Whether rows of a terminal of so many columns have more lines. */
+/** Checks whether rows on a terminal of so many columns need several lines. */
 export function isNarrow(columns: number): boolean {
   return columns < narrowColumns;
 }

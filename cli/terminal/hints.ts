@@ -1,5 +1,5 @@
 /**
- * What a person at the command line can do about a failure. The core gives a code and a reason and knows no command; this
+ * Hints for a person at the command line after a failure. The core gives a code and a reason and knows no command; this
  * table maps them to commands and flags. A hint on the error itself takes precedence.
  */
 import { type Code, describe, type Reason, type SealpinError } from '../../shared/errors.ts';
@@ -36,7 +36,7 @@ const byReason: Readonly<Record<Reason, string>> = {
   subdomain_gateway:
     'a subdomain gateway cannot be used: name one that answers under /ipfs/ itself, such as http://127.0.0.1:8080',
   server_error: 'try again; if it happens again, the log of the service says more',
-  not_a_gateway: 'check the address; it has to be a Sealpin service or a trustless IPFS gateway that serves CAR files',
+  not_a_gateway: 'check the address; it must be a Sealpin service or a trustless IPFS gateway that serves CAR files',
 };
 
 const byCode: Readonly<Partial<Record<Code, string>>> = {

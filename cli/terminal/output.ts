@@ -12,7 +12,7 @@ import { type Progress, progressBar, silentProgress } from './progress.ts';
 import { columnsOf, type OutputStream } from './streams.ts';
 import { wrapMessage } from './wrap.ts';
 
-/** Where output goes, and in which form. */
+/** Destination and form of the output. */
 export type OutputOptions = {
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
@@ -22,10 +22,10 @@ export type OutputOptions = {
   readonly now: () => number;
 };
 
-/** What a command may print. stdout gets the result only. */
+/** Output of a command. */
 export interface Output {
   readonly json: boolean;
-  /** Whether notes are silent. */
+  /** Silences notes. */
   readonly quiet: boolean;
   /**
    * The result: the object with `--json`, else the lines (none: nothing), with control characters escaped. Settles when
@@ -40,7 +40,7 @@ export interface Output {
   note(text: string, lines?: readonly string[]): void;
   /** Something that may do harm. */
   warn(text: string): void;
-  /** What exists nowhere else, such as a generated password: always on stderr. */
+  /** Prints what exists nowhere else, such as a generated password: always on stderr. */
   secret(text: string): void;
   /**
    * A bar on a terminal. `bytes`: how many there will be, if known; `from`: how many of them are done already. `amount`: what is

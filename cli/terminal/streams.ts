@@ -10,7 +10,7 @@ export type OutputStream = Writable & { readonly isTTY?: boolean; readonly colum
 /** The width that is assumed for a pipe, and for a terminal that does not know its own or says 0. */
 const defaultColumns = 80;
 
-/** How many characters fit into a line. */
+/** Returns the number of characters that fit into a line. */
 export function columnsOf(stream: OutputStream): number {
   return stream.columns || defaultColumns;
 }

@@ -1,4 +1,4 @@
-/** Which word a person most likely meant. */
+/** Guess of the word that a person most likely meant. */
 
 /**
  * The known word that a mistyped one most likely meant, as a hint: one typo in a short word, a few in a long one. Part of a
@@ -15,7 +15,7 @@ export function suggestion(word: string, known: readonly string[], prefix = ''):
   return near === undefined ? undefined : `did you mean ${prefix}${near.name}?`;
 }
 
-/** What other programs call what a command does. */
+/** Words of other programs for what a command does. */
 const otherWords: readonly (readonly [command: string, words: readonly string[]])[] = [
   ['encrypt (or, for a link, sealpin send)', ['upload', 'put', 'add', 'store', 'save', 'push']],
   ['decrypt', ['cat', 'download', 'open', 'fetch', 'read', 'pull']],

@@ -19,7 +19,7 @@ function fill(words: readonly string[], columns: number): string[] {
   return [...lines, line];
 }
 
-/** What begins a command that is to be copied, at the end of a message. */
+/** Beginning of a command to be copied, at the end of a message. */
 const commandStart = ': sealpin ';
 
 /**

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { run, temporaryDirectory, type Overrides, type Ran } from './environment.ts';
 import { someApiKey } from './hostile.ts';
 
-/** What a command needs to store an encrypted file without a question. */
+/** Variables that let a command store an encrypted file without a question. */
 export const env = { SEALPIN_API_KEY: someApiKey, SEALPIN_PASSWORD: 'correct horse battery staple' };
 
 /** Encrypts a file in a new directory, to the service at this URL or to the one that the command finds. */

@@ -76,7 +76,7 @@ export async function run(argv: readonly string[], directory: string, overrides:
   };
 }
 
-/** What a command would get in such a environment. */
+/** Makes the context that a command would get in such an environment. */
 export function contextIn(
   directory: string,
   overrides: Overrides = {},

@@ -62,7 +62,7 @@ export const health =
   (_request: IncomingMessage, response: ServerResponse) =>
     json(response, 200, { status: 'ok', version: '0.1.0', maxUploadBytes });
 
-/** What a service says of the caller's key. */
+/** Describes the caller's key as a service does. */
 export const account =
   (scopes: readonly string[] = ['read', 'write', 'delete', 'keys']) =>
   (_request: IncomingMessage, response: ServerResponse): void => {

@@ -1,4 +1,4 @@
-/** What is below a directory: to see afterwards that nothing of it has changed. */
+/** Snapshot of a directory tree: to see afterwards that nothing in it has changed. */
 import { createHash } from 'node:crypto';
 import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -13,7 +13,7 @@ import { run } from './environment.ts';
 type Expected = { readonly stdout: string[]; readonly stderr: string[]; readonly screen: string[]; exit: number };
 export type Play = { readonly directory: string; readonly home: string };
 
-/** What a mark in an expected line stands for. */
+/** Patterns that marks in an expected line stand for. */
 const marks: Readonly<Record<string, string>> = {
   blob: 'b[a-z2-7]{58}',
   uuid: '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}',
@@ -220,8 +220,8 @@ function split(line: string): string[] {
 }
 
 /**
- * What a session at a terminal looks like, as a pattern for a document that shows it: its commands after `$`, and what was on the screen.
- * The port of a service that a test starts is left out.
+ * Makes a pattern of a session at a terminal for a document that shows it: its commands after `$`, and what was on the
+ * screen. The port of a service that a test starts is left out.
  */
 export function sessionPattern(script: string): RegExp {
   const lines = script.split('\n').flatMap((line) => {

@@ -28,7 +28,7 @@ export function watched(chunks: readonly Uint8Array[], { stalls = false }: { sta
   return { stream, cancelled };
 }
 
-/** What a promise rejects with; undefined when it does not. */
+/** Returns what a promise rejects with; undefined when it does not. */
 export async function thrownBy(work: () => unknown): Promise<unknown> {
   try {
     await work();

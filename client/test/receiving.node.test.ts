@@ -187,7 +187,7 @@ test('a share without a password is not opened with one, and its opens stay', as
   expect((await receive(link, { password: never })).files).toHaveLength(3);
 });
 
-test('a file of another size than its sender says is refused', async () => {
+test('a file whose size does not match the parcel is refused', async () => {
   const { record, secret } = await sealParcel(parcelOf(plaintext.length - 1));
   const { url } = await recordKeeper(record, 1);
   const { files } = await receive(printLink({ kind: 'share', service: url, id: shareId, secret }), {

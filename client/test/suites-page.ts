@@ -1,4 +1,7 @@
-/** What runs in a page, and in other runtimes than Node: the suites of the SDK, and the SDK itself for a test that drives it. */
+/**
+ * Entry point of the page, also in other runtimes than Node: the suites of the SDK, and the SDK itself for a test that
+ * drives it.
+ */
 import { exposeSuites } from '../../testkit/browsers/page-suites.ts';
 import { cidOf, connect, fetchBlob, type Source } from '../index.ts';
 import { containers, endings, passwordSealing } from './suites/containers.ts';

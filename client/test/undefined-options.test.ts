@@ -7,7 +7,7 @@ import type * as crypto from '../../shared/crypto/index.ts';
 import type * as ipfs from '../../shared/ipfs/index.ts';
 import type * as sdk from '../index.ts';
 
-/** What is no set of options, or has members that others have named. */
+/** Types that are no set of options, or have members that others have named. */
 type Opaque =
   | string
   | number

@@ -72,7 +72,7 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     return links;
   }
 
-  /** What a link gives at a service: the text of its file, or the code of the error. */
+  /** Opens a link at a service: returns the text of its file, or the code of the error. */
   async function opened(link: string, service: Service): Promise<string> {
     try {
       const { files } = await receive(link.replace(/^http:\/\/[^/]+/, service.url));

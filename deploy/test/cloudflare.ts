@@ -17,7 +17,7 @@ type DeployedWorker = { bindings: Binding[]; secrets: Map<string, string>; deplo
 /** The account in memory. */
 export type Cloudflare = {
   url: string;
-  /** What the token may use. */
+  /** Accounts that the token may use. */
   accounts: { id: string; name: string }[];
   workers: Map<string, DeployedWorker>;
   /** Titles of KV namespaces by their IDs. */

@@ -20,7 +20,7 @@ afterAll(() => service.close());
 
 const nobody = () => Promise.resolve(undefined);
 
-/** What is printed. */
+/** Makes the first account, and returns what is printed. */
 async function made(
   apiKeyFile: string,
   account?: string,
@@ -33,7 +33,10 @@ async function made(
 
 const imported = (path: string): string => JSON.stringify(fileURLToPath(new URL(path, import.meta.url)));
 
-/** What happens where there is no room for the key before the account is asked for, and after it, and where the file cannot be written any more. */
+/**
+ * Program that makes an account when there is no room for the key, before and after the request, and when the file
+ * cannot be written any more.
+ */
 const program = `
   import { execFileSync } from 'node:child_process';
   import { appendFileSync, readdirSync, readFileSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** What becomes of files at a pinning service of a type that was removed. */
+/** Tests of files at a pinning service of a type that was removed. */
 import { expect, onTestFinished, test } from 'vitest';
 import type { FileList, Problem, StoredFile } from '../../shared/api.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';

@@ -1,4 +1,7 @@
-/** Where tokens go: over https: or to this machine, and the one for restoring to a service for as long as it is restored. */
+/**
+ * Destinations of tokens: over https: or to this machine, and the one for restoring to a service for as long as it is
+ * restored.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
@@ -23,7 +26,7 @@ const long = process.env['SEALPIN_LONG'] === '1';
 
 type Request = { path: string; authorization: string | undefined; restore: string | undefined };
 let seen: Request[] = [];
-/** What the service answers to a page; the last one stays. */
+/** Statuses that the service returns for a page; the last one stays. */
 let answers: number[] = [200];
 let service: Awaited<ReturnType<typeof startLoopbackServer>>;
 beforeAll(async () => {

@@ -37,7 +37,10 @@ function npm(argv: readonly string[], cwd: string): string {
   return ran.stdout.trim();
 }
 
-/** Why it cannot be installed here; undefined: it is. Without a registry there is nothing to install from. */
+/**
+ * Installs the packages, and returns why that is impossible here, or undefined. Without a registry there is nothing to
+ * install from.
+ */
 async function install(): Promise<string | undefined> {
   try {
     const { tarballs } = await packed();

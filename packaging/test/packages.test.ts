@@ -1,4 +1,4 @@
-/** What is published, from the packed tarball of `sealpin`: without a registry, in an empty folder. */
+/** Tests of the published contents, from the packed tarball of `sealpin`: without a registry, in an empty folder. */
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { build } from 'esbuild';
 import { execFile, spawnSync } from 'node:child_process';

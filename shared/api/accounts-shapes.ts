@@ -26,11 +26,11 @@ export const NewAccount = v.strictObject({
 });
 export type NewAccount = v.InferOutput<typeof NewAccount>;
 
-/** What a key may store: files, bytes on IPFS altogether, and bytes of one file. */
+/** Limits on what a key may store: files, bytes on IPFS altogether, and bytes of one file. */
 const limits = { files: v.optional(Positive), bytes: v.optional(Positive), fileBytes: v.optional(Positive) };
 export const KeyLimits = v.object(limits);
 
-/** What is known of an API key, without the key. */
+/** Description of an API key, without the key. */
 export const ApiKeyRecord = v.object({
   id: KeyId,
   account: AccountId,
@@ -105,7 +105,7 @@ export type ApiKeyList = v.InferOutput<typeof ApiKeyList>;
 export const Revoked = v.object({ revoked: v.array(KeyId), shares: v.optional(v.array(EndedShare)) });
 export type Revoked = v.InferOutput<typeof Revoked>;
 
-/** How many files, keys and shares ended with an account. */
+/** Counts of the files, keys and shares that ended with an account. */
 export const AccountReceipt = v.object({
   account: AccountId,
   files: Count,

@@ -18,8 +18,8 @@ const Bytes64 = v.pipe(Base64, v.metadata({ format: 'byte', examples: ['MFkw'] }
 const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repeat(32)]));
 
 /**
- * Where a page begins: behind a key (`k`), file (`f`), share (`s`) or event (`e`) by its number, or a receipt (`r`) by its file ID; without
- * one, at the first of them.
+ * Position at which a page begins: behind a key (`k`), file (`f`), share (`s`) or event (`e`) by its number, or a
+ * receipt (`r`) by its file ID; without one, at the first of them.
  */
 const cursorPattern = /^([kfse]([1-9][0-9]{0,14})?|r([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?)$/;
 const Cursor = v.pipe(v.string(), v.regex(cursorPattern, 'cursor is not one that this service gave out'));
@@ -158,7 +158,7 @@ export const BackupPage = v.strictObject({
 });
 export type BackupPage = v.InferOutput<typeof BackupPage>;
 
-/** How far an account is restored. `unpinned`: files of this page of which the pinning service holds no pin. */
+/** Progress of restoring an account. `unpinned`: files of this page of which the pinning service holds no pin. */
 export const RestoredPage = v.object({
   accountId: AccountId,
   next: v.nullable(Cursor),

@@ -4,8 +4,8 @@ import { FileId, KeyId, ShareId, Timestamp } from './fields.ts';
 import { PageQuery } from './files-shapes.ts';
 
 /**
- * What happens in an account. `share.revoked`: also with its file or its key. An object keeps these names in rows, so they never
- * change.
+ * Actions in an account. `share.revoked`: also with its file or its key. An object keeps these names in rows, so they
+ * never change.
  */
 export const EventAction = v.picklist([
   'account.recovered',

@@ -3,10 +3,7 @@ import * as v from 'valibot';
 import { filenamePattern } from '../filename.ts';
 import { isTime } from '../time.ts';
 
-/**
- * Whether a text is base64 (RFC 4648 section 4). valibot's own pattern repeats a group, and overflows the stack for some millions of
- * characters.
- */
+/** Recognizes base64 (RFC 4648 section 4). */
 export function isBase64(text: string): boolean {
   return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
 }
@@ -87,7 +84,7 @@ export const NewContentType = v.pipe(
   v.examples(['application/pdf']),
 );
 
-/** Whether a file may get this type. */
+/** Checks that a file may get this type. */
 export function isContentType(text: string): boolean {
   return v.is(NewContentType, text);
 }
@@ -114,7 +111,10 @@ export function bytesParameter(description: string) {
   );
 }
 
-/** When something ends, in a request. A time that does not exist is refused, where `Date.parse` would take the next one. */
+/**
+ * Time at which something ends, in a request. A time that does not exist is refused, where `Date.parse` would take the
+ * next one.
+ */
 export const ExpiresAt = v.pipe(
   v.string(),
   v.check(isTime, 'expiresAt must be a time such as 2030-01-31T00:00:00Z'),

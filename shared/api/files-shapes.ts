@@ -24,7 +24,7 @@ import {
 import { namedRecord } from './named-record.ts';
 import { EndedShare } from './shares-shapes.ts';
 
-/** Whether the service encrypts a file, or stores it unchanged. */
+/** Mode of storage: the service encrypts a file, or stores it unchanged. */
 export const Mode = v.picklist(['encrypted', 'plain']);
 
 /** The most pairs of metadata, and the most tags, of a file. */
@@ -43,9 +43,10 @@ const Metadata = v.pipe(
 );
 
 /**
- * Where a file is pinned, and what was last seen there. `pinning`: it is being copied there; `lost`: what was there is missing or
- * damaged; `failed`: copying failed, and is tried again; `unpinning`: it is being removed. `checkedAt`: when that
- * was last seen, after the upload; `verifiedAt`: when every byte was last read there and found right.
+ * Pin of a file at one backend, with what was last seen there. `pinning`: it is being copied there; `lost`: what was
+ * there is missing or damaged; `failed`: copying failed, and is tried again; `unpinning`: it is being removed.
+ * `checkedAt`: when that was last seen, after the upload; `verifiedAt`: when every byte was last read there and found
+ * right.
  */
 export const StoredPin = v.object({
   service: ServiceId,
@@ -91,7 +92,7 @@ export const FileList = v.object({
 });
 export type FileList = v.InferOutput<typeof FileList>;
 
-/** What a change of a file replaces; null, and an empty list, remove it. */
+/** Changes to a file; null, and an empty list, remove a value. */
 export const FileChange = v.pipe(
   v.strictObject({
     filename: v.optional(v.nullable(UploadFilename)),
@@ -263,14 +264,14 @@ export const JsonUpload = v.strictObject({
 /** The same in encrypted mode, which requires a filename. */
 export const EncryptedJsonUpload = v.strictObject({ ...JsonUpload.entries, filename: UploadFilename });
 
-/** What became of a pin of a deleted file. */
+/** Result of removing a pin of a deleted file. */
 export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) });
 
-/** Why a file was deleted: by a request, or because its time had come. */
+/** Reason of a deletion: a request, or a time that had come. */
 export const DeletionReason = v.picklist(['deleted', 'expired']);
 export type DeletionReason = v.InferOutput<typeof DeletionReason>;
 
-/** What a deletion did to the key that opens the file. */
+/** Fate of the key that opens a deleted file. */
 export const KeyFate = v.picklist(['destroyed', 'in-container', 'elsewhere', 'none']);
 export type KeyFate = v.InferOutput<typeof KeyFate>;
 

@@ -40,7 +40,7 @@ export const AccountQuery = v.object({
   ),
 });
 
-/** What the operator changes about an account; what is left out stays. `null`: no quota, no origins of its own. */
+/** Changes that the operator makes to an account; what is left out stays. `null`: no quota, no origins of its own. */
 export const AccountChanges = v.strictObject({
   label: v.optional(Label),
   quotaBytes: v.optional(v.nullable(Bytes)),

@@ -7,7 +7,7 @@ import { ListQuery, StoredPin } from './files-shapes.ts';
 export const Verification = v.object({ fileId: FileId, done: v.boolean(), pins: v.array(StoredPin) });
 export type Verification = v.InferOutput<typeof Verification>;
 
-/** What was last seen of a pin; `damaged`: lost, and no other service has it. */
+/** State of a pin when it was last seen; `damaged`: lost, and no other service has it. */
 export const pinStates = ['wanted', 'copying', 'live', 'lost', 'failed', 'unpinning', 'damaged'] as const;
 export type SurveyState = (typeof pinStates)[number];
 
@@ -48,7 +48,7 @@ export type SurveyedPin = v.InferOutput<typeof SurveyedPin>;
 export const PinPage = v.object({ pins: v.array(SurveyedPin), cursor: v.optional(v.string()) });
 export type PinPage = v.InferOutput<typeof PinPage>;
 
-/** How many pins there are by what was last seen of them, of all that are looked at now. */
+/** Counts of pins by the state in which they were last seen, of all that are looked at now. */
 export const Repair = v.object({
   pins: v.partial(
     v.object({
@@ -67,8 +67,9 @@ export type Repair = v.InferOutput<typeof Repair>;
 export const MigrationRequest = v.strictObject({ from: ServiceId, to: ServiceId });
 
 /**
- * How far a migration is. `total`: the CIDs that `from` held when it began, or holds now, if those are more; `left`: those that it still
- * holds, or held when it was cancelled; `failed`: those that could not be copied so far. `done`: it holds nothing of ours.
+ * Progress of a migration. `total`: the CIDs that `from` held when it began, or holds now, if those are more; `left`:
+ * those that it still holds, or held when it was cancelled; `failed`: those that could not be copied so far. `done`: it
+ * holds nothing of ours.
  */
 export const Migration = v.object({
   from: ServiceId,

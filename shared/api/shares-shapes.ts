@@ -3,8 +3,8 @@ import * as v from 'valibot';
 import { Base64, Count, ExpiresAt, FileId, KeyId, Label, Positive, Recoverable, ShareId, Timestamp } from './fields.ts';
 
 /**
- * What became of the record of a share that was ended. `scheduled`: its object did not respond, and the service tries again until it
- * does.
+ * Fate of the record of a share that was ended. `scheduled`: its object did not respond, and the service tries again
+ * until it does.
  */
 export const EndedShare = v.object({ id: ShareId, record: v.picklist(['destroyed', 'scheduled']) });
 
@@ -25,7 +25,7 @@ export const ShareRequest = v.strictObject({
 });
 export type ShareRequest = v.InferOutput<typeof ShareRequest>;
 
-/** What anybody may know of a share who knows its ID. In every state but `active` its record is destroyed. */
+/** Public status of a share, for anyone who knows its ID. In every state but `active` its record is destroyed. */
 export const ShareStatus = v.object({
   id: ShareId,
   state: v.picklist(['active', 'used_up', 'expired', 'revoked']),

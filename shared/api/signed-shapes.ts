@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { FileId, Positive } from './fields.ts';
 import { Mode } from './files-shapes.ts';
 
-/** How long a signed URL may last, in seconds: 7 days. */
+/** Longest life of a signed URL, in seconds: 7 days. */
 export const maxSignedSeconds = 7 * 86_400;
 
 /** Names one URL among those of an API key. */

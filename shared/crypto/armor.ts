@@ -6,7 +6,7 @@ import type { ByteSource } from '../streams/byte-source.ts';
 
 const end = '-----END AGE ENCRYPTED FILE-----';
 const columns = 64;
-/** How many decoded bytes go out at once. */
+/** Number of decoded bytes that go out at once. */
 const pieceBytes = 64 * 1024;
 
 function invalid(detail: string): SealpinError {

@@ -13,7 +13,7 @@ export function fromUtf8(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
-/** Whether two arrays hold the same bytes, in a time that depends on their lengths only. For secrets, MACs and tags. */
+/** Compares two arrays in a time that depends on their lengths only. For secrets, MACs and tags. */
 export function timingSafeEqual(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;
   let difference = 0;

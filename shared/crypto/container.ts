@@ -41,13 +41,13 @@ export type Opened =
 /** Returns other identities to try, for example another password; undefined to stop. */
 export type Again = (failure: SealpinError) => Promise<readonly Identity[] | undefined>;
 
-/** What to encrypt with. */
+/** Options for encrypting. */
 export type EncryptOptions = {
   /** `age` (every age tool opens it) or `sealpin` (AES-256-GCM). */
   format: Format;
   /** One password, or keys: at most 1,024. */
   recipients: readonly Recipient[];
-  /** Whether post-quantum recipients may be combined with others. */
+  /** Permits post-quantum recipients to be combined with others. */
   mix?: boolean | undefined;
   /** Size of the arrays that the stream gives, but for the last one; 1 MiB by default. */
   pieceBytes?: number | undefined;

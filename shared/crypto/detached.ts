@@ -71,7 +71,7 @@ export function decryptPayload(
   return openChunks(source, () => readPayloadKeys(source, fileKey, backend));
 }
 
-/** What opens the chunks of a stored file, and how many bytes come before the first one. */
+/** Key and nonces of the chunks of a stored file, and the number of bytes before the first one. */
 export type PayloadStart = { chunks: Chunks; before: number };
 
 /** Takes everything before the first chunk; fails as `readPayloadKeys`. */
@@ -138,12 +138,12 @@ async function headerOf(
   return makeHeader(backend, format, fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]);
 }
 
-/** What makes a payload, from its first byte to its last. Anyone with the file key can read the file. */
+/** Keys that make a payload, from its first byte to its last. Anyone with the file key can read the file. */
 export type PayloadKeys = { fileKey: Uint8Array; preamble: Uint8Array };
 
 /**
- * How far a payload has been made: `offset` bytes of plaintext were taken, of which `rest` are not sealed yet. `tail` is what is made
- * of the piece that is not full yet.
+ * Progress of a payload: `offset` bytes of plaintext were taken, of which `rest` are not sealed yet. `tail` is what is
+ * made of the piece that is not full yet.
  */
 export type PayloadState = { offset: number; rest: Uint8Array; tail: Uint8Array };
 
@@ -153,9 +153,9 @@ export interface PayloadSealer {
   write(plaintext: Uint8Array): Promise<Uint8Array[]>;
   /** Seals the last chunk. @returns the pieces that are full now; what is left is the tail */
   finish(): Promise<Uint8Array[]>;
-  /** How much plaintext makes the piece full, with less than a chunk for the next one. */
+  /** Returns how much plaintext makes the piece full, with less than a chunk for the next one. */
   room(): number;
-  /** How far the payload has been made, with arrays of its own. */
+  /** Returns the progress of the payload, with arrays of its own. */
   state(): PayloadState;
   /** Makes the header, to a recipient. */
   header(recipient: Recipient, fileId: string, file: FileInfo): Promise<Uint8Array>;

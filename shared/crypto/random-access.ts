@@ -31,8 +31,8 @@ export interface RandomAccess {
 }
 
 /**
- * How a container is opened. `pool`: gets the memory of the sealed bytes that were read, and gives that of the opened ones, which may be
- * given back there.
+ * Options for opening a container at a position. `pool`: gets the memory of the sealed bytes that were read, and gives
+ * that of the opened ones, which may be given back there.
  */
 type OpenAtOptions = { readonly backend?: Backend | undefined; readonly pool?: BufferPool | undefined };
 

@@ -12,7 +12,10 @@ import { isFormat, sniffSource } from './sniff.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
 import type { Identity, Recipient } from './types.ts';
 
-/** Who can open it now, and who can open it afterwards. `mix`: post-quantum recipients may be combined with others. */
+/**
+ * Identities that can open it now, and recipients that can open it afterwards. `mix`: post-quantum recipients may be
+ * combined with others.
+ */
 export type Rewrapping = {
   identities: readonly Identity[];
   recipients: readonly Recipient[];

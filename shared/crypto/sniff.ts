@@ -12,15 +12,16 @@ export const armorBegin = '-----BEGIN AGE ENCRYPTED FILE-----';
 
 /** Anything that starts like a version line: never taken for a plain file. */
 const looksLikeVersion = /^(?:age-encryption\.org\/|sealpin\/v[0-9])/i;
-/** How much white space before armor is skipped; age has the same limit. */
+/** Most white space that is skipped before armor; age has the same limit. */
 const leadingBytes = 1024;
 
-/** How many of the first bytes `sniff` looks at. */
+/** Number of first bytes that `sniff` looks at. */
 export const sniffBytes = leadingBytes + armorBegin.length;
 
 /**
- * What bytes begin like. `age` and `sealpin` are containers, `detached` is a payload whose header is kept elsewhere, `armor` is an age file
- * in ASCII armor (white space before it allowed), `unsupported` has a version line that is none of these.
+ * Kind of file that bytes begin like. `age` and `sealpin` are containers, `detached` is a payload whose header is kept
+ * elsewhere, `armor` is an age file in ASCII armor (white space before it allowed), `unsupported` has a version line
+ * that is none of these.
  */
 export type Sniffed = Format | 'detached' | 'armor' | 'unsupported';
 
@@ -46,7 +47,7 @@ export async function sniffSource(source: ByteSource): Promise<Sniffed | undefin
   return sniff(source.peek(sniffBytes));
 }
 
-/** Whether what was recognized is a container with a header at its beginning. */
+/** Tells whether a container with a header at its beginning was recognized. */
 export function isFormat(sniffed: Sniffed | undefined): sniffed is Format {
   return formats.some(({ name }) => name === sniffed);
 }

@@ -7,7 +7,7 @@ export interface Recipient {
   readonly kind: 'password' | 'key';
   /** The text form: `age1…`, `age1tag1…`. */
   readonly text?: string;
-  /** Whether it withstands a quantum computer; such recipients are not mixed with others unless asked. */
+  /** Marks recipients that withstand a quantum computer; they are not mixed with others unless asked. */
   readonly postQuantum?: boolean;
   /** Wraps the file key of a container in a stanza. */
   wrap(fileKey: Uint8Array, format: FormatRow, backend: Backend): Promise<Stanza>;
@@ -17,7 +17,7 @@ export interface Recipient {
 export interface Identity {
   /** The text of its recipient, for messages. */
   readonly recipient?: string;
-  /** What it opens: headers with a password, headers with keys, or any header. */
+  /** Kind of headers that it opens: those with a password, those with keys, or any. */
   readonly kind: 'password' | 'key' | 'any';
   /**
    * Returns the file key, which most identities unwrap from the first stanza that is for them; undefined when they have none for this

@@ -1,4 +1,4 @@
-/** Where the blocks of a file come from. No source is trusted: each block is hashed before a byte of it leaves. */
+/** Sources of the blocks of a file. No source is trusted: each block is hashed before a byte of it leaves. */
 import type { Cid } from './cid.ts';
 
 /** A service, a gateway or a CAR that has blocks. Its methods throw a SealpinError that says why it has none. */

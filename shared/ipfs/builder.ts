@@ -6,7 +6,7 @@ import { sha256, treeBuilder, type Digest } from './tree.ts';
 /** The CID of a stream and its length in bytes. */
 export type SizedCid = { cid: string; bytes: number };
 
-/** What a builder reports on its way. */
+/** Options of a builder, with what it reports on its way. */
 export type CidBuilderOptions = {
   /**
    * Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the

@@ -9,7 +9,7 @@ import type { Block } from './walk.ts';
 /** The type of a CAR (https://www.iana.org/assignments/media-types/application/vnd.ipld.car). */
 export const carType = 'application/vnd.ipld.car';
 
-/** Which blocks of a file a CAR holds. */
+/** Selection of the blocks of a file for a CAR. */
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
   scope?: 'block' | 'entity' | 'all' | undefined;
@@ -18,9 +18,9 @@ export type CarOptions = OpenOptions & {
    * the end.
    */
   entityBytes?: { from: number; to?: number | undefined } | undefined;
-  /** Whether a block that the file repeats is repeated in the CAR (`dups=y`); true when undefined. */
+  /** Repeats a block that the file repeats (`dups=y`); true when undefined. */
   dups?: boolean | undefined;
-  /** Whether each block comes after those that it links to, as a service stores them; else before (`order=dfs`). */
+  /** Puts each block after those that it links to, as a service stores them; else before (`order=dfs`). */
   leavesFirst?: boolean | undefined;
 };
 
@@ -83,7 +83,7 @@ export function fileFromCar(
   let unread: ReadableStream<Uint8Array> | undefined = car;
   const source: BlockSource = {
     id: 'CAR',
-    block: () => Promise.reject(new SealpinError('content_mismatch', 'there is only a CAR')),
+    block: () => Promise.reject(new SealpinError('content_mismatch', 'only a CAR is offered')),
     async car() {
       if (!unread) throw new SealpinError('content_mismatch', 'the CAR is incomplete');
       const stream = unread;
@@ -158,7 +158,7 @@ export function carHeader(root?: Cid): Uint8Array<ArrayBuffer> {
   return Uint8Array.from([map.length, ...map]);
 }
 
-/** What precedes the bytes of a block in a CAR: the length of the section as an unsigned varint, and the CID. */
+/** Makes the prefix of a block in a CAR: the length of the section as an unsigned varint, and the CID. */
 export function carSection(cid: Cid, blockBytes: number): Uint8Array<ArrayBuffer> {
   return Uint8Array.from([...varintOf(cidBytes + blockBytes), ...bytesOfCid(cid)]);
 }

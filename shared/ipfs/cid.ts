@@ -63,7 +63,7 @@ export function digestOfBytes(text: string): Uint8Array | undefined {
   return codec === 'raw' ? digest : undefined;
 }
 
-/** Whether a text is a CID that `parseCid` takes. */
+/** Recognizes a CID that `parseCid` accepts. */
 export function isCid(text: string): boolean {
   return readCid(text) !== undefined;
 }

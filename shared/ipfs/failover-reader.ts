@@ -26,21 +26,21 @@ type FailoverOptions = {
   signal: AbortSignal;
   /** The longest wait for one block. */
   idleMs: number;
-  /** What is remembered of the sources; all reads of one file share it. */
+  /** Record of the failures of the sources; all reads of one file share it. */
   strikes: Strikes;
   /** After how long another source is asked as well: the first verified block counts. Undefined: only after a failure. */
   hedgeMs: number | undefined;
   /** SHA-256; WebCrypto when undefined. */
   digest: Digest | undefined;
-  /** Whether leaves are not hashed. */
+  /** Skips hashing of leaves. */
   passLeaves: boolean | undefined;
-  /** Where the memory of blocks in CARs comes from; a block that the file repeats is not remembered then. */
+  /** Source of the memory of blocks in CARs; a block that the file repeats is not remembered then. */
   pool: BufferPool | undefined;
   /** Called with a source that gave wrong bytes, and the CID of the block. */
   onMismatch: ((source: BlockSource, cid: string) => void) | undefined;
 };
 
-/** How often each source failed in one file, and how it failed last. */
+/** Number of failures of each source in one file, and the last one. */
 export type Strikes = Map<BlockSource, { count: number; error: SealpinError }>;
 
 /** A source that has so many strikes is not asked again. Wrong bytes are as bad as all of them. */
@@ -55,7 +55,7 @@ class IntegrityError extends SealpinError {
 
 type Failure = { id: string; error: SealpinError };
 
-/** What became of a request to a source; without bytes it failed. */
+/** Result of a request to a source; without bytes it failed. */
 type Attempt = { source: BlockSource; bytes: Uint8Array | undefined };
 
 /** The open requests to one source. `stop` ends them, and `signal` is what they listen to. */
@@ -187,7 +187,7 @@ export function failoverReader(root: Cid, sources: readonly BlockSource[], o: Fa
   async function withTimeout(block: Promise<Uint8Array>): Promise<Uint8Array> {
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     const timer = setTimeout(
-      () => reject(new SealpinError('pinning_timeout', `it gave nothing for ${o.idleMs} ms`)),
+      () => reject(new SealpinError('pinning_timeout', `it sent nothing for ${o.idleMs} ms`)),
       o.idleMs,
     );
     waiting.add(reject);

@@ -21,7 +21,7 @@ export type Limits = {
 const defaultIdleMs = 60_000;
 const defaultTotalMs = 86_400_000;
 
-/** How a file is read. */
+/** Options for reading a file. */
 export type OpenOptions = {
   signal?: AbortSignal | undefined;
   limits?: Limits | undefined;
@@ -30,15 +30,16 @@ export type OpenOptions = {
   /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest | undefined;
   /**
-   * Whether leaves go out as they came from their source, and are not hashed: only for somebody who verifies each block, which a CAR lets
-   * its reader do.
+   * Passes leaves on as they came from their source, without hashing them: only for somebody who verifies each block,
+   * which a CAR lets its reader do.
    */
   passLeaves?: boolean | undefined;
   /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
   onBlock?: ((block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>) | undefined;
   /**
-   * Where the memory of blocks comes from, and may be given back once a chunk of the file is not looked at any more. For files that repeat
-   * no leaf, such as encrypted ones: from a CAR that leaves repetitions out, others cannot be read then.
+   * Source of the memory of blocks, which may be given back once a chunk of the file is not looked at any more. For
+   * files that repeat no leaf, such as encrypted ones: from a CAR that leaves repetitions out, others cannot be read
+   * then.
    */
   pool?: BufferPool | undefined;
   /** Called with each source that gave wrong bytes, and the CID of the block. */

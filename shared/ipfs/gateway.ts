@@ -8,7 +8,7 @@ import type { BlockSource } from './block-source.ts';
 import { carOf, carType } from './car.ts';
 import { maxBlockBytes } from './profile.ts';
 
-/** What is used of a response; the `Response` of `fetch` is one. */
+/** Part of a response that is used; the `Response` of `fetch` is one. */
 export type GatewayResponse = {
   readonly status: number;
   readonly headers: { get(name: string): string | null };
@@ -21,7 +21,7 @@ export type GatewayFetch = (
   init: { headers: Record<string, string>; redirect: 'manual'; signal: AbortSignal },
 ) => Promise<GatewayResponse>;
 
-/** What a refusal says beyond its status: one of our codes, and a sentence. */
+/** Details of a refusal beyond its status: one of our codes, and a sentence. */
 export type GatewayProblem = { readonly code: Code; readonly detail: string };
 
 /** A trustless gateway, and how it is asked. */

@@ -60,7 +60,7 @@ export function decodeNode(block: Uint8Array, name: string): Link[] {
 }
 
 /**
- * What a verified dag-pb block links to, in order and as often as it does, whether it is a node of a file or not.
+ * Lists the links of a verified dag-pb block, in order and with repetitions, whether it is a node of a file or not.
  * @throws invalid_cid when the block is not dag-pb, or links to a CID of a kind that Sealpin does not accept
  */
 export function linksOf(block: Uint8Array): Cid[] {

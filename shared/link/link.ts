@@ -37,7 +37,7 @@ const idCharacters = base62Characters(idBytes);
 /** Longer than any link, with room for what a mail program or a messenger adds to it. */
 const maxCharacters = 8192;
 
-/** Whether text has the form of a share's ID: 128 bits as 22 base62 characters. */
+/** Recognizes the form of a share's ID: 128 bits as 22 base62 characters. */
 export function isShareId(text: string): boolean {
   return decodeBase62(text, idBytes) !== undefined;
 }
@@ -83,7 +83,7 @@ export function parseLink(text: string): { link: Link; exposed: boolean } {
   const { kind, service } = parseAddress(before);
   const fragment = /^\w+(?:\.+\w+)*/.exec(after)?.[0] ?? '';
   if (kind === 'share' && /^[02-9]/.test(fragment))
-    throw new SealpinError('unsupported_version', 'The link is of a version that is not known here');
+    throw new SealpinError('unsupported_version', 'Unsupported link version');
   const parts = kinds[kind].parse(fragment);
   if (parts === undefined)
     throw new SealpinError('link_invalid', 'The link is incomplete, or was changed on its way', {

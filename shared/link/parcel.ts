@@ -8,7 +8,7 @@ import { isCid } from '../ipfs/cid.ts';
 /** A file of a parcel: where it is, what opens it, and what it is called. `size` in bytes of plaintext. */
 export type ParcelFile = { cid: string; fileKey: Uint8Array; name: string; type: string; size: number };
 
-/** What a sender passes on. `note` and `from` are the sender's own words, which prove nothing. */
+/** Parcel that a sender passes on. `note` and `from` are the sender's own words, which prove nothing. */
 export type Parcel = { files: ParcelFile[]; note?: string; from?: string };
 
 /** The media type of a parcel before it is sealed. */
@@ -87,7 +87,7 @@ export function parseParcel(bytes: Uint8Array): Parcel {
   if (bytes.length > maxParcelBytes) throw parcelTooLarge();
   const value = parseJson(bytes);
   if (typeof value === 'object' && value !== null && 'v' in value && Number.isInteger(value.v) && value.v !== version)
-    throw new SealpinError('unsupported_version', 'The parcel is of a version that is not known here');
+    throw new SealpinError('unsupported_version', 'Unsupported parcel version');
   const result = v.safeParse(ParcelJson, value, { abortEarly: true });
   if (!result.success) {
     const path = v.getDotPath(result.issues[0]) ?? '';

@@ -5,7 +5,7 @@ const smallestBytes = bufferBytes / 4;
 /** Buffers that wait: as many as a file that is read, opened and written has in work. */
 const maxSpare = 4;
 
-/** Where memory comes from, and where it goes once nobody looks at it any more. */
+/** Source of memory, to which it returns once nobody looks at it any more. */
 export interface Memory {
   /** An array of so many bytes, with whatever was in it before. */
   take(bytes: number): Uint8Array;

@@ -30,7 +30,7 @@ export class ByteSource {
   #smallSpare: ArrayBuffer | undefined;
   /** Bytes at hand. */
   length = 0;
-  /** Whether the stream has ended: what is at hand is all that is left. */
+  /** Marks the end of the stream: what is at hand is all that is left. */
   ended = false;
 
   /** @param pool gets the stream's pieces, once they may be reused */

@@ -1,4 +1,4 @@
-/** Whether two arrays hold the same bytes. Not for secrets: it stops at the first difference. */
+/** Compares two arrays. Not for secrets: it stops at the first difference. */
 export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;
   // `every` takes tenths of a second for some MiB.

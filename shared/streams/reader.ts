@@ -8,8 +8,8 @@ import { freshMemory, type Memory } from './buffer-pool.ts';
 type ByobRead = Promise<{ done: boolean; value?: Uint8Array | undefined }>;
 
 /**
- * What is used of a BYOB reader (Streams standard, ReadableStreamBYOBReader). Each read detaches the buffer and gives it back in
- * `value`, at the end of the stream, too.
+ * Part of a BYOB reader that is used (Streams standard, ReadableStreamBYOBReader). Each read detaches the buffer and
+ * gives it back in `value`, at the end of the stream, too.
  */
 interface ByobReader {
   read(view: Uint8Array, options?: { min?: number }): ByobRead;

@@ -53,7 +53,7 @@ const longSuites = new Set([
 ]);
 const long = process.env['SEALPIN_LONG'] === '1';
 
-/** How long a browser may take to start beside other tests. */
+/** Timeout for a browser to start beside other tests. */
 const startMs = 180_000;
 
 inEveryBrowser((browser) => {

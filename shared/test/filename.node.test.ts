@@ -1,4 +1,4 @@
-/** Which names files may have: looked at for every character that there is. */
+/** Tests of allowed names of files, for every character that there is. */
 import { expect, test } from 'vitest';
 import { cleanFilename, filenamePattern, parseFilename } from '../filename.ts';
 import { encodeParcel, parseParcel } from '../link/parcel.ts';

@@ -34,7 +34,7 @@ test('nor does a title or hint of the table of codes', () => {
   for (const code of codes) expect(`${describe(code).title} ${describe(code).hint ?? ''}`).not.toMatch(commandLine);
 });
 
-test('the pattern finds what it has to find', () => {
+test('the pattern finds what it must find', () => {
   for (const text of ['make one with: sealpin keygen', 'use ecc-decrypt', 'use --force to replace it'])
     expect(text).toMatch(commandLine);
 });

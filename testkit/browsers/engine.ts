@@ -1,4 +1,4 @@
-/** Which engine this runs in, for tests of what engines do in different ways. */
+/** Detection of the engine, for tests of what engines do in different ways. */
 
 /** Node itself, neither workerd nor a browser. */
 export const isInNode = navigator.userAgent.startsWith('Node.js/');

@@ -17,7 +17,7 @@ type Download = { name: string; path?: string };
 export type Firefox = {
   /** Of the process whose children show the pages. */
   pid: number;
-  /** Where its downloads go. */
+  /** Directory of its downloads. */
   downloads: string;
   /** Opens a tab with a storage of its own. @param o.before a function, as text, that runs in each document before its scripts */
   open(address: string, o?: { before?: string }): Promise<FirefoxPage>;
@@ -53,12 +53,12 @@ const preferences: Record<string, boolean> = {
 
 const events = ['browsingContext.downloadWillBegin', 'browsingContext.downloadEnd', 'log.entryAdded'];
 
-/** How Firefox is started. `more`: preferences of `about:config`. */
+/** Options for starting Firefox. `more`: preferences of `about:config`. */
 type LaunchOptions = {
   more?: Record<string, boolean | number>;
   /**
-   * Whether requests are kept. Firefox (153) then also keeps what is received in its own process, about a MiB for each MiB, whatever it
-   * was asked for: its memory says nothing about a page.
+   * Keeps requests. Firefox (153) then also keeps what is received in its own process, about a MiB for each MiB,
+   * whatever it was asked for: its memory says nothing about a page.
    */
   keepsRequests?: boolean;
 };
@@ -131,7 +131,7 @@ type Sent = { request: { request: string; method: string; url: string; headers: 
 type Begun = { navigation: string; suggestedFilename: string };
 type Ended = { navigation: string; status: 'complete' | 'canceled'; filepath?: string };
 
-/** What the browser did since the last tab was opened. */
+/** Record of what the browser did since the last tab was opened. */
 class Seen {
   bidi: Bidi | undefined;
   requests: string[] = [];

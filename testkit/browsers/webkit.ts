@@ -12,7 +12,7 @@ import { installed } from '../programs/programs.ts';
 export type WebKit = {
   /** Of the driver, which starts the browser. */
   pid: number;
-  /** Where its downloads go. */
+  /** Directory of its downloads. */
   downloads: string;
   open(address: string): Promise<WebKitPage>;
   close(): Promise<void>;
@@ -30,7 +30,7 @@ type WebKitPage = {
   close(): Promise<void>;
 };
 
-/** How long an expression may take, in ms. */
+/** Timeout of an expression, in ms. */
 const scriptMs = 120_000;
 /** The name under which WebDriver passes an element. */
 const elementKey = 'element-6066-11e4-a52e-4f735466cecf';

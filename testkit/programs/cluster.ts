@@ -25,7 +25,7 @@ export function clusterProgram(): string | undefined {
 /** The note of tests that are skipped without it. */
 export const noCluster = 'IPFS Cluster or Kubo is not installed: build them with .ci/cluster and .ci/kubo';
 
-/** How long a peer counts as alive that has said nothing, in seconds; Cluster's own default is 30. */
+/** Time for which a silent peer counts as alive, in seconds; Cluster's own default is 30. */
 const silenceSeconds = 4;
 
 export type ClusterPeer = {
@@ -55,7 +55,7 @@ export type RealCluster = {
 
 type Files = { dir: string; id: string; service: Service; kubo: RealKubo };
 
-/** What `service.json` has that is changed here. */
+/** Part of `service.json` that is changed here. */
 type Service = {
   cluster: Record<string, unknown> & { listen_multiaddress: [string, ...string[]] };
   consensus: { crdt: Record<string, unknown> };

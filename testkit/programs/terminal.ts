@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { bareEnv } from '../run-cache.ts';
 
-/** Why the tests at a terminal cannot run here; undefined: they can. */
+/** Returns why the tests at a terminal cannot run here; undefined: they can. */
 export function missingTerminal(): string | undefined {
   const found = spawnSync('script', ['--version'], { encoding: 'utf8' });
   if (found.status === 0 && found.stdout.includes('util-linux')) return undefined;
@@ -11,10 +11,10 @@ export function missingTerminal(): string | undefined {
   return reason;
 }
 
-/** What is typed, and the text on the screen that it waits for. */
+/** Input to type, and the text on the screen that it waits for. */
 export type Step = { readonly after: string | RegExp; readonly type: string };
 
-/** Where a program runs. `shell`: what goes after it on the line of a shell, such as `> file`. */
+/** Environment in which a program runs. `shell`: what goes after it on the line of a shell, such as `> file`. */
 export type TerminalOptions = {
   cwd: string;
   env?: Record<string, string>;

@@ -14,7 +14,7 @@ import { startLoopbackServer } from '../loopback-server.ts';
 /** The note of tests that are skipped without tusd. */
 export const noTusd = 'tusd is not installed: build it with .ci/tusd';
 
-/** Whether `.ci/tusd` has built it. */
+/** Tells whether `.ci/tusd` has built it. */
 export const hasTusd = (): boolean => pathOf('tusd') !== undefined;
 
 export type TusdService = {

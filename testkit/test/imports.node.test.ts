@@ -8,8 +8,8 @@ import { importsOf } from '../near-tests.ts';
 const root = resolve(import.meta.dirname, '../..');
 
 /**
- * What each room may import: other rooms, by their path, and npm packages. The most specific room of a file wins. A room may always
- * import itself. `docs/architecture.md` draws the same arrows.
+ * Imports that each room may have: other rooms, by their path, and npm packages. The most specific room of a file wins.
+ * A room may always import itself. `docs/architecture.md` draws the same arrows.
  */
 const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/errors.ts': { rooms: ['shared/error-codes.ts'], npm: /^$/ },

@@ -45,6 +45,24 @@ function findForms(text: string): string[] {
     );
 }
 
+/** Share of the docstrings of a room that may begin with a relative clause; most begin with a verb or a noun. */
+const mostRelative = 0.03;
+/** The same for the Worker, where there are more of them: lower it with their number, down to `mostRelative`. */
+const mostRelativeInWorker = 0.22;
+
+const docstring = /\/\*\*[\s*]*(\w+)/g;
+const relatives = new Set(['What', 'How', 'Whether', 'Who', 'Whose', 'Whom', 'Where', 'When', 'Why', 'Which']);
+
+/** The first words of the docstrings in a source. */
+function firstWords(source: string): string[] {
+  return [...source.matchAll(docstring)].flatMap(([, word]) => word ?? []);
+}
+
+const rooms = Map.groupBy(
+  files.filter((path) => path.includes('/') && path.endsWith('.ts')),
+  (path) => path.slice(0, path.indexOf('/')),
+);
+
 describe('the language of the project', () => {
   test('is plain in documents, comments, messages and tests', () => {
     expect(files.length).toBeGreaterThan(250);
@@ -60,5 +78,19 @@ describe('the language of the project', () => {
       '3: \\bmend(?:s|ed)?\\b → fix',
       '3: \\bwho(?:so)?ever\\b → anyone who',
     ]);
+  });
+
+  test.each([...rooms])('begins docstrings with a verb or a noun: %s', (room, paths) => {
+    const words = paths.flatMap((path) =>
+      firstWords(readFileSync(join(root, path), 'utf8')).map((word) => ({ word, path })),
+    );
+    const found = words.filter(({ word }) => relatives.has(word)).map(({ word, path }) => `${path}: ${word} …`);
+    const most = Math.floor(words.length * (room === 'worker' ? mostRelativeInWorker : mostRelative));
+    expect(found.length, found.join('\n')).toBeLessThanOrEqual(most);
+  });
+
+  test('finds the first words of docstrings', () => {
+    const source = '/** What it is. */\n/**\n * Reads. Where\n */\n/* no */\n';
+    expect(firstWords(source)).toEqual(['What', 'Reads']);
   });
 });

@@ -1,4 +1,4 @@
-/** How saving ends in Chromium: each way to the disk, and that no file is called complete that is not. */
+/** Tests of how saving ends in Chromium: each way to the disk, and that no file is called complete that is not. */
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
@@ -22,7 +22,7 @@ const ways: Record<'picked' | 'memory' | 'disk' | 'stream', readonly Ability[]> 
   stream: ['picker'],
 };
 
-/** What a row says of a file that the browser has taken, and of one that it was only given. */
+/** Texts of a row for a file that the browser has taken, and for one that it was only given. */
 const inDownloads = 'Complete. It is in your downloads.';
 const handedOver = 'Complete and checked. Your browser is saving it now.';
 
@@ -129,7 +129,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await (await asked).dismiss();
   });
 
-  /** What stands between people and a service when something is wrong. */
+  /** Responses that stand between people and a service when something is wrong. */
   const instead = [
     { status: 502, body: 'Bad gateway' },
     { status: 200, headers: { 'Content-Type': 'text/html' }, body: '<h1>Please sign in to this network</h1>' },
@@ -149,7 +149,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     '%s: a failure that lasts holds saving up, and trying again goes on where it stopped',
     async (way) => {
       let state: 'well' | 'down' | 'back' = 'well';
-      /** Where the requests for most of the file begin. */
+      /** Positions at which the requests for most of the file begin. */
       const starts: number[] = [];
       const root = await proxied((_, path) => {
         if (state === 'down') return { kind: 'answer', status: 503, headers: { 'Retry-After': '0' } };

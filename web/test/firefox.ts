@@ -50,7 +50,7 @@ export class Visit {
     await this.shows('opened');
   }
 
-  /** What a function of `in-page.ts` gives there. */
+  /** Returns the result of a function of `in-page.ts` there. */
   run<T>(work: () => Promise<T>): Promise<T> {
     return this.page.evaluate<T>(`(${work.toString()})()`);
   }

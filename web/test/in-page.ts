@@ -1,6 +1,6 @@
-/** What tests run inside a page of any browser: functions that use nothing from outside themselves. */
+/** Functions of tests that run inside a page of any browser, and use nothing from outside themselves. */
 
-/** What a browser may lack, so that the next way to the disk is taken. */
+/** Ability that a browser may lack, so that the next way to the disk is taken. */
 export type Ability = 'picker' | 'disk' | 'service worker';
 
 /**
@@ -24,7 +24,7 @@ export function takeAway(without: readonly string[]): void {
     };
 }
 
-/** What the browser keeps for the page. */
+/** Returns what the browser keeps for the page. */
 export async function readStorage() {
   const files: string[] = [];
   const directory = (await navigator.storage.getDirectory()) as unknown as { keys(): AsyncIterable<string> };

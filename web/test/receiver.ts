@@ -70,7 +70,7 @@ export async function downloaded(page: Page, button: string): Promise<{ name: st
 
 const axeSource = readFile(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8');
 
-/** What axe finds wrong with what a page shows. */
+/** Returns what axe finds wrong with what a page shows. */
 export async function violations(page: Page): Promise<string[]> {
   // Once in each document: to read it costs a page far more than to run it.
   if (!(await page.evaluate<boolean>("'axe' in globalThis"))) await page.evaluate(await axeSource);

@@ -1,4 +1,4 @@
-/** What the pages receive, in Chromium, from the real service. */
+/** Tests of what the pages receive, in Chromium, from the real service. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { generateKeys } from '../../client/index.ts';
 import { equal } from '../../testkit/assertions.ts';

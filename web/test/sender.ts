@@ -11,10 +11,10 @@ import {
 import { printLink, sealParcel, type Parcel, type ParcelFile } from '../../shared/link/index.ts';
 import { startService, type Service, type ServiceOptions } from '../../testkit/service.ts';
 
-/** What a test sends: bytes under a name. */
+/** File that a test sends: bytes under a name. */
 export type Sent = { name: string; bytes: Uint8Array<ArrayBuffer> };
 
-/** How a share is made. */
+/** Options of a share. */
 export type ShareOptions = { password?: string; keys?: string; opens?: number; note?: string; from?: string };
 
 /** Cheap, because no test of a page is about the cost of a password. */

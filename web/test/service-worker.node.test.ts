@@ -6,13 +6,13 @@ import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ToServiceWorker } from '../protocol.ts';
 import { Receiver } from './receiver.ts';
 
-/** What goes over the port: so many bytes, or a word. */
+/** Message over the port: so many bytes, or a word. */
 type Answer = number | string;
 type Rest<Message> = Message extends unknown ? Omit<Message, 'answer' | 'port'> : never;
 
-/** What the page gets to play the engine. */
+/** Globals of the page that let it play the engine. */
 type Player = typeof globalThis & {
-  /** What the service worker said over the port of each download. */
+  /** Words of the service worker over the port of each download. */
   said: Record<string, string[]>;
   /** Tells the service worker something, and gives its answer. */
   tell(message: Rest<ToServiceWorker>, port?: MessagePort): Promise<boolean>;

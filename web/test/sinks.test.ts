@@ -1,4 +1,4 @@
-/** Where bytes go: what is left when writing ends before all of them are there. */
+/** Tests of the destinations of bytes: what is left when writing ends before all of them are there. */
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { keptMs, type Sink } from '../protocol.ts';

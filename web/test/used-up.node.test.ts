@@ -1,4 +1,7 @@
-/** What uses something up: that opening does, that nothing else does, and that nobody loses unwarned what was opened once. */
+/**
+ * Tests of what uses something up: that opening does, that nothing else does, and that nobody loses unwarned what was
+ * opened once.
+ */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Dialog, Page } from 'playwright-core';
 import { generateKeys } from '../../client/index.ts';
@@ -14,7 +17,7 @@ const files = [
   { name: 'two', bytes },
 ];
 
-/** How often a link still opens. */
+/** Fetches how often a link still opens. */
 async function opensLeft({ root }: { root: string }, link: string): Promise<number> {
   const response = await fetch(`${root}v1/shares/${link.split('#1')[1]!.slice(0, 22)}`);
   return ((await response.json()) as { opensLeft: number }).opensLeft;
@@ -41,7 +44,7 @@ test('no request uses a share up but the one that opens it', async () => {
   expect(await opensLeft(sender, link)).toBe(2);
 });
 
-/** How people leave a page, without meaning to lose anything. */
+/** Ways in which people leave a page, without meaning to lose anything. */
 const leaving: Record<string, (page: Page) => Promise<unknown>> = {
   'a reload': (page) => page.evaluate(() => setTimeout(() => location.reload())),
   'the back button': (page) => page.evaluate(() => setTimeout(() => history.back())),
@@ -66,7 +69,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   const shows = (page: Page, state: string): Promise<void> => page.locator(`#${state}:not([hidden])`).waitFor();
 
-  /** Whether the browser asks before a page is left. It is not left. */
+  /** Checks that the browser asks before a page is left. It is not left. */
   async function asks(page: Page, leave: (page: Page) => Promise<unknown>): Promise<boolean> {
     const asked = page.waitForEvent('dialog').then(async (dialog: Dialog) => {
       await dialog.dismiss();
@@ -76,7 +79,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     return await asked;
   }
 
-  /** Whether a page may be left without a question: it is reloaded. */
+  /** Checks that a page may be left without a question: it is reloaded. */
   async function isLeft(page: Page): Promise<boolean> {
     page.on('dialog', (dialog) => void dialog.dismiss());
     return await page.reload().then(
@@ -98,7 +101,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'sent');
   };
 
-  /** What would be lost, by the page's state; without `share` it is the page that sends. */
+  /** States of the page in which something would be lost; without `share` it is the page that sends. */
   const lost: Record<string, State> = {
     'files of a link that is used up': {
       share: {},

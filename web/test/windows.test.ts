@@ -37,7 +37,7 @@ function source(failures: readonly Code[] = [], bytesBefore = 1) {
 }
 
 const { signal } = new AbortController();
-/** What lasts ends it. */
+/** Ends reading at a failure that lasts. */
 const stalled = async (error: unknown): Promise<void> => {
   throw error;
 };

@@ -20,7 +20,7 @@ import { serveCalls, type Running } from './serve-calls.ts';
 import { copiesGone, sweepDisk, writeTo } from './sinks.ts';
 import { readInWindows } from './windows.ts';
 
-/** What was found, as it waits for a password or a click. */
+/** Found link or file that waits for a password or a click. */
 type Closed = { open(credentials: Credentials, signal: AbortSignal): Promise<Opened & { files: Openable[] }> };
 type Openable = FileView & { read(running: Pick<Running, 'signal' | 'stalled'>): AsyncIterable<Uint8Array> };
 
@@ -97,7 +97,10 @@ async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean,
   return { kind: 'blob', exposed, needs: needsOf(kind) };
 }
 
-/** What opens a container. @throws SealpinError `not_encrypted`, `wrong_kind` for a payload that only a link opens */
+/**
+ * Returns the kind of credential that opens a container. @throws SealpinError `not_encrypted`, `wrong_kind` for a
+ * payload that only a link opens
+ */
 function needsOf(inspection: Awaited<ReturnType<typeof inspect>>): 'password' | 'keys' {
   if ('opens' in inspection) return inspection.opens;
   if (inspection.kind === 'plain') throw new SealpinError('not_encrypted');

@@ -15,7 +15,7 @@ import type { LinkView, SenderWords, Sending, ShareTerms, StoredView } from '../
 import { serveCalls, type Running } from './serve-calls.ts';
 import { uploadFetch } from './upload-fetch.ts';
 
-/** Who is signed in. */
+/** Account that is signed in. */
 type Account = { readonly service: string; readonly apiKey: string };
 
 /**
@@ -33,7 +33,7 @@ let account: Account | undefined;
 let last: Last | undefined;
 let inbox: string | undefined;
 
-/** How long what was stored for nothing waits for its deletion, in ms. */
+/** Timeout of deleting what was stored for nothing, in ms. */
 const removeMs = 10_000;
 
 function signedIn(): Account {

@@ -1,4 +1,7 @@
-/** Where the bytes of a file go. Nothing is complete before all bytes have arrived: what fails before is removed, or errors. */
+/**
+ * Destinations of a file's bytes. Nothing is complete before all bytes have arrived: what fails before is removed, or
+ * errors.
+ */
 import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { heartbeatMs, keptMs, type FromServiceWorker, type Sink, type ToPort } from '../protocol.ts';
@@ -50,7 +53,7 @@ async function writeToMemory(bytes: Bytes, { signal }: Options): Promise<Blob> {
 
 const folder = 'sealpin-received';
 
-/** What workers alone have of a file. */
+/** Part of a file handle that only workers have. */
 type Synchronous = FileSystemFileHandle & {
   createSyncAccessHandle(): Promise<{
     write(bytes: Uint8Array, o: { at: number }): number;
@@ -123,7 +126,7 @@ export async function sweepDisk(): Promise<void> {
   }
 }
 
-/** How long a browser may take from the click to its first pull, in ms. */
+/** Timeout of a browser from the click to its first pull, in ms. */
 const startMs = 15_000;
 
 /** The service worker pulls, so nothing is read that the disk does not take; it compares the number of bytes with `size` itself. */

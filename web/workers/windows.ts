@@ -25,7 +25,7 @@ const passing: readonly Code[] = [
   'overloaded',
 ];
 
-/** How often reading is tried again by itself without a new byte; the pauses add up to about a minute. */
+/** Number of times that reading is tried again by itself without a new byte; the pauses add up to about a minute. */
 const maxRetries = 6;
 
 /**

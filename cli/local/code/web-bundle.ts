@@ -207,7 +207,7 @@ function replaceEnglish(words: string): Plugin {
   };
 }
 
-/** What the Worker imports the pages as. */
+/** Module name under which the Worker imports the pages. */
 export const webModule = 'sealpin:web';
 
 /** The module's source. */

@@ -87,7 +87,7 @@ function readSource(path: string): Uint8Array | undefined {
   }
 }
 
-/** What a folder holds, in an order that is the same everywhere; nothing where it is missing. */
+/** Lists a folder in an order that is the same everywhere; empty where it is missing. */
 function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder).toSorted();

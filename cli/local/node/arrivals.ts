@@ -4,7 +4,7 @@ import { release } from '../../io/byte-stream.ts';
 
 /** Bytes of a piece: few enough pieces, and they fit into the processor's cache. */
 const pieceBytes = 256 * 1024;
-/** How long bytes wait for others, in ms: what a slow client sends is seen soon. */
+/** Time that bytes wait for others, in ms: what a slow client sends is seen soon. */
 const waitMs = 10;
 /** Memory that no body uses at the moment, so that a small one does not cost as much as a large one, and how much of it is kept. */
 const spare: Buffer[] = [];
@@ -20,7 +20,7 @@ const maxSpare = 4;
 export async function* arrivals(stream: Readable): AsyncGenerator<Buffer> {
   const buffer = spare.pop() ?? Buffer.allocUnsafeSlow(pieceBytes);
   let filled = 0;
-  /** What did not fit. */
+  /** Bytes that did not fit. */
   let rest: Buffer | undefined;
   let end: { error?: unknown } | undefined;
   let wake = (): void => undefined;

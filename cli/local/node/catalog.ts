@@ -1,6 +1,7 @@
 /**
- * What the node holds, in SQLite: which file on disk has which blocks, what they link to, and what is pinned. Every change is one
- * transaction that is on the disk when the call returns. Calls do not wait, so none can come between the statements of another.
+ * Catalog of the node, in SQLite: which file on disk has which blocks, what they link to, and what is pinned. Every
+ * change is one transaction that is on the disk when the call returns. Calls do not wait, so none can come between the
+ * statements of another.
  */
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../../shared/errors.ts';
@@ -19,7 +20,7 @@ export type BlockRow = {
   links: readonly string[];
 };
 
-/** Where a block is: `file` is the name on disk. */
+/** Location of a block: `file` is the name on disk. */
 export type BlockLocation = { file: string; offset: number; bytes: number; node: Uint8Array | null };
 
 type Pin = { cid: string; name: string };
@@ -51,7 +52,7 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
    * @param forget dropped names whose removal is on the disk
    */
   publish(files: readonly NewFile[], forget?: readonly string[]): string[];
-  /** Where the newest copy of a block in a complete file is; undefined when there is none. */
+  /** Finds the newest copy of a block in a complete file; undefined when there is none. */
   find(cid: string): BlockLocation | undefined;
   /** Some blocks of complete files, in the order of their rows. @param after the row of the last one before */
   blocksAfter(after: number, count: number): (BlockLocation & { row: number; cid: string })[];
@@ -91,7 +92,7 @@ const held = Number.MAX_SAFE_INTEGER;
  */
 const damageCodes = [11, 26];
 
-/** Whether SQLite says that the catalog is damaged. */
+/** Recognizes an error by which SQLite reports a damaged catalog. */
 export function isDamage(thrown: unknown): boolean {
   return thrown instanceof Error && 'errcode' in thrown && damageCodes.includes(Number(thrown.errcode) & 0xff);
 }
@@ -99,7 +100,7 @@ export function isDamage(thrown: unknown): boolean {
 /** Codes of SQLite that say nothing of what is in a file: BUSY, READONLY, IOERR, FULL, CANTOPEN. */
 const otherCodes = [5, 8, 10, 13, 14];
 
-/** Whether what was thrown may come from a damaged catalog, and a look at all of it finds that. */
+/** Checks the whole catalog for damage when an error may come from it. */
 function hasDamage(path: string, thrown: unknown): boolean {
   if (!(thrown instanceof Error) || thrown instanceof SealpinError || 'syscall' in thrown) return false;
   if ('errcode' in thrown && otherCodes.includes(Number(thrown.errcode) & 0xff)) return false;

@@ -22,7 +22,7 @@ export function fileBytes(cid: string, block: BlockLocation): number {
 }
 
 /**
- * Where the bytes from `start` up to `end` (exclusive) of a file lie, in pieces of one read.
+ * Yields where the bytes from `start` up to `end` (exclusive) of a file lie, in pieces of one read.
  * @param find where a block is; throws when it is not there
  */
 export function* runs(

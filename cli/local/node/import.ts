@@ -106,7 +106,9 @@ function partReader(
   };
 }
 
-/** What is wrong with the CAR, in Kubo's words where it has some; undefined for an error that is not about it. */
+/**
+ * Explains what is wrong with the CAR, in Kubo's words where it has some; undefined for an error that is not about it.
+ */
 function reason(thrown: unknown, hasEnded: boolean): string | undefined {
   if (thrown instanceof MultipartError) return 'unexpected EOF';
   if (thrown instanceof RpcError || isSealpinError(thrown, 'invalid_cid')) return thrown.message;

@@ -1,10 +1,12 @@
-/** Which blocks lie below a CID, and which pins are above it. Links are between blocks, so a DAG may lie in many files. */
+/**
+ * Queries for the blocks below a CID, and the pins above it. Links are between blocks, so a DAG may lie in many files.
+ */
 import type { DatabaseSync } from 'node:sqlite';
 
 export interface Reach {
   /** A block at or below a CID that no complete file has; undefined when all of them are there. */
   missing(cid: string): string | undefined;
-  /** How many blocks are at and below a CID, and their bytes together; each block counts once. */
+  /** Counts the blocks at and below a CID, and their bytes together; each block counts once. */
   size(cid: string): { blocks: number; bytes: number };
   /** Blocks below pins that are not pinned themselves. */
   indirect(): string[];

@@ -100,7 +100,7 @@ export async function recover({ data, folder, catalog, note }: RecoverOptions): 
   }
 }
 
-/** Whether a file opens for reading. */
+/** Checks that a file opens for reading. */
 async function canRead(path: string): Promise<boolean> {
   try {
     await (await open(path, 'r')).close();

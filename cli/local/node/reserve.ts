@@ -7,7 +7,7 @@ import { errnoOf } from '../../errno.ts';
 /** Enough for the catalog's log of the removal of a file of 10 GiB. */
 const reserveBytes = 4 * 1_048_576;
 
-/** Whether an error says that the disk is full, by the system or by SQLite (SQLITE_FULL, 13). */
+/** Recognizes an error of a full disk, by the system or by SQLite (SQLITE_FULL, 13). */
 export function isFull(thrown: unknown): boolean {
   const errno = errnoOf(thrown);
   return (
@@ -26,10 +26,13 @@ export function freeBytes(path: string): number {
 /** A disk with less counts as full: the service writes more than one page at a time. */
 const tightBytes = 1_048_576;
 
-/** What is free where the disk counted as full and the reserve was released: it is for deletions, and new files do not get it. */
+/**
+ * Space left where the disk counted as full and the reserve was released: it is for deletions, and new files do not get
+ * it.
+ */
 export const lastBytes = tightBytes + reserveBytes;
 
-/** How often the disk is checked. */
+/** Interval of the checks of the disk. */
 const checkMs = 500;
 
 /**

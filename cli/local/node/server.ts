@@ -34,10 +34,13 @@ export type RunningNode = {
   close(): Promise<void>;
 };
 
-/** How often files that were never pinned are collected. */
+/** Interval of the collection of files that were never pinned. */
 const sweepMs = 60_000;
 
-/** How long the rest of a refused upload is read, so that the client sees the response and not a broken connection. */
+/**
+ * Time for which the rest of a refused upload is read, so that the client sees the response and not a broken
+ * connection.
+ */
 const drainMs = 2_000;
 
 /** Kubo's response to a wrong or missing secret (core/corehttp/commands.go). */
@@ -62,7 +65,7 @@ export async function startNode({
   const running = new Set<Promise<void>>();
   let ownPort = '';
 
-  /** Why a request is refused; undefined when it is allowed. */
+  /** Returns why a request is refused; undefined when it is allowed. */
   function refusalOf(request: IncomingMessage): string | undefined {
     // Not the class `Headers`, which loads all of Node's fetch.
     const headers = {

@@ -77,7 +77,7 @@ type NewFile = { name: string; sink: BlockWriter; finish(): Promise<void>; abort
  */
 const importSyncBytes = 4 * leafBytes;
 
-/** How long an added file is kept that was never pinned. */
+/** Retention of an added file that was never pinned. */
 export const unpinnedMs = 3_600_000;
 
 /**
@@ -243,7 +243,7 @@ export async function openStore(
       await publishNow(batch.flatMap(({ files }) => files));
       for (const { published } of batch) published.resolve();
     } catch (cause) {
-      // One of them must not fail for another one.
+      // One bad file must not fail the batch.
       if (batch.length > 1) for (const each of batch) await settle([each]);
       else batch[0]?.published.reject(cause);
     }

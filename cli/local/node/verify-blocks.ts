@@ -1,4 +1,4 @@
-/** Whether what the node holds is what its CIDs say. */
+/** Check that the contents of the node match their CIDs. */
 import { hash } from 'node:crypto';
 import { closeSync, readSync } from 'node:fs';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import { errnoOf } from '../../errno.ts';
 import type { BlockLocation } from './catalog.ts';
 import type { Store } from './store.ts';
 
-/** What was found: how many blocks and bytes are right, and the first of those that are not. */
+/** Result of a check: how many blocks and bytes are intact, and the first of those that are not. */
 export type Verified = {
   blocks: number;
   bytes: number;
@@ -15,7 +15,7 @@ export type Verified = {
   first: { cid: string; file: string; why: 'missing' | 'damaged' }[];
 };
 
-/** How many rows are read at once, and how many bad blocks are named. */
+/** Number of rows read at once, and of bad blocks that are named. */
 const pageRows = 500;
 const maxNamed = 100;
 

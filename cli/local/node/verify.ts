@@ -1,4 +1,4 @@
-/** Whether the bytes of a section of a CAR are those of its CID. */
+/** Check that the bytes of a section of a CAR match its CID. */
 import { hash } from 'node:crypto';
 import { cidFromBytes, cidOf, type CarBlock, type Cid } from '../../../shared/ipfs/index.ts';
 

@@ -50,7 +50,7 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => unknown;
 
 const honest: Handler = (_request, response) => response.writeHead(200, carType).end(blob.car);
 const absent: Handler = (_request, response) => response.writeHead(404).end('no');
-/** What stands before a block of this size: its length as a varint of three bytes (two below 16 KiB), and its CID. */
+/** Bytes before a block of this size: its length as a varint of three bytes (two below 16 KiB), and its CID. */
 const sectionBytes = (container.length % leafBytes) + 36 < 16_384 ? 38 : 39;
 const flipped = Buffer.from(blob.car);
 flipped[flipped.length - 1000]! ^= 1;
@@ -154,7 +154,7 @@ const badSources: { title: string; handler: Handler; says: string }[] = [
       void response
         .writeHead(200, { ...carType, 'content-length': String(blob.car.length) })
         .write(blob.car.subarray(0, 2 * mib), () => setTimeout(() => response.destroy(), 20)),
-    says: 'it stopped in the middle of its answer',
+    says: 'it closed the connection mid-response',
   },
   {
     title: 'a redirect',
@@ -219,7 +219,7 @@ describe('S64: a source that', () => {
       { timeouts: { stallMs: 150, bytes: 100_000, responseMs: 9000 } },
     );
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toMatch(/it gave nothing for 150 ms|is too slow/);
+    expect(ran.stderr).toMatch(/it sent nothing for 150 ms|is too slow/);
     expect(ran.stderr).toContain('sealpin: hint: try again later\n');
   });
 
@@ -266,7 +266,7 @@ describe('S64: a source that', () => {
 
 test('a source that fails three times in the same way is named once', async () => {
   const ran = await decryptFrom([badSources.find(({ title }) => title === 'a broken connection midway')!.handler]);
-  expect(ran.stderr.match(/stopped in the middle/g)).toHaveLength(1);
+  expect(ran.stderr.match(/closed the connection mid-response/g)).toHaveLength(1);
   expect(ran.stderr).toContain('what the service stores is damaged');
 });
 

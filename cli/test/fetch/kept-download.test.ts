@@ -33,7 +33,7 @@ async function store(size = bytes): Promise<Stored> {
   return { data, blobId: stored.stdout.trim() };
 }
 
-/** What the tests fetch that do not need a blob of their own. */
+/** Blob for the tests that do not need one of their own. */
 let shared: Stored;
 beforeAll(async () => {
   shared = await store();

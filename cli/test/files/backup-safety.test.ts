@@ -1,4 +1,4 @@
-/** What a backup leaves alone, and what its check and its restoration refuse. */
+/** Files that a backup leaves alone, and what its check and its restoration refuse. */
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';

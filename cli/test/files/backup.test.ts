@@ -30,7 +30,7 @@ const newAccount = (): Promise<Account> => accountAt(other.url, () => other.acco
 const localAccount = (): Promise<Account> => accountIn(local);
 
 const listed = async ({ files }: Account): Promise<StoredFile[]> => (await files.list({ limit: 100 })).files;
-/** What a file is known by, wherever it is. */
+/** Facts that identify a file, wherever it is. */
 const facts = ({ filename, mode, size, contentType, metadata, tags, expiresAt }: StoredFile) => ({
   filename,
   mode,

@@ -284,7 +284,7 @@ test(
   },
 );
 
-/** What the heap holds once it is cleared of what nobody refers to. */
+/** Returns the size of the heap after garbage collection. */
 function heldBytes(): number {
   setFlagsFromString('--expose-gc');
   runInNewContext('gc()');

@@ -144,7 +144,7 @@ const parcel = {
   files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'name', type: 'a/b', size: 1 }],
 };
 
-/** What anyone with the link may store as a delivery, and that is none. */
+/** Makes files that anyone with the link may store as a delivery, but that are none. */
 async function hostileFiles(to: Recipient): Promise<Record<string, Uint8Array>> {
   const bytesOf = async ({ stream }: { stream: ReadableStream<Uint8Array> }): Promise<Uint8Array> =>
     new Uint8Array(await new Response(stream).arrayBuffer());
@@ -258,7 +258,7 @@ test('a service that returns empty pages without end does not keep inbox list bu
   );
   expect(await inbox(['list'], { url })).toMatchObject({
     exit: 1,
-    stderr: expect.stringContaining('empty pages of its list without end') as unknown,
+    stderr: expect.stringContaining("the service's list never ends") as unknown,
   });
   expect(pages).toBe(1);
 });

@@ -62,7 +62,7 @@ const files = async (): Promise<string[]> =>
     }
   ).files.flatMap(({ blobId, state }) => (state === 'stored' ? [blobId] : []));
 
-/** How many files the IPFS node keeps. */
+/** Counts the files of the IPFS node. */
 const blocks = async (): Promise<number> =>
   (await readdir(join(local.dataDir, 'local', 'ipfs'), { recursive: true, withFileTypes: true })).filter((file) =>
     file.isFile(),
@@ -86,7 +86,7 @@ async function containerIn(directory: string): Promise<void> {
   await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });
 }
 
-/** Whether a decryption has begun to write: there is a temporary file with something in it. */
+/** Checks whether a decryption has begun to write: there is a temporary file with something in it. */
 async function writing(directory: string): Promise<boolean> {
   const [name] = (await readdir(directory)).filter((name) => name.startsWith('.sealpin-'));
   return (

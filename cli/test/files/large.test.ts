@@ -36,7 +36,7 @@ async function measured(
   return { code, stdout, peakMib };
 }
 
-/** Whether a file of that size holds zeros only, as a sparse one does. */
+/** Checks that a file of that size holds zeros only, as a sparse one does. */
 async function isZero(path: string, bytes: number): Promise<boolean> {
   let seen = 0;
   const zeros = Buffer.alloc(1024 * 1024);

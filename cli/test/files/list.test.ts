@@ -45,7 +45,7 @@ describe('list', () => {
       { ...storedFile(plain, 3_000_000), fileId: crypto.randomUUID(), createdAt: '2026-01-31T23:30:00.000Z' },
     ];
 
-    /** What `list` shows at a terminal of some width, or elsewhere. */
+    /** Runs `list` at a terminal of some width, or elsewhere. */
     async function listed(flags: readonly string[], columns?: number) {
       const directory = await temporaryDirectory();
       const service = await hostile({
@@ -121,7 +121,7 @@ describe('list', () => {
       const directory = await temporaryDirectory();
       const ran = await run([...argv, '--service', service.url, '--data-dir', directory], directory, { env });
       expect(ran).toMatchObject({ exit: 1, stdout: '' });
-      expect(ran.stderr).toContain('the service returns empty pages of its list without end');
+      expect(ran.stderr).toContain("the service's list never ends: it returns empty pages");
       expect(page).toBe(1);
     },
   );

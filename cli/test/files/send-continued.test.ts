@@ -39,7 +39,7 @@ async function scene() {
     run(['send', 'one', 'two', '--data-dir', home, ...flags], directory, {
       env: flags.includes('--inbox') ? {} : { SEALPIN_SERVICE: url, SEALPIN_API_KEY: local.apiKey },
     });
-  /** Whether what arrived is what was sent. */
+  /** Expects that what arrived is what was sent. */
   const arrived = async (where: string): Promise<void> => {
     for (const [name, bytes] of Object.entries(contents))
       expect((await readFile(join(directory, where, name))).equals(bytes), name).toBe(true);

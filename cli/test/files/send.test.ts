@@ -180,7 +180,7 @@ describe('a service or sender that lies', () => {
     ];
     const { exit, stderr } = await receive([await shareOf({ files }, local.url)]);
     expect(exit).toBe(1);
-    expect(stderr).toContain('another size than its sender says');
+    expect(stderr).toContain('size does not match the parcel');
     expect(await received()).toEqual(['good']);
   });
 

@@ -1,4 +1,4 @@
-/** How long `start --detach` waits for a service, and what it makes of one that comes up or ends. */
+/** Tests of how long `start --detach` waits for a service, and what it makes of one that starts or ends. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';

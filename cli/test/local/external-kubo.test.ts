@@ -36,7 +36,7 @@ async function store(local: RunningHere, text: string): Promise<{ cid: string; s
   return { cid: ran.stdout.trim(), said: ran.stderr };
 }
 
-/** What a start in the background, which is another process, says of a service when it is ready. */
+/** Returns what a start in the background, which is another process, prints when the service is ready. */
 async function saidWhenReady({ dataDir, url }: RunningHere): Promise<string> {
   const context = contextIn(dataDir);
   const paths = localPaths(dataDir);

@@ -138,7 +138,7 @@ export async function remove(service: RunningHere): Promise<void> {
   await rm(service.dataDir, { recursive: true, force: true });
 }
 
-/** What a start says that is refused; one that is not refused is ended. */
+/** Returns the error of a start that is refused; one that is not refused is ended. */
 export async function refusal(o: Parameters<typeof startHere>[0]): Promise<string> {
   return await startHere(o).then(
     async (local) => {

@@ -37,7 +37,7 @@ async function fetched(service: RunningHere, fileId: string): Promise<Buffer> {
 const bytes = (size: number, fill = 7): Uint8Array<ArrayBuffer> =>
   new Uint8Array(size).map((_, index) => (index * fill) & 0xff);
 
-/** What a service left that was stopped: its data directory, its key, and a file in it. */
+/** Remains of a stopped service: its data directory, its key, and a file in it. */
 let left: { dataDir: string; apiKey: string; data: Uint8Array; fileId: string };
 beforeAll(async () => {
   const service = await startHere();

@@ -1,4 +1,4 @@
-/** What a client sees of the answers of `sealpin start`, on the wire. */
+/** Responses of `sealpin start` as a client sees them on the wire. */
 import { randomBytes } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';

@@ -41,7 +41,10 @@ async function share(service: RunningHere, fileId: string, o: Record<string, unk
 const open = (service: RunningHere, id: string): Promise<Response> =>
   fetch(`${service.url}/v1/shares/${id}/open`, { method: 'POST' });
 
-/** How much of a record the files of the data directory hold, in percent of pieces of it: some from each page of the database. */
+/**
+ * Measures how much of a record the files of the data directory hold, in percent of pieces of it: some from each page
+ * of the database.
+ */
 async function percentLeft(service: RunningHere, { record }: Made): Promise<number> {
   const all = await everyFile(service.dataDir);
   const pieces = long ? 100 : 25;

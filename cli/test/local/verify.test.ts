@@ -37,7 +37,7 @@ test('all that an account and the node have is verified, and what is damaged or 
   expect(await verify('--all')).toMatchObject({
     code: 0,
     stdout: '',
-    stderr: 'sealpin: every block of 4 files is there and right (1.4 MiB)\n',
+    stderr: 'sealpin: all blocks of 4 files are present and intact (1.4 MiB)\n',
   });
   const whole = parsed((await verify('--local', '--json')).stdout) as { blocks: number };
   expect(whole).toMatchObject({ bad: 0, first: [] });

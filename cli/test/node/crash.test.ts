@@ -37,7 +37,9 @@ test(`killed ${rounds} times under load: acknowledged files are whole, nothing e
   const dir = await directory();
   let child: ChildProcess | undefined;
   onTestFinished(() => void child?.kill('SIGKILL'));
-  /** What must be there: CID to SHA-256 of the bytes. `open`: a request was under way, either outcome is right. */
+  /**
+   * Contents that must be there: CID to SHA-256 of the bytes. `open`: a request was under way, either outcome is right.
+   */
   const held = new Map<string, string>();
   const open = new Set<string>();
 

@@ -68,7 +68,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration on the local service',
     const begun = await sealpin('migrate', '--background');
     expect(begun).toMatchObject({ code: 0 });
     expect(begun.stdout).toMatch(/^local to kubo  running  1 of 1 left  since 20/);
-    expect(begun.stderr).toContain('it goes on by itself; how far it is: sealpin migrate --status\n');
+    expect(begun.stderr).toContain('continues in the background; progress: sealpin migrate --status\n');
     expect(await status()).toContain('local to kubo running');
     const ended = await sealpin('migrate', '--cancel');
     expect(ended.stderr).toContain('cancelled: what has moved stays at kubo, and the rest at local\n');

@@ -12,7 +12,7 @@ import { startNode, type NodeOptions, type RunningNode } from '../../local/node/
 
 export const token = 'token-of-the-tests';
 
-/** What commands answer; `Keys` of pin/ls. */
+/** Response of a command; `Keys` of pin/ls. */
 type Json = { [field: string]: unknown; Keys?: Record<string, unknown> };
 
 export type Reply = {

@@ -13,7 +13,7 @@ if (kuboProgram() === undefined) {
     onTestFinished(() => kubo.close());
     const { url } = await node();
 
-    /** What both respond. */
+    /** Expects that both respond alike. */
     async function same(path: string, body?: ReturnType<typeof multipart>): Promise<void> {
       const replies = await Promise.all([url, kubo.url].map((each) => ask(each, path, body)));
       const [ours, theirs] = replies.map(({ status, text }) => ({ status, text: text.trim() }));

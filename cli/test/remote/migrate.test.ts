@@ -1,4 +1,7 @@
-/** How `sealpin migrate` follows a migration of a deployed service; what moves is in `node/kubo-migration.test.ts`. */
+/**
+ * Tests of how `sealpin migrate` follows a migration of a deployed service; what moves is in
+ * `node/kubo-migration.test.ts`.
+ */
 import { describe, expect, test } from 'vitest';
 import type { Migration } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';

@@ -1,4 +1,4 @@
-/** Which service a command talks to, and which API key it sends there. */
+/** Tests of the service that a command talks to, and the API key that it sends there. */
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { once } from 'node:events';

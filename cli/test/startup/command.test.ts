@@ -18,7 +18,7 @@ const args = {
 } as const satisfies Args;
 
 const heading = { name: 'probe', summary: 'Probe' };
-/** What a command of these arguments gets. */
+/** Returns what a command gets from these arguments. */
 async function parsed(argv: readonly string[], rest?: string): Promise<unknown> {
   let got: unknown;
   const command = defineCommand({

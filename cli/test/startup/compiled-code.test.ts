@@ -45,7 +45,7 @@ async function foreignCode(isRelabelled: boolean): Promise<Buffer> {
   return bytes;
 }
 
-/** What the bundle with another text in it keeps. */
+/** Returns what the bundle with another text in it keeps. */
 async function codeOfOtherText(): Promise<Buffer> {
   const { home, run, kept } = await setUp();
   for (const name of ['sealpin.cjs', 'command.cjs']) await copyFile(join(bundle, name), join(home, name));

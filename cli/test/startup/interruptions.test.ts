@@ -1,4 +1,4 @@
-/** What is said after a signal: what is stored or written, and how to go on. */
+/** Messages after a signal: what is stored or written, and how to resume. */
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';

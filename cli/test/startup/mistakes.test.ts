@@ -1,4 +1,4 @@
-/** What a slip of the hand, or a hostile service, must not do. */
+/** Damage that a slip of the hand, or a hostile service, must not do. */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
@@ -220,7 +220,7 @@ test('a CAR in a pipe is told as such, with a password or without', async () => 
   for (const password of [{}, { SEALPIN_PASSWORD: 'some long password' }]) {
     const ran = await run(['decrypt', '-', 'out'], directory, { env: password, stdin });
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('it is a CAR file, whose blocks are not read from a pipe\nsealpin: hint: write it');
+    expect(ran.stderr).toContain('a CAR file cannot be read from a pipe\nsealpin: hint: write it');
     expect(await readdir(directory)).toEqual([]);
   }
 });
@@ -302,7 +302,7 @@ describe('a service that cannot be reached', () => {
     });
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
     expect(ran.stderr).toContain(
-      'what answers there does not speak https\nsealpin: hint: check the port and whether the address begins with https:\n',
+      'the server does not speak HTTPS\nsealpin: hint: check the port and whether the address begins with https:\n',
     );
   });
 

@@ -39,7 +39,7 @@ function isPathList({ args, rest = '' }: Command): boolean {
   return arg !== undefined && arg.type !== 'boolean' && arg.path === true;
 }
 
-/** What stands for an argument in these tests. */
+/** Values of an argument in these tests. */
 const values = {
   here: '.',
   folder: 'theirs',
@@ -55,8 +55,8 @@ type Value = keyof typeof values;
 const names = Object.keys(values) as Value[];
 
 /**
- * What arguments take. `good`: the values with which a command succeeds; `either`: those that another thing decides, such as a password
- * that is right or wrong. All others are refused.
+ * Kind of an argument. `good`: the values with which a command succeeds; `either`: those that depend on something else,
+ * such as whether a password is right. All others are refused.
  */
 type Kind = { readonly good: readonly Value[]; readonly either?: readonly Value[] };
 const source: Kind = { good: ['here', 'folder', 'linkToFolder', 'file', 'link'] };
@@ -74,7 +74,7 @@ const pair: Kind = { good: ['here', 'missing'] };
 const oldPair: Kind = { good: [] };
 const text = 'text';
 
-/** What each argument takes, by its name, and by command where that is something else. */
+/** Kind of each argument by its name, and by command where it differs. */
 const kinds: Readonly<Record<string, Kind | typeof text>> = {
   file: source,
   'send …': source,
@@ -138,9 +138,9 @@ const local = localService();
 let root: string;
 let desk: string;
 let home: string;
-/** Where each file of somebody else is. */
+/** Files of somebody else. */
 const foreign = ['theirs.txt', 'theirs/private.key', 'theirs/letter.txt', 'theirs/files/x.json', 'theirs/blobs/y.car'];
-/** What commands of the tests need: blob IDs, links and the like. */
+/** Values that commands of the tests need: blob IDs, links and the like. */
 const known: Record<string, string> = {};
 const secret = 'violet-anchor-tundra-mosaic';
 

@@ -1,4 +1,4 @@
-/** How copies are stored at services that are small, broken or hostile. */
+/** Tests of copies to services that are small, broken or hostile. */
 import { createHash } from 'node:crypto';
 import { CarBlockIterator } from '@ipld/car/iterator';
 import { describe, expect, test } from 'vitest';

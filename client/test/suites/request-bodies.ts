@@ -18,7 +18,7 @@ class RefusingRequest extends Request {
   }
 }
 
-/** What engines do with streams as bodies. */
+/** Tests of what engines do with streams as bodies. */
 export function requestBodies(tool: Tool): void {
   tool.test('a stream counts as a body where the engine sends it, and not its name', async () => {
     const stream = new Blob(['x']).stream();

@@ -13,7 +13,7 @@ type PasswordRow = { readonly saltLabel: string; readonly min: number; readonly 
 
 /** A stanza that a format defines. */
 export type StanzaRow = {
-  /** What opens it; `file` is not for opening, but says of which file a detached header is. */
+  /** Kind of credential that opens it; `file` is not for opening, but says of which file a detached header is. */
   readonly kind: 'password' | 'key' | 'file';
   /** Throws `header_invalid` for a malformed stanza. Without it, only the identities of its kind look at the stanza. */
   readonly check?: (stanza: Stanza, format: FormatRow) => unknown;
@@ -29,7 +29,7 @@ export interface FormatRow {
    * payloads.
    */
   readonly detachedLine?: string;
-  /** Whether it may come in ASCII armor. */
+  /** Permits ASCII armor. */
   readonly isArmorable: boolean;
   readonly fileKeyBytes: number;
   /** HKDF info of the key of the header's MAC. */

@@ -3,7 +3,7 @@
  */
 import { base62Characters, checksumCharacters, decodeBase62 } from './base62.ts';
 
-/** What an API key begins with. */
+/** Prefix of an API key. */
 export const apiKeyPrefix = 'sp_';
 /** Bytes of an account id and of a secret. */
 export const accountBytes = 16;
@@ -19,15 +19,15 @@ export const apiKeyCharacters = apiKeyPrefix.length + bodyCharacters;
 
 const apiKeyPattern = new RegExp(`^${apiKeyPrefix}[0-9A-Za-z]{${bodyCharacters}}$`);
 
-/** What to tell somebody whose text is no API key. */
+/** Hint for text that is no API key. */
 export const apiKeyHint = `an API key is ${apiKeyPrefix} followed by ${bodyCharacters} letters and digits`;
 
-/** Whether text has the form of an account id: 128 bits as 22 base62 characters. */
+/** Recognizes the form of an account id: 128 bits as 22 base62 characters. */
 export function isAccountId(text: string): boolean {
   return decodeBase62(text, accountBytes) !== undefined;
 }
 
-/** Whether text has the form of an API key: `sp_` and 71 base62 characters. Its checksum is not looked at. */
+/** Recognizes the form of an API key: `sp_` and 71 base62 characters. Its checksum is not looked at. */
 export function isApiKeyText(text: string): boolean {
   return apiKeyPattern.test(text);
 }

@@ -51,7 +51,7 @@ export function checksum(text: string): string {
   return encodeBase62(bytes);
 }
 
-/** Whether a text ends with the checksum of what is before it. */
+/** Checks that a text ends with the checksum of what is before it. */
 export function endsWithChecksum(text: string): boolean {
   return checksum(text.slice(0, -checksumCharacters)) === text.slice(-checksumCharacters);
 }

@@ -144,7 +144,7 @@ function checkRecipientLine(part: Part, recipient: string | undefined): void {
     throw new SealpinError('key_invalid', 'The recipient line and the key below it do not belong together');
 }
 
-/** Whether a text has anything in it that looks like a private key. */
+/** Detects anything in a text that looks like a private key. */
 export function isPrivateText(text: string): boolean {
   return /(?:AGE|SEALPIN)-SECRET-KEY-/i.test(text) || /PRIVATE KEY-----/.test(text);
 }

@@ -61,7 +61,9 @@ export function recipientOfPkcs8(pkcs8: Uint8Array): string {
   return identityFromEcPrivate(parsePkcs8(pkcs8)).recipient;
 }
 
-/** Whether a private key (PKCS#8) and a public key (SPKI), both P-256 in DER, belong together; throws `key_invalid`. */
+/**
+ * Checks that a private key (PKCS#8) and a public key (SPKI), both P-256 in DER, belong together; throws `key_invalid`.
+ */
 export function isKeyPair(pkcs8: Uint8Array, spki: Uint8Array): boolean {
   return recipientOfPkcs8(pkcs8) === recipientFromSpki(spki).text;
 }

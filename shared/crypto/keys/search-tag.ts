@@ -5,7 +5,7 @@ import { hex, utf8 } from '../bytes.ts';
 import { parsePkcs8 } from './der.ts';
 
 /**
- * What stands for a tag where only equal ones have to be found: its HMAC-SHA-256, in hex, under a key derived from the account's
+ * Replaces a tag where only equal ones must be found: its HMAC-SHA-256, in hex, under a key derived from the account's
  * private key (shared/README.md, "Tags").
  * @param pkcs8 the account's private key, in DER
  */

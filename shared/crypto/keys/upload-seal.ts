@@ -1,4 +1,4 @@
-/** What an upload keeps while it is not finished, sealed under the API key that it belongs to. */
+/** Secrets of an unfinished upload, sealed under the API key that it belongs to. */
 import { SealpinError } from '../../errors.ts';
 import { concat } from '../../streams/concat.ts';
 import { draw } from '../providers/backend.ts';

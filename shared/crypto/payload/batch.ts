@@ -1,5 +1,5 @@
 /**
- * What sealing and opening share: taking a batch of chunks from a source, and a stream that is filled batch by batch.
+ * Helpers of sealing and opening: taking a batch of chunks from a source, and a stream that is filled batch by batch.
  */
 import { SealpinError } from '../../errors.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';

@@ -13,7 +13,7 @@ export type ChunkSealerOptions = {
   /** The beginning of the first piece: less than a whole one. */
   tail: Uint8Array;
   pieceBytes: number;
-  /** Where that of the pieces comes from. */
+  /** Source of the memory of the pieces. */
   memory?: Memory | undefined;
 };
 

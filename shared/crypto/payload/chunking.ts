@@ -4,16 +4,14 @@ import type { Aead, Backend } from '../providers/backend.ts';
 
 /** Bytes of the tag at the end of a chunk, for both ciphers (RFC 5116 section 5.1, RFC 8439 section 2.8). */
 export const tagBytes = 16;
-/** How much plaintext is in flight at once. */
+/** Bytes of plaintext in flight at once. */
 export const batchBytes = 1024 * 1024;
 
-/** How a payload is divided into chunks. */
+/** Division of a payload into chunks. */
 export type Chunking = {
   /** Plaintext bytes of a full chunk. */
   readonly chunkBytes: number;
-  /**
-   * Whether the last chunk may be full (and is empty in an empty payload only), or is always shorter than a full one.
-   */
+  /** Permits a full last chunk (which is empty in an empty payload only); else it is always shorter than a full one. */
   readonly fullLast: boolean;
   /** The most chunks that the format allows. */
   readonly maxChunks: number;

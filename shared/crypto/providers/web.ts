@@ -91,7 +91,10 @@ async function importScalar(secret: Uint8Array): Promise<CryptoKey | undefined> 
   }
 }
 
-/** What `body` gives. @throws SealpinError `key_invalid` for what noble refuses; other errors of Sealpin as they are */
+/**
+ * Returns the result of `body`. @throws SealpinError `key_invalid` for what noble refuses; other errors of Sealpin as
+ * they are
+ */
 function withValidKey<T>(detail: string, body: () => T): T {
   try {
     return body();

@@ -1,4 +1,4 @@
-/** What a format demands of the stanzas of a header together. */
+/** Demands of a format on the stanzas of a header together. */
 import { SealpinError } from '../../errors.ts';
 import type { FormatRow, Stanza, StanzaRow } from '../formats/format-row.ts';
 

@@ -103,7 +103,7 @@ function parseFileInfo(json: string): FileInfo {
   throw new SealpinError('header_invalid', 'The file entry of the header does not describe a file');
 }
 
-/** Whether the members of an object, or the items of a list, are all text. */
+/** Checks that the members of an object, or the items of a list, are all text. */
 function isTexts(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.values(value).every((each) => typeof each === 'string');
 }

@@ -36,7 +36,7 @@ const kinds = {
     secretPrefix: 'sealpin-secret-key-pq-',
   },
 } as const;
-/** Where the P-256 part of an `mlkem768p256tag` public key begins, which the tag is made of. */
+/** Offset of the P-256 part of an `mlkem768p256tag` public key, which the tag is made of. */
 const pointOffset = 1184;
 const seedBytes = 32;
 
@@ -87,7 +87,7 @@ export function hybridRecipient(text: string): Recipient {
   };
 }
 
-/** Whether text begins like a post-quantum private key. */
+/** Recognizes the beginning of a post-quantum private key. */
 export function isHybridSecret(text: string): boolean {
   return Object.values(kinds).some(({ secretPrefix }) => text.startsWith(`${secretPrefix.toUpperCase()}1`));
 }

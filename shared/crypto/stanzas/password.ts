@@ -21,7 +21,7 @@ export const costs = {
 } as const;
 
 type KdfName = keyof typeof costs;
-/** How a key is derived from a password: scrypt with N = 2^logN, or PBKDF2-HMAC-SHA-512. */
+/** Derivation of a key from a password: scrypt with N = 2^logN, or PBKDF2-HMAC-SHA-512. */
 export type PasswordKdf =
   | { name: 'scrypt'; logN?: number | undefined }
   | { name: 'pbkdf2-sha512'; iterations?: number | undefined };

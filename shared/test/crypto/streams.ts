@@ -6,7 +6,7 @@ export async function collect(stream: ReadableStream<Uint8Array>): Promise<Uint8
   return (await released(stream, 'throws')).bytes;
 }
 
-/** What a stream gives before it ends or fails. */
+/** Returns what a stream gives before it ends or fails. */
 export async function released(
   stream: ReadableStream<Uint8Array>,
   failure: 'throws' | 'returned' = 'returned',

@@ -106,7 +106,7 @@ export function pieces(bytes: Uint8Array, size: number): Uint8Array[] {
   return Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size));
 }
 
-/** Whether both hold the same bytes; the matchers of Vitest take seconds for some MiB. */
+/** Compares bytes; the matchers of Vitest take seconds for some MiB. */
 export function identical(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;
   for (let i = 0; i < a.length; i += 1) if (a[i] !== b[i]) return false;

@@ -34,7 +34,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       return { status, stdout: new Uint8Array(stdout), stderr: stderr.toString() };
     }
 
-    /** What the plugin prints for a private key: the identity file of age. */
+    /** Returns what the plugin prints for a private key: the identity file of age. */
     function identityOf(privateKey: string, path: (name: string) => string): string {
       writeFileSync(path('private.key'), privateKey);
       const { stdout, stderr } = ran(plugin, [path('private.key')]);
@@ -102,7 +102,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       inDirectory(async (path) => {
         const pair = await generateKeyPair();
         const identity = identityOf(pair.privatePem, path).trim();
-        /** What the plugin says, one line of age after the other; age agrees to each stanza. */
+        /** Joins what the plugin says, one line of age after the other; age agrees to each stanza. */
         const conversation = (...lines: string[]) => {
           const oks = Array.from({ length: 9 }, () => '-> ok\n');
           const { stdout, stderr } = ran(plugin, ['--age-plugin=identity-v1'], [...lines, ...oks, ''].join('\n'));

@@ -39,7 +39,7 @@ function counted(total: number, failAt = Infinity) {
 
 const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
-/** How streams behave: what is held back, what is passed on, what is shared. */
+/** Tests of how streams behave: what is held back, what is passed on, what is shared. */
 export function flow(tool: Tool, backend: Backend): void {
   tool.test('S88: with the same random bytes every runtime and backend makes the same container', async () => {
     const fixed = seeded(backend);

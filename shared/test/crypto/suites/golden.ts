@@ -81,7 +81,7 @@ function remembering(backend: Backend): Backend {
 const identitiesOf = ({ password, privateKey }: { password?: string; privateKey?: string }): Identity[] =>
   password === undefined ? parseIdentities(privateKey!) : [passwordIdentity(password)];
 
-/** What comes of opening: the plaintext that came out, and the code of the failure. */
+/** Returns the result of opening: the plaintext that came out, and the code of the failure. */
 async function outcome(
   backend: Backend,
   container: Uint8Array,
@@ -99,7 +99,10 @@ async function outcome(
   }
 }
 
-/** What may come of a damaged container. A version line that is cut short, or is none any more, makes a plain file. */
+/**
+ * Failures that a damaged container may cause. A version line that is cut short, or is none any more, makes a plain
+ * file.
+ */
 const refusals = [
   'decrypt_failed',
   'container_invalid',

@@ -8,7 +8,7 @@ import { seal, unseal } from './containers.ts';
 
 const cheap = { name: 'scrypt', logN: 10 } as const;
 
-/** What a password may be. */
+/** Tests of what a password may be. */
 export function passwords(tool: Tool, backend: Backend): void {
   tool.test(
     'S41: a password opens in whatever form an operating system types it; NUL, emoji and a megabyte are fine',

@@ -33,7 +33,7 @@ function randomAccess(container: Uint8Array) {
   };
 }
 
-/** Where the payload begins. */
+/** Finds the beginning of the payload. */
 function headerEnd(container: Uint8Array): number {
   const latin = String.fromCharCode(...container.subarray(0, 1000));
   return latin.indexOf('\n', latin.indexOf('\n--- ') + 1) + 1;

@@ -29,7 +29,7 @@ const x25519 = {
   recipient: 'age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj',
 };
 
-/** What a container is known by, and whose stanzas count. */
+/** Tests of how a container is recognized, and whose stanzas count. */
 export function recognition(tool: Tool, backend: Backend): void {
   tool.test('sniffing knows every beginning, and opening goes by it', async () => {
     const cases: readonly (readonly [string, Sniffed | undefined])[] = [

@@ -22,7 +22,7 @@ import { collect, hex, join, pattern, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 
 const cheap = (password: string): Recipient => passwordRecipient(password, { name: 'scrypt', logN: 10 });
-/** What follows the MAC line. */
+/** Returns what follows the MAC line. */
 const payloadOf = (container: Uint8Array): Uint8Array =>
   container.subarray(/\n--- .{43}\n/.exec(String.fromCharCode(...container.subarray(0, 4000)))!.index + 49);
 

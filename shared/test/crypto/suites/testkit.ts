@@ -32,8 +32,8 @@ async function read(file: Uint8Array): Promise<Vector> {
 }
 
 /**
- * What each outcome of the kit is called here. A header that is not recognized at all is a plain file to us, which no identity
- * is used on.
+ * Names here for each outcome of the kit. A header that is not recognized at all is a plain file to us, which no
+ * identity is used on.
  */
 const outcomes: Record<string, readonly string[]> = {
   success: ['success'],

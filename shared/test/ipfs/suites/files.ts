@@ -5,7 +5,7 @@ import { bytesOf, identical, randomBytes, stored, streamOf } from '../source.ts'
 
 const html = new TextEncoder().encode('<html><body>502 Bad Gateway</body></html>');
 
-/** What a source may give instead of a block. */
+/** Wrong bytes that a source may give instead of a block. */
 const wrongBlocks: readonly (readonly [what: string, change: (honest: Uint8Array) => Uint8Array])[] = [
   ['another file', () => randomBytes(777)],
   ['an HTML page', () => html],

@@ -5,7 +5,7 @@ import { isWebKit } from '../../../../testkit/browsers/engine.ts';
 import { byteStream } from '../../crypto/streams.ts';
 import { bytesOf, cidOfChunks, identical, pieces, randomBytes, streamOf } from '../source.ts';
 
-/** What a promise is rejected with, as text. */
+/** Returns the reason of a rejected promise, as text. */
 async function rejection(promise: Promise<unknown>): Promise<string> {
   return promise.then(
     () => 'it does not fail',
