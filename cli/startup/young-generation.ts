@@ -3,11 +3,8 @@
 /** Modules of Node that the commands use and that are large. */
 const nodeModules = ['node:crypto', 'node:fs/promises', 'node:http', 'node:stream', 'node:stream/web'];
 
-/** Flags of V8, and the same with their defaults. */
-const flags = [
-  ['--semi-space-growth-factor=1', '--semi-space-growth-factor=2'],
-  ['--no-incremental-marking', '--incremental-marking'],
-] as const;
+/** Flags of V8. */
+const flags = ['--semi-space-growth-factor=1', '--no-incremental-marking'];
 
 /**
  * We allocate mostly buffers, outside V8's heap. A young generation that grows (to 32 MiB) lets dead ones pile up until V8 marks the whole
@@ -17,11 +14,5 @@ const flags = [
 export function keepYoungGenerationSmall(): void {
   for (const name of nodeModules) process.getBuiltinModule(name);
   const { setFlagsFromString } = process.getBuiltinModule('node:v8');
-  for (const [flag] of flags) setFlagsFromString(flag);
-}
-
-/** Sets V8's defaults again: what it compiles carries its flags, and is refused by a V8 with others. */
-export function restoreYoungGeneration(): void {
-  const { setFlagsFromString } = process.getBuiltinModule('node:v8');
-  for (const [, standard] of flags) setFlagsFromString(standard);
+  for (const flag of flags) setFlagsFromString(flag);
 }
