@@ -54,7 +54,7 @@ export class AccountSettings {
   }
 
   /** Returns the bytes that the account may still store besides what is reserved; undefined without a quota. */
-  roomBytes(reserved: readonly Reserved[]): number | undefined {
+  allowanceBytes(reserved: readonly Reserved[]): number | undefined {
     const [row] = this.#sql
       .exec<{ room: number }>(
         'SELECT quota_bytes - bytes AS room FROM account, account_setting WHERE quota_bytes NOT NULL',
