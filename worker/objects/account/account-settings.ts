@@ -7,7 +7,7 @@ import type { Reserved } from './files/reserved.ts';
  */
 export type Settings = { quotaBytes: number | null; disabled: boolean; origins: string[] | null };
 
-/** Those of an account for which nothing was set. */
+/** Settings of an account for which nothing was set. */
 export const defaultSettings: Settings = { quotaBytes: null, disabled: false, origins: null };
 
 type Row = { quota_bytes: number | null; disabled: number; origins: string | null; listed: number };

@@ -96,7 +96,7 @@ export class Files {
   readonly #limits: KeyLimits;
   readonly #now: () => number;
   readonly #settings: AccountSettings;
-  /** Those that stay only if another upload names them. */
+  /** Files that stay only if another upload names them. */
   readonly provisional: ProvisionalFiles;
 
   /** @param now the clock, in ms */
