@@ -20,7 +20,7 @@ export function withNetwork(homes: readonly PinningService[]): BlockSource[] {
  */
 export function blockAtBreaks(home: PinningService, search?: PinningService['search']): BlockSource {
   let isIncomplete = false;
-  /** Up to where the last stream was to go. */
+  /** End of the last stream, as it was planned. */
   let end = 0;
   return {
     id: home.id,

@@ -11,7 +11,7 @@ const collectMs = 10_000;
 export class Collector {
   #since = 0;
 
-  /** Has everything handed over later, unless another request sees to it. */
+  /** Hands everything over later, unless another request does. */
   handOverLater(c: Ctx, handOver: () => Promise<void>): void {
     if (Date.now() - this.#since < 2 * collectMs) return;
     this.#since = Date.now();

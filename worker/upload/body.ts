@@ -4,7 +4,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { setArrivedBytes } from '../http/arrived-bytes.ts';
 import type { Algorithm, Digests } from '../http/digest-fields.ts';
 import { leafMemory } from '../leaf-memory.ts';
-import { exceedsRoom, type Room } from '../objects/account/keys/key-limits.ts';
+import { exceedsAllowance, type Allowance } from '../objects/account/keys/key-limits.ts';
 import { toError } from '../objects/result.ts';
 import { PassingDigests } from './body-digests.ts';
 import { JsonUploadReader } from './json-stream.ts';
@@ -49,8 +49,8 @@ export function checkLength(request: Request, limitBytes = largestBytes): void {
 export type UploadOptions = {
   /** Largest number of bytes of the body; counted, because a length need not be announced. */
   limitBytes: number | undefined;
-  /** Room for the file, by the limits of its API key and the quota of its account. */
-  room?: Room | undefined;
+  /** Allowance for the file, by the limits of its API key and the quota of its account. */
+  allowance?: Allowance | undefined;
   /** Time for which it may send nothing before it fails. */
   idleMs: number;
   /**
@@ -66,7 +66,7 @@ export type UploadOptions = {
 
 /** The body of a request, read on demand. */
 export function uploadBody(request: Request, o: UploadOptions): UploadBody {
-  const { form, wanted, room } = o;
+  const { form, wanted, allowance } = o;
   const body = countedBody(request, o);
   // Inside JSON the file has a digest of its own.
   const ofFile = new PassingDigests(form === 'json' && wanted !== undefined ? [wanted] : []);
@@ -79,7 +79,7 @@ export function uploadBody(request: Request, o: UploadOptions): UploadBody {
   function count(bytes: Uint8Array): void {
     if (head.length < sniffBytes) head = Uint8Array.of(...head, ...bytes.subarray(0, sniffBytes - head.length));
     size += bytes.length;
-    const failure = room && exceedsRoom(room, size);
+    const failure = allowance && exceedsAllowance(allowance, size);
     if (failure !== undefined) throw toError(failure);
   }
 

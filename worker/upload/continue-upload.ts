@@ -41,7 +41,7 @@ function restLabel(offset: number): string {
 export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'cid'>;
 
 /**
- * Goes on with an upload.
+ * Continues an upload.
  * @param request its body has bytes of the file; it may be without one
  * @param o.lease names the request
  * @param o.length of the file, where the client tells it now

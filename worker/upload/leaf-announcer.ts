@@ -5,7 +5,7 @@ import { concat } from '../../shared/streams/concat.ts';
 export interface LeafAnnouncer {
   /** Takes the number of a leaf and its SHA-256. Resolves once that is recorded, which `flush` begins. */
   add(index: number, digest: Uint8Array): Promise<void>;
-  /** Has everything recorded that was added, in one call. */
+  /** Records everything that was added, in one call. */
   flush(): void;
   /** Has nothing more recorded: `add` fails with the reason, where its call to record has not begun. */
   abort(reason: unknown): void;

@@ -7,7 +7,7 @@ import type { Reserved } from './files/reserved.ts';
  */
 export type Settings = { quotaBytes: number | null; disabled: boolean; origins: string[] | null };
 
-/** Those of an account for which nothing was set. */
+/** Settings of an account for which nothing was set. */
 export const defaultSettings: Settings = { quotaBytes: null, disabled: false, origins: null };
 
 type Row = { quota_bytes: number | null; disabled: number; origins: string | null; listed: number };
@@ -54,7 +54,7 @@ export class AccountSettings {
   }
 
   /** Returns the bytes that the account may still store besides what is reserved; undefined without a quota. */
-  roomBytes(reserved: readonly Reserved[]): number | undefined {
+  allowanceBytes(reserved: readonly Reserved[]): number | undefined {
     const [row] = this.#sql
       .exec<{ room: number }>(
         'SELECT quota_bytes - bytes AS room FROM account, account_setting WHERE quota_bytes NOT NULL',

@@ -16,7 +16,7 @@ import { Administration, noAccount } from './administration.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
 import { Claims, type Claim } from './uploads/claims.ts';
 import { Files, type FileRecord, type NewFile } from './files/file-rows.ts';
-import type { Room } from './keys/key-limits.ts';
+import type { Allowance } from './keys/key-limits.ts';
 import { KeyRegistry, type KeyMaterial, type NewKey } from './keys/key-registry.ts';
 import { addReference, removingAt, send, type AccountEnv } from './delivery.ts';
 import { Events, eventRetentionMs, type EventPage } from './event-rows.ts';
@@ -41,7 +41,7 @@ export type { KeyMaterial } from './keys/key-registry.ts';
  * `first`: the file of the first request, if this is a second one. `renewMs`: how often to renew the claim. `room`: what the limits
  * of the key and the quota leave for the file.
  */
-type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number; room: Room | undefined };
+type BegunUpload = KeyMaterial & { first: FileRecord | undefined; renewMs: number; room: Allowance | undefined };
 
 /** An account for one of its keys. `canSign`: the public half of what the key signs with is known. `room`: what its limits and the quota leave for it. */
 type AboutAccount = KeyMaterial & {
@@ -49,7 +49,7 @@ type AboutAccount = KeyMaterial & {
   account: AccountRecord;
   usage: Usage;
   settings: Settings;
-  room: Room;
+  room: Allowance;
 };
 
 /** The object of one account. */
@@ -204,7 +204,7 @@ export class Account extends DurableObject<AccountEnv> {
       ok: true,
       ...this.#access.material(caller, true),
       canSign: this.#registry.signerOf(caller.key.id)?.signer !== null,
-      room: this.#files.room(caller.key.id),
+      room: this.#files.allowance(caller.key.id),
       account: caller.account,
       usage: this.#row.usage(),
       settings: this.#settings.get(),
@@ -288,19 +288,13 @@ export class Account extends DurableObject<AccountEnv> {
 
   /** Writes the pending row, then the reference, before the file is pinned: from here on, they say what to undo. */
   prepare(hash: string, file: NewFile, terms: UploadTerms): Promise<Result<PinPlan & { createdAt: number }>> {
-    return this.#access.as(hash, 'write', async ({ key, account }) => {
+    return this.#access.as(hash, 'write', async ({ key, account: { id: account } }) => {
       const createdAt = this.now();
       const { cid, service, fileId } = file;
       const taken = this.#uploads.add(file, key.id, terms, createdAt);
       if (taken !== undefined) return taken;
       await this.#alarm.by(createdAt + pendingMs);
-      const result = await addReference(this.env, {
-        cid,
-        service,
-        fileId,
-        account: account.id,
-        requestId: terms.requestId,
-      });
+      const result = await addReference(this.env, { cid, service, fileId, account, requestId: terms.requestId });
       if (result.ok) return { ...result, createdAt };
       await this.abort(fileId, terms.requestId);
       return result;

@@ -64,7 +64,7 @@ export class BlockIndex {
     );
   }
 
-  /** Has the rows of a file written, unless they are, or it is a single block. @param dueMs when to begin */
+  /** Queues the rows of a file, unless they are written, or it is a single block. @param dueMs when to begin */
   add(root: string, dueMs: number, requestId: string | undefined): void {
     if (parseCid(root).codec === 'raw') return;
     this.#sql.exec(
@@ -75,7 +75,7 @@ export class BlockIndex {
     );
   }
 
-  /** Has the rows of a CID removed that no file needs any more. */
+  /** Queues the removal of the rows of a CID that no file needs any more. */
   remove(root: string): void {
     this.#sql.exec('UPDATE block_index SET due = ?, attempts = 0 WHERE root = ?', this.#o.now(), root);
   }

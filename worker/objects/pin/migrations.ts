@@ -71,7 +71,7 @@ export class Migrations {
     for (const cid of cids) this.move(cid, from, to);
   }
 
-  /** Has a CID move. */
+  /** Starts to move a CID. */
   move(cid: string, from: string, to: string): void {
     const { rows, now } = this.#o;
     const existing = rows.find(cid, to);

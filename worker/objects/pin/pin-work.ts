@@ -173,7 +173,7 @@ export class PinWork {
     this.settle(cid);
   }
 
-  /** Has a service hold a file that gets it as a whole. One that is at work is asked again when the row is due. */
+  /** Sends a file to a service that gets files as a whole. One that is at work is asked again when the row is due. */
   async #hold(row: PinRow, target: Replica, sources: BlockSource[], signal: AbortSignal): Promise<void> {
     const { cid } = row;
     this.#o.rows.change(row, { state: 'copying', reason: null, detail: null });

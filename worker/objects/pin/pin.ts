@@ -284,7 +284,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     return { ok: true, pins: this.#rows.exists ? surveyedPins(this.#sql, o) : [] };
   }
 
-  /** Has every pin looked at, as soon as services respond. @returns how many there are by what was last seen of them */
+  /** Makes every pin due, as soon as services respond. @returns how many there are by what was last seen of them */
   async repair(): Promise<Result<{ counts: Partial<Record<SurveyState, number>> }>> {
     if (!this.#rows.exists) return { ok: true, counts: {} };
     this.#breakers.reset();

@@ -100,7 +100,7 @@ function reporting(home: PinningService, report: () => void): PinningService {
   };
 }
 
-/** Has a service checked, after the response, that gave a wrong block of a CID, or lacks one. */
+/** Marks a service, after the response, that gave a wrong block of a CID, or lacks one: it is checked. */
 function markSuspect(c: Ctx, cid: string, service: string): void {
   const report = async (): Promise<void> => {
     try {

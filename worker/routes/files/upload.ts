@@ -100,7 +100,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about, digest } = await inPlace(key.id, () => {
       const counted = announced.car ? undefined : room;
-      body = uploadBody(c.req.raw, { limitBytes, room: counted, idleMs, form, ...announced });
+      body = uploadBody(c.req.raw, { limitBytes, allowance: counted, idleMs, form, ...announced });
       const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
       return store(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, signal });
     });

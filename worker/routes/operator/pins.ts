@@ -70,7 +70,7 @@ function surveyedPin({ reason, detail, due, checkedAt, verifiedAt, ...pin }: Sur
   };
 }
 
-/** Has every pin looked at: what is lost is copied again, what failed is tried again. */
+/** Makes every pin due for a check: what is lost is copied again, what failed is tried again. */
 export async function repairPins(c: Ctx): Promise<Response> {
   const answers = await askShards(c.env, shardNames, (pin) => unwrap(pin.repair()));
   const pins: Repair['pins'] = {};

@@ -129,7 +129,7 @@ const rows: readonly Route[] = [
     path,
     operationId: 'continueUpload',
     params,
-    summary: 'Goes on with an upload; 204 with the last bytes names the file',
+    summary: 'Continues an upload; 204 with the last bytes names the file',
     who: 'key',
     scope: 'write',
     requiredHeaders: { ...version, 'Upload-Offset': 'where the bytes belong' },

@@ -11,7 +11,7 @@ import { accountObject, newOwner, shareObject, type Owner } from '../stored-stat
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const hangs = long ? (['hangs before', 'hangs after'] as const) : (['hangs after'] as const);
-/** Beyond the time for which a record may be on its way. */
+/** Time beyond that for which a record may be on its way. */
 const longMs = 3_600_000;
 
 let kept: KeptState;

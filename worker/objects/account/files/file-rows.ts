@@ -3,7 +3,7 @@ import type { FileInfo } from '../../../../shared/crypto/index.ts';
 import { AccountSettings } from '../account-settings.ts';
 import { kindOfCode, kindCode, type ContentKind } from './beginning.ts';
 import type { Events } from '../event-rows.ts';
-import { exceedsRoom, KeyLimits, type Room } from '../keys/key-limits.ts';
+import { exceedsAllowance, KeyLimits, type Allowance } from '../keys/key-limits.ts';
 import { ProvisionalFiles } from './provisional-files.ts';
 import { reservedBy, type Reserved } from './reserved.ts';
 import { err, type Failure, type Result } from '../../result.ts';
@@ -96,7 +96,7 @@ export class Files {
   readonly #limits: KeyLimits;
   readonly #now: () => number;
   readonly #settings: AccountSettings;
-  /** Those that stay only if another upload names them. */
+  /** Files that stay only if another upload names them. */
   readonly provisional: ProvisionalFiles;
 
   /** @param now the clock, in ms */
@@ -115,24 +115,24 @@ export class Files {
    * @param by its ID
    * @param except the ID of an upload that does not count
    */
-  room(by: string, except?: string): Room {
-    return this.#room(by, reservedBy(this.#sql, except));
+  allowance(by: string, except?: string): Allowance {
+    return this.#allowance(by, reservedBy(this.#sql, except));
   }
 
-  /** The same for an upload that has announced its length, and so has its room. */
-  roomOfReserved(by: string): Room {
-    return this.#room(by, []);
+  /** The same for an upload that has announced its length, and so has its allowance. */
+  allowanceOfReserved(by: string): Allowance {
+    return this.#allowance(by, []);
   }
 
-  #room(by: string, reserved: readonly Reserved[]): Room {
-    return { ...this.#limits.room(by, reserved), accountBytes: this.#settings.roomBytes(reserved) };
+  #allowance(by: string, reserved: readonly Reserved[]): Allowance {
+    return { ...this.#limits.allowance(by, reserved), accountBytes: this.#settings.allowanceBytes(reserved) };
   }
 
   /**
    * Checks that the key that uploads a pending file, and the account, still have room for it.
-   * @param isReserved whether it is that of an upload that has its room
+   * @param isReserved whether it is that of an upload that has its allowance
    */
-  lacksRoom(fileId: string, isReserved = false): Failure | undefined {
+  checkAllowance(fileId: string, isReserved = false): Failure | undefined {
     const [row] = this.#sql
       .exec<{ created_by: string; bytes: number }>(
         `SELECT created_by, bytes FROM file WHERE file_id = ? AND state = 'pending'`,
@@ -141,7 +141,7 @@ export class Files {
       .toArray();
     if (row === undefined) return undefined;
     const { created_by: by, bytes } = row;
-    return exceedsRoom(isReserved ? this.roomOfReserved(by) : this.room(by), bytes);
+    return exceedsAllowance(isReserved ? this.allowanceOfReserved(by) : this.allowance(by), bytes);
   }
 
   /** Writes a pending row, which the sweep removes at `dueMs`; null: not before it is removed by its ID. */

@@ -1,4 +1,4 @@
-/** The room that unfinished uploads take: what they announced counts for limits and quota before it has come. */
+/** The allowance that unfinished uploads take: what they announced counts for limits and quota before it has come. */
 import { detachedPayloadBytes } from '../../../../shared/crypto/index.ts';
 
 type Mode = 'encrypted' | 'plain';

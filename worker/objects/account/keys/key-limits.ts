@@ -9,7 +9,7 @@ export type Limits = { files?: number | undefined; bytes?: number | undefined; f
  * Amounts that a key may still store; undefined if nothing limits them. `bytes`: altogether; `fileBytes`: in one file,
  * by the limits of keys; `accountBytes`: by the quota of the account.
  */
-export type Room = {
+export type Allowance = {
   files: number | undefined;
   bytes: number | undefined;
   fileBytes: number | undefined;
@@ -45,8 +45,8 @@ export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure
 }
 
 /** Checks that there is room for a file. @param bytes of it, as many as are known @returns `quota_exceeded` */
-export function exceedsRoom(
-  { files, fileBytes, accountBytes }: Omit<Room, 'bytes'>,
+export function exceedsAllowance(
+  { files, fileBytes, accountBytes }: Omit<Allowance, 'bytes'>,
   bytes: number,
 ): Failure | undefined {
   if (files !== undefined && files < 1)
@@ -85,7 +85,7 @@ export class KeyLimits {
   }
 
   /** Returns what a key may still store besides what is reserved, by its own limits and those of its ancestors. */
-  room(id: string, reserved: readonly Reserved[]): Omit<Room, 'accountBytes'> {
+  allowance(id: string, reserved: readonly Reserved[]): Omit<Allowance, 'accountBytes'> {
     const limits = this.#sql
       .exec<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
         `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
@@ -94,16 +94,16 @@ export class KeyLimits {
       )
       .toArray();
     const lines = limits.length === 0 ? undefined : this.#linesOf(reserved);
-    const room = { files: Infinity, bytes: Infinity, fileBytes: Infinity };
+    const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity };
     for (const limit of limits) {
       const counted = reserved.filter(({ apiKey }) => lines?.get(apiKey)?.has(limit.key_id) === true);
       const bytes = counted.reduce((sum, each) => sum + each.bytes, 0);
-      room.files = Math.min(room.files, (limit.files ?? Infinity) - counted.length);
-      room.bytes = Math.min(room.bytes, (limit.bytes ?? Infinity) - bytes);
-      room.fileBytes = Math.min(room.fileBytes, limit.file ?? Infinity, room.bytes);
+      allowance.files = Math.min(allowance.files, (limit.files ?? Infinity) - counted.length);
+      allowance.bytes = Math.min(allowance.bytes, (limit.bytes ?? Infinity) - bytes);
+      allowance.fileBytes = Math.min(allowance.fileBytes, limit.file ?? Infinity, allowance.bytes);
     }
     const left = (count: number): number | undefined => (count === Infinity ? undefined : Math.max(0, count));
-    return { files: left(room.files), bytes: left(room.bytes), fileBytes: left(room.fileBytes) };
+    return { files: left(allowance.files), bytes: left(allowance.bytes), fileBytes: left(allowance.fileBytes) };
   }
 
   /** Finds the keys for which counts what each of these keys stores. */

@@ -142,7 +142,7 @@ export class Shares extends RpcTarget {
     return this.#revoked(this.#rows.removeOfKeys(apiKeys), by);
   }
 
-  /** Has the records of shares destroyed that were ended. */
+  /** Destroys the records of ended shares. */
   async deliver(ending: Ending): Promise<EndedShare[]> {
     const ended: EndedShare[] = [];
     for (const { id, messages } of ending) {

@@ -8,7 +8,7 @@ import type { FileRecord, Files } from '../files/file-rows.ts';
 import { err, type Result } from '../../result.ts';
 import type { SignedUses } from './signed-uses.ts';
 
-/** Checked for an unknown key, which costs the same time as a wrong signature: the base point of the curve. */
+/** Key checked in place of an unknown one, which costs the same time as a wrong signature: the base point of the curve. */
 const noSigner = new Uint8Array(32).fill(0x66).with(0, 0x58);
 
 /** A download that may begin. `hash`: of the API key that signed. `isOnce`: whether the URL may be used once. */

@@ -4,7 +4,7 @@
  */
 import type { Claim, Claims } from './claims.ts';
 import type { FileRecord, Files, NewFile } from '../files/file-rows.ts';
-import { exceedsRoom, type Room } from '../keys/key-limits.ts';
+import { exceedsAllowance, type Allowance } from '../keys/key-limits.ts';
 import { referenceRemoval, type Outbox } from '../outbox.ts';
 import type { NewPart, Parts } from './parts.ts';
 import { err, type Failure, type Result } from '../../result.ts';
@@ -53,16 +53,16 @@ export class PendingUploads {
     fileId: string,
     by: string,
     bytes: number,
-  ): Result<{ first: FileRecord | undefined; room: Room | undefined }> {
+  ): Result<{ first: FileRecord | undefined; room: Allowance | undefined }> {
     const { storage, claims, files } = this.#stores;
     return storage.transactionSync(() => {
       const taken: Result<{ first?: string }> = claim === undefined ? { ok: true } : claims.take(claim, fileId);
       if (!taken.ok) return taken;
       const first = taken.first === undefined ? undefined : files.find(taken.first);
       if (first !== undefined) return { ok: true, first, room: undefined };
-      const room = files.room(by);
-      const failure = exceedsRoom(room, bytes);
-      if (failure === undefined) return { ok: true, first, room };
+      const allowance = files.allowance(by);
+      const failure = exceedsAllowance(allowance, bytes);
+      if (failure === undefined) return { ok: true, first, room: allowance };
       claims.drop(fileId);
       return failure;
     });
@@ -76,7 +76,7 @@ export class PendingUploads {
     const { claims, files } = this.#stores;
     const failure =
       claims.renew(claim, file.fileId) ??
-      exceedsRoom(files.room(by), file.bytes) ??
+      exceedsAllowance(files.allowance(by), file.bytes) ??
       (isOnly ? files.checkNameUnused(file.fileId, file.filename) : undefined);
     if (failure !== undefined) return failure;
     files.add(file, by, nowMs, nowMs + pendingMs);
@@ -119,7 +119,7 @@ export class PendingUploads {
       const nameTaken = isOnly ? files.checkNameUnused(fileId, files.pendingName(fileId)) : undefined;
       const failure =
         taken ??
-        files.lacksRoom(fileId) ??
+        files.checkAllowance(fileId) ??
         nameTaken ??
         (names.length > 0 ? files.provisional.keep(names, by) : undefined);
       if (failure !== undefined) return failure;

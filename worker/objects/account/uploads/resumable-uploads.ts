@@ -4,7 +4,7 @@ import type { Scope } from '../../../../shared/api.ts';
 import type { Code } from '../../../../shared/errors.ts';
 import { describe } from '../../../../shared/errors.ts';
 import type { Claim } from './claims.ts';
-import { exceedsRoom } from '../keys/key-limits.ts';
+import { exceedsAllowance } from '../keys/key-limits.ts';
 import type { KeyRecord } from '../keys/key-registry.ts';
 import type { NewPart } from './parts.ts';
 import { pendingMs } from './pending-uploads.ts';
@@ -85,7 +85,7 @@ export class ResumableUploads extends RpcTarget {
       if (!taken.ok || taken.first !== undefined) return taken;
       const failure =
         tooMany(rows.countUnfinished(caller.key.id)) ??
-        exceedsRoom(files.room(caller.key.id), length === null ? 0 : storedBytes(mode, length));
+        exceedsAllowance(files.allowance(caller.key.id), length === null ? 0 : storedBytes(mode, length));
       if (failure !== undefined) {
         claims.drop(uploadId);
         return failure;
@@ -149,7 +149,7 @@ export class ResumableUploads extends RpcTarget {
       return err('invalid_request', `Upload-Length is ${length}, and ${offset} bytes have arrived already`);
     if (upload.state === 'open') {
       if (length !== undefined && upload.length === null) {
-        const full = exceedsRoom(files.room(upload.apiKey, uploadId), storedBytes(upload.mode, length));
+        const full = exceedsAllowance(files.allowance(upload.apiKey, uploadId), storedBytes(upload.mode, length));
         if (full !== undefined) return full;
         rows.setLength(uploadId, length);
       }
@@ -204,9 +204,9 @@ export class ResumableUploads extends RpcTarget {
     const { rows, parts, files, storage, authorize, alarmBy, erased, now } = this.#o;
     const caller = authorize(hash, 'write');
     if (!caller.ok) return caller;
-    const hasRoom = rows.find(uploadId)?.length !== null;
-    const room = hasRoom ? files.roomOfReserved(caller.key.id) : files.room(caller.key.id, uploadId);
-    const full = exceedsRoom(room, progress.offset);
+    const isReserved = rows.find(uploadId)?.length !== null;
+    const allowance = isReserved ? files.allowanceOfReserved(caller.key.id) : files.allowance(caller.key.id, uploadId);
+    const full = exceedsAllowance(allowance, progress.offset);
     if (full !== undefined) {
       if (rows.isHeld(uploadId, lease)) await this.#fail(uploadId, full.code);
       return full;

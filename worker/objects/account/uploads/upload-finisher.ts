@@ -165,7 +165,7 @@ export class UploadFinisher {
     const plan = await unwrap(addReference({ cid, service: service.id, fileId: uploadId, account: owner, requestId }));
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
     storage.transactionSync(() => {
-      const failure = files.lacksRoom(uploadId, true);
+      const failure = files.checkAllowance(uploadId, true);
       if (failure !== undefined) throw toError(failure);
       // The pending file is gone if the upload was removed in the meantime.
       if (!files.markReady(uploadId)) return;
