@@ -49,7 +49,7 @@ export async function accountIdentities(
   apiKey: string | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Identity[]> {
-  if (apiKey === undefined) throw new SealpinError('unauthorized', 'An API key is needed', { hint: apiKeyHint });
+  if (apiKey === undefined) throw new SealpinError('unauthorized', 'an API key is needed', { hint: apiKeyHint });
   return [identityFromPkcs8(await privateKeyOf(await accountOf(http, signal), apiKey))];
 }
 

@@ -171,7 +171,7 @@ export interface Connection {
  * @param o.service its URL
  * @param o.apiKey goes to this service alone: a redirect is refused, and neither a URL nor an error has it
  * @param o.fetch instead of the global `fetch`
- * @throws SealpinError `invalid_request` for a URL that is none of a service, or when the key would be sent unencrypted; `unauthorized`
+ * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would be sent unencrypted; `unauthorized`
  *   for a text that is no API key. Every function throws `service_unreachable`, `service_answer`, `unauthorized`,
  *   `insufficient_scope`, `rate_limited`, and the reason of its signal
  * @example
@@ -235,7 +235,7 @@ async function* events(
     yield* page.events;
     ({ more } = page);
     if (more && (page.cursor === undefined || page.cursor === position))
-      throw new SealpinError('service_answer', "The service's list of events never ends: it repeats a page");
+      throw new SealpinError('service_answer', "the service's list of events never ends: it repeats a page");
     position = page.cursor;
   }
 }
@@ -259,7 +259,7 @@ async function get(
     // A service sends what there is of a range that ends beyond the file.
     if (response.status === 206 && size !== undefined && size < after - first)
       throw new SealpinError('range_not_satisfiable');
-    throw new SealpinError('service_answer', 'The service returned a different range than requested');
+    throw new SealpinError('service_answer', 'the service returned a different range than requested');
   }
   const content = contentOf(abortable(http.body(response, size, signal), signal), size);
   return { ...content, size, type: response.headers.get('Content-Type') ?? 'application/octet-stream' };

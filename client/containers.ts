@@ -90,7 +90,7 @@ export async function open(
     }
     await opened.stream.cancel();
     if (opened.kind === 'plain') throw new SealpinError('not_encrypted');
-    throw new SealpinError('wrong_kind', 'It has no header: only its file key opens it');
+    throw new SealpinError('wrong_kind', 'it has no header: only its file key opens it');
   } catch (error) {
     release(container, error);
     throw error;

@@ -140,7 +140,7 @@ export async function readDelivery(
 }
 
 function notADelivery(): SealpinError {
-  return new SealpinError('parcel_invalid', 'This file is not one that was handed over to an inbox');
+  return new SealpinError('parcel_invalid', 'this file is not one that was handed over to an inbox');
 }
 
 const dayMs = 86_400_000;
@@ -151,7 +151,7 @@ async function create(http: ServiceHttp, o: Parameters<Inboxes['create']>[0]): P
   const { label, recipient, expiresAt, limits, signal } = o;
   // Before there is a key that nobody could use: the link takes one kind of recipient.
   if (!recipient.startsWith('age1tag1'))
-    throw new SealpinError('key_invalid', 'The recipient of an inbox is a public key of the form age1tag1…', {
+    throw new SealpinError('key_invalid', 'the recipient of an inbox is a public key of the form age1tag1…', {
       reason: 'unsupported_key',
     });
   parseRecipients(recipient);
@@ -212,12 +212,12 @@ export async function admit(
     new SealpinError('quota_exceeded', detail, { hint: 'ask its owner to make room, or for the link of another one' });
   if (sizes.length > (left.files ?? Infinity))
     throw refused(
-      `The inbox has room for ${left.files} more files, and the delivery has ${sizes.length}, its list included`,
+      `the inbox has room for ${left.files} more files, and the delivery has ${sizes.length}, its list included`,
     );
   if (total > (left.bytes ?? Infinity))
-    throw refused(`The inbox has room for ${left.bytes} more bytes, and the delivery has ${total}`);
+    throw refused(`the inbox has room for ${left.bytes} more bytes, and the delivery has ${total}`);
   if (Math.max(...sizes) > (limits.fileBytes ?? Infinity))
-    throw refused(`The inbox takes files of at most ${limits.fileBytes} bytes, encrypted`);
+    throw refused(`the inbox takes files of at most ${limits.fileBytes} bytes, encrypted`);
 }
 
 /**
@@ -257,7 +257,7 @@ export async function handOver(
 export function parseInboxLink(text: string): Extract<Link, { kind: 'inbox' }> {
   const { link } = parseLink(text);
   if (link.kind === 'inbox') return link;
-  throw new SealpinError('link_invalid', 'The link is one for receiving files, not for handing them over', {
+  throw new SealpinError('link_invalid', 'the link is one for receiving files, not for handing them over', {
     reason: 'not_a_link',
     hint: 'ask for the link of an inbox',
   });
@@ -290,7 +290,7 @@ export async function deliver(
     });
   } catch (error) {
     if (!isSealpinError(error, 'not_found')) throw error;
-    throw new SealpinError('not_found', 'The service has removed a file of this delivery, which waited for too long', {
+    throw new SealpinError('not_found', 'the service has removed a file of this delivery, which waited for too long', {
       hint: 'hand the files over again',
       cause: error,
     });

@@ -32,7 +32,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
   const { mode = 'encrypted', name = nameOf(source), type = typeOf(source), signal } = o;
   // The service takes JSON apart, and stores what is in its member `data`.
   if (/^application\/json\s*(?:;|$)/i.test(type))
-    throw new SealpinError('unsupported_media_type', 'The service stores no file under the type application/json', {
+    throw new SealpinError('unsupported_media_type', 'the service stores no file under the type application/json', {
       hint: 'give another type, such as application/octet-stream',
     });
   const headers = {
@@ -59,7 +59,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
   }
   const cid = body.cid ?? body.sent()?.cid;
   if (isPlain && file.cid !== cid)
-    throw new SealpinError('cid_mismatch', `The service stored it as ${file.cid}, and it is ${cid}`, {
+    throw new SealpinError('cid_mismatch', `the service stored it as ${file.cid}, and it is ${cid}`, {
       hint: `it has the file ID ${file.fileId}`,
     });
   return file;

@@ -81,7 +81,7 @@ export async function receive(link: string, o: ReceiveOptions = {}): Promise<Rec
 
 /** The error for the link of an inbox, where one of files is needed. */
 export function notForReceiving(): SealpinError {
-  return new SealpinError('link_invalid', 'The link is one for sending files, not for receiving them', {
+  return new SealpinError('link_invalid', 'the link is one for sending files, not for receiving them', {
     reason: 'not_a_link',
     hint: 'ask its sender for the link of the files',
   });
@@ -125,12 +125,12 @@ export async function openShare(
   const { state, password: isNeeded } = await http.json(ShareStatus, { path: `v1/shares/${id}`, signal });
   if (state !== 'active') throw new SealpinError('gone', endings[state], { hint: 'ask its sender to send it again' });
   if (!isNeeded && typeof o.password === 'string')
-    throw new SealpinError('wrong_kind', 'The share has no password, and one was given: it was not opened', {
+    throw new SealpinError('wrong_kind', 'the share has no password, and one was given: it was not opened', {
       hint: 'ask its sender, or leave the password out',
     });
   let password = isNeeded ? await asked(o.password, 0) : undefined;
   if (isNeeded && password === undefined)
-    throw new SealpinError('wrong_kind', 'The share needs the password of its sender', { reason: 'needs_password' });
+    throw new SealpinError('wrong_kind', 'the share needs the password of its sender', { reason: 'needs_password' });
   // What cannot be a password does not use the share up.
   if (password !== undefined) passwordIdentity(password);
   const { record } = await recordOf(http, id, signal);
@@ -147,9 +147,9 @@ export async function openShare(
 
 /** Messages for a share that cannot be opened any more. */
 const endings = {
-  used_up: 'The share was opened as often as its sender allowed',
-  expired: 'The share has expired',
-  revoked: 'The share was taken back, or its files were deleted',
+  used_up: 'the share was opened as often as its sender allowed',
+  expired: 'the share has expired',
+  revoked: 'the share was taken back, or its files were deleted',
 } as const;
 
 async function asked(password: AskedPassword | undefined, failed: number): Promise<string | undefined> {
@@ -163,7 +163,7 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
   const password = await asked(o.password, 0);
   if (password !== undefined) return { password };
   if (keys !== undefined) return { keys };
-  throw new SealpinError('wrong_kind', 'The link has no key: it needs a password, or a private key');
+  throw new SealpinError('wrong_kind', 'the link has no key: it needs a password, or a private key');
 }
 
 /** Credentials that open a file, and the URLs of services or gateways to fetch it from, in order of preference. */
@@ -228,7 +228,7 @@ export async function openReceived(
 
 /** The error for a file that is authentic, and not as long as the parcel says. */
 export function wrongSize(): SealpinError {
-  return new SealpinError('parcel_invalid', "The file's size does not match the parcel");
+  return new SealpinError('parcel_invalid', "the file's size does not match the parcel");
 }
 
 function openStored(

@@ -62,7 +62,7 @@ export async function bodyOf(source: Source, o: { cid: boolean; signal: AbortSig
     stop();
     throw new SealpinError(
       'too_large',
-      `This browser sends no streams of more than ${bufferedBytes / 1024 / 1024} MiB`,
+      `this browser sends no streams of more than ${bufferedBytes / 1024 / 1024} MiB`,
       {
         hint: 'give a Blob: put takes it as it is, and upload sends it in parts',
       },

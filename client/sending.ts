@@ -80,7 +80,7 @@ export async function sealAndStore(
 ): Promise<Stored> {
   const { note, from, signal, onProgress, backend = webBackend } = o;
   const all = [files].flat().map(parsed);
-  if (all.length === 0) throw new SealpinError('invalid_request', 'There is no file to send');
+  if (all.length === 0) throw new SealpinError('invalid_request', 'there is no file to send');
   const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
   const parcel = checkParcel({ files: all, ...words });
   const opened = all.map(({ size, ...each }) => {
@@ -153,7 +153,7 @@ function counted(
   stream: ReadableStream<Uint8Array>,
   announced = Number.NaN,
 ): { stream: ReadableStream<Uint8Array>; bytes(): number } {
-  const wrong = () => new SealpinError('invalid_request', "The stream's length differs from the given size");
+  const wrong = () => new SealpinError('invalid_request', "the stream's length differs from the given size");
   const reader = stream.getReader();
   let bytes = 0;
   return {

@@ -20,7 +20,7 @@ export function sentOnce(
   /** Forgets what comes before an offset, which the service has confirmed. */
   function confirm(offset: number): void {
     if (offset < first)
-      throw new SealpinError('service_answer', 'The service has lost bytes that it had confirmed', {
+      throw new SealpinError('service_answer', 'the service has lost bytes that it had confirmed', {
         hint: 'nothing was kept; send it again',
       });
     for (let chunk = kept[0]; chunk !== undefined && first < offset; chunk = kept[0]) {

@@ -45,7 +45,7 @@ const maxTextBytes = 16 * 1024 * 1024;
  * Requests to one service. The API key goes to it alone: redirects are refused, and no URL and no error has the key.
  * @param o.service its URL
  * @param o.errorOf instead of the words that a program is told for a refusal
- * @throws SealpinError `invalid_request` for a URL that is none of a service, or when the key would be sent unencrypted to another
+ * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would be sent unencrypted to another
  *   machine; `unauthorized` for a text that is no API key
  */
 export function serviceHttp({
@@ -63,9 +63,9 @@ export function serviceHttp({
   const root = parseService(service);
   const { host } = root;
   if (apiKey !== undefined && !isApiKeyText(apiKey))
-    throw new SealpinError('unauthorized', 'The text is not an API key', { hint: apiKeyHint });
+    throw new SealpinError('unauthorized', 'the text is not an API key', { hint: apiKeyHint });
   if (apiKey !== undefined && root.protocol === 'http:' && !isLoopback(root))
-    throw new SealpinError('invalid_request', `The API key would be sent to ${host} unencrypted`, {
+    throw new SealpinError('invalid_request', `the API key would be sent to ${host} unencrypted`, {
       hint: 'use https:',
     });
 
@@ -104,7 +104,7 @@ export function serviceHttp({
     const bytes = await readAll(
       body(response, undefined, signal),
       maxTextBytes,
-      () => new SealpinError('service_answer', 'The response of the service is too large'),
+      () => new SealpinError('service_answer', 'the response of the service is too large'),
     );
     return new TextDecoder().decode(bytes);
   }

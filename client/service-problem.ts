@@ -1,6 +1,6 @@
 /** Problem documents of a service that refuses (RFC 9457), read for the SDK and for the command line. */
 import { parseResponse, Problem } from '../shared/api.ts';
-import { isCode, SealpinError, type Code } from '../shared/errors.ts';
+import { defaultMessage, describe, isCode, SealpinError, type Code } from '../shared/errors.ts';
 
 /** The problem in the body of a refusal; undefined when it is from another program. */
 export function parseProblem(text: string): Problem | undefined {
@@ -14,6 +14,12 @@ export function parseProblem(text: string): Problem | undefined {
 /** The code of a problem. A newer service may have codes that are unknown here: they are `service_answer`, and its words the best. */
 export function codeOf({ code }: Problem): Code {
   return isCode(code) ? code : 'service_answer';
+}
+
+/** The title of a problem as a message: in lower case, where it is that of its code. */
+export function titleOf(problem: Problem): string {
+  const code = codeOf(problem);
+  return problem.title === describe(code).title ? defaultMessage(code) : problem.title;
 }
 
 /**
@@ -31,7 +37,7 @@ export function problemError(
   const hint = o.hint ?? problem.hint;
   const retryAfterSeconds = Number(o.retryAfter) || undefined;
   const request = code === 'internal' && problem.requestId !== undefined ? ` (request ${problem.requestId})` : '';
-  return new SealpinError(code, show(`${problem.detail ?? problem.title}${request}`), {
+  return new SealpinError(code, show(`${problem.detail ?? titleOf(problem)}${request}`), {
     ...(hint === undefined ? {} : { hint: show(hint) }),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
   });

@@ -38,7 +38,7 @@ export function shareRecipients({ password, to }: ShareOptions): Recipient[] {
   if (password !== undefined) passwordRecipient(password);
   if (to === undefined) return [];
   if (password !== undefined)
-    throw new SealpinError('invalid_request', 'A password cannot be combined with keys', {
+    throw new SealpinError('invalid_request', 'a password cannot be combined with keys', {
       reason: 'password_and_keys',
     });
   const recipients = recipientsOf({ keys: to });

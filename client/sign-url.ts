@@ -24,9 +24,9 @@ export async function signUrl(
   o: { service: string | URL; apiKey: string; expiresIn: number } & (SignedDownload | SignedUpload),
 ): Promise<string> {
   const key = await parseApiKey(o.apiKey);
-  if (key === undefined) throw new SealpinError('unauthorized', 'The text is not an API key', { hint: apiKeyHint });
+  if (key === undefined) throw new SealpinError('unauthorized', 'the text is not an API key', { hint: apiKeyHint });
   if (!(o.expiresIn > 0 && o.expiresIn <= maxSignedSeconds))
-    throw new SealpinError('invalid_request', `A signed URL lasts at most ${maxSignedSeconds / 86_400} days`);
+    throw new SealpinError('invalid_request', `a signed URL lasts at most ${maxSignedSeconds / 86_400} days`);
   const exp = Math.floor(Date.now() / 1000 + o.expiresIn);
   const claims: SignedClaims =
     'store' in o

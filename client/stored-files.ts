@@ -42,7 +42,7 @@ export async function storedFile(
   const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
   if (about.mode === 'plain') {
     if (file.with === undefined)
-      throw new SealpinError('wrong_kind', 'The service stores it as it is: its password or key is needed to share it');
+      throw new SealpinError('wrong_kind', 'the service stores it as it is: its password or key is needed to share it');
     const found = await byBlob(http, about.cid, file.with, signal);
     return {
       file: { ...found, ...named(file, about) },
@@ -107,5 +107,5 @@ function named(
   const type = given.type ?? stored?.contentType ?? 'application/octet-stream';
   if (given.name !== undefined) return { name: parseFilename(given.name), type };
   if (typeof stored?.filename === 'string') return { name: cleanFilename(stored.filename), type };
-  throw new SealpinError('invalid_filename', 'The file has no name', { hint: 'give it one for the receiver' });
+  throw new SealpinError('invalid_filename', 'the file has no name', { hint: 'give it one for the receiver' });
 }

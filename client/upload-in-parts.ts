@@ -88,7 +88,7 @@ async function send(
 
 function checked(file: UploadedFile, cid: string): UploadedFile {
   if (file.cid === cid) return file;
-  throw new SealpinError('cid_mismatch', `The service stored it as ${file.cid}, and it is ${cid}`, {
+  throw new SealpinError('cid_mismatch', `the service stored it as ${file.cid}, and it is ${cid}`, {
     hint: `it has the file ID ${file.fileId}`,
   });
 }

@@ -68,7 +68,7 @@ export function openSource(source: Source): { stream: ReadableStream<Uint8Array>
     );
   if (source.ok) return { stream: source.body ?? streamOf(new Uint8Array()), size: undefined };
   source.body?.cancel().catch(() => undefined);
-  throw new SealpinError('service_answer', `The response has status ${source.status}, and not the bytes of a file`);
+  throw new SealpinError('service_answer', `the response has status ${source.status}, and not the bytes of a file`);
 }
 
 /** A stream that also ends, with the signal's reason, when the signal is aborted; its source is cancelled then. */

@@ -77,7 +77,7 @@ const table = {
     exit: 1,
     fault: 'user',
     title: 'The upload is not at this offset',
-    hint: 'HEAD tells the offset to go on from',
+    hint: 'ask HEAD for the offset, and resume there',
   },
   too_many_uploads: {
     status: 409,

@@ -43,6 +43,12 @@ export type Reason =
 /** One fault of a request: `pointer` into its body (RFC 6901, as a URI fragment), or the `parameter` of its query. */
 export type Fault = { pointer?: string; parameter?: string; detail: string };
 
+/** The message of an error without details: the title of its code, in lower case like every message. */
+export function defaultMessage(code: Code): string {
+  const { title } = describe(code);
+  return title.charAt(0).toLowerCase() + title.slice(1);
+}
+
 /** The error that Sealpin throws for every failure that is not a bug; a wrong call throws `TypeError`. */
 export class SealpinError extends Error {
   override readonly name = 'SealpinError';
@@ -57,7 +63,7 @@ export class SealpinError extends Error {
 
   /**
    * @param code one of `codes`
-   * @param detail one sentence about this occurrence, without secrets; the title of the code by default
+   * @param detail one sentence about this occurrence, without secrets; by default the title of the code, in lower case
    * @param options `reason` the cause among those of the code, `hint` what to do about it, `cause` the error below
    *   (never one that carries a secret), `faults` of a request
    */
@@ -73,7 +79,7 @@ export class SealpinError extends Error {
     } = {},
   ) {
     const entry = describe(code);
-    super(detail ?? entry.title, options.cause === undefined ? undefined : { cause: options.cause });
+    super(detail ?? defaultMessage(code), options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.reason = options.reason;
     this.hint = options.hint ?? entry.hint;

@@ -35,7 +35,7 @@ function showProblem({ title, text, retry, go }: Problem): void {
   show('problem');
 }
 
-/** The problem that a failure is. @param again tries once more */
+/** Maps an error to a problem section. @param again tries once more */
 function problemOf(error: unknown, again: () => void): Problem {
   const { code, reason } = error instanceof EngineError ? error : { code: undefined, reason: undefined };
   if (code === 'link_invalid' && reason === 'incomplete')

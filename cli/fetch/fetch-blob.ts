@@ -2,7 +2,7 @@
  * The bytes of a blob from a service or gateways. Every block is checked against the blob ID, so none of them has to
  * be trusted.
  */
-import { codeOf, parseProblem } from '../../client/service-problem.ts';
+import { codeOf, parseProblem, titleOf } from '../../client/service-problem.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
   type BlockSource,
@@ -196,7 +196,8 @@ async function problemIn({ headers, body }: GatewayResponse): Promise<GatewayPro
   }
   const problem = parseProblem(new TextDecoder().decode(bytes));
   if (problem === undefined) return undefined;
-  const { detail, title, hint } = problem;
+  const { detail, hint } = problem;
+  const title = titleOf(problem);
   const words = detail ?? (hint === undefined ? title : `${title}: ${hint}`);
   return { code: codeOf(problem), detail: visible(words) };
 }

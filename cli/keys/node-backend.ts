@@ -66,7 +66,7 @@ function convert(point: Uint8Array, length: number, form: 'compressed' | 'uncomp
   } catch {
     // Not a point: refused below, like a point of another length.
   }
-  throw new SealpinError('key_invalid', 'The public key is not a point of P-256');
+  throw new SealpinError('key_invalid', 'the public key is not a point of P-256');
 }
 
 function ecdhOf(secret: Uint8Array): ECDH {
@@ -74,7 +74,7 @@ function ecdhOf(secret: Uint8Array): ECDH {
   try {
     ecdh.setPrivateKey(secret);
   } catch {
-    throw new SealpinError('key_invalid', 'The private key is out of range');
+    throw new SealpinError('key_invalid', 'the private key is out of range');
   }
   return ecdh;
 }
@@ -104,7 +104,7 @@ const x25519: Curve = {
       return new Uint8Array(diffieHellman({ privateKey: x25519Private(secret), publicKey }));
     } catch {
       // OpenSSL refuses an all-zero result itself.
-      throw new SealpinError('key_invalid', 'The public key is not one of X25519');
+      throw new SealpinError('key_invalid', 'the public key is not one of X25519');
     }
   },
 };
@@ -145,7 +145,7 @@ export const nodeBackend: Backend = {
     if (memoryBytes > uncheckedBytes && memoryBytes > freeBytes)
       throw new SealpinError(
         'kdf_unavailable',
-        `Deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory; this machine has ` +
+        `deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory; this machine has ` +
           `${Math.floor(freeBytes / 2 ** 20)} MiB free`,
       );
     try {
@@ -155,7 +155,7 @@ export const nodeBackend: Backend = {
     } catch (cause) {
       throw new SealpinError(
         'kdf_unavailable',
-        `Deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory, which this machine refuses`,
+        `deriving the key from the password needs ${mebibytes(memoryBytes)} MiB of memory, which this machine refuses`,
         { cause },
       );
     }

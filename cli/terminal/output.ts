@@ -4,7 +4,7 @@
  * that object. `--quiet` silences notes and progress, never warnings and errors. Colours and progress only on a terminal.
  */
 import type { Writable } from 'node:stream';
-import { describe, SealpinError } from '../../shared/errors.ts';
+import { defaultMessage, describe, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf, systemFailure } from '../errno.ts';
 import { hintFor } from './hints.ts';
@@ -101,7 +101,7 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 
 /** A failure as the API's problem object (RFC 9457). */
 function problemOf(error: SealpinError): Record<string, unknown> {
-  const isTitle = error.message === describe(error.code).title;
+  const isTitle = error.message === defaultMessage(error.code);
   return toProblem(error, { detail: isTitle ? undefined : error.message, hint: hintFor(error) });
 }
 

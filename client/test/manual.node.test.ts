@@ -45,7 +45,7 @@ test('the examples of the manual run, and print what they say', async () => {
       "[ 'active 1' ]",
       "{ id: 'ID', record: 'destroyed', opened: 1 }",
       "Ben [ 'receipts.txt' ]",
-      'not_found Not found',
+      'not_found not found',
       '',
     ].join('\n'),
   );

@@ -180,7 +180,7 @@ test('a share without a password is not opened with one, and its opens stay', as
   const link = printLink({ kind: 'share', service: url, id: shareId, secret });
   await expect(receive(link, { password: 'pw' })).rejects.toMatchObject({
     code: 'wrong_kind',
-    message: 'The share has no password, and one was given: it was not opened',
+    message: 'the share has no password, and one was given: it was not opened',
   });
   expect(seen.filter((each) => each.startsWith('POST'))).toEqual([]);
   const never = () => Promise.reject(new Error('a password was asked for'));

@@ -35,7 +35,7 @@ export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
             return;
           }
           if (isShort || line.length === 0 || line.length > columns)
-            throw invalid('A line of the armor has the wrong length');
+            throw invalid('a line of the armor has the wrong length');
           isShort = line.length < columns || line.endsWith('=');
           text += line;
         }
@@ -51,20 +51,20 @@ export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
 
 function enqueue(controller: ReadableStreamDefaultController<Uint8Array>, text: string): void {
   const bytes = decodePadded(text);
-  if (bytes === undefined) throw invalid('The armor has base64 that is not canonical');
+  if (bytes === undefined) throw invalid('the armor has base64 that is not canonical');
   if (bytes.length > 0) controller.enqueue(bytes);
 }
 
 async function skipBegin(source: ByteSource): Promise<void> {
   source.take(leadingSpace(source.peek(sniffBytes)));
-  if ((await nextLine(source)) !== armorBegin) throw invalid('The first line of the armor is malformed');
+  if ((await nextLine(source)) !== armorBegin) throw invalid('the first line of the armor is malformed');
 }
 
 async function nextLine(source: ByteSource): Promise<string> {
-  const line = await source.line(columns + 64, 'A line of the armor is too long');
+  const line = await source.line(columns + 64, 'a line of the armor is too long');
   // The last line needs no line feed.
   const text = line === undefined ? fromUtf8(source.take(Math.min(source.length, columns))) : fromUtf8(line);
-  if (line === undefined && text !== end) throw invalid('The armor ends early');
+  if (line === undefined && text !== end) throw invalid('the armor ends early');
   return text.endsWith('\r') ? text.slice(0, -1) : text;
 }
 
@@ -73,6 +73,6 @@ async function checkEnd(source: ByteSource): Promise<void> {
     await source.fill(1);
     if (source.length === 0) return;
     if (/\S/.test(fromUtf8(source.take(Math.min(source.length, pieceBytes)))))
-      throw invalid('The armor has something after its end');
+      throw invalid('the armor has something after its end');
   }
 }

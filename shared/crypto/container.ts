@@ -115,7 +115,7 @@ async function openArmored(source: ByteSource, backend: Backend): Promise<Opened
   const format = isFormat(sniffed) ? formatOf(sniffed) : undefined;
   if (format?.isArmorable) return { ...(await openHeader(source, format, backend)), plaintextBytes: () => undefined };
   if (sniffed === undefined || sniffed === 'armor')
-    throw new SealpinError('header_invalid', 'The armor does not hold an age file');
+    throw new SealpinError('header_invalid', 'the armor does not hold an age file');
   throw new SealpinError('unsupported_version');
 }
 
@@ -168,6 +168,6 @@ async function openHeader(
 export async function takeDetachedLine(source: ByteSource, line: string): Promise<void> {
   await source.fill(line.length);
   if (fromUtf8(source.peek(line.length)) !== line)
-    throw new SealpinError('container_invalid', 'The payload does not begin like one of the encrypted mode');
+    throw new SealpinError('container_invalid', 'the payload does not begin like one of the encrypted mode');
   source.take(line.length);
 }

@@ -86,7 +86,7 @@ export async function readPayloadStart(
 /** Takes everything before the first chunk; throws `container_invalid` or `decrypt_failed`. */
 async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, backend: Backend): Promise<Chunks> {
   if (fileKey.length !== format.fileKeyBytes)
-    throw new SealpinError('decrypt_failed', 'The file key is one of another format', { reason: 'no_key' });
+    throw new SealpinError('decrypt_failed', 'the file key is one of another format', { reason: 'no_key' });
   await takeDetachedLine(source, format.detachedLine);
   return format.payload.read(source, backend, fileKey);
 }
@@ -224,7 +224,7 @@ async function openHeader(
 ): Promise<{ fileKey: Uint8Array; file: FileInfo; stanza: Stanza }> {
   checkStanzas(header.stanzas, format);
   const [stanza] = stanzasOfKind(header.stanzas, 'file', format);
-  if (stanza === undefined) throw new SealpinError('header_invalid', 'The header does not name its file');
+  if (stanza === undefined) throw new SealpinError('header_invalid', 'the header does not name its file');
   const fileKey = await unwrapFileKey(header, format, identities, backend);
   return { fileKey, file: await openFileStanza(backend, fileKey, fileId, stanza), stanza };
 }

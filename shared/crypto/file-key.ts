@@ -35,7 +35,7 @@ export function makeHeader(
 function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipient[] {
   if (recipients.length === 0) throw new SealpinError('no_recipients');
   if (recipients.length > 1 && recipients.some(({ kind }) => kind === 'password')) {
-    throw new SealpinError('invalid_request', 'A password cannot be combined with other recipients', {
+    throw new SealpinError('invalid_request', 'a password cannot be combined with other recipients', {
       reason: 'password_and_keys',
     });
   }
@@ -44,7 +44,7 @@ function checkRecipients(recipients: readonly Recipient[], mix: boolean): Recipi
     recipients.some(({ postQuantum }) => postQuantum === true) &&
     recipients.some(({ postQuantum }) => postQuantum !== true)
   ) {
-    throw new SealpinError('invalid_request', 'Mixing in classical keys removes the post-quantum protection', {
+    throw new SealpinError('invalid_request', 'mixing in classical keys removes the post-quantum protection', {
       reason: 'mixed_recipients',
     });
   }
@@ -90,19 +90,19 @@ export async function unwrapFileKey(
   const fitting = identities.filter((identity) => identity.kind === kind || identity.kind === 'any');
   if (fitting.length === 0) {
     throw kind === 'password'
-      ? new SealpinError('wrong_kind', 'It opens with a password, not with a key', { reason: 'needs_password' })
-      : new SealpinError('wrong_kind', 'It opens with a private key, not with a password', { reason: 'needs_key' });
+      ? new SealpinError('wrong_kind', 'it opens with a password, not with a key', { reason: 'needs_password' })
+      : new SealpinError('wrong_kind', 'it opens with a private key, not with a password', { reason: 'needs_key' });
   }
   for (const identity of fitting) {
     const fileKey = await identity.unwrap(header, format, backend);
     if (fileKey === undefined) continue;
     if (hasMac(backend, format, fileKey, header)) return fileKey;
-    throw new SealpinError('decrypt_failed', 'The header is damaged or was changed', { reason: 'header' });
+    throw new SealpinError('decrypt_failed', 'the header is damaged or was changed', { reason: 'header' });
   }
   if (fitting.some((identity) => identity.kind === 'password'))
-    throw new SealpinError('decrypt_failed', 'Wrong password', { reason: 'wrong_password' });
+    throw new SealpinError('decrypt_failed', 'wrong password', { reason: 'wrong_password' });
   const others = header.stanzas.length === 1 ? 'another one' : `${header.stanzas.length} others`;
-  throw new SealpinError('decrypt_failed', `None of the keys opens it: it is encrypted to ${others}`, {
+  throw new SealpinError('decrypt_failed', `none of the keys opens it: it is encrypted to ${others}`, {
     reason: 'no_key',
   });
 }
@@ -115,7 +115,7 @@ export async function unwrapFileKey(
  */
 export function fileKeyIdentity(fileKey: Uint8Array): Identity {
   if (!formats.some(({ fileKeyBytes }) => fileKeyBytes === fileKey.length))
-    throw new SealpinError('key_invalid', 'No format has file keys of this length');
+    throw new SealpinError('key_invalid', 'no format has file keys of this length');
   return {
     kind: 'any',
     unwrap: async (header, format, backend) =>

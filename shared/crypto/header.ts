@@ -37,10 +37,10 @@ function invalid(detail: string, hint?: string): SealpinError {
  */
 export function macInput(version: string, stanzas: readonly Stanza[]): Uint8Array {
   if (stanzas.length > maxStanzas)
-    throw new SealpinError('invalid_request', `A container takes at most ${maxStanzas} recipients`);
+    throw new SealpinError('invalid_request', `a container takes at most ${maxStanzas} recipients`);
   const bytes = utf8(`${version}\n${stanzas.map(encodeStanza).join('')}---`);
   if (bytes.length > maxHeaderBytes - macLineBytes)
-    throw new SealpinError('invalid_request', 'The recipients need a header larger than 1 MiB');
+    throw new SealpinError('invalid_request', 'the recipients need a header larger than 1 MiB');
   return bytes;
 }
 
@@ -66,24 +66,24 @@ function* parse(version: string): Asking<Header> {
   let left = maxHeaderBytes;
   function* line(): Asking<string> {
     const bytes = yield left - 1;
-    if (bytes === undefined) throw invalid('The header ends early', 'the file is cut off: get it again');
+    if (bytes === undefined) throw invalid('the header ends early', 'the file is cut off: get it again');
     left -= bytes.length + 1;
     raw.push(bytes, newline);
     return fromUtf8(bytes);
   }
-  if ((yield* line()) !== version) throw invalid('The header has no version line');
+  if ((yield* line()) !== version) throw invalid('the header has no version line');
   const stanzas: Stanza[] = [];
   for (;;) {
     const text = yield* line();
     if (text.startsWith('---')) {
-      if (stanzas.length === 0) throw invalid('The header has no recipient');
+      if (stanzas.length === 0) throw invalid('the header has no recipient');
       const mac = text.startsWith('--- ') ? decodeBase64(text.slice(4)) : undefined;
-      if (mac?.length !== macBytes) throw invalid('The last line of the header is malformed');
+      if (mac?.length !== macBytes) throw invalid('the last line of the header is malformed');
       raw.splice(-2, 2, utf8('---'));
       return { stanzas, mac, macInput: concat(...raw) };
     }
-    if (stanzas.length === maxStanzas) throw invalid(`The header has more than ${maxStanzas} recipients`);
-    if (!/^->(?: [!-~]+)+$/.test(text)) throw invalid('A line of the header is malformed');
+    if (stanzas.length === maxStanzas) throw invalid(`the header has more than ${maxStanzas} recipients`);
+    if (!/^->(?: [!-~]+)+$/.test(text)) throw invalid('a line of the header is malformed');
     stanzas.push({ args: text.slice(3).split(' '), body: yield* parseBody(line) });
   }
 }
@@ -114,7 +114,7 @@ export function readWholeHeader(bytes: Uint8Array, version: string): Header {
   }
   let step = parser.next();
   while (step.done !== true) step = parser.next(line(step.value));
-  if (position < bytes.length) throw invalid('The header has something after its end');
+  if (position < bytes.length) throw invalid('the header has something after its end');
   return step.value;
 }
 
@@ -122,15 +122,15 @@ function* parseBody(line: () => Asking<string>): Asking<Uint8Array> {
   let text = '';
   for (;;) {
     const next = yield* line();
-    if (next.length > columns) throw invalid('A line of the header is too long');
+    if (next.length > columns) throw invalid('a line of the header is too long');
     text += next;
     if (next.length < columns) break;
   }
   const body = decodeBase64(text);
-  if (body === undefined) throw invalid('The header has base64 that is not canonical');
+  if (body === undefined) throw invalid('the header has base64 that is not canonical');
   return body;
 }
 
 const lineFeed = 0x0a;
 const newline = Uint8Array.of(lineFeed);
-const tooLong = 'The header is larger than 1 MiB';
+const tooLong = 'the header is larger than 1 MiB';

@@ -27,7 +27,7 @@ export async function fileKeyOf(
   if ('fileKey' in opened) return opened.fileKey(identities, again);
   await opened.stream.cancel();
   if (opened.kind === 'plain') throw new SealpinError('not_encrypted');
-  throw new SealpinError('wrong_kind', 'The header that has the file key is stored elsewhere');
+  throw new SealpinError('wrong_kind', 'the header that has the file key is stored elsewhere');
 }
 
 /**

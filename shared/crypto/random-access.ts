@@ -126,7 +126,7 @@ async function recognize(source: ByteSource): Promise<FormatRow> {
   if (isFormat(sniffed)) return formatOf(sniffed);
   if (sniffed === undefined) throw new SealpinError('not_encrypted');
   if (sniffed === 'armor')
-    throw new SealpinError('invalid_request', 'An age file in ASCII armor cannot be read in parts, only as a whole');
+    throw new SealpinError('invalid_request', 'an age file in ASCII armor cannot be read in parts, only as a whole');
   throw new SealpinError('unsupported_version');
 }
 

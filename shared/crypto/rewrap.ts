@@ -32,7 +32,7 @@ async function newHeader(
   const fileKey = await unwrapFileKey(header, format, identities, backend);
   const kept = stanzasOfKind(header.stanzas, 'file', format);
   if (kept.length > 0 && recipients.some(({ kind }) => kind === 'password'))
-    throw new SealpinError('invalid_request', 'A file of the encrypted mode takes keys only');
+    throw new SealpinError('invalid_request', 'a file of the encrypted mode takes keys only');
   const wrapped = await wrapFileKey(backend, format, fileKey, recipients, mix);
   return makeHeader(backend, format, fileKey, [...wrapped, ...kept]);
 }
@@ -50,7 +50,7 @@ export async function rewrap(
   try {
     const sniffed = await sniffSource(source);
     if (!isFormat(sniffed))
-      throw new SealpinError('not_encrypted', 'It is not a container whose recipients can be replaced');
+      throw new SealpinError('not_encrypted', 'it is not a container whose recipients can be replaced');
     const format = formatOf(sniffed);
     return source.rest(await newHeader(await readHeader(source, format.versionLine), format, rewrapping));
   } catch (error) {

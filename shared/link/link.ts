@@ -83,17 +83,17 @@ export function parseLink(text: string): { link: Link; exposed: boolean } {
   const { kind, service } = parseAddress(before);
   const fragment = /^\w+(?:\.+\w+)*/.exec(after)?.[0] ?? '';
   if (kind === 'share' && /^[02-9]/.test(fragment))
-    throw new SealpinError('unsupported_version', 'Unsupported link version');
+    throw new SealpinError('unsupported_version', 'unsupported link version');
   const parts = kinds[kind].parse(fragment);
   if (parts === undefined)
-    throw new SealpinError('link_invalid', 'The link is incomplete, or was changed on its way', {
+    throw new SealpinError('link_invalid', 'the link is incomplete, or was changed on its way', {
       reason: 'incomplete',
     });
   return { link: { ...parts, service }, exposed: encoded !== undefined };
 }
 
 function notALink(): SealpinError {
-  return new SealpinError('link_invalid', 'This is not a link of a Sealpin service', { reason: 'not_a_link' });
+  return new SealpinError('link_invalid', 'this is not a link of a Sealpin service', { reason: 'not_a_link' });
 }
 
 /** Parsers of URLs read `https:/x`, `https:\\x` and quotes around a host differently: a link has none of them. */

@@ -87,13 +87,13 @@ export function parseParcel(bytes: Uint8Array): Parcel {
   if (bytes.length > maxParcelBytes) throw parcelTooLarge();
   const value = parseJson(bytes);
   if (typeof value === 'object' && value !== null && 'v' in value && Number.isInteger(value.v) && value.v !== version)
-    throw new SealpinError('unsupported_version', 'Unsupported parcel version');
+    throw new SealpinError('unsupported_version', 'unsupported parcel version');
   const result = v.safeParse(ParcelJson, value, { abortEarly: true });
   if (!result.success) {
     const path = v.getDotPath(result.issues[0]) ?? '';
     // A path may end with a member that the sender made up.
     const where = /^[a-z0-9.]{1,20}$/.test(path) ? `: ${path}` : '';
-    throw new SealpinError('parcel_invalid', `A part of the parcel is missing, malformed or unknown${where}`);
+    throw new SealpinError('parcel_invalid', `a part of the parcel is missing, malformed or unknown${where}`);
   }
   const { files, note, from } = result.output;
   return {
@@ -107,13 +107,13 @@ function parseJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch {
-    throw new SealpinError('parcel_invalid', 'The parcel is not JSON in UTF-8');
+    throw new SealpinError('parcel_invalid', 'the parcel is not JSON in UTF-8');
   }
 }
 
 /** The error for a parcel that has more than `maxParcelBytes`. */
 export function parcelTooLarge(): SealpinError {
-  return new SealpinError('parcel_invalid', `A parcel has at most ${maxParcelBytes / 1024} KiB`, {
+  return new SealpinError('parcel_invalid', `a parcel has at most ${maxParcelBytes / 1024} KiB`, {
     hint: 'pass on fewer files at once, or a shorter note',
   });
 }

@@ -30,7 +30,7 @@ export function newShareId(backend: Backend = webBackend): string {
 
 /** The password of a record: the secret of the link and what the sender chose, so that both are needed. */
 function recordPassword(secret: Uint8Array, password: string): string {
-  if (password === '') throw new SealpinError('password_invalid', 'The password is empty');
+  if (password === '') throw new SealpinError('password_invalid', 'the password is empty');
   return `${encodeBase62(secret)}.${password}`;
 }
 
@@ -58,7 +58,7 @@ export async function sealParcel(
   } = {},
 ): Promise<{ record: Uint8Array<ArrayBuffer>; secret: Uint8Array }> {
   if (password !== undefined && recipients.length > 0)
-    throw new SealpinError('invalid_request', 'A password cannot be combined with keys', {
+    throw new SealpinError('invalid_request', 'a password cannot be combined with keys', {
       reason: 'password_and_keys',
     });
   const plaintext = recipients.length > 0 ? await sealParcelTo(parcel, { recipients, backend }) : encodeParcel(parcel);
@@ -144,5 +144,5 @@ async function parcelIn(plaintext: ReadableStream<Uint8Array>): Promise<Parcel> 
 }
 
 function notAParcel(): SealpinError {
-  return new SealpinError('parcel_invalid', 'It is not a parcel that Sealpin sealed');
+  return new SealpinError('parcel_invalid', 'it is not a parcel that Sealpin sealed');
 }

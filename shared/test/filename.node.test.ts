@@ -62,5 +62,5 @@ test('a parcel of an older sender opens, its names changed; none such is written
   const written = encodeParcel({ files: [{ ...file, name: 'a_____.bashrc' }] });
   const older = new TextEncoder().encode(new TextDecoder().decode(written).replace('_____', '\u2060\u00ad'));
   expect(parseParcel(older).files[0]?.name).toBe('a__.bashrc');
-  expect(() => encodeParcel({ files: [{ ...file, name: 'a\u2060' }] })).toThrow('The filename is not valid');
+  expect(() => encodeParcel({ files: [{ ...file, name: 'a\u2060' }] })).toThrow('the filename is not valid');
 });

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { codes, SealpinError } from '../../shared/errors.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -58,6 +59,18 @@ function firstWords(source: string): string[] {
   return [...source.matchAll(docstring)].flatMap(([, word]) => word ?? []);
 }
 
+/** A message of an error that is a literal; the first argument is its code. */
+const message = /\b(?:SealpinError|TemporaryError)\(\s*(?:'\w+'|[\w.]+),\s*(?:'([^']*)'|"([^"]*)"|`([^`]*)`)/g;
+/** A capital at the beginning of a word that is no name: `The`, but not `Upload-Offset`, `CARs`, `P-256` or `Kubo`. */
+const capital = /^(?!(?:Kubo|Cluster|Cloudflare|Sealpin|Node|Firefox)\b)[A-Z](?:[a-z]+)?(?=[ ,:.;'’]|$)/;
+
+/** The messages in a source that begin with a capital. */
+function capitalMessages(source: string): string[] {
+  return [...source.matchAll(message)]
+    .map(([, single, double, template]) => single ?? double ?? template ?? '')
+    .filter((text) => capital.test(text));
+}
+
 const rooms = Map.groupBy(
   files.filter((path) => path.includes('/') && path.endsWith('.ts')),
   (path) => path.slice(0, path.indexOf('/')),
@@ -87,6 +100,20 @@ describe('the language of the project', () => {
     const found = words.filter(({ word }) => relatives.has(word)).map(({ word, path }) => `${path}: ${word} …`);
     const most = Math.floor(words.length * (room === 'worker' ? mostRelativeInWorker : mostRelative));
     expect(found.length, found.join('\n')).toBeLessThanOrEqual(most);
+  });
+
+  test('begins messages of errors in lower case', () => {
+    const found = files
+      .filter((path) => path.endsWith('.ts') && !path.includes('/test/'))
+      .flatMap((path) => capitalMessages(readFileSync(join(root, path), 'utf8')).map((text) => `${path}: ${text}`));
+    expect(found).toEqual([]);
+    for (const code of codes) expect(new SealpinError(code).message).not.toMatch(capital);
+  });
+
+  test('finds messages that begin with a capital', () => {
+    const source =
+      "new SealpinError('usage', 'The end'); new SealpinError(code, `A ${x}`); new SealpinError('usage', 'P-256')";
+    expect(capitalMessages(source)).toEqual(['The end', 'A ${x}']);
   });
 
   test('finds the first words of docstrings', () => {

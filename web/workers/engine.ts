@@ -104,13 +104,13 @@ async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean,
 function needsOf(inspection: Awaited<ReturnType<typeof inspect>>): 'password' | 'keys' {
   if ('opens' in inspection) return inspection.opens;
   if (inspection.kind === 'plain') throw new SealpinError('not_encrypted');
-  throw new SealpinError('wrong_kind', 'It has no header: only the link that was made for it opens it');
+  throw new SealpinError('wrong_kind', 'it has no header: only the link that was made for it opens it');
 }
 
 function knownOf({ password, keys }: Credentials): KnownCredentials {
   if (password !== undefined) return { password };
   if (keys !== undefined) return { keys };
-  throw new SealpinError('wrong_kind', 'It needs a password, or a private key');
+  throw new SealpinError('wrong_kind', 'it needs a password, or a private key');
 }
 
 /** Large files come once: copies in the browser's cache would cost a third of the time, and room on the disk. */

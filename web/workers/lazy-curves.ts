@@ -18,7 +18,7 @@ function load(): typeof Curves {
   try {
     if (loaded === undefined) importScripts(trustedAddress(curvesAddress));
   } catch (cause) {
-    throw new SealpinError('service_unreachable', 'A part of the page cannot be loaded', { cause });
+    throw new SealpinError('service_unreachable', 'a part of the page cannot be loaded', { cause });
   }
   return (loaded ??= curves);
 }

@@ -196,7 +196,7 @@ async function list({ cursor }: { cursor?: string }, signal: AbortSignal): Retur
 
 async function findInbox({ text, root }: { text: string; root: string }, signal: AbortSignal): ReturnOf<'findInbox'> {
   const { link } = parseLink(text);
-  if (link.kind !== 'inbox') throw new SealpinError('link_invalid', 'It is not the link of an inbox');
+  if (link.kind !== 'inbox') throw new SealpinError('link_invalid', 'it is not the link of an inbox');
   if (link.service !== root) return { host: new URL(link.service).host, address: printLink(link) };
   const { service, apiKey }: Extract<Link, { kind: 'inbox' }> = link;
   const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);

@@ -149,35 +149,35 @@ describe('what cannot be opened leaves no file', () => {
       title: 'S24, S92: a wrong password',
       container: async () => contain('x', 'sealpin', byPassword()),
       argv: ['decrypt', './in', 'out', 'another password'],
-      says: 'Wrong password; nothing was written',
+      says: 'wrong password; nothing was written',
       hint: 'a lost password cannot be reset',
     },
     {
       title: 'S24, S92: a wrong key',
       container: async () => contain('x', 'age', recipientFromSpki(pair.spki)),
       argv: ['ecc-decrypt', './in', 'out', 'other.key'],
-      says: 'None of the keys opens it: it is encrypted to another one; nothing was written',
+      says: 'none of the keys opens it: it is encrypted to another one; nothing was written',
       hint: 'what you named opens files to age1tag1',
     },
     {
       title: 'S48: a flipped bit in the last chunk',
       container: async () => flipped((length) => length - 20),
       argv: ['decrypt', './in', 'out', password],
-      says: 'The data is damaged or cut off after byte 196608; nothing was written',
+      says: 'the data is damaged or cut off after byte 196608; nothing was written',
       hint: 'the password or key is right',
     },
     {
       title: 'S13: a flipped bit in the first chunk',
       container: async () => flipped((length) => length - 190_000),
       argv: ['decrypt', './in', 'out', password],
-      says: 'The data is damaged after byte 0; nothing was written',
+      says: 'the data is damaged after byte 0; nothing was written',
       hint: 'the password or key is right',
     },
     {
       title: 'S1: a container that is cut off',
       container: async () => (await contain('x'.repeat(200_000), 'age', byPassword())).subarray(0, -100_000),
       argv: ['decrypt', './in', 'out', password],
-      says: 'The data is damaged or cut off after byte 65536; nothing was written',
+      says: 'the data is damaged or cut off after byte 65536; nothing was written',
       hint: 'the password or key is right',
     },
   ])('$title', async ({ container, argv, says, hint }) => {
@@ -201,7 +201,7 @@ describe('what cannot be opened leaves no file', () => {
     const cut = (await contain('x', 'sealpin', byPassword())).subarray(0, 60);
     const ran = await unseal(Buffer.from(cut), ['decrypt', './in', 'out'], { env });
     expect(ran).toMatchObject({ exit: 1, stdout: '', files: [] });
-    expect(ran.stderr).toContain('The header ends early\nsealpin: hint: the file is cut off: get it again\n');
+    expect(ran.stderr).toContain('the header ends early\nsealpin: hint: the file is cut off: get it again\n');
   });
 
   test.each(['sealpin/v2\n', 'age-encryption.org/v2\n'])(

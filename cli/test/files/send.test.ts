@@ -91,7 +91,7 @@ describe('what is sent', () => {
     const link = await linkOf(['letter.txt', '--opens', '2', '--password-file', 'pass']);
     expect((await receive([link])).stderr).toContain('a password is required');
     const wrong = await receive([link], { env: { SEALPIN_PASSWORD: 'wrong' } });
-    expect(wrong).toMatchObject({ exit: 1, stderr: expect.stringContaining('Wrong password') });
+    expect(wrong).toMatchObject({ exit: 1, stderr: expect.stringContaining('wrong password') });
     const right = await receive([link], { env: { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' } });
     expect(right.exit, right.stderr).toBe(0);
     expect(await received()).toEqual(['letter.txt']);

@@ -122,7 +122,7 @@ describe('protected private keys', () => {
     });
     const wrong = await decrypt([], { env: { SEALPIN_PASSWORD: 'another password' } });
     expect(wrong).toMatchObject({ exit: 1, stdout: '' });
-    expect(wrong.stderr).toContain(`${directory}/private.key: Wrong password`);
+    expect(wrong.stderr).toContain(`${directory}/private.key: wrong password`);
   });
 
   test('are protected at the cost that the core writes, where nothing else is asked for', async () => {

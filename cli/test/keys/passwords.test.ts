@@ -70,7 +70,7 @@ describe('S56: a password', () => {
     const error: unknown = await givenPassword({ ...none, file: 'p' }, contextIn(directory)).catch(
       (thrown: unknown) => thrown,
     );
-    expect(error).toMatchObject({ code: 'password_invalid', message: 'The password is not valid UTF-8' });
+    expect(error).toMatchObject({ code: 'password_invalid', message: 'the password is not valid UTF-8' });
     expect((error as Error).cause).toBeUndefined();
   });
 

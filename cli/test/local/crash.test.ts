@@ -111,7 +111,7 @@ describe('the workerd that a killed service left', () => {
       expect(status.stderr).toContain(`the runtime of a killed one still is: process ${left.pid}`);
       expect(await here(['stop', flag])).toMatchObject({ code: 0 });
       expect(isRunning(left)).toBe(false);
-      expect((await here(['stop', flag])).stderr).toContain('No local service is running');
+      expect((await here(['stop', flag])).stderr).toContain('no local service is running');
     } finally {
       killed(left);
     }

@@ -215,7 +215,7 @@ describe('in the background', () => {
       const none = await here([command, flag]);
       expect(none.code).toBe(1);
       expect(none.stderr).toBe(
-        'sealpin: error: No local service is running\nsealpin: hint: start it with: sealpin start\n',
+        'sealpin: error: no local service is running\nsealpin: hint: start it with: sealpin start\n',
       );
     }
     if (long) {

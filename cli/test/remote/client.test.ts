@@ -325,5 +325,5 @@ test('a local service whose node is away is named itself, and no pinning service
     hint: 'see: sealpin status, sealpin start',
     retryAfterSeconds: 5,
   });
-  expect(at(false).message).toBe('The pinning service cannot be reached');
+  expect(at(false).message).toBe('the pinning service cannot be reached');
 });

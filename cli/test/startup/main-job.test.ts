@@ -103,7 +103,7 @@ describe('what goes wrong leaves one clear error and no file', () => {
     const blob = await done('encrypt', 'in');
     const ran = await at(['decrypt', blob, 'out'], { env: { SEALPIN_PASSWORD: 'another password' } });
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
-    expect(ran.stderr).toContain('Wrong password');
+    expect(ran.stderr).toContain('wrong password');
     expect(await names()).toEqual(['in']);
   });
 

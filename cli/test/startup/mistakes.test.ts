@@ -276,9 +276,9 @@ describe('a public key that cannot be used is named', () => {
     {
       title: 'among several recipients',
       key: `${good.slice(0, -1)}x`,
-      says: `${good.slice(0, 20)}…: A key is not valid`,
+      says: `${good.slice(0, 20)}…: a key is not valid`,
     },
-    { title: 'of ssh', key: 'ssh.pub', says: 'ssh.pub: Line 1 is an ssh key, and ssh keys are not supported' },
+    { title: 'of ssh', key: 'ssh.pub', says: 'ssh.pub: line 1 is an ssh key, and ssh keys are not supported' },
   ])('$title', async ({ key, says }) => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'in'), 'x');

@@ -19,7 +19,7 @@ export function decodeKey(text: string, prefix: string, bytes: number): Uint8Arr
     // Wrong checksum, letters or case: refused below, like a wrong prefix.
   }
   if (decoded?.prefix !== prefix || decoded.bytes.length !== bytes) {
-    throw new SealpinError('key_invalid', 'A key is not valid: a letter is wrong, or part of it is missing', {
+    throw new SealpinError('key_invalid', 'a key is not valid: a letter is wrong, or part of it is missing', {
       reason: 'mistyped',
     });
   }

@@ -28,11 +28,11 @@ export type EcPrivate = { secret: Uint8Array; points: readonly Uint8Array[] };
 type Item = { tag: number; value: Uint8Array };
 
 function malformed(): SealpinError {
-  return new SealpinError('key_invalid', 'The key file is damaged');
+  return new SealpinError('key_invalid', 'the key file is damaged');
 }
 
 function notP256(): SealpinError {
-  return new SealpinError('key_invalid', 'Not a P-256 key', { reason: 'unsupported_key' });
+  return new SealpinError('key_invalid', 'not a P-256 key', { reason: 'unsupported_key' });
 }
 
 /** Reads tag-length-value items of a DER structure, strictly. */
@@ -74,7 +74,7 @@ function checkCurve(curve: Item | undefined): void {
   if (curve?.tag === tags.sequence)
     throw new SealpinError(
       'key_invalid',
-      'The key lists the parameters of its curve, where only the name P-256 is read',
+      'the key lists the parameters of its curve, where only the name P-256 is read',
     );
   if (curve?.tag !== tags.oid || !equalBytes(curve.value, secp256r1)) throw notP256();
 }

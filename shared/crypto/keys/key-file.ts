@@ -119,7 +119,7 @@ function splitKeyFile(text: string): Part[] {
       named = undefined;
     }
   }
-  if (block !== undefined) throw new SealpinError('key_invalid', 'The key file ends in the middle of a key');
+  if (block !== undefined) throw new SealpinError('key_invalid', 'the key file ends in the middle of a key');
   const isPem = found.some(({ label }) => label !== undefined);
   return found.filter(
     ({ label, text }) => label !== 'EC PARAMETERS' && (label !== undefined || !isPem || likeKey.test(text)),
@@ -129,19 +129,19 @@ function splitKeyFile(text: string): Part[] {
 function decodeBlock({ text, line }: Part): Uint8Array {
   if (/Proc-Type|DEK-Info/.test(text)) throw protectedKey();
   if (text.includes(':'))
-    throw new SealpinError('key_invalid', `The key at line ${line} has PEM headers, which are not read`);
+    throw new SealpinError('key_invalid', `the key at line ${line} has PEM headers, which are not read`);
   const bytes = decodePadded(text);
-  if (bytes === undefined) throw new SealpinError('key_invalid', `The key at line ${line} is damaged`);
+  if (bytes === undefined) throw new SealpinError('key_invalid', `the key at line ${line} is damaged`);
   return bytes;
 }
 
 function protectedKey(): SealpinError {
-  return new SealpinError('key_invalid', 'The private key is protected by a password', { reason: 'is_protected' });
+  return new SealpinError('key_invalid', 'the private key is protected by a password', { reason: 'is_protected' });
 }
 
 function checkRecipientLine(part: Part, recipient: string | undefined): void {
   if (part.named !== undefined && part.named !== recipient)
-    throw new SealpinError('key_invalid', 'The recipient line and the key below it do not belong together');
+    throw new SealpinError('key_invalid', 'the recipient line and the key below it do not belong together');
 }
 
 /** Detects anything in a text that looks like a private key. */
@@ -175,10 +175,10 @@ export function parseIdentities(text: string, backend: Backend = webBackend): Id
     if (recipient === undefined || !recipients.has(recipient))
       throw new SealpinError(
         'key_invalid',
-        `The public key at line ${part.line} does not belong to a private key in the file`,
+        `the public key at line ${part.line} does not belong to a private key in the file`,
       );
   }
-  if (identities.length === 0) throw new SealpinError('key_invalid', 'There is no private key in the file');
+  if (identities.length === 0) throw new SealpinError('key_invalid', 'there is no private key in the file');
   return identities;
 }
 
@@ -191,24 +191,24 @@ function parseIdentity(part: Part, backend: Backend): NamedIdentity {
     case 'ENCRYPTED PRIVATE KEY':
       throw protectedKey();
     case 'PUBLIC KEY':
-      throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', {
+      throw new SealpinError('key_invalid', 'this is a public key, where a private one is needed', {
         reason: 'is_public',
       });
     case undefined:
       break;
     default:
-      throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, {
+      throw new SealpinError('key_invalid', `a key of this kind cannot be used (line ${part.line})`, {
         reason: 'unsupported_key',
       });
   }
   if (isHybridSecret(part.text)) return hybridIdentity(part.text, backend);
   if (part.text.startsWith('AGE-SECRET-KEY-1')) return x25519Identity(part.text, backend);
   if (part.text.startsWith('age1'))
-    throw new SealpinError('key_invalid', 'This is a public key, where a private one is needed', {
+    throw new SealpinError('key_invalid', 'this is a public key, where a private one is needed', {
       reason: 'is_public',
     });
-  if (part.text.startsWith('AGE-PLUGIN-')) throw new SealpinError('key_invalid', 'Keys of age plugins cannot be used');
-  throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a private key`, {
+  if (part.text.startsWith('AGE-PLUGIN-')) throw new SealpinError('key_invalid', 'keys of age plugins cannot be used');
+  throw new SealpinError('key_invalid', `line ${part.line} of the file is not a private key`, {
     reason: 'not_a_key',
   });
 }
@@ -222,7 +222,7 @@ function parseIdentity(part: Part, backend: Backend): NamedIdentity {
  */
 export function parseRecipients(text: string, backend: Backend = webBackend): Recipient[] {
   if (isPrivateText(text))
-    throw new SealpinError('key_invalid', 'This is a private key, where a public one is needed', {
+    throw new SealpinError('key_invalid', 'this is a private key, where a public one is needed', {
       reason: 'is_private',
     });
   const recipients = splitKeyFile(text).map((part) => {
@@ -230,27 +230,27 @@ export function parseRecipients(text: string, backend: Backend = webBackend): Re
     checkRecipientLine(part, recipient.text);
     return recipient;
   });
-  if (recipients.length === 0) throw new SealpinError('key_invalid', 'There is no public key in the file');
+  if (recipients.length === 0) throw new SealpinError('key_invalid', 'there is no public key in the file');
   return recipients;
 }
 
 function parseRecipient(part: Part, backend: Backend): Recipient {
   if (part.label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part), backend);
   if (part.label !== undefined)
-    throw new SealpinError('key_invalid', `A key of this kind cannot be used (line ${part.line})`, {
+    throw new SealpinError('key_invalid', `a key of this kind cannot be used (line ${part.line})`, {
       reason: 'unsupported_key',
     });
   if (part.text.startsWith('age1tag1')) return recipientFromPoint(decodeKey(part.text, 'age1tag', 33), backend);
   if (/^age1(?:tag)?pq1/.test(part.text)) return hybridRecipient(part.text);
   if (/^age1[^1]+$/.test(part.text)) return x25519Recipient(part.text);
   if (part.text.startsWith('age1'))
-    throw new SealpinError('key_invalid', `Keys of this kind cannot be used (line ${part.line})`, {
+    throw new SealpinError('key_invalid', `keys of this kind cannot be used (line ${part.line})`, {
       reason: 'unsupported_key',
     });
   // The text form of an OpenSSH public key (RFC 4253 section 6.6, sshd(8) "AUTHORIZED_KEYS FILE FORMAT").
   if (/^(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ /.test(part.text))
-    throw new SealpinError('key_invalid', `Line ${part.line} is an ssh key, and ssh keys are not supported`, {
+    throw new SealpinError('key_invalid', `line ${part.line} is an ssh key, and ssh keys are not supported`, {
       reason: 'is_ssh',
     });
-  throw new SealpinError('key_invalid', `Line ${part.line} of the file is not a public key`, { reason: 'not_a_key' });
+  throw new SealpinError('key_invalid', `line ${part.line} of the file is not a public key`, { reason: 'not_a_key' });
 }

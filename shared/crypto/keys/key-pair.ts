@@ -34,7 +34,7 @@ export function identityFromEcPrivate(
   const own = backend.p256.publicKey(secret);
   const recipient = recipientFromPoint(own, backend).text;
   if (points.some((point) => recipientFromPoint(point, backend).text !== recipient))
-    throw new SealpinError('key_invalid', 'The private key and the public key in the file do not belong together');
+    throw new SealpinError('key_invalid', 'the private key and the public key in the file do not belong together');
   return { identity: p256Identity({ secret: secret.slice(), point: own }), recipient };
 }
 

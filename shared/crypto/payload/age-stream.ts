@@ -34,7 +34,7 @@ export const ageStream: Payload = {
   },
   async read(source: ByteSource, backend, fileKey) {
     await source.fill(nonceBytes);
-    if (source.length < nonceBytes) throw new SealpinError('header_invalid', 'The container ends before its payload');
+    if (source.length < nonceBytes) throw new SealpinError('header_invalid', 'the container ends before its payload');
     return derive(backend, fileKey, source.take(nonceBytes).slice());
   },
 };

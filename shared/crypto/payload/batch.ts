@@ -27,7 +27,7 @@ export function takeBatch(source: ByteSource, chunks: Chunks, first: number, sea
     count * (chunks.chunkBytes + (sealed ? 0 : tagBytes)) +
     (last ? Math.max(0, rest + (sealed ? -tagBytes : tagBytes)) : 0);
   if (first + inputs.length > chunks.maxChunks)
-    throw new SealpinError('too_large', 'The container is larger than its format allows');
+    throw new SealpinError('too_large', 'the container is larger than its format allows');
   return { inputs, first, last, outBytes };
 }
 

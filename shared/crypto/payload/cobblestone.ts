@@ -70,9 +70,9 @@ export async function readCobblestone(
 ): Promise<Chunks> {
   await source.fill(preambleBytes);
   if (source.length < preambleBytes)
-    throw new SealpinError('container_invalid', 'The data is cut off at its start', { reason: 'payload' });
+    throw new SealpinError('container_invalid', 'the data is cut off at its start', { reason: 'payload' });
   const { commitment, chunks } = await derive(backend, inputKey, context, source.take(saltBytes).slice());
   if (!timingSafeEqual(commitment, source.take(commitmentBytes)))
-    throw new SealpinError('decrypt_failed', 'The data is damaged at its start', { reason: 'payload' });
+    throw new SealpinError('decrypt_failed', 'the data is damaged at its start', { reason: 'payload' });
   return chunks;
 }

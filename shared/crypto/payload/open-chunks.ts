@@ -104,7 +104,7 @@ function copyInto(target: Uint8Array, result: Awaitable<Uint8Array>): Promise<vo
 function damagedAt(offset: number, isLast: boolean, failure: Error): Error {
   if (!isSealpinError(failure)) return failure;
   const how = isLast ? 'damaged or cut off' : 'damaged';
-  return new SealpinError(failure.code, `The data is ${how} after byte ${offset}`, { reason: 'payload' });
+  return new SealpinError(failure.code, `the data is ${how} after byte ${offset}`, { reason: 'payload' });
 }
 
 function checkLast(input: Uint8Array, index: number, chunks: Chunks): void {
@@ -129,8 +129,8 @@ async function openMisplaced(
     const opened = await chunks.aead.open(chunks.nonce(batch.first + position, !isLast), input);
     const end = (batch.first + position) * chunks.chunkBytes + opened.length;
     const detail = isLast
-      ? `The data is cut off after byte ${end}`
-      : `Something follows the end of the data at byte ${end}`;
+      ? `the data is cut off after byte ${end}`
+      : `something follows the end of the data at byte ${end}`;
     return {
       bytes: concat(before, opened),
       failure: new SealpinError('container_invalid', detail, { reason: 'payload' }),

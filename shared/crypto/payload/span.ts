@@ -60,7 +60,7 @@ export function openSpan(
     const lastBytes = last ? span.plaintextBytes - (total - 1) * chunks.chunkBytes + tagBytes : sizeBytes;
     await source.fill((count - 1) * sizeBytes + lastBytes);
     if (source.length < (count - 1) * sizeBytes + lastBytes) {
-      const detail = `The data is cut off after byte ${index * chunks.chunkBytes}`;
+      const detail = `the data is cut off after byte ${index * chunks.chunkBytes}`;
       throw new SealpinError('container_invalid', detail, { reason: 'payload' });
     }
     const inputs = Array.from({ length: count }, (_, position) =>

@@ -83,7 +83,7 @@ const ecdh = { name: 'ECDH', namedCurve: 'P-256' };
 
 /** Undefined where WebCrypto does not take a private key without its public half. */
 async function importScalar(secret: Uint8Array): Promise<CryptoKey | undefined> {
-  if (!p256.utils.isValidSecretKey(secret)) throw new SealpinError('key_invalid', 'The private key is out of range');
+  if (!p256.utils.isValidSecretKey(secret)) throw new SealpinError('key_invalid', 'the private key is out of range');
   try {
     return await crypto.subtle.importKey('pkcs8', owned(concat(pkcs8Prefix, secret)), ecdh, false, ['deriveBits']);
   } catch {
@@ -105,7 +105,7 @@ function withValidKey<T>(detail: string, body: () => T): T {
 }
 
 function p256Point(bytes: Uint8Array, length: number): InstanceType<typeof p256.Point> {
-  return withValidKey('The public key is not a point of P-256', () => {
+  return withValidKey('the public key is not a point of P-256', () => {
     if (bytes.length !== length) throw new RangeError(`a point has ${length} bytes`);
     return p256.Point.fromBytes(bytes);
   });
@@ -113,7 +113,7 @@ function p256Point(bytes: Uint8Array, length: number): InstanceType<typeof p256.
 
 const webP256: CompressibleCurve = {
   publicKey(secret) {
-    if (!p256.utils.isValidSecretKey(secret)) throw new SealpinError('key_invalid', 'The private key is out of range');
+    if (!p256.utils.isValidSecretKey(secret)) throw new SealpinError('key_invalid', 'the private key is out of range');
     return p256.getPublicKey(secret, false);
   },
   async agree(secret, peer) {
@@ -131,12 +131,12 @@ const webP256: CompressibleCurve = {
 const nobleX25519: Curve = {
   publicKey: (secret) => x25519.getPublicKey(secret),
   agree: (secret, peer) =>
-    withValidKey('The public key is not one of X25519', () => x25519.getSharedSecret(secret, peer)),
+    withValidKey('the public key is not one of X25519', () => x25519.getSharedSecret(secret, peer)),
 };
 
 /** @param kem called at each use: where noble is loaded late, it is needed only then */
 function nobleHybrid(kem: () => typeof ml_kem768_p256): HybridKem {
-  const checked = <T>(body: () => T): T => withValidKey('The post-quantum key is not valid', body);
+  const checked = <T>(body: () => T): T => withValidKey('the post-quantum key is not valid', body);
   return {
     publicKey: (seed) => kem().getPublicKey(seed),
     encapsulate: (publicKey, random) =>
@@ -168,7 +168,7 @@ export const webBackend: Backend = {
   async scrypt(password, salt, { logN, r, p }) {
     const mebibytes = (128 * r * 2 ** logN) / 2 ** 20;
     if (mebibytes > (isWorkers() ? workersMaxMiB : maxMiB))
-      throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime has`);
+      throw new SealpinError('kdf_unavailable', `the password needs ${mebibytes} MiB, more than this runtime has`);
     try {
       return await scryptAsync(password, salt, {
         N: 2 ** logN,
@@ -180,7 +180,7 @@ export const webBackend: Backend = {
       });
     } catch (cause) {
       if (cause instanceof RangeError)
-        throw new SealpinError('kdf_unavailable', `The password needs ${mebibytes} MiB, more than this runtime has`, {
+        throw new SealpinError('kdf_unavailable', `the password needs ${mebibytes} MiB, more than this runtime has`, {
           cause,
         });
       throw cause;
@@ -190,7 +190,7 @@ export const webBackend: Backend = {
     if (isWorkers() && iterations > workersMaxIterations)
       throw new SealpinError(
         'kdf_unavailable',
-        `The password needs ${iterations} iterations of PBKDF2; a Worker allows ${workersMaxIterations}`,
+        `the password needs ${iterations} iterations of PBKDF2; a Worker allows ${workersMaxIterations}`,
       );
     const key = await crypto.subtle.importKey('raw', owned(password), 'PBKDF2', false, ['deriveBits']);
     return new Uint8Array(

@@ -23,10 +23,10 @@ export function stanzasOfKind(
  */
 export function checkStanzas(stanzas: readonly Stanza[], format: FormatRow): void {
   if (stanzas.length > 1 && stanzasOfKind(stanzas, 'password', format).length > 0)
-    throw new SealpinError('header_invalid', 'The header combines a password with something else');
+    throw new SealpinError('header_invalid', 'the header combines a password with something else');
   for (const stanza of stanzas) rowOf(stanza, format)?.check?.(stanza, format);
   if (stanzasOfKind(stanzas, 'file', format).length > 1)
-    throw new SealpinError('header_invalid', 'The header belongs to more than one file');
+    throw new SealpinError('header_invalid', 'the header belongs to more than one file');
 }
 
 /** Returns the line that the payload of a detached header begins with; undefined for any other header. */

@@ -33,7 +33,7 @@ function isFileId(text: string): boolean {
 export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; sealed: Uint8Array } {
   const padded = body.length - nonceBytes - tagBytes;
   if (args.length !== 2 || !isFileId(args[1] ?? '') || padded < padBytes || padded % padBytes !== 0)
-    throw new SealpinError('header_invalid', 'The file entry of the header is malformed');
+    throw new SealpinError('header_invalid', 'the file entry of the header is malformed');
   return { nonce: body.subarray(0, nonceBytes), sealed: body.subarray(nonceBytes) };
 }
 
@@ -100,7 +100,7 @@ function parseFileInfo(json: string): FileInfo {
       };
     }
   }
-  throw new SealpinError('header_invalid', 'The file entry of the header does not describe a file');
+  throw new SealpinError('header_invalid', 'the file entry of the header does not describe a file');
 }
 
 /** Checks that the members of an object, or the items of a list, are all text. */

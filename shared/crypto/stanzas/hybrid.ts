@@ -62,7 +62,7 @@ function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uin
     enc?.length === kind.encBytes &&
     tag?.length === (kind.isTagged ? 4 : undefined);
   if (!isValid || body.length !== 32)
-    throw new SealpinError('header_invalid', 'An entry for a post-quantum key is malformed');
+    throw new SealpinError('header_invalid', 'an entry for a post-quantum key is malformed');
   return tag === undefined ? { enc } : { tag, enc };
 }
 
@@ -76,7 +76,7 @@ export function hybridRecipient(text: string): Recipient {
     text,
     postQuantum: true,
     async wrap(fileKey, format, backend) {
-      if (!format.stanzas.has(name)) throw new SealpinError('key_invalid', 'A post-quantum key takes age files only');
+      if (!format.stanzas.has(name)) throw new SealpinError('key_invalid', 'a post-quantum key takes age files only');
       const { enc, shared } = kind.of(backend).encapsulate(publicKey, draw(backend, kind.randomBytes));
       const { aead, nonce } = await keySchedule(backend, kind.kem, aeads.chaChaPoly, shared, infoOf(name));
       const tag = kind.isTagged
@@ -157,6 +157,6 @@ function decapsulate(kem: HybridKem, seed: Uint8Array, enc: Uint8Array): Uint8Ar
     return kem.decapsulate(seed, enc);
   } catch (error) {
     if (!isSealpinError(error, 'key_invalid')) throw error;
-    throw new SealpinError('header_invalid', 'An entry for a post-quantum key has a point that cannot be used');
+    throw new SealpinError('header_invalid', 'an entry for a post-quantum key has a point that cannot be used');
   }
 }

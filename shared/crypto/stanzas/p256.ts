@@ -26,7 +26,7 @@ export function parsePointStanza(
     enc?.length === pointBytes &&
     enc[0] === 4;
   if (!isValid || body.length !== fileKeyBytes + aeadTagBytes)
-    throw new SealpinError('header_invalid', 'An entry for a P-256 key is malformed');
+    throw new SealpinError('header_invalid', 'an entry for a P-256 key is malformed');
   return tag === undefined ? { enc } : { tag, enc };
 }
 
@@ -91,7 +91,7 @@ async function openStanza(
     return await aead.open(nonce, body);
   } catch (error) {
     if (isSealpinError(error, 'key_invalid'))
-      throw new SealpinError('header_invalid', 'An entry for a P-256 key has a point that is not on the curve');
+      throw new SealpinError('header_invalid', 'an entry for a P-256 key has a point that is not on the curve');
     if (isSealpinError(error, 'decrypt_failed')) return undefined;
     throw error;
   }

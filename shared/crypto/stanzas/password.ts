@@ -40,17 +40,17 @@ export function parsePasswordStanza(
     salt?.length === saltBytes &&
     body.length === fileKeyBytes + aeadTagBytes &&
     /^[1-9][0-9]*$/.test(costDigits);
-  if (!isValid) throw new SealpinError('header_invalid', 'The password entry of the header is malformed');
+  if (!isValid) throw new SealpinError('header_invalid', 'the password entry of the header is malformed');
   const cost = Number(costDigits);
   if (cost > kdf.max)
     throw new SealpinError(
       'header_invalid',
-      `The password entry has a work factor above the supported maximum, ${costText(name, kdf.max)}`,
+      `the password entry has a work factor above the supported maximum, ${costText(name, kdf.max)}`,
     );
   if (cost < kdf.min)
     throw new SealpinError(
       'header_invalid',
-      `The password entry has a work factor below the supported minimum, ${costText(name, kdf.min)}`,
+      `the password entry has a work factor below the supported minimum, ${costText(name, kdf.min)}`,
     );
   return { name, salt, cost };
 }
@@ -70,7 +70,7 @@ async function wrapAeadOf(
   { name, salt, cost }: { name: KdfName; salt: Uint8Array; cost: number },
 ) {
   const kdf = passwords[name];
-  if (kdf === undefined) throw new SealpinError('invalid_request', 'An age file takes a password by scrypt only');
+  if (kdf === undefined) throw new SealpinError('invalid_request', 'an age file takes a password by scrypt only');
   const labelled = concat(utf8(kdf.saltLabel), salt);
   const key =
     name === 'scrypt'
@@ -80,8 +80,8 @@ async function wrapAeadOf(
 }
 
 function normalize(password: string): string {
-  if (password === '') throw new SealpinError('password_invalid', 'The password is empty');
-  if (!password.isWellFormed()) throw new SealpinError('password_invalid', 'The password is not valid Unicode');
+  if (password === '') throw new SealpinError('password_invalid', 'the password is empty');
+  if (!password.isWellFormed()) throw new SealpinError('password_invalid', 'the password is not valid Unicode');
   return password.normalize('NFC');
 }
 
@@ -95,7 +95,7 @@ export function parsePassword(bytes: Uint8Array): string {
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    throw new SealpinError('password_invalid', 'The password is not valid UTF-8');
+    throw new SealpinError('password_invalid', 'the password is not valid UTF-8');
   }
   return text.replace(/\r?\n$/, '');
 }
@@ -111,7 +111,7 @@ export function passwordRecipient(password: string, kdf: PasswordKdf = { name: '
   const { default: usual, min, max } = costs[kdf.name];
   const cost = (kdf.name === 'scrypt' ? kdf.logN : kdf.iterations) ?? usual;
   if (!Number.isSafeInteger(cost) || cost < min || cost > max)
-    throw new SealpinError('invalid_request', `The cost of ${kdf.name} must be from ${min} to ${max}`);
+    throw new SealpinError('invalid_request', `the cost of ${kdf.name} must be from ${min} to ${max}`);
   return {
     kind: 'password',
     async wrap(fileKey, format, backend) {

@@ -16,7 +16,7 @@ const zeroNonce = new Uint8Array(12);
 function parseX25519Stanza({ args, body }: Stanza): { share: Uint8Array } {
   const share = args.length === 2 ? decodeBase64(args[1] ?? '') : undefined;
   if (share?.length !== 32 || body.length !== 32)
-    throw new SealpinError('header_invalid', 'An entry for an X25519 key is malformed');
+    throw new SealpinError('header_invalid', 'an entry for an X25519 key is malformed');
   return { share };
 }
 
@@ -25,7 +25,7 @@ async function wrapAead(backend: Backend, shared: Uint8Array, share: Uint8Array,
 }
 
 function checkFormat(format: FormatRow): void {
-  if (!format.stanzas.has(name)) throw new SealpinError('key_invalid', 'An X25519 key takes age files only');
+  if (!format.stanzas.has(name)) throw new SealpinError('key_invalid', 'an X25519 key takes age files only');
 }
 
 /** Makes the recipient of an `age1…` text; throws `key_invalid`. */
@@ -76,6 +76,6 @@ async function sharedSecret(backend: Backend, secret: Uint8Array, share: Uint8Ar
     return await backend.x25519.agree(secret, share);
   } catch (error) {
     if (!isSealpinError(error, 'key_invalid')) throw error;
-    throw new SealpinError('header_invalid', 'An entry for an X25519 key has a share of low order');
+    throw new SealpinError('header_invalid', 'an entry for an X25519 key has a share of low order');
   }
 }

@@ -131,7 +131,7 @@ export function keys(tool: Tool, backend: Backend): void {
         parse(file);
       } catch (error) {
         ok(
-          parse === parseIdentities || String(error).includes('This is a private key'),
+          parse === parseIdentities || String(error).includes('this is a private key'),
           `it is said to be: ${String(error)}`,
         );
         ok(
@@ -233,7 +233,7 @@ export function keys(tool: Tool, backend: Backend): void {
     const sec1 = Uint8Array.of(0x30, 0x29, 2, 1, 1, 4, 0x20, ...new Uint8Array(32).fill(5), 0xa0, 2, 0x30, 0);
     for (const [file, says] of [
       [pair.privatePem + other.publicPem, 'does not belong to a private key in the file'],
-      [other.publicPem + pair.publicPem, 'This is a public key'],
+      [other.publicPem + pair.publicPem, 'this is a public key'],
       [pem('PRIVATE KEY', explicit), 'lists the parameters of its curve'],
       [pem('EC PRIVATE KEY', sec1), 'lists the parameters of its curve'],
       [pair.privatePem.replace('KEY-----\n', 'KEY-----\nName: value\n\n'), 'PEM headers'],

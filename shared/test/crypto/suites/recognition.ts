@@ -87,7 +87,7 @@ export function recognition(tool: Tool, backend: Backend): void {
         () => undefined,
         (thrown: unknown) => thrown as Error,
       );
-      ok(error?.message.startsWith('A line of the armor') === true, `${length}: ${String(error)}`);
+      ok(error?.message.startsWith('a line of the armor') === true, `${length}: ${String(error)}`);
     }
   });
 
@@ -214,7 +214,7 @@ export function recognition(tool: Tool, backend: Backend): void {
       };
       for (const logN of [1, 9, 21, 22]) {
         costs.length = 0;
-        equal(await failureOf('age', ['scrypt', salt, String(logN)]), 'Wrong password', `${logN}`);
+        equal(await failureOf('age', ['scrypt', salt, String(logN)]), 'wrong password', `${logN}`);
         equal(costs, [logN]);
       }
       costs.length = 0;
@@ -269,11 +269,11 @@ export function recognition(tool: Tool, backend: Backend): void {
     equal(
       [...failures],
       [
-        'no_key: None of the keys opens it: it is encrypted to another one',
-        'header: The header is damaged or was changed',
-        'payload: The data is damaged or cut off after byte 0',
-        'payload: The data is damaged at its start',
-        'wrong_password: Wrong password',
+        'no_key: none of the keys opens it: it is encrypted to another one',
+        'header: the header is damaged or was changed',
+        'payload: the data is damaged or cut off after byte 0',
+        'payload: the data is damaged at its start',
+        'wrong_password: wrong password',
       ],
     );
     const opened = await open(pieces(container), { backend });
