@@ -43,7 +43,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'packaging/test': { rooms: ['shared', 'client', 'cli', 'packaging', 'testkit'], npm: /./, node: true },
   'deploy/test': { rooms: ['shared', 'client', 'worker', 'cli', 'deploy', 'testkit'], npm: /./, node: true },
   'bench/test': { rooms: ['bench', 'testkit'], npm: /^vitest$/, node: true },
-  'testkit/test': { rooms: ['testkit'], npm: /^vitest$/, node: true },
+  'testkit/test': { rooms: ['testkit', 'shared'], npm: /^vitest$/, node: true },
   'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },
   'worker/test': { rooms: ['shared', 'worker', 'testkit'], npm: /./, node: true },
   'client/test': { rooms: ['shared', 'client', 'testkit'], npm: /./, node: true },
