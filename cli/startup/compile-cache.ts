@@ -5,21 +5,19 @@ import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 
 /**
- * Lets Node keep compiled code in the user's cache directory, if there is one. V8 does not check that such code was made of the source: it
- * runs as if it were this program's own. So a folder is used only if nobody but this user, and root, can put files there; and none by root,
- * who may have the home directory of a user.
+ * Lets Node keep compiled code in the user's cache directory, if there is one in which only this user and root can put files: V8
+ * runs such code without a check that it was made of the source. Never for root, who may have the home directory of a user.
  */
 export function keepCompiledCode({ env, platform, geteuid }: NodeJS.Process): void {
-  const user = geteuid?.();
-  if (user === undefined || user === 0) return;
+  const user = geteuid?.() ?? 0; // Windows has none
+  if (user === 0) return;
   // XDG Base Directory Specification 0.8, which demands that a relative path is ignored.
   const xdg = env['XDG_CACHE_HOME'] ?? '';
   const caches = isAbsolute(xdg) ? xdg : join(homedir(), platform === 'darwin' ? 'Library/Caches' : '.cache');
   const isOutOfReach = (path: string): boolean => {
     const { uid, mode } = statSync(path);
-    const isSticky = (mode & 0o1000) !== 0; // there, only its owner can move an entry
-    if ((uid !== user && uid !== 0) || ((mode & 0o022) !== 0 && !isSticky)) return false;
-    return path === dirname(path) || isOutOfReach(dirname(path));
+    const isShared = (mode & 0o022) !== 0 && (mode & 0o1000) === 0; // in a sticky folder, only its owner can move an entry
+    return (uid === user || uid === 0) && !isShared && (path === dirname(path) || isOutOfReach(dirname(path)));
   };
   try {
     if (!isOutOfReach(realpathSync.native(caches))) return;
@@ -27,7 +25,5 @@ export function keepCompiledCode({ env, platform, geteuid }: NodeJS.Process): vo
     const folder = realpathSync.native(join(caches, 'sealpin', 'compiled'));
     const { uid, mode } = statSync(folder);
     if (uid === user && (mode & 0o077) === 0 && isOutOfReach(dirname(folder))) enableCompileCache(folder);
-  } catch {
-    // A command needs no compiled code.
-  }
+  } catch {} // a command needs no compiled code
 }
