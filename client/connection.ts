@@ -171,9 +171,9 @@ export interface Connection {
  * @param o.service its URL
  * @param o.apiKey goes to this service alone: a redirect is refused, and neither a URL nor an error has it
  * @param o.fetch instead of the global `fetch`
- * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would be sent unencrypted; `unauthorized`
- *   for a text that is no API key. Every function throws `service_unreachable`, `service_answer`, `unauthorized`,
- *   `insufficient_scope`, `rate_limited`, and the reason of its signal
+ * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would be sent
+ *   unencrypted; `unauthorized` for a text that is no API key. Every function throws `service_unreachable`,
+ *   `service_answer`, `unauthorized`, `insufficient_scope`, `rate_limited`, and the reason of its signal
  * @example
  * const connection = connect({ service: 'https://sealpin.example', apiKey });
  * const { fileId } = await connection.put('hello', { name: 'hello.txt' });

@@ -45,8 +45,8 @@ const maxTextBytes = 16 * 1024 * 1024;
  * Requests to one service. The API key goes to it alone: redirects are refused, and no URL and no error has the key.
  * @param o.service its URL
  * @param o.errorOf instead of the words that a program is told for a refusal
- * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would be sent unencrypted to another
- *   machine; `unauthorized` for a text that is no API key
+ * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would be sent
+ *   unencrypted to another machine; `unauthorized` for a text that is no API key
  */
 export function serviceHttp({
   service,

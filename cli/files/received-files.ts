@@ -136,8 +136,8 @@ export async function receiveInto(
  * Fetches, verifies and opens one file, into a path or standard output (`-`).
  *
  * @returns its size
- * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads, containers and files; then no
- *   file appears
+ * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads, containers and
+ *   files; then no file appears
  */
 export async function receiveFile(
   file: File,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { SealpinError } from '../errors.ts';
+import { codes, SealpinError } from '../errors.ts';
 import { problemType, toProblem } from '../problem-object.ts';
 
 test('a problem object has what the caller allows its reader to see', () => {
@@ -21,4 +21,9 @@ test('a problem object has what the caller allows its reader to see', () => {
     hint: 'list the files',
     requestId: 'r',
   });
+});
+
+test('the message of an error without details is the title of its code, in lower case', () => {
+  expect(new SealpinError('usage').message).toBe('invalid usage');
+  for (const code of codes) expect(new SealpinError(code).message).toMatch(/^[a-z]/);
 });

@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { codes, SealpinError } from '../../shared/errors.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -107,7 +106,6 @@ describe('the language of the project', () => {
       .filter((path) => path.endsWith('.ts') && !path.includes('/test/'))
       .flatMap((path) => capitalMessages(readFileSync(join(root, path), 'utf8')).map((text) => `${path}: ${text}`));
     expect(found).toEqual([]);
-    for (const code of codes) expect(new SealpinError(code).message).not.toMatch(capital);
   });
 
   test('finds messages that begin with a capital', () => {
