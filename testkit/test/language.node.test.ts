@@ -47,8 +47,6 @@ function findForms(text: string): string[] {
 
 /** Share of the docstrings of a room that may begin with a relative clause; most begin with a verb or a noun. */
 const mostRelative = 0.03;
-/** The same for the Worker, where there are more of them: lower it with their number, down to `mostRelative`. */
-const mostRelativeInWorker = 0.22;
 
 const docstring = /\/\*\*[\s*]*(\w+)/g;
 const relatives = new Set(['What', 'How', 'Whether', 'Who', 'Whose', 'Whom', 'Where', 'When', 'Why', 'Which']);
@@ -97,7 +95,7 @@ describe('the language of the project', () => {
       firstWords(readFileSync(join(root, path), 'utf8')).map((word) => ({ word, path })),
     );
     const found = words.filter(({ word }) => relatives.has(word)).map(({ word, path }) => `${path}: ${word} …`);
-    const most = Math.floor(words.length * (room === 'worker' ? mostRelativeInWorker : mostRelative));
+    const most = Math.floor(words.length * mostRelative);
     expect(found.length, found.join('\n')).toBeLessThanOrEqual(most);
   });
 

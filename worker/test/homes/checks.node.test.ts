@@ -106,7 +106,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await ring(world, file, 2 * weekMs);
     await settle(world, file);
     expect(await readsFrom('b', file)).toBe(true);
-    expect((await pinOf(file, 'b'))?.verifiedAt).toBeDefined();
+    await expect.poll(async () => (await pinOf(file, 'b'))?.verifiedAt).toBeDefined();
   });
 
   test('a CAR has the right bytes of a leaf that one home has damaged', async () => {
