@@ -65,8 +65,14 @@ async function look(cid: string, context: Context): Promise<{ size: number } | {
 export async function verifyLocal({ dataDir, output }: Context): Promise<number> {
   const { blocks, bytes, bad, first } = await control(localPaths(dataDir).control, 'verify');
   if (!output.json) for (const { cid, file, why } of first) output.warn(`${cid} is ${why} (in ${file})`);
-  if (bad === 0) output.note(`${counted(blocks, 'block')} of the IPFS node are there and right (${sizeText(bytes)})`);
-  else output.note(`${bad} of ${counted(blocks + bad, 'block')} of the IPFS node are missing or damaged`);
+  if (bad === 0)
+    output.note(
+      `${counted(blocks, 'block')} of the IPFS node ${blocks === 1 ? 'is' : 'are'} present and intact (${sizeText(bytes)})`,
+    );
+  else
+    output.note(
+      `${bad} of ${counted(blocks + bad, 'block')} of the IPFS node ${bad === 1 ? 'is' : 'are'} missing or damaged`,
+    );
   await output.result({ blocks, size: bytes, bad, first }, []);
   return bad === 0 ? 0 : 1;
 }

@@ -90,7 +90,7 @@ describe('the language of the project', () => {
     ]);
   });
 
-  test.each([...rooms])('begins docstrings with a verb or a noun: %s', (room, paths) => {
+  test.each([...rooms])('begins docstrings with a verb or a noun: %s', (_, paths) => {
     const words = paths.flatMap((path) =>
       firstWords(readFileSync(join(root, path), 'utf8')).map((word) => ({ word, path })),
     );

@@ -41,7 +41,7 @@ test('all that an account and the node have is verified, and what is damaged or 
   });
   const whole = parsed((await verify('--local', '--json')).stdout) as { blocks: number };
   expect(whole).toMatchObject({ bad: 0, first: [] });
-  expect((await verify('--local')).stderr).toMatch(/^sealpin: \d+ blocks of the IPFS node are there and right/);
+  expect((await verify('--local')).stderr).toMatch(/^sealpin: \d+ blocks of the IPFS node are present and intact/);
 
   const path = await fileWith(contents[1]!);
   const bytes = await readFile(path);
