@@ -63,7 +63,8 @@ export function localPaths(dataDir: string) {
 export async function makeLocal(dataDir: string): Promise<void> {
   const { local, ...paths } = localPaths(dataDir);
   const own = [paths.secrets, paths.run, paths.kubo, paths.lock, paths.log].map((path) => basename(path));
-  const names = await readdir(local).catch((): string[] => []);
+  // Node has made the cache before: `start` lets it keep what V8 compiles there, and nothing in it is removed.
+  const names = (await readdir(local).catch((): string[] => [])).filter((name) => name !== basename(paths.cache));
   if (names.length > 0 && !own.some((name) => names.includes(name)))
     throw new SealpinError('usage', `${local} has other files than those of a local service`, {
       hint: 'name another data directory with --data-dir',

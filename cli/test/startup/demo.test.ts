@@ -19,7 +19,8 @@ function demo(when: (stdout: string, group: number) => void): Promise<{ code: nu
   const child = spawn(process.execPath, [join(import.meta.dirname, '../../demo.ts'), ...(long ? [] : [entry])], {
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
-    env: { ...process.env, TMPDIR: folder },
+    // As at a user's: there, Node keeps compiled code in the data directory.
+    env: { ...process.env, NODE_COMPILE_CACHE: undefined, TMPDIR: folder },
   });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
