@@ -47,7 +47,7 @@ function field(pid: number, name: string, file = 'status'): number | undefined {
   try {
     text = readFileSync(`/proc/${pid}/${file}`, 'utf8');
   } catch (error) {
-    // The process was reaped before the read (ENOENT) or during it (ESRCH), or the name is none of a process.
+    // The process was reaped before the read (ENOENT) or during it (ESRCH), or the name belongs to no process.
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;
   }

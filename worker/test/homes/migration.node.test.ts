@@ -79,7 +79,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       await killed;
       await world.restart();
       const during = await world.owner.call.store('plain', 'during');
-      // It can be repeated, and goes on by itself: no clock is moved here.
+      // It can be repeated, and continues by itself: no clock is moved here.
       await begin();
       // Cheaper to ask for than all objects.
       await expect.poll(() => ours(world.a), { timeout: long ? 1_500_000 : 120_000, interval: 250 }).toEqual([]);

@@ -22,7 +22,7 @@ it('memory that was given back is taken again, two leaves of it, and nobody else
   expect(new Set(taken.map(({ buffer }) => buffer)).size).toBe(3);
 });
 
-it('a leaf that is given back twice is kept once, and an array of another size is freed', () => {
+it('a leaf that is given back twice is kept once, and an array of a different size is freed', () => {
   const leaf = used();
   leafMemory.giveBack(leaf);
   leafMemory.giveBack(leaf);

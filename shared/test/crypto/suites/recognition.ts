@@ -155,7 +155,7 @@ export function recognition(tool: Tool, backend: Backend): void {
     await fails('header_invalid', () => unseal(idle, pieces(short), parseIdentities(x25519.identity)), 'a short body');
   });
 
-  tool.test('sealpin/v1: every known stanza has to be right, for any recipient and at any position', async () => {
+  tool.test('sealpin/v1: every known stanza must be right, for any recipient and at any position', async () => {
     const { recipient, privatePem } = await generateKeyPair(backend);
     for (const bad of [
       { args: ['p256'], body: new Uint8Array(48) },
