@@ -14,6 +14,7 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { GatewayFetch } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { openParcel, parseLink, type Link, type Parcel } from '../shared/link/index.ts';
+import { attemptsOf, isAskedLater } from './attempts.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
 import { serviceHttp, type ServiceHttp } from './service-http.ts';
@@ -92,18 +93,36 @@ export function receivedFrom({ files, ...words }: Parcel, from: string | readonl
   return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
 }
 
+/** Attempts to get the answer to an opening, and the longest `Retry-After` between them in seconds: somebody waits. */
+const openAttempts = { tries: 4, maxSeconds: 10, isTemporary: isAskedLater } as const;
+
 /**
- * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often after this.
+ * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often after this. Where the answer is
+ * lost, the service is asked again, and counts nothing.
+ * @param opening random: for some minutes the same one gets the same record, which is counted once
  * @throws `not_found`, `gone`, as `json` of the service
  */
 export async function recordOf(
   http: ServiceHttp,
   id: string,
-  signal: AbortSignal | undefined,
+  opening: string,
+  signal: AbortSignal = new AbortController().signal,
 ): Promise<{ record: Uint8Array; opensLeft: number }> {
-  const path = `v1/shares/${id}/open`;
-  const { record, opensLeft } = await http.json(OpenedShare, { method: 'POST', path, signal });
-  return { record: Uint8Array.from(atob(record), (character) => character.charCodeAt(0)), opensLeft };
+  const request = {
+    method: 'POST',
+    path: `v1/shares/${id}/open`,
+    headers: { 'Idempotency-Key': opening },
+    signal,
+  } as const;
+  const attempts = attemptsOf({ signal, ...openAttempts });
+  for (;;) {
+    try {
+      const { record, opensLeft } = await http.json(OpenedShare, request);
+      return { record: Uint8Array.from(atob(record), (character) => character.charCodeAt(0)), opensLeft };
+    } catch (error) {
+      await attempts.failed(error);
+    }
+  }
 }
 
 /**
@@ -133,7 +152,7 @@ export async function openShare(
     throw new SealpinError('wrong_kind', 'the share needs the password of its sender', { reason: 'needs_password' });
   // What cannot be a password does not use the share up.
   if (password !== undefined) passwordIdentity(password);
-  const { record } = await recordOf(http, id, signal);
+  const { record } = await recordOf(http, id, crypto.randomUUID(), signal);
   for (let failed = 1; ; failed += 1) {
     try {
       return await openParcel(record, { secret, password, identities: o.identities, backend });

@@ -39,11 +39,11 @@ function begin(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSigna
   return look(signal);
 }
 
-async function find({ text, root }: { text: string; root: string }, signal: AbortSignal): Promise<Found> {
+async function find({ text, root, opening }: Parameters<Receiving['find']>[0], signal: AbortSignal): Promise<Found> {
   const { link, exposed } = linkIn(text, root);
   if (link.kind === 'inbox') return { kind: 'inbox', address: printLink(link) };
   if (link.service !== root) return { kind: 'elsewhere', host: new URL(link.service).host, address: printLink(link) };
-  return link.kind === 'share' ? findShare(link, exposed, signal) : findBlob(link, exposed, signal);
+  return link.kind === 'share' ? findShare(link, opening, exposed, signal) : findBlob(link, exposed, signal);
 }
 
 /** A link, or a blob ID as people write it down. */
@@ -54,6 +54,7 @@ function linkIn(text: string, root: string): { link: Link; exposed: boolean } {
 
 async function findShare(
   link: Extract<Link, { kind: 'share' }>,
+  opening: string,
   exposed: boolean,
   signal: AbortSignal,
 ): Promise<Found> {
@@ -63,7 +64,7 @@ async function findShare(
   closed = {
     async open(credentials, signal) {
       // A wrong password costs no other open.
-      if (record === undefined) ({ record, opensLeft } = await recordOf(http, link.id, signal));
+      if (record === undefined) ({ record, opensLeft } = await recordOf(http, link.id, opening, signal));
       const { files, ...words } = await openParcel(record, {
         secret: link.secret,
         password: credentials.password,

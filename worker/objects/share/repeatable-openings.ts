@@ -13,7 +13,9 @@ export class RepeatableOpenings {
 
   /** Records an opening, in the transaction that counts it. What cannot be repeated any more is forgotten. */
   add(token: string, nowMs: number): void {
-    this.#sql.exec('CREATE TABLE IF NOT EXISTS repeatable (token TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID');
+    this.#sql.exec(
+      'CREATE TABLE IF NOT EXISTS repeatable (token TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID',
+    );
     this.#sql.exec('DELETE FROM repeatable WHERE until <= ?', nowMs);
     this.#sql.exec('INSERT INTO repeatable (token, until) VALUES (?, ?)', token, nowMs + repeatMs);
   }

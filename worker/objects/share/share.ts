@@ -112,11 +112,11 @@ export class Share extends DurableObject<OpeningBinding> {
       const record = new Uint8Array(row.record);
       if (isRepeated) return { ok: true, record, opensLeft: row.opens - row.opened, isRepeated };
       const opensLeft = row.opens - row.opened - 1;
-      this.#sql.exec('UPDATE share SET opened = opened + 1');
       this.#openings.add({ number: row.opened + 1, time: now }, now + backoffMs(1));
       if (token !== undefined) this.#repeatable.add(token, now);
-      if (opensLeft === 0) this.#sql.exec(`UPDATE share SET state = 'used_up'`);
-      if (opensLeft === 0 && this.#repeatable.until() <= now) this.#end('used_up');
+      const isKept = opensLeft > 0 || this.#repeatable.until() > now;
+      const state = opensLeft > 0 ? 'active' : 'used_up';
+      this.#rewrite({ state, opened: row.opened + 1, record: isKept ? row.record : null });
       return { ok: true, record, opensLeft, isRepeated };
     });
     if (opened.ok && !opened.isRepeated) this.ctx.waitUntil(this.#openings.deliver(this.now()));
@@ -128,7 +128,7 @@ export class Share extends DurableObject<OpeningBinding> {
   async revoke(): Promise<Result> {
     const row = this.#row();
     if (row === undefined || (row.state !== 'active' && row.record === null)) return { ok: true };
-    this.ctx.storage.transactionSync(() => this.#end('revoked'));
+    this.ctx.storage.transactionSync(() => this.#end(row, 'revoked'));
     await this.erased();
     return { ok: true };
   }
@@ -174,7 +174,7 @@ export class Share extends DurableObject<OpeningBinding> {
   async #expire(): Promise<void> {
     const row = this.#row();
     if (row === undefined || row.record === null || this.#recordUntil(row) > this.now()) return;
-    this.ctx.storage.transactionSync(() => this.#end(row.state === 'active' ? 'expired' : row.state));
+    this.ctx.storage.transactionSync(() => this.#end(row, row.state === 'active' ? 'expired' : row.state));
     await this.erased();
   }
 
@@ -183,12 +183,17 @@ export class Share extends DurableObject<OpeningBinding> {
     return state === 'active' ? expiresAt : Math.min(expiresAt, this.#repeatable.until());
   }
 
-  /** Overwrites the record, in a transaction of the caller's. */
-  #end(state: ShareState): void {
-    // The pages of the database are overwritten, not only given back.
-    this.#sql.exec('UPDATE share SET record = zeroblob(length(record))');
-    this.#sql.exec('UPDATE share SET record = NULL, state = ?', state);
+  /** Ends the share, and what can be repeated, in a transaction of the caller's. */
+  #end(row: Row, state: ShareState): void {
+    this.#rewrite({ ...row, state, record: null });
     this.#repeatable.forget();
+  }
+
+  /** Writes the row again, or what is left of it without its record, in a transaction of the caller's. */
+  #rewrite({ state, opened, record }: Pick<Row, 'state' | 'opened' | 'record'>): void {
+    // The pages of the database are overwritten, not only given back: a row that gets another length moves, and leaves its bytes behind.
+    this.#sql.exec('UPDATE share SET record = zeroblob(length(record))');
+    this.#sql.exec('UPDATE share SET state = ?, opened = ?, record = ?', state, opened, record);
   }
 
   async #purge(): Promise<void> {

@@ -83,7 +83,8 @@ export const shareRoutes: readonly Route[] = [
     summary: 'The record of a share; counts as one of its opens',
     who: 'address',
     headers: {
-      'Idempotency-Key': 'random, of 22 characters or more; for 10 minutes the same one gets the record again, uncounted',
+      'Idempotency-Key':
+        'random, of 22 characters or more; for 10 minutes the same one gets the record again, uncounted',
     },
     responses: { 200: { [json]: OpenedShare } },
     responseHeaders: { 200: ['Idempotency-Replayed'] },

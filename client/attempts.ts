@@ -1,0 +1,83 @@
+/** Attempts at something that a service may do later: how many there are, and the pauses between them. */
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
+
+/** Attempts in a row that bring nothing new. With the pauses below they take about two minutes. */
+const maxTries = 8;
+/** The first pause, and the longest, in ms. */
+export const firstPauseMs = 1000;
+const maxPauseMs = 30_000;
+/** A longer Retry-After is not waited for. */
+export const maxRetryAfterSeconds = 300;
+
+/** A failure that another attempt may not meet. */
+export class TemporaryError extends SealpinError {}
+
+/** Tells whether another attempt may succeed. */
+export function isTemporaryFailure(error: unknown): error is SealpinError {
+  return error instanceof TemporaryError || isSealpinError(error, 'service_unreachable');
+}
+
+export type AttemptOptions = {
+  readonly signal: AbortSignal;
+  /** Waits; rejects with the signal's reason. For tests. */
+  readonly wait?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
+  /** Called before each wait. */
+  readonly onRetry?: ((failure: SealpinError) => void) | undefined;
+  /** Number of attempts in a row that bring nothing: 8 where it is left out. */
+  readonly tries?: number | undefined;
+  /** The longest `Retry-After` that is waited for, in seconds: 300 where it is left out. */
+  readonly maxSeconds?: number | undefined;
+  /** Tells whether another attempt may succeed: `isTemporaryFailure` where it is left out. */
+  readonly isTemporary?: ((error: unknown) => error is SealpinError) | undefined;
+};
+
+/** Counts the attempts in a row that bring nothing, and waits between them: Retry-After, else longer each time, with jitter. */
+export function attemptsOf({
+  signal,
+  wait = sleep,
+  onRetry,
+  tries: most = maxTries,
+  maxSeconds = maxRetryAfterSeconds,
+  isTemporary = isTemporaryFailure,
+}: AttemptOptions) {
+  let tries = 0;
+  let farthest = -1;
+  return {
+    pause: (ms: number): Promise<void> => wait(ms, signal),
+    /** Another byte has arrived: the count begins again. */
+    reached(offset: number): void {
+      if (offset > farthest) tries = 0;
+      farthest = Math.max(farthest, offset);
+    },
+    /** Returns when it is time for the next attempt; throws when there is none. */
+    async failed(error: unknown): Promise<void> {
+      signal.throwIfAborted();
+      tries += 1;
+      if (!isTemporary(error) || tries >= most) throw error;
+      if ((error.retryAfterSeconds ?? 0) > maxSeconds) throw error;
+      onRetry?.(error);
+      const backOffMs = Math.min(maxPauseMs, firstPauseMs * 2 ** (tries - 1)) * (0.5 + Math.random() / 2);
+      await wait(error.retryAfterSeconds === undefined ? backOffMs : error.retryAfterSeconds * 1000, signal);
+    },
+  };
+}
+
+/** Tells whether the service says when to ask again, or cannot be reached. */
+export function isAskedLater(error: unknown): error is SealpinError {
+  return isTemporaryFailure(error) || (isSealpinError(error) && error.retryAfterSeconds !== undefined);
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    signal.addEventListener('abort', stop, { once: true });
+  });
+}
