@@ -23,23 +23,12 @@ export type AttemptOptions = {
   readonly wait?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
   /** Called before each wait. */
   readonly onRetry?: ((failure: SealpinError) => void) | undefined;
-  /** Number of attempts in a row that bring nothing: 8 where it is left out. */
-  readonly tries?: number | undefined;
-  /** The longest `Retry-After` that is waited for, in seconds: 300 where it is left out. */
-  readonly maxSeconds?: number | undefined;
   /** Tells whether another attempt may succeed: `isTemporaryFailure` where it is left out. */
   readonly isTemporary?: ((error: unknown) => error is SealpinError) | undefined;
 };
 
 /** Counts the attempts in a row that bring nothing, and waits between them: Retry-After, else longer each time, with jitter. */
-export function attemptsOf({
-  signal,
-  wait = sleep,
-  onRetry,
-  tries: most = maxTries,
-  maxSeconds = maxRetryAfterSeconds,
-  isTemporary = isTemporaryFailure,
-}: AttemptOptions) {
+export function attemptsOf({ signal, wait = sleep, onRetry, isTemporary = isTemporaryFailure }: AttemptOptions) {
   let tries = 0;
   let farthest = -1;
   return {
@@ -53,8 +42,8 @@ export function attemptsOf({
     async failed(error: unknown): Promise<void> {
       signal.throwIfAborted();
       tries += 1;
-      if (!isTemporary(error) || tries >= most) throw error;
-      if ((error.retryAfterSeconds ?? 0) > maxSeconds) throw error;
+      if (!isTemporary(error) || tries >= maxTries) throw error;
+      if ((error.retryAfterSeconds ?? 0) > maxRetryAfterSeconds) throw error;
       onRetry?.(error);
       const backOffMs = Math.min(maxPauseMs, firstPauseMs * 2 ** (tries - 1)) * (0.5 + Math.random() / 2);
       await wait(error.retryAfterSeconds === undefined ? backOffMs : error.retryAfterSeconds * 1000, signal);
@@ -62,22 +51,21 @@ export function attemptsOf({
   };
 }
 
-/** Tells whether the service says when to ask again, or cannot be reached. */
-export function isAskedLater(error: unknown): error is SealpinError {
-  return isTemporaryFailure(error) || (isSealpinError(error) && error.retryAfterSeconds !== undefined);
+/** Returns when to ask again after an error, in seconds; undefined where no other answer is to be expected. */
+export function secondsUntilAgain(error: unknown): number | undefined {
+  if (isSealpinError(error, 'service_unreachable')) return 1;
+  return isSealpinError(error) ? error.retryAfterSeconds : undefined;
 }
 
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    }, ms);
-    signal.addEventListener('abort', stop, { once: true });
-  });
+/** Waits; rejects with the signal's reason. */
+export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  const stop = (): void => {
+    clearTimeout(timer);
+    reject(signal.reason as Error);
+  };
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop, { once: true });
+  return promise.finally(() => signal.removeEventListener('abort', stop));
 }

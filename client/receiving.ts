@@ -14,7 +14,7 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { GatewayFetch } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { openParcel, parseLink, type Link, type Parcel } from '../shared/link/index.ts';
-import { attemptsOf, isAskedLater } from './attempts.ts';
+import { secondsUntilAgain, sleep } from './attempts.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
 import { serviceHttp, type ServiceHttp } from './service-http.ts';
@@ -93,8 +93,10 @@ export function receivedFrom({ files, ...words }: Parcel, from: string | readonl
   return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
 }
 
-/** Attempts to get the answer to an opening, and the longest `Retry-After` between them in seconds: somebody waits. */
-const openAttempts = { tries: 4, maxSeconds: 10, isTemporary: isAskedLater } as const;
+/** Attempts to get the answer to an opening. */
+const maxAttempts = 4;
+/** The longest wait between them, in seconds: somebody looks at the page. */
+const maxWaitSeconds = 10;
 
 /**
  * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often after this. Where the answer is
@@ -106,21 +108,22 @@ export async function recordOf(
   http: ServiceHttp,
   id: string,
   opening: string,
-  signal: AbortSignal = new AbortController().signal,
+  signal: AbortSignal,
 ): Promise<{ record: Uint8Array; opensLeft: number }> {
-  const request = {
-    method: 'POST',
-    path: `v1/shares/${id}/open`,
-    headers: { 'Idempotency-Key': opening },
-    signal,
-  } as const;
-  const attempts = attemptsOf({ signal, ...openAttempts });
-  for (;;) {
+  const headers = { 'Idempotency-Key': opening };
+  for (let attempts = 1; ; attempts += 1) {
     try {
-      const { record, opensLeft } = await http.json(OpenedShare, request);
+      const { record, opensLeft } = await http.json(OpenedShare, {
+        method: 'POST',
+        path: `v1/shares/${id}/open`,
+        headers,
+        signal,
+      });
       return { record: Uint8Array.from(atob(record), (character) => character.charCodeAt(0)), opensLeft };
     } catch (error) {
-      await attempts.failed(error);
+      const seconds = secondsUntilAgain(error);
+      if (seconds === undefined || seconds > maxWaitSeconds || attempts === maxAttempts) throw error;
+      await sleep(seconds * 1000, signal);
     }
   }
 }
@@ -140,7 +143,7 @@ export async function openShare(
     readonly backend?: Backend | undefined;
   },
 ): Promise<Parcel> {
-  const { signal, backend = webBackend } = o;
+  const { signal = new AbortController().signal, backend = webBackend } = o;
   const { state, password: isNeeded } = await http.json(ShareStatus, { path: `v1/shares/${id}`, signal });
   if (state !== 'active') throw new SealpinError('gone', endings[state], { hint: 'ask its sender to send it again' });
   if (!isNeeded && typeof o.password === 'string')

@@ -105,13 +105,14 @@ async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean,
 function needsOf(inspection: Awaited<ReturnType<typeof inspect>>): 'password' | 'keys' {
   if ('opens' in inspection) return inspection.opens;
   if (inspection.kind === 'plain') throw new SealpinError('not_encrypted');
-  throw new SealpinError('wrong_kind', 'it has no header: only the link that was made for it opens it');
+  // It has no header: only the link that was made for it opens it.
+  throw new SealpinError('wrong_kind');
 }
 
 function knownOf({ password, keys }: Credentials): KnownCredentials {
   if (password !== undefined) return { password };
   if (keys !== undefined) return { keys };
-  throw new SealpinError('wrong_kind', 'it needs a password, or a private key');
+  throw new SealpinError('wrong_kind');
 }
 
 /** Large files come once: copies in the browser's cache would cost a third of the time, and room on the disk. */
@@ -167,7 +168,7 @@ async function save(
   { signal, report, stalled }: Running,
 ): Promise<Blob | undefined> {
   const file = files[argument.file];
-  if (file === undefined) throw new TypeError('there is no such file');
+  if (file === undefined) throw new TypeError('no such file');
   let bytes = 0;
   async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
