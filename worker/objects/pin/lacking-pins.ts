@@ -10,11 +10,11 @@ export const underreplicated = 'underreplicated';
 
 const hourMs = 3_600_000;
 /**
- * Waits before a pin is looked at again, in ms: some scouts of an object after `firstMs`, then twice that, and so on up to `lastMs`, and
- * from the beginning once the service says something else of it; the others once in `othersMs`.
+ * Waits before a pin is looked at again, in ms: after `firstMs`, then twice that, and so on up to `lastMs`, and from the beginning once
+ * the service says something else of it; but only once in `othersMs` where enough others are looked at before.
  */
 const waits = { firstMs: 60_000, lastMs: hourMs, othersMs: 24 * hourMs };
-/** Number of scouts of an object at a service. */
+/** Number of pins of an object and a service that are enough. */
 const scouts = 4;
 /** Time for one pin, in ms, when a service is asked for many: with 256 objects some 25 pins a second. */
 const eachMs = 10_000;
@@ -37,15 +37,15 @@ export class LackingPins {
       rows.askWithin(row.service, { reason: null, nowMs, ms: waits.othersMs });
     const detail = printable(lacks, maxDetail);
     const attempts = detail === row.detail ? row.attempts : 0;
-    const isScout = this.#count(row, nowMs + withJitter(waits.lastMs), scouts) < scouts;
-    const wait = isScout ? Math.min(waits.firstMs * 2 ** Math.min(attempts, 20), waits.lastMs) : waits.othersMs;
+    const soon = nowMs + withJitter(Math.min(waits.firstMs * 2 ** Math.min(attempts, 20), waits.lastMs));
+    const isScout = this.#count(row, soon, scouts) < scouts;
     rows.change(row, {
       ...nothingToRead,
       checked_at: nowMs,
       reason: underreplicated,
       detail,
       attempts: attempts + 1,
-      due: nowMs + withJitter(wait),
+      due: isScout ? soon : nowMs + withJitter(waits.othersMs),
     });
   }
 
