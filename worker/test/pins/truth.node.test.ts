@@ -70,7 +70,7 @@ const respond =
 const full = respond(500, '{"Message":"write /data/blocks/x: no space left on device","Code":0,"Type":"error"}');
 
 /** The same answer to what writes blocks, and none to other commands. */
-const writes = (answer: (turn: Turn) => unknown) => async (turn: Turn) => {
+const writes = (answer: (turn: Turn) => void | Promise<void>) => async (turn: Turn) => {
   if (turn.command === 'dag/import' || turn.command === 'block/put') await answer(turn);
   else (await turn.pass()).deliver();
 };
@@ -201,7 +201,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
   const inOrder = { said: [200, 'ok', 'ok', undefined], gauges: ['1', '0'] };
   const slow = { timeout: 15_000, interval: 500 };
 
-  test.each<[string, (turn: Turn) => unknown, typeof inOrder]>([
+  test.each<[string, (turn: Turn) => void | Promise<void>, typeof inOrder]>([
     [
       'unreachable',
       (turn) => turn.cut(),
@@ -213,7 +213,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       writes(respond(401, 'no')),
       { said: [200, 'degraded', 'ok', 'misconfigured'], gauges: ['1', '1'] },
     ],
-  ] as [string, (turn: Turn) => unknown, typeof inOrder][])(
+  ] as [string, (turn: Turn) => void | Promise<void>, typeof inOrder][])(
     '%s: health and metrics say so, and since when, until it is not',
     async (way, answer, expected) => {
       const before = Date.now();
