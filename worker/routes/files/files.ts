@@ -19,7 +19,7 @@ import type { Env } from '../../env.ts';
 import type { ReceiptRecord } from '../../objects/account/files/receipt-rows.ts';
 import { parseListPage } from './file-filter.ts';
 import { untilUnchanged } from './change-file.ts';
-import { askPins, storedPin } from './homes.ts';
+import { askPins, storedPin } from './file-backends.ts';
 import { checkRecoverable, recoverable } from './recoverable.ts';
 import { aboutPlain, checkFileConditions, openRecord, parseFileId, storedFile } from './file-view.ts';
 
@@ -107,7 +107,7 @@ function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt, b
 export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<Response> {
   const fileId = parseFileId(c);
   const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));
-  const { homes, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
-  const body: Verification = { fileId, done: isDone, pins: homes.map((home) => storedPin(home)) };
+  const { pins, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
+  const body: Verification = { fileId, done: isDone, pins: pins.map((pin) => storedPin(pin)) };
   return c.json(body, isDone ? 200 : 202, { 'Cache-Control': 'no-store' });
 }
