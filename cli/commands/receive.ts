@@ -34,7 +34,7 @@ export const command = defineCommand({
     const link = readLink(args.link, context);
     const directory = args.dir ?? '.';
     await prepareDirectory(directory, context);
-    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+    const source = { file: args['password-file'] };
     const password = await givenPassword(source, context);
     if (link.kind === 'blob' && link.fileKey === undefined) {
       await decryptTo({

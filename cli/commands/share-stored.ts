@@ -23,7 +23,7 @@ export const command = defineCommand({
     { command: 'sealpin share 0b6f7c1e-… --opens 1', does: 'A file that the service encrypted, to be opened once' },
   ],
   async run({ args, context }) {
-    refuseBoth({ argument: undefined, file: args['password-file'] }, args.generate);
+    refuseBoth({ file: args['password-file'] }, args.generate);
     const service = await authorizedService(context);
     const { file, fileIds } = await storedFileOf(args.id, { name: args.name, key: args.key }, service, context);
     const terms = await readShareTerms(args, false, withoutGivenPassword(context));

@@ -8,7 +8,7 @@ import {
   type UploadedFile,
 } from '../../client/resumable-upload.ts';
 import { type Identity, open, parseApiKey, type UploadSeal, uploadSeal } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
@@ -186,22 +186,14 @@ async function send(spool: Spool, isOlder: boolean, o: Uploading, transport: Tra
       const { uploadId, ...state } = computed(spool);
       if (!isSealpinError(error, 'gone') || uploadId === undefined || beginnings === maxBeginnings) throw error;
       // It may have been finished long ago, by a run that was killed before it could say so.
-      const stored = await find(state.cid, o.api);
+      // Without the scope for it, nobody can tell.
+      const listed = await otherwise(o.api.list({ cid: state.cid, limit: 1 }), 'insufficient_scope', undefined);
+      const stored = listed?.files[0];
       if (stored !== undefined) return stored;
       o.context.output.note(`the service no longer has the upload of ${o.name}; it starts again at the first byte`);
       await spool.save({ ...state, idempotencyKey: crypto.randomUUID() });
       isContinued = false;
     }
-  }
-}
-
-/** The file with this CID; undefined where there is none, or the API key may not ask. */
-async function find(cid: string, api: Api): Promise<UploadedFile | undefined> {
-  try {
-    return (await api.list({ cid, limit: 1 })).files[0];
-  } catch (error) {
-    if (isSealpinError(error, 'insufficient_scope')) return undefined;
-    throw error;
   }
 }
 
