@@ -56,9 +56,6 @@ export const command = defineCommand({
     for (const line of opened.note?.split('\n') ?? []) output.note(`note: ${line}`);
     const files = await receiveInto(directory, opened, { service: link.service, force: args.force }, context);
     const { note, from } = opened;
-    await output.result(
-      { files, ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) },
-      [],
-    );
+    await output.result({ files, note, from }, []);
   },
 });

@@ -28,7 +28,7 @@ export const command = defineCommand({
     const { file, fileIds } = await storedFileOf(args.id, { name: args.name, key: args.key }, service, context);
     const terms = await readShareTerms(args, false, withoutGivenPassword(context));
     const { note, from } = terms;
-    const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+    const words = { note, from };
     const shared = await makeShare({ parcel: { files: [file], ...words }, files: fileIds }, terms, service, context);
     await showShare(shared, { what: `shared ${file.name}`, terms, service, qr: args.qr }, context);
   },

@@ -128,7 +128,7 @@ export async function makeShare(
 type ParcelWords = Pick<Parcel, 'note' | 'from'>;
 
 function wordsOf({ note, from }: Words): ParcelWords {
-  return { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+  return { note, from };
 }
 
 type Passing<P, T> = {

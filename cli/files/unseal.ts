@@ -294,7 +294,7 @@ function failureOf(thrown: unknown, o: Unsealing): unknown {
   const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
     ...(error.reason === 'no_key' && keys.length > 0 ? { hint: `what you named opens files to ${shown(keys)}` } : {}),
-    ...(error.reason === undefined ? {} : { reason: error.reason }),
+    reason: error.reason,
     cause: error,
   });
 }

@@ -122,7 +122,7 @@ export function problemOf(
       response.status >= 500
         ? `${url.host} failed with status ${response.status}, without a reason`
         : `${url.host} is not a Sealpin service (status ${response.status})`,
-      { hint: 'check the address', ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }) },
+      { hint: 'check the address', retryAfterSeconds: seconds },
     );
   }
   // On this machine the node is part of the service, and ends before the rest of it.
@@ -212,7 +212,11 @@ export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts
       const path = `v1/storage/plain${queryOf({ cid, provisional: provisional || undefined })}`;
       const headers = { 'content-type': body.car ? carType : 'application/octet-stream' };
       const { signal, timeouts } = context;
-      return json(await call(service, path, { method: 'POST', headers, body, onSent, signal, timeouts }), StoredFile, url);
+      return json(
+        await call(service, path, { method: 'POST', headers, body, onSent, signal, timeouts }),
+        StoredFile,
+        url,
+      );
     },
     list: (o: {
       cursor?: string | undefined;

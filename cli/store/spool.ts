@@ -33,15 +33,15 @@ export type SpoolState = {
   readonly service: string;
   readonly keyId: string;
   /** Undefined for a pipe, which cannot be read again and so is not continued by another run. */
-  readonly source?: SourceMark;
+  readonly source?: SourceMark | undefined;
   /** Bytes and CID of the ciphertext. */
   readonly bytes: number;
   readonly cid: string;
   readonly idempotencyKey: string;
   /** The file key of a payload that has no header, sealed under the API key, in base64. */
-  readonly sealedKey?: string;
+  readonly sealedKey?: string | undefined;
   /** Once the service has given it. */
-  readonly uploadId?: string;
+  readonly uploadId?: string | undefined;
   readonly startedAt: string;
 };
 

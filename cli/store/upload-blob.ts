@@ -32,7 +32,7 @@ export type Uploading = {
   readonly encrypt: () => Promise<{
     readonly stream: ReadableStream<Uint8Array>;
     readonly bytes: number | undefined;
-    readonly fileKey?: Uint8Array;
+    readonly fileKey?: Uint8Array | undefined;
   }>;
   /**
    * Keeps the ciphertext after the file is stored, for a command that does more with it and may fail: its next run
@@ -62,7 +62,7 @@ const maxBeginnings = 3;
  */
 export async function upload(
   o: Uploading,
-): Promise<UploadedFile & { readonly size: number; readonly fileKey?: Uint8Array }> {
+): Promise<UploadedFile & { readonly size: number; readonly fileKey?: Uint8Array | undefined }> {
   const { context, api } = o;
   const transport = uploadTransport(o.service, context);
   await removeLeftovers(o, transport);
@@ -76,7 +76,7 @@ export async function upload(
     await refuseOther(file, { cid, bytes: size }, api);
     const fileKey = sealedKey === undefined ? undefined : await unsealed(sealedKey, o);
     if (!o.keep) await spool.empty();
-    return { ...file, ...(fileKey === undefined ? {} : { fileKey }) };
+    return { ...file, fileKey };
   } catch (error) {
     throw await afterFailure(spool, error, o, transport);
   } finally {
@@ -167,9 +167,9 @@ async function fill(spool: Spool, o: Uploading): Promise<void> {
   const about = {
     service: o.service.url.href,
     keyId: o.keyId,
-    ...(o.source === undefined ? {} : { source: o.source }),
+    source: o.source,
     idempotencyKey: crypto.randomUUID(),
-    ...(sealedKey === undefined ? {} : { sealedKey: Buffer.from(sealedKey).toString('base64') }),
+    sealedKey: sealedKey === undefined ? undefined : Buffer.from(sealedKey).toString('base64'),
     startedAt: new Date(now()).toISOString(),
   };
   await spool.fill(container, about, progress.add);
@@ -273,8 +273,8 @@ function withHint(error: unknown, hint: string): unknown {
   return new SealpinError(error.code, error.message, {
     hint,
     cause: error,
-    ...(error.reason === undefined ? {} : { reason: error.reason }),
-    ...(error.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: error.retryAfterSeconds }),
+    reason: error.reason,
+    retryAfterSeconds: error.retryAfterSeconds,
   });
 }
 
