@@ -1,4 +1,4 @@
-/** `npm run backup`: every account of a service into a folder, one page a line. It can be stopped, and goes on where it was. */
+/** `npm run backup`: every account of a service into a folder, one page a line. It can be stopped, and resumes where it was. */
 import { existsSync } from 'node:fs';
 import { appendFile, mkdir, readFile, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -17,7 +17,7 @@ import type { Env } from '../../env.ts';
 import type { ReceiptRecord } from '../../objects/account/files/receipt-rows.ts';
 import { parseListPage } from './file-filter.ts';
 import { untilUnchanged } from './change-file.ts';
-import { askPins } from './homes.ts';
+import { askPins } from './file-backends.ts';
 import { checkRecoverable, recoverable } from './recoverable.ts';
 import { aboutPlain, checkFileConditions, openRecord, parseFileId, storedFile } from './file-view.ts';
 

@@ -21,7 +21,7 @@ import { shardNames } from '../../objects/pin/shard-names.ts';
 import { serviceOf } from '../../backends/configured.ts';
 import { takesBlocks } from '../../backends/contract.ts';
 import { parseFileId } from '../files/file-view.ts';
-import { storedPin } from '../files/homes.ts';
+import { storedPin } from '../files/file-backends.ts';
 
 const noStore = { 'Cache-Control': 'no-store' };
 
@@ -29,8 +29,8 @@ const noStore = { 'Cache-Control': 'no-store' };
 export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<Response> {
   const fileId = parseFileId(c);
   const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));
-  const { homes, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
-  const body: Verification = { fileId, done: isDone, pins: homes.map((home) => storedPin(home)) };
+  const { pins, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
+  const body: Verification = { fileId, done: isDone, pins: pins.map((pin) => storedPin(pin)) };
   return c.json(body, isDone ? 200 : 202, noStore);
 }
 
