@@ -22,15 +22,15 @@ export type Operator = ReturnType<typeof operator>;
 /** The operator's routes of a service. All throw the problem that the service reports, and the codes of `send`. */
 export function operator(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>) {
   const request = requester(service, context);
-  const accountPath = (id: string): string => `v1/accounts/${encodeURIComponent(id)}`;
+  const accountPath = (id: string): string => `v1/operator/accounts/${encodeURIComponent(id)}`;
   return {
-    create: (account: NewAccount) => request(NewAccountResponse, 'v1/accounts', 'POST', account),
+    create: (account: NewAccount) => request(NewAccountResponse, 'v1/operator/accounts', 'POST', account),
     /** All accounts, the oldest first. */
     async list(): Promise<AccountSummary[]> {
       const accounts: AccountSummary[] = [];
       let cursor: string | undefined;
       for (let page = 0; page < maxPages; page += 1) {
-        const found = await request(AccountList, `v1/accounts${queryOf({ limit: pageAccounts, cursor })}`);
+        const found = await request(AccountList, `v1/operator/accounts${queryOf({ limit: pageAccounts, cursor })}`);
         accounts.push(...found.accounts);
         ({ cursor } = found);
         if (cursor === undefined) return accounts.toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
@@ -40,10 +40,10 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
     change: (id: string, changes: AccountChanges) => named(request(AccountSummary, accountPath(id), 'PATCH', changes)),
     remove: (id: string) => named(request(AccountReceipt, accountPath(id), 'DELETE')),
     /** Begins to move what one backend holds to another, both by their IDs, or resumes it. */
-    migrate: (from: string, to: string) => request(Migration, 'v1/migrations', 'POST', { from, to }),
-    migrations: async () => (await request(MigrationList, 'v1/migrations')).migrations,
+    migrate: (from: string, to: string) => request(Migration, 'v1/operator/migrations', 'POST', { from, to }),
+    migrations: async () => (await request(MigrationList, 'v1/operator/migrations')).migrations,
     cancelMigration: (from: string, to: string) =>
-      request(Migration, `v1/migrations/${encodeURIComponent(from)}/${encodeURIComponent(to)}`, 'DELETE'),
+      request(Migration, `v1/operator/migrations/${encodeURIComponent(from)}/${encodeURIComponent(to)}`, 'DELETE'),
   };
 }
 
