@@ -1,5 +1,4 @@
 /** Reading a received file piece by piece, so that an engine without back pressure on `fetch` takes no more memory than one piece. */
-import { sleep } from '../../client/attempts.ts';
 import type { OpenedFile } from '../../client/receiving.ts';
 import { isSealpinError, type Code } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
