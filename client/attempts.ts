@@ -1,5 +1,6 @@
 /** Attempts at something that a service may do later: how many there are, and the pauses between them. */
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { sleep } from '../shared/streams/timing.ts';
 
 /** Attempts in a row that bring nothing new. With the pauses below they take about two minutes. */
 const maxTries = 8;
@@ -55,17 +56,4 @@ export function attemptsOf({ signal, wait = sleep, onRetry, isTemporary = isTemp
 export function secondsUntilAgain(error: unknown): number | undefined {
   if (isSealpinError(error, 'service_unreachable')) return 1;
   return isSealpinError(error) ? error.retryAfterSeconds : undefined;
-}
-
-/** Waits; rejects with the signal's reason. */
-export function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  const stop = (): void => {
-    clearTimeout(timer);
-    reject(signal.reason as Error);
-  };
-  if (signal.aborted) stop();
-  signal.addEventListener('abort', stop, { once: true });
-  return promise.finally(() => signal.removeEventListener('abort', stop));
 }

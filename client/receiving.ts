@@ -11,10 +11,11 @@ import {
 } from '../shared/crypto/index.ts';
 import { OpenedShare, ShareStatus } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { sleep } from '../shared/streams/timing.ts';
 import type { GatewayFetch } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { openParcel, parseLink, type Link, type Parcel } from '../shared/link/index.ts';
-import { secondsUntilAgain, sleep } from './attempts.ts';
+import { secondsUntilAgain } from './attempts.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
 import { serviceHttp, type ServiceHttp } from './service-http.ts';
@@ -23,11 +24,11 @@ import { abortable, contentOf, type Content } from './web-bytes.ts';
 /** A file that was passed on. Of a blob link nothing but the bytes is known: no name, type and size. */
 export type ReceivedFile = {
   /** The sender's words, safe as a filename. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** The media type, as the sender says. */
-  readonly type?: string;
+  readonly type?: string | undefined;
   /** Bytes of the file, which reading it confirms. */
-  readonly size?: number;
+  readonly size?: number | undefined;
   /** Its blob ID. */
   readonly cid: string;
   /**
@@ -39,7 +40,11 @@ export type ReceivedFile = {
 };
 
 /** Contents of a link. `note` and `from` are the sender's own words, which prove nothing. */
-export type Received = { readonly note?: string; readonly from?: string; readonly files: readonly ReceivedFile[] };
+export type Received = {
+  readonly note?: string | undefined;
+  readonly from?: string | undefined;
+  readonly files: readonly ReceivedFile[];
+};
 
 /** A password, or a function that asks for one: `failed` says how many were wrong so far, and undefined gives up. */
 export type AskedPassword = string | ((failed: number) => Promise<string | undefined>);

@@ -27,7 +27,7 @@ export const command = defineCommand({
       return undefined;
     });
     const own = status === undefined ? [] : localLines(status);
-    await context.output.result({ ...status, ...(remote === undefined ? {} : { remote }) }, [
+    await context.output.result({ ...status, remote }, [
       ...(remote === undefined ? [] : remoteLines(remote)),
       ...(remote === undefined ? own : own.map((line) => `local ${line}`)),
     ]);
@@ -36,7 +36,7 @@ export const command = defineCommand({
 });
 
 type Remote = {
-  readonly profile?: string;
+  readonly profile?: string | undefined;
   readonly service: string;
   readonly version: string;
   readonly status: Health['status'];
@@ -47,7 +47,7 @@ async function remoteStatus(context: Context): Promise<Remote | undefined> {
   const { url, local, profile } = await findService(context);
   if (url === undefined || local === true) return undefined;
   const { version, status } = await api({ url, apiKey: undefined }, context).health();
-  return { ...(profile === undefined ? {} : { profile }), service: url.href, version, status };
+  return { profile, service: url.href, version, status };
 }
 
 function remoteLines({ profile, service, version, status }: Remote): string[] {

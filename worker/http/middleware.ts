@@ -72,9 +72,14 @@ function tellFull(c: Ctx): void {
   c.executionCtx.waitUntil(tellRefusal(c.env, first.id, 'disk_full', full.countsMs));
 }
 
-/** The response where no route matches. It is not thrown: an error would skip the CORS headers. */
-export const notFound: NotFoundHandler<App> = (c) =>
-  problem(new SealpinError('not_found', 'there is no such route'), c);
+/**
+ * The response where no route matches. It is not thrown: an error would skip the CORS headers.
+ * @param now the path that the route has now
+ */
+export function notFound(now?: string): Handler<App> & NotFoundHandler<App> {
+  const hint = now === undefined ? {} : { hint: `the operator’s routes have moved: this one is ${now}` };
+  return (c: Ctx) => problem(new SealpinError('not_found', 'there is no such route', hint), c);
+}
 
 /**
  * Answers 405 with `Allow` (RFC 9110 section 15.5.6). @param methods those of the route's path; GET answers HEAD, too

@@ -43,7 +43,7 @@ async function verify({ fileId }: StoredFile) {
 }
 
 async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]> {
-  const { pins } = await jsonOf<PinPage>(ask(`/v1/pins?limit=100${state && `&state=${state}`}`));
+  const { pins } = await jsonOf<PinPage>(ask(`/v1/operator/pins?limit=100${state && `&state=${state}`}`));
   return pins.filter((pin) => pin.cid === cid);
 }
 
@@ -177,7 +177,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       expect(row).not.toHaveProperty('checkedAt');
       expect(row?.detail).not.toContain('token-of-the-tests');
       world.b.peer.onCommand = undefined;
-      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
       await settle(world, file);
       const [, copied] = await surveyed(file);
       expect(copied).not.toHaveProperty('detail');
@@ -188,7 +188,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
   async function healthOf() {
     const answer = await ask('/v1/health');
     const { status, services = [] } = await answer.json<Health>();
-    const metrics = await (await fetch(`${world.service.url}/v1/metrics`, { headers: monitor })).text();
+    const metrics = await (await fetch(`${world.service.url}/v1/operator/metrics`, { headers: monitor })).text();
     const gauge = (name: string): string =>
       new RegExp(`^sealpin_${name}{service="b"} (.)$`, 'm').exec(metrics)?.[1] ?? '';
     const b = services.find(({ id }) => id === 'b');
@@ -227,7 +227,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       const open = await (await fetch(`${world.service.url}/v1/health`)).json<Health>();
       expect([open.status, open.services]).toEqual(['degraded', undefined]);
       world.b.peer.onCommand = undefined;
-      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
       await settle(world, file);
       await expect.poll(healthOf, slow).toMatchObject(inOrder);
     },
@@ -259,7 +259,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
         // The alarm may have begun to copy it.
         expect(await surveyed(file, 'damaged')).toEqual([]);
       }
-      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
       await settle(world, file);
       world.a.peer.onCommand = (turn) => turn.cut();
       expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -270,7 +270,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
   test.each(losses.slice(0, 3))('$way, with one repair and no verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
     await lose(world.b, file);
-    await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
     await expect.poll(async () => (await surveyed(file))[1]?.reason).toBe(reason);
     await settle(world, file);
     world.a.peer.onCommand = (turn) => turn.cut();
@@ -286,7 +286,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       { service: 'a', state: 'lost', reason },
       { service: 'b', state: 'lost', reason },
     ]);
-    const { pins: counts } = await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    const { pins: counts } = await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
     expect(counts.damaged).toBeGreaterThanOrEqual(2);
   });
 
