@@ -99,7 +99,7 @@ export function ageRecipient(dir: string): string {
 }
 
 /** Fills a file with random bytes, which no layer can compress. */
-export async function fill(path: string, bytes: number): Promise<void> {
+export async function fillFile(path: string, bytes: number): Promise<void> {
   const block = randomBytes(2 ** 24);
   async function* blocks(): AsyncGenerator<Buffer> {
     for (let at = 0; at < bytes; at += block.length) {

@@ -2,6 +2,8 @@
  * Result of a bench: a figure next to that of a peer in the same run. Absolute times mean little on a shared machine.
  */
 
+export const MiB = 2 ** 20;
+
 /** `value` and `peer.value` have the same unit. `target` bounds the value, its ratio to the peer's (value ÷ peer), or both. */
 export type Figure = {
   figure: string;

@@ -10,7 +10,7 @@ import type { Service } from '../testkit/service.ts';
 const agent = new Agent({ keepAlive: true });
 
 /** Sends one request; resolves with the text of the response. @throws when its status is 300 or more */
-export async function send(...request: Parameters<typeof sendFor>): Promise<string> {
+export async function sendAndRead(...request: Parameters<typeof sendFor>): Promise<string> {
   return (await sendFor(...request)).text;
 }
 
@@ -58,7 +58,8 @@ export async function filledAccount(
     fill(count: number, cid: string): Promise<string>;
   };
   const fileId = await object.fill(count, 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e');
-  const get = (path: string) => () => latency(() => send(url, 'GET', path, { Authorization: `Bearer ${made.apiKey}` }));
+  const get = (path: string) => () =>
+    latency(() => sendAndRead(url, 'GET', path, { Authorization: `Bearer ${made.apiKey}` }));
   return { page: get('/v1/storage?limit=10'), one: get(`/v1/storage/${fileId}?data=false`) };
 }
 

@@ -79,7 +79,7 @@ export type Definition<A extends Args> = {
 export type Heading = { readonly name: string; readonly summary: string };
 
 /** A command after parsing: what the entry point needs to make its context and to run it. */
-type Parsed = {
+type ParsedCommand = {
   readonly json: boolean;
   readonly quiet: boolean;
   readonly dataDir: string | undefined;
@@ -96,7 +96,7 @@ export type Command = Heading & {
   readonly examples: readonly Example[];
   readonly interrupted: string | undefined;
   /** @throws usage */
-  readonly parse: (argv: readonly string[]) => Parsed;
+  readonly parse: (argv: readonly string[]) => ParsedCommand;
 };
 
 const commonArgs = {
@@ -173,7 +173,7 @@ function toCitty(args: Args): Record<string, { type: Arg['type']; required: fals
   return Object.fromEntries(Object.entries(args).map(([name, { type }]) => [name, { type, required: false as const }]));
 }
 
-type Check = {
+type WordCheck = {
   readonly name: string;
   readonly args: Args;
   readonly usageError: (detail: string, hint?: string) => SealpinError;
@@ -184,7 +184,7 @@ type Check = {
  *
  * @returns the values of each flag that is given, none for a boolean
  */
-function checkFlags(argv: readonly string[], { name: command, args, usageError }: Check): Map<string, string[]> {
+function checkFlags(argv: readonly string[], { name: command, args, usageError }: WordCheck): Map<string, string[]> {
   const seen = new Map<string, string[]>();
   const words = beforeTerminator(argv);
   for (let index = 0; index < words.length; index += 1) {
@@ -235,7 +235,7 @@ function checkPositionals(
     rest,
     surplus,
     usageError,
-  }: Check & { readonly rest: string | undefined; readonly surplus: string | undefined },
+  }: WordCheck & { readonly rest: string | undefined; readonly surplus: string | undefined },
 ): void {
   const known = positionalsOf(args);
   const empty = given.indexOf('');
@@ -254,7 +254,7 @@ function checkPositionals(
  * An empty text never means anything: it is what an unset variable of a script leaves behind, and as a path it would be the current
  * directory.
  */
-function emptyValue(label: string, arg: Arg | undefined, usageError: Check['usageError']): SealpinError {
+function emptyValue(label: string, arg: Arg | undefined, usageError: WordCheck['usageError']): SealpinError {
   const isPath = arg !== undefined && 'path' in arg;
   return usageError(
     isPath ? 'the file name is empty' : `${label} is empty`,

@@ -28,6 +28,7 @@ import { put } from './put.ts';
 import { receivedFrom, type Received } from './receiving.ts';
 import { sealAndStore, storeAt, type Draft, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
+import { dayMs } from '../shared/time.ts';
 
 /** An inbox that was made. `link` is for those who hand files over; nobody can make it again. `key.id` closes it. */
 export type CreatedInbox = { readonly link: string; readonly key: ApiKeyRecord; readonly recipient: string };
@@ -143,7 +144,6 @@ function notADelivery(): SealpinError {
   return new SealpinError('parcel_invalid', 'this file is not one that was handed over to an inbox');
 }
 
-const dayMs = 86_400_000;
 /** Defaults of an inbox: a link that is forgotten costs no more, and for no longer. */
 export const inboxDefaults = { days: 90, limits: { files: 200, bytes: 1024 ** 3 } };
 

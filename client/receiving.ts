@@ -171,10 +171,10 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
 }
 
 /** Credentials that open a file, and the URLs of services or gateways to fetch it from, in order of preference. */
-type Origin = { readonly with: With; readonly from: string | readonly string[] };
+type FileOrigin = { readonly with: With; readonly from: string | readonly string[] };
 
 /** A file that can be fetched and opened. */
-function receivedFile(file: Omit<ReceivedFile, 'open'>, o: Origin): ReceivedFile {
+function receivedFile(file: Omit<ReceivedFile, 'open'>, o: FileOrigin): ReceivedFile {
   return {
     ...file,
     async open({ start, end, signal } = {}) {
@@ -215,7 +215,7 @@ export async function openReceived(
     with: credentials,
     from,
     ...o
-  }: Origin & { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined },
+  }: FileOrigin & { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined },
   signal: AbortSignal,
 ): Promise<OpenedFile> {
   const stop = new AbortController();

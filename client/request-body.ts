@@ -24,7 +24,7 @@ const bufferedBytes = 32 * 1024 * 1024;
  * @param options.cid whether the CID is wanted
  * @throws SealpinError `too_large` for a long stream where the engine sends none; what the source fails with, the signal's reason
  */
-export async function bodyOf(
+export async function requestBody(
   source: Source,
   options: { cid: boolean; signal: AbortSignal | undefined },
 ): Promise<Body> {

@@ -5,6 +5,7 @@
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { sleep } from '../shared/streams/timing.ts';
+import { base64 } from './web-bytes.ts';
 
 /** A response whose body, if any, was read. */
 type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
@@ -75,7 +76,7 @@ export function isTemporaryFailure(error: unknown): error is SealpinError {
 }
 
 /** Properties of an upload to be created. */
-type NewUpload = {
+type UploadToCreate = {
   readonly bytes: number;
   /** CID that the service must compute, where it is known. */
   readonly cid?: string | undefined;
@@ -95,7 +96,7 @@ type NewUpload = {
  */
 export async function createUpload(
   transport: Transport,
-  file: NewUpload,
+  file: UploadToCreate,
   o: UploadOptions & Pick<SendOptions, 'onRetry'>,
 ): Promise<string> {
   const headers = {
@@ -120,18 +121,15 @@ export async function createUpload(
   }
 }
 
-function metadataOf({ cid, provisional = false, encryptAs }: NewUpload): Record<string, string> {
+const toUtf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+function metadataOf({ cid, provisional = false, encryptAs }: UploadToCreate): Record<string, string> {
   const values = [
-    ...(encryptAs === undefined ? [] : [`filename ${base64(encryptAs)}`]),
-    ...(cid === undefined ? [] : [`cid ${base64(cid)}`]),
-    ...(provisional ? [`provisional ${base64('true')}`] : []),
+    ...(encryptAs === undefined ? [] : [`filename ${base64(toUtf8(encryptAs))}`]),
+    ...(cid === undefined ? [] : [`cid ${base64(toUtf8(cid))}`]),
+    ...(provisional ? [`provisional ${base64(toUtf8('true'))}`] : []),
   ];
   return values.length === 0 ? {} : { 'Upload-Metadata': values.join(',') };
-}
-
-/** Base64 of a text in UTF-8. */
-function base64(text: string): string {
-  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }
 
 /**
@@ -181,7 +179,7 @@ export async function sendUpload(
       'Content-Type': 'application/offset+octet-stream',
       'Upload-Offset': String(start),
     };
-    const body = { stream: counted(source.read(start, end), o.onBytes), bytes: end - start };
+    const body = { stream: partChunks(source.read(start, end), o.onBytes), bytes: end - start };
     const next = accept(await exchange(transport, { method: 'PATCH', path, headers, body, signal }), start);
     if (next === start && end > start) throw new TemporaryError('service_answer', 'the service accepts no more bytes');
     if (next > end) throw unexpected('it has more bytes than were sent');
@@ -190,7 +188,7 @@ export async function sendUpload(
 
   /** The offset in a response, which is reported. */
   function accept(reply: Reply, least: number): number {
-    if (reply.status >= 300) throw failureOf(transport, reply);
+    if (reply.status >= 300) throw uploadFailure(transport, reply);
     const text = reply.header('upload-offset') ?? '';
     const next = Number(text);
     if (!/^[0-9]{1,16}$/.test(text) || next < least || next > source.bytes)
@@ -236,11 +234,11 @@ export async function endUpload(transport: Transport, uploadId: string, signal: 
 /** Sends one request; throws for every status but 2xx. */
 async function exchange(transport: Transport, o: Parameters<Transport['request']>[0]): Promise<Reply> {
   const reply = await transport.request(o);
-  if (reply.status < 200 || reply.status >= 300) throw failureOf(transport, reply, o.path);
+  if (reply.status < 200 || reply.status >= 300) throw uploadFailure(transport, reply, o.path);
   return reply;
 }
 
-function failureOf(transport: Transport, reply: Reply, path?: string): SealpinError {
+function uploadFailure(transport: Transport, reply: Reply, path?: string): SealpinError {
   if ((reply.status === 404 || reply.status === 410) && !Object.values<unknown>(collections).includes(path))
     return new SealpinError('gone', 'the service no longer has this upload');
   const error = transport.errorOf(reply);
@@ -272,7 +270,7 @@ function parseStatus({ text }: Reply): ResumableUpload {
   return parseResponse(ResumableUpload, json);
 }
 
-async function* counted(
+async function* partChunks(
   stream: AsyncIterable<Uint8Array>,
   onBytes: SendOptions['onBytes'],
 ): AsyncGenerator<Uint8Array> {

@@ -9,7 +9,7 @@ import { nodeBackend } from '../keys/node-backend.ts';
 import type { About, Layout } from './layout.ts';
 
 /** A key file has less. */
-const limitBytes = 64 * 1024;
+const keyLimitBytes = 64 * 1024;
 
 /** Digest of a key file for `backup.json`: SHA-256 in hex. */
 export function digestOf(keyFile: Uint8Array): string {
@@ -30,7 +30,7 @@ export async function checkKey(
   password: () => Promise<string | undefined>,
   context: Context,
 ): Promise<string | undefined> {
-  const reading = readSmall(key, { limitBytes, what: 'a private key', environment: context });
+  const reading = readSmall(key, { limitBytes: keyLimitBytes, what: 'a private key', environment: context });
   const bytes = await otherwise(reading, 'file_not_found', undefined);
   if (bytes === undefined) return undefined;
   const digest = digestOf(bytes);

@@ -5,7 +5,7 @@ import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { checkKey } from './backup-key.ts';
-import { type About, carPath, type Entry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
+import { type About, carPath, type BackupEntry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
 
 /**
  * Reads what a backup is of.
@@ -26,7 +26,7 @@ export async function filesIn(layout: Layout, { files }: About): Promise<readonl
 }
 
 /** The record of a file. @throws not_found where it is missing, config_invalid */
-export async function entryOf(layout: Layout, fileId: string, context: Context): Promise<Entry> {
+export async function requireEntry(layout: Layout, fileId: string, context: Context): Promise<BackupEntry> {
   const entry = await readEntry(layout, fileId, context);
   if (entry === undefined) throw new SealpinError('not_found', `${fileId} is missing from the backup`);
   return entry;
@@ -61,7 +61,7 @@ export async function checkBackup(
   const bad: { fileId: string; why: string }[] = [];
   for (const fileId of ids) {
     try {
-      const entry = await entryOf(layout, fileId, context);
+      const entry = await requireEntry(layout, fileId, context);
       const size = sizes.get(entry.cid) ?? (await checkBlob(layout, entry.cid, o.onBytes, context));
       sizes.set(entry.cid, size);
       if (size !== entry.bytes) throw new SealpinError('config_invalid', `its record says ${entry.bytes} bytes`);

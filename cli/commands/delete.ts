@@ -8,7 +8,7 @@ import type { Context } from '../context.ts';
 import { recall, keepInHistory } from '../files/history.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { type Api, api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 
 /** Far more than anybody stores of the same bytes: a hostile service must not make us ask without end. */
 const maxFiles = 10_000;
@@ -115,6 +115,6 @@ function receiptText(receipt: Receipt, what: string): string[] {
 /** @param shares that the deletion ended */
 function sharesText(shares: NonNullable<Receipt['shares']>): string {
   const left = shares.filter(({ record }) => record === 'scheduled').length;
-  const ended = `ended ${counted(shares.length, 'share')} of it`;
+  const ended = `ended ${countText(shares.length, 'share')} of it`;
   return left === 0 ? ended : `${ended}; ${left} could not be reached and will be ended as soon as possible`;
 }

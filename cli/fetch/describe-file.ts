@@ -6,7 +6,7 @@ import type { Service } from '../remote/service-choice.ts';
 import { requester } from '../remote/client.ts';
 
 /** A description, as the API and sealed headers have it. `null`, an empty type and what is missing say nothing. */
-export type Description = {
+export type FileDescription = {
   readonly filename?: string | null | undefined;
   readonly contentType?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
@@ -22,7 +22,7 @@ export type Description = {
 export async function describeFile(
   service: Service,
   fileId: string,
-  { filename, contentType, metadata, tags, expiresAt }: Description,
+  { filename, contentType, metadata, tags, expiresAt }: FileDescription,
   context: Pick<Context, 'signal' | 'timeouts'>,
 ): Promise<void> {
   // JSON leaves out what is undefined.

@@ -20,7 +20,7 @@ import {
 import { readAll } from '../../shared/streams/read-all.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { headerOf, send } from '../io/http.ts';
+import { headerOf, sendRequest } from '../io/http.ts';
 import { visible } from '../terminal/output.ts';
 import { noService } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
@@ -175,7 +175,7 @@ function sourceAt(root: URL, id: string, context: Context): BlockSource {
  */
 function fetchWith({ timeouts }: Context): GatewayFetch {
   return async (url, { headers, signal }) => {
-    const response = await send(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });
+    const response = await sendRequest(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });
     const { status, body } = response;
     return { status, body, headers: { get: (name) => headerOf(response, name) ?? null } };
   };

@@ -22,7 +22,7 @@ import { sdkHttp } from '../remote/sdk.ts';
 import { silentProgress, sizeText } from '../terminal/progress.ts';
 
 /** Credentials that open a share besides its link. */
-export type Credentials = {
+export type LinkCredentials = {
   /** The password that was given: no other is asked for. */
   readonly password: string | undefined;
   /** A private key file; `private.key` of the data directory when undefined. */
@@ -30,8 +30,8 @@ export type Credentials = {
 };
 
 /** A file of a parcel. Of a blob link, `size` is not known. */
-type File = Omit<Parcel['files'][number], 'size' | 'type'> & { readonly size: number | undefined };
-type Opened = Pick<Parcel, 'note' | 'from'> & { readonly files: readonly File[] };
+type LinkFile = Omit<Parcel['files'][number], 'size' | 'type'> & { readonly size: number | undefined };
+type OpenedLink = Pick<Parcel, 'note' | 'from'> & { readonly files: readonly LinkFile[] };
 
 /** Recognizes text meant as a link, as opposed to a blob ID or a path. */
 export function isLink(text: string): boolean {
@@ -60,9 +60,9 @@ export function readLink(text: string, { output }: Context): Exclude<Link, { kin
  */
 export async function openLink(
   link: Exclude<Link, { kind: 'inbox' }>,
-  credentials: Credentials,
+  credentials: LinkCredentials,
   context: Context,
-): Promise<Opened> {
+): Promise<OpenedLink> {
   if (link.kind === 'blob') {
     const { cid, fileKey } = link;
     if (fileKey === undefined) throw new SealpinError('wrong_kind', 'the link has no key in it');
@@ -94,7 +94,7 @@ export async function openLink(
 }
 
 /** A file that was received. */
-export type ReceivedFile = { readonly path: string; readonly name: string; readonly size: number };
+export type WrittenFile = { readonly path: string; readonly name: string; readonly size: number };
 
 /**
  * Writes the files into a directory, under their own names made safe. Without `force` a name that is taken gets a number.
@@ -104,13 +104,13 @@ export type ReceivedFile = { readonly path: string; readonly name: string; reado
  */
 export async function receiveInto(
   directory: string,
-  { files }: Opened,
+  { files }: OpenedLink,
   o: { readonly service: string; readonly force: boolean },
   context: Context,
-): Promise<ReceivedFile[]> {
+): Promise<WrittenFile[]> {
   const { output, signal } = context;
   const taken = new Set<string>();
-  const received: ReceivedFile[] = [];
+  const received: WrittenFile[] = [];
   const failures: unknown[] = [];
   for (const file of files) {
     const name = safeName(file.name);
@@ -140,7 +140,7 @@ export async function receiveInto(
  *   files; then no file appears
  */
 export async function receiveFile(
-  file: File,
+  file: LinkFile,
   path: string,
   { service, force }: { readonly service: string; readonly force: boolean },
   context: Context,

@@ -47,7 +47,7 @@ type Arguments = {
   readonly name: string | undefined;
 };
 
-type Sealing = {
+type SealingRun = {
   readonly args: Arguments;
   readonly format: Format;
   /** Permits post-quantum recipients to be combined with others. */
@@ -92,7 +92,7 @@ export const oneFile = 'one file is encrypted at a time: name a folder, or send 
 
 /** Encrypts a file or folder to keys. @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile` */
 export async function encryptToKeys(
-  o: Omit<Sealing, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
+  o: Omit<SealingRun, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
 ): Promise<void> {
   const secret = async (): Promise<Secret> => {
     const recipients = await o.recipients();
@@ -102,7 +102,7 @@ export async function encryptToKeys(
   await encryptOne({ ...o, secret });
 }
 
-async function encryptOne(o: Sealing): Promise<void> {
+async function encryptOne(o: SealingRun): Promise<void> {
   const { output, force, name } = o.args;
   if (output === undefined && force)
     throw new SealpinError('usage', '--force applies to --output only', { hint: 'leave it out, or give --output' });
@@ -129,7 +129,7 @@ export async function openSource(path: string, context: Context): Promise<Input>
  * @param path of the container, or `-`
  * @throws the codes of `openSource` and `openSink`; usage when the container would be in the folder that is encrypted
  */
-async function encryptToFile(path: string, o: Sealing): Promise<void> {
+async function encryptToFile(path: string, o: SealingRun): Promise<void> {
   const { args, context } = o;
   const { output, signal } = context;
   if (path === '-' && output.json)
@@ -175,7 +175,7 @@ async function refuseInside(source: string, path: string, { cwd }: Context): Pro
  *
  * @throws too_large before a byte is sent, if the size is known; the codes of `openSource`, `authorizedService`, `store` and `upload`
  */
-async function encryptAndStore(o: Sealing): Promise<void> {
+async function encryptAndStore(o: SealingRun): Promise<void> {
   const { context, args } = o;
   const { output } = context;
   const named = args.name === undefined ? undefined : parseName(args.name, '--name');
@@ -220,7 +220,7 @@ async function encryptAndStore(o: Sealing): Promise<void> {
 async function seal(
   { stream, bytes, lookThrough }: Input,
   { recipients }: Secret,
-  { format, mix = false, context }: Sealing,
+  { format, mix = false, context }: SealingRun,
 ): Promise<Container> {
   const expectedBytes = bytes ?? (await lookThrough?.());
   const derivation = recipients.some(({ kind }) => kind === 'password')

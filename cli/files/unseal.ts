@@ -15,7 +15,7 @@ import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
 import { type Progress, silentProgress, sizeText } from '../terminal/progress.ts';
 import { maxTries } from '../keys/passwords.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 
 /** Input, keys and destination of a decryption. */
 export type Unsealing = {
@@ -73,7 +73,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   // Checked before anything is fetched, and again once the input is open, which must be another file.
   await openDestination(o);
   const source = await container(o.blob, context);
-  let destination: Destination | undefined;
+  let destination: PlaintextDestination | undefined;
   try {
     destination = await openDestination(o, source.identity);
     if (source.bytes !== undefined) await destination.room(source.bytes);
@@ -98,20 +98,20 @@ export async function decryptTo(given: Unsealing): Promise<void> {
     await output.result({ output: path, size: bytes, encrypted: opened.kind !== 'plain' }, []);
   } catch (error) {
     await destination?.abort();
-    throw failureOf(error, o);
+    throw unsealFailure(error, o);
   } finally {
     await source.close();
   }
 }
 
-type Source = {
+type ContainerSource = {
   readonly stream: ReadableStream<Uint8Array>;
   readonly bytes: number | undefined;
   readonly identity: FileIdentity | undefined;
   close(): Promise<void>;
 };
 
-async function container(blob: string, context: Context): Promise<Source> {
+async function container(blob: string, context: Context): Promise<ContainerSource> {
   if (isLocal(blob)) return localSource(blob, context);
   const cid = parseBlobId(blob, '; there is no file of that name either');
   const { size, stream, close } = await openDownload(cid, context);
@@ -119,7 +119,7 @@ async function container(blob: string, context: Context): Promise<Source> {
 }
 
 /** A container, or the blob in a CAR file, each block verified. */
-async function localSource(path: string, context: Context): Promise<Source> {
+async function localSource(path: string, context: Context): Promise<ContainerSource> {
   const input = await openInput(path, context);
   // What is read of a pipe would be missing afterwards.
   if (input.identity === undefined) return input;
@@ -225,7 +225,7 @@ function isTar(bytes: Uint8Array): boolean {
 }
 
 /** Destination of the plaintext. */
-type Destination = Pick<Sink, 'room' | 'abort'> & {
+type PlaintextDestination = Pick<Sink, 'room' | 'abort'> & {
   commit(): Promise<string | undefined>;
   /** Writes all of it. @returns how many bytes, and the note about what was written */
   fill(plaintext: ReadableStream<Uint8Array>, o: Filling): Promise<{ readonly bytes: number; readonly wrote: string }>;
@@ -233,7 +233,7 @@ type Destination = Pick<Sink, 'room' | 'abort'> & {
 type Filling = { readonly progress: Progress; readonly signal: AbortSignal; onWritten(chunk: Uint8Array): void };
 
 /** @param input what is being read, and so must not be written */
-async function openDestination(o: Unsealing, input?: FileIdentity): Promise<Destination> {
+async function openDestination(o: Unsealing, input?: FileIdentity): Promise<PlaintextDestination> {
   const { outputFile, context } = o;
   if (o.extract) return folderDestination(outputFile, context);
   const sink = await openSink(outputFile, { force: o.force, environment: context, input });
@@ -251,7 +251,7 @@ async function openDestination(o: Unsealing, input?: FileIdentity): Promise<Dest
   };
 }
 
-async function folderDestination(path: string, context: Context): Promise<Destination> {
+async function folderDestination(path: string, context: Context): Promise<PlaintextDestination> {
   const { openExtraction } = await import('../folder/extract.ts');
   const extraction = await openExtraction(path, context);
   return {
@@ -263,27 +263,29 @@ async function folderDestination(path: string, context: Context): Promise<Destin
       const { files, bytes, warning } = await extraction.unpack(plain, signal);
       progress.done();
       if (warning !== undefined) context.output.warn(warning);
-      return { bytes, wrote: `wrote ${path} (${counted(files, 'file')}, ${sizeText(bytes)})` };
+      return { bytes, wrote: `wrote ${path} (${countText(files, 'file')}, ${sizeText(bytes)})` };
     },
   };
 }
 
 /** The error to report, with what it means for the output file. */
-function failureOf(thrown: unknown, o: Unsealing): unknown {
+function unsealFailure(thrown: unknown, o: Unsealing): unknown {
   const error = readFailure(thrown);
   if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
   const isPart = o.outputFile === '-' && error.reason === 'payload';
   const kept = isPart ? 'the output is incomplete' : 'nothing was written';
   const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
-    ...(error.reason === 'no_key' && keys.length > 0 ? { hint: `what you named opens files to ${shown(keys)}` } : {}),
+    ...(error.reason === 'no_key' && keys.length > 0
+      ? { hint: `what you named opens files to ${shownKeys(keys)}` }
+      : {}),
     reason: error.reason,
     cause: error,
   });
 }
 
 /** The recipients of keys, of which some are 2,000 characters long. */
-function shown([first = '', ...more]: readonly string[]): string {
+function shownKeys([first = '', ...more]: readonly string[]): string {
   const start = first.length > 70 ? `${first.slice(0, 40)}…` : first;
   return more.length === 0 ? start : `${start} and ${more.length} more`;
 }

@@ -6,12 +6,12 @@ import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf, readFailure } from '../errno.ts';
 import { isInside } from './archive-path.ts';
 
-type Found = {
+type FoundEntry = {
   /** Relative to the folder, with `/`; empty for the folder itself. */
   readonly path: string;
   readonly stats: BigIntStats;
 };
-export type FolderEntry = Found &
+export type FolderEntry = FoundEntry &
   (
     | { readonly type: 'file' | 'directory' }
     | {

@@ -18,7 +18,7 @@ export function synopsis(command: Command): string {
 }
 
 /** Terms with their descriptions: beside each other where there is room, else below each other. */
-function definitions(rows: readonly (readonly [term: string, description: string])[], columns: number): string[] {
+function definitionLines(rows: readonly (readonly [term: string, description: string])[], columns: number): string[] {
   const width = Math.max(0, ...rows.map(([term]) => term.length));
   const isNarrow = columns - width - 4 < minDescriptionColumns;
   const indent = ' '.repeat(isNarrow ? 6 : width + 4);
@@ -60,8 +60,8 @@ export function commandUsage(command: Command, terminalColumns: number): string 
     wrap(`${command.summary}.`, columns),
     [usageLine(synopsis(command), columns)],
     ...(command.about === undefined ? [] : [wrap(command.about, columns)]),
-    ...(positionals.length === 0 ? [] : [['Arguments:', ...definitions(positionals, columns)]]),
-    ['Flags:', ...definitions([...flags, ['--help', 'Show this help']], columns)],
+    ...(positionals.length === 0 ? [] : [['Arguments:', ...definitionLines(positionals, columns)]]),
+    ['Flags:', ...definitionLines([...flags, ['--help', 'Show this help']], columns)],
     ['Examples:', ...examples],
   ];
   return `${sections.map((lines) => lines.join('\n')).join('\n\n')}\n`;
@@ -78,7 +78,7 @@ export function mainUsage(headings: readonly Heading[], terminalColumns: number)
   const sections = [
     ['Sealpin: files, encrypted, on IPFS.'],
     [usageLine('sealpin <command> [arguments] [flags]', columns)],
-    ['Commands:', ...definitions(rows, columns)],
+    ['Commands:', ...definitionLines(rows, columns)],
     [
       ...wrap('sealpin <command> --help shows more about each, with examples.', columns),
       ...wrap('sealpin --version prints the version.', columns),
@@ -86,7 +86,7 @@ export function mainUsage(headings: readonly Heading[], terminalColumns: number)
     [
       'First steps:',
       '  sealpin start --detach',
-      ...definitions([['sealpin encrypt letter.pdf', '# asks for a password, prints the blob ID']], columns),
+      ...definitionLines([['sealpin encrypt letter.pdf', '# asks for a password, prints the blob ID']], columns),
       '  sealpin decrypt <blob_id> copy.pdf',
     ],
   ];

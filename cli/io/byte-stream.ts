@@ -65,3 +65,8 @@ export function bytesFrom({
     cancel,
   });
 }
+
+/** A stream of bytes that stay unchanged. */
+export function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  return new Blob([new Uint8Array(bytes)]).stream();
+}

@@ -21,7 +21,7 @@ export type HttpResponse = {
 };
 
 /** One request. */
-export type SendOptions = {
+export type RequestOptions = {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
   /**
@@ -43,7 +43,7 @@ export type SendOptions = {
  * @throws service_unreachable (also when the peer is too slow, or closes the connection early), service_answer for a redirect, the
  *   errors of the request's body, the reason of the signal
  */
-export async function send(url: URL, o: SendOptions): Promise<HttpResponse> {
+export async function sendRequest(url: URL, o: RequestOptions): Promise<HttpResponse> {
   const { request: requestBy } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
   o.signal.throwIfAborted();
   const { body } = o;
@@ -63,7 +63,7 @@ export async function send(url: URL, o: SendOptions): Promise<HttpResponse> {
       request.destroy();
       throw redirect(peer, status, headers.location);
     }
-    return { status, headers, body: bodyOf(message, peer, o) };
+    return { status, headers, body: responseBody(message, peer, o) };
   } catch (error) {
     request.destroy();
     throw failure(error, peer, 'request', o.signal);
@@ -83,7 +83,7 @@ function redirect(peer: Peer, status: number, location: string | undefined): Sea
 type Peer = { readonly url: URL; readonly name: string; sentBytes: number; readonly bodyBytes: number | undefined };
 
 /** Sends the body until it ends or the response comes: a refusal may come long before the last byte. */
-async function exchange(request: ClientRequest, o: SendOptions, peer: Peer): Promise<IncomingMessage> {
+async function exchange(request: ClientRequest, o: RequestOptions, peer: Peer): Promise<IncomingMessage> {
   const response = new Promise<IncomingMessage>((resolve, reject) => {
     request.once('response', resolve);
     request.on('error', reject);
@@ -155,7 +155,7 @@ function tooSlow(): never {
   throw new TooSlow();
 }
 
-function bodyOf(message: IncomingMessage, peer: Peer, o: SendOptions): ReadableStream<Uint8Array> {
+function responseBody(message: IncomingMessage, peer: Peer, o: RequestOptions): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Buffer<ArrayBuffer>> = message[Symbol.asyncIterator]();
   const beforeStall = stallTimer(o.timeouts);
   return bytesFrom({

@@ -10,11 +10,11 @@ import { readAll } from '../../shared/streams/read-all.ts';
 import type { Environment } from '../context.ts';
 import { readFailure } from '../errno.ts';
 
-const readBytes = 1024 * 1024;
+const inputPieceBytes = 1024 * 1024;
 const { constants } = fs;
 
 // Bare descriptors and not file handles: that of a FIFO is handed over to a socket, which closes it.
-const open = promisify(fs.open);
+const openDescriptor = promisify(fs.open);
 const close = promisify(fs.close);
 const read = promisify(fs.read);
 /** Without O_NONBLOCK, opening a FIFO without a writer could not even be interrupted. */
@@ -62,13 +62,13 @@ export async function openInput(path: string, environment: Reading): Promise<Inp
       name: 'standard input',
       bytes: undefined,
       identity: undefined,
-      stream: streamOf(environment.stdin, 'standard input', environment.signal),
+      stream: webStreamOf(environment.stdin, 'standard input', environment.signal),
       close: async () => void environment.stdin.destroy(),
     };
   }
   let descriptor;
   try {
-    descriptor = await open(resolve(environment.cwd, path), readFlags);
+    descriptor = await openDescriptor(resolve(environment.cwd, path), readFlags);
   } catch (error) {
     throw readFailure(path, error);
   }
@@ -98,7 +98,7 @@ function fifo(path: string, descriptor: number, signal: AbortSignal): Input {
     name: path,
     bytes: undefined,
     identity: undefined,
-    stream: streamOf(socket, path, signal),
+    stream: webStreamOf(socket, path, signal),
     close: async () => void socket.destroy(),
   };
 }
@@ -109,7 +109,7 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
   const changed = (how: string): SealpinError => new SealpinError('file_changed', `${path} ${how} while it was read`);
   const stream = new ReadableStream({
     type: 'bytes',
-    autoAllocateChunkSize: readBytes,
+    autoAllocateChunkSize: inputPieceBytes,
     async pull(controller) {
       try {
         const request = controller.byobRequest;
@@ -135,7 +135,7 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
 }
 
 /** A Node stream as a web stream, one chunk ahead at most. */
-function streamOf(readable: Readable, name: string, signal: AbortSignal): ReadableStream<Uint8Array> {
+function webStreamOf(readable: Readable, name: string, signal: AbortSignal): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Uint8Array> = readable[Symbol.asyncIterator]();
   const end = (): void => void readable.destroy();
   signal.addEventListener('abort', end, { once: true });

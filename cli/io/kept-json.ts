@@ -9,10 +9,10 @@ import { readSmall, type Reading } from './input.ts';
 import { writeSmall } from './output-file.ts';
 
 /** Room for ten thousand entries; a longer file is damaged. */
-const limitBytes = 16 * 1024 * 1024;
+const keptLimitBytes = 16 * 1024 * 1024;
 /** A change takes a moment: so often, and so long apart, another command's is waited for. */
 const tries = 50;
-const waitMs = 100;
+const retryMs = 100;
 
 /** A file, absolute, alone in its directory. `what` it holds, for messages; `none`: its content while it does not exist. */
 export type Kept<S extends v.GenericSchema> = {
@@ -33,7 +33,7 @@ export async function readKept<S extends v.GenericSchema>(
 ): Promise<v.InferOutput<S>> {
   return (
     (await readJson(path, shape, {
-      limitBytes,
+      limitBytes: keptLimitBytes,
       what,
       hint: 'fix it or move it out of the way; nothing was changed',
       environment: { cwd: dataDir, stdin, signal },
@@ -90,7 +90,7 @@ async function hold(
   for (let left = tries; left > 0; left -= 1) {
     const held = await holdFolder(dirname(path), dataDir);
     if (held !== undefined) return held;
-    await sleep(waitMs, signal);
+    await sleep(retryMs, signal);
   }
   throw new SealpinError('conflict', `another command is changing the ${what}`, { hint: 'try again' });
 }

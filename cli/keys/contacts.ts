@@ -37,17 +37,17 @@ function kept(dataDir: string): Kept<typeof file> {
 
 /** Reads the contacts, in the order of their names. Fails as `readKept`. */
 export async function readContacts(context: Context): Promise<Contacts> {
-  return parsed(await readKept(kept(context.dataDir), context));
+  return contactsIn(await readKept(kept(context.dataDir), context));
 }
 
 /** Changes the contacts, while no other command does. Fails as `changeKept`, and with what `change` throws. */
 export async function changeContacts(context: Context, change: (contacts: Contacts) => Contacts): Promise<void> {
   await changeKept(kept(context.dataDir), context, (before) => ({
     ...before,
-    contacts: Object.fromEntries([...change(parsed(before))].map(([name, keys]) => [name, [...keys]])),
+    contacts: Object.fromEntries([...change(contactsIn(before))].map(([name, keys]) => [name, [...keys]])),
   }));
 }
 
-function parsed({ contacts }: v.InferOutput<typeof file>): Contacts {
+function contactsIn({ contacts }: v.InferOutput<typeof file>): Contacts {
   return new Map(Object.entries(contacts).toSorted(([a], [b]) => a.localeCompare(b)));
 }

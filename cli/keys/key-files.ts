@@ -21,6 +21,7 @@ import { pathsIn } from '../io/paths.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 import type { Contacts } from './contacts.ts';
 import { askPassword, maxTries } from './passwords.ts';
+import { streamOf } from '../io/byte-stream.ts';
 
 /** Room for a thousand keys; a longer file is the wrong one. */
 const limitBytes = 1024 * 1024;
@@ -85,7 +86,7 @@ export async function readPrivateText(
   try {
     bytes = await readKeyFile(path, 'a private key', context);
   } catch (error) {
-    if (file !== undefined || !isMissing(error)) throw error;
+    if (file !== undefined || !isMissingFile(error)) throw error;
     throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, {
       hint: 'name the private key that the file was encrypted to, or copy it there; a new pair does not open older files',
       cause: error,
@@ -94,7 +95,7 @@ export async function readPrivateText(
   if (await isOpenToOthers(path, context))
     context.output.warn(`${path} is accessible to other users; fix it with: chmod 600 ${path}`);
   const isProtected = sniff(bytes) !== undefined;
-  const text = isProtected ? await unprotect(path, bytes, password, context) : decode(path, bytes);
+  const text = isProtected ? await unprotect(path, bytes, password, context) : decodeKeyFile(path, bytes);
   return { path, text, isProtected };
 }
 
@@ -131,7 +132,7 @@ async function unprotect(
       progress = derive();
       return [passwordIdentity(next)];
     });
-    return decode(path, Buffer.from(await new Response(plain).arrayBuffer()));
+    return decodeKeyFile(path, Buffer.from(await new Response(plain).arrayBuffer()));
   } catch (error) {
     throw naming(path, error);
   } finally {
@@ -154,15 +155,11 @@ export async function protect(text: string, password: string, context: Context):
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
-  return new Blob([new Uint8Array(bytes)]).stream();
-}
-
 async function publicKeyText(path: string, context: Context, contacts: Contacts): Promise<string> {
   try {
-    return decode(path, await readKeyFile(path, 'a public key', context));
+    return decodeKeyFile(path, await readKeyFile(path, 'a public key', context));
   } catch (error) {
-    if (!isMissing(error)) throw error;
+    if (!isMissingFile(error)) throw error;
     throw new SealpinError('key_invalid', `there is no file ${path}, and no contact of that name`, {
       hint: suggestion(path, [...contacts.keys()]) ?? 'name a public key file, a contact, or a recipient itself: age1…',
       cause: error,
@@ -210,11 +207,11 @@ async function readKeyFile(path: string, what: string, context: Context): Promis
   }
 }
 
-function isMissing(error: unknown): error is SealpinError {
+function isMissingFile(error: unknown): error is SealpinError {
   return isSealpinError(error, 'key_invalid') && isSealpinError(error.cause, 'file_not_found');
 }
 
-function decode(path: string, bytes: Uint8Array): string {
+function decodeKeyFile(path: string, bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {

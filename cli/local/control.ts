@@ -9,7 +9,7 @@ import { basename, dirname } from 'node:path';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf } from '../errno.ts';
-import type { Verified } from './node/verify-blocks.ts';
+import type { VerifiedBlocks } from './node/verify-blocks.ts';
 import { createServer, request } from '../io/node-http.ts';
 
 /** Counts of what a backend stores. `deletions`: pins still to be removed there. */
@@ -44,7 +44,7 @@ export type Controls = {
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
   /** Reads every block of the embedded node. */
-  verify(): Promise<Verified>;
+  verify(): Promise<VerifiedBlocks>;
   stop(): Promise<Record<string, never>>;
 };
 /** The name of a question. */

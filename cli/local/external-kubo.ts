@@ -3,7 +3,7 @@
  * it is the one that holds the files of this data directory. Its RPC: https://docs.ipfs.tech/reference/kubo/rpc/.
  */
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
-import { type HttpResponse, readText, send } from '../io/http.ts';
+import { type HttpResponse, readText, sendRequest } from '../io/http.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from '../timeouts.ts';
 import type { Homes, StoredCounts } from './control.ts';
@@ -93,7 +93,7 @@ export async function askKubo(
   const ask = async (command: string): Promise<HttpResponse> => {
     const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
     try {
-      return await send(new URL(`${url}/api/v0/${command}`), { method: 'POST', headers, signal, timeouts });
+      return await sendRequest(new URL(`${url}/api/v0/${command}`), { method: 'POST', headers, signal, timeouts });
     } catch (error) {
       if (!isSealpinError(error, 'service_unreachable')) throw error;
       const { host } = new URL(url);

@@ -15,7 +15,7 @@ import worker, { Account as DeployedAccount, Share as DeployedShare } from './wo
 
 type Namespace = { idFromName(name: string): { toString(): string }; getByName(name: string): unknown };
 
-type Env = {
+type GuardEnv = {
   LOCAL_PORT: string;
   LOCAL_CONTROL: string;
   /** Origins, separated by commas, whose pages may call. */
@@ -37,7 +37,7 @@ const erasureMs = 10_000;
  * event: workerd has no busy timeout, so a write that meets a checkpoint would fail.
  */
 async function eraseFile(className: ClassName, ctx: LocalContext, env: unknown): Promise<void> {
-  const { LOCAL_DATABASE: database } = env as Env;
+  const { LOCAL_DATABASE: database } = env as GuardEnv;
   if (database === undefined) return;
   await ctx.blockConcurrencyWhile(async () => {
     try {
@@ -88,7 +88,7 @@ function refuse(request: Request, { detail, hint }: Refusal): Response {
 }
 
 /** Bytes of one read; by default workerd gives 4 KiB at a time. */
-const readBytes = 256 * 1024;
+const bodyPieceBytes = 256 * 1024;
 
 /**
  * Forwards a body, so that its end is known. A body that breaks stays broken: its length is announced, or its reader verifies
@@ -101,7 +101,7 @@ async function forward(
 ): Promise<void> {
   const acquired = acquireReader(from);
   const { reader } = acquired;
-  const read = () => (acquired.byob ? acquired.reader.read(new Uint8Array(readBytes)) : acquired.reader.read());
+  const read = () => (acquired.byob ? acquired.reader.read(new Uint8Array(bodyPieceBytes)) : acquired.reader.read());
   const writer = to.getWriter();
   const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined); // it has ended already
   signal.addEventListener('abort', cancel, { once: true });
@@ -140,7 +140,7 @@ function throughFor({ headers }: Response): Through | undefined {
  */
 const running = new Set<Request>();
 
-function count(request: Request): () => void {
+function countRunning(request: Request): () => void {
   const end = (): void => void running.delete(request);
   running.add(request);
   request.signal.addEventListener('abort', end, { once: true });
@@ -160,7 +160,7 @@ const nobody = 'nobody';
  * The objects of a class, of which those that do not exist are one. workerd creates files for an object as soon as it is asked, so it must
  * not be asked for each name that somebody makes up; and it is looked at here, since only the Worker knows how a path may be spelled.
  */
-function onlyExisting(className: ClassName, namespace: Namespace, env: Env): Namespace {
+function onlyExisting(className: ClassName, namespace: Namespace, env: GuardEnv): Namespace {
   return {
     idFromName: (name) => namespace.idFromName(name),
     getByName(name) {
@@ -186,16 +186,16 @@ function callsOf(call: (path: readonly string[], args: unknown[]) => Promise<unk
   });
 }
 
-async function exists(className: ClassName, id: string, { LOCAL_DATABASE: database }: Env): Promise<boolean> {
+async function exists(className: ClassName, id: string, { LOCAL_DATABASE: database }: GuardEnv): Promise<boolean> {
   const { ok } = (await database?.fetch(`http://local/${className}/${id}`)) ?? { ok: true };
   if (ok) existing.add(id);
   return ok;
 }
 
 /** The environments of the Worker, which keeps what it knows by them. */
-const guardedEnvs = new WeakMap<Env, Env>();
+const guardedEnvs = new WeakMap<GuardEnv, GuardEnv>();
 
-function guarded(env: Env): Env {
+function guarded(env: GuardEnv): GuardEnv {
   const known = guardedEnvs.get(env);
   if (known !== undefined) return known;
   const { ACCOUNT, SHARE } = env;
@@ -211,12 +211,12 @@ function guarded(env: Env): Env {
 export * from './worker.js';
 export { LocalAccount as Account, LocalShare as Share };
 export default {
-  async fetch(request: Request, env: Env, context: unknown): Promise<Response> {
+  async fetch(request: Request, env: GuardEnv, context: unknown): Promise<Response> {
     if (request.headers.get('sealpin-control') === env.LOCAL_CONTROL) return Response.json({ running: running.size });
     const origins = (env.LOCAL_ORIGINS ?? '').split(',').map((origin) => origin.trim());
     const reason = refusal(request.headers, env.LOCAL_PORT, { origins, method: request.method });
     if (reason !== undefined) return refuse(request, reason);
-    const end = count(request);
+    const end = countRunning(request);
     let body: Promise<void> | undefined;
     try {
       const response = await worker.fetch(request, guarded(env), context);

@@ -48,7 +48,7 @@ export async function untilReleased<T>(listen: () => Promise<T>): Promise<T> {
 }
 
 /** Number of times that another program may take the port first before we give up. */
-const attempts = 5;
+const portAttempts = 5;
 
 /**
  * Runs `listen` with the wanted port, or with a free one. Another program, or another service of ours, can take a free port
@@ -62,7 +62,7 @@ export async function onFreePort<T>(wanted: number, listen: (port: number) => Pr
     try {
       return await listen(wanted === 0 ? await freePort(0) : wanted);
     } catch (error) {
-      if (!isSealpinError(error, 'port_in_use') || wanted !== 0 || attempt === attempts) throw error;
+      if (!isSealpinError(error, 'port_in_use') || wanted !== 0 || attempt === portAttempts) throw error;
     }
   }
 }

@@ -14,7 +14,7 @@ import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
 
 /** The version of these files; a newer sealpin writes a higher one. */
-const version = 1;
+const stateVersion = 1;
 
 /** `serviceId` distinguishes the pins of this service from those of others on the same Kubo. */
 export type Secrets = {
@@ -98,12 +98,12 @@ async function readState<T extends { v: 1 }>(
     });
   }
   const found = (value ?? {}) as Partial<T>;
-  if (typeof found.v === 'number' && found.v > version) {
+  if (typeof found.v === 'number' && found.v > stateVersion) {
     throw new SealpinError('config_invalid', `${path} was written by a newer sealpin`, {
       hint: 'install the newest version; nothing was changed',
     });
   }
-  if (found.v !== version || needs.some((name) => found[name] === undefined)) {
+  if (found.v !== stateVersion || needs.some((name) => found[name] === undefined)) {
     throw new SealpinError('config_invalid', `${path} is damaged`, {
       hint: 'restore a backup of it; nothing was changed',
     });

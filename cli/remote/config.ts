@@ -44,7 +44,7 @@ export async function readConfig(dataDir: string): Promise<Config> {
 }
 
 /** Line and column where text stops being JSON: the first character that cannot continue a JSON text. */
-function placeOf(text: string): string {
+function jsonPlace(text: string): string {
   let good = 0;
   for (let bad = text.length + 1; bad - good > 1;) {
     const middle = Math.floor((good + bad) / 2);
@@ -84,7 +84,7 @@ export function parseConfig(text: string, path: string): Config {
     json = JSON.parse(text);
   } catch {
     // The parser's own message would repeat a piece of the file, which holds an API key.
-    throw invalid(`it is not JSON: see ${placeOf(text)}`);
+    throw invalid(`it is not JSON: see ${jsonPlace(text)}`);
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json)) throw invalid('it is not a JSON object');
   const { v, service, apiKey, gateways, ...others } = json as Record<string, unknown>;

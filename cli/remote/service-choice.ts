@@ -71,7 +71,7 @@ async function chosen(context: Context, config: Config, inUse: Profile | undefin
   return { url: parseServiceUrl(config.service, '"service" in config.json') };
 }
 
-type Keys = {
+type KeyChoice = {
   readonly context: Context;
   readonly config: Config;
   readonly inUse: Profile | undefined;
@@ -82,7 +82,7 @@ type Keys = {
 // A key that was stored for one service must not go to another one because of a flag.
 function apiKeyFor(
   url: URL,
-  { context, config, inUse, asked }: Keys,
+  { context, config, inUse, asked }: KeyChoice,
 ): { apiKey: string; keyFrom: KeyFrom } | undefined {
   const ofProfile = (profile: Profile) => checkApiKey(profile.apiKey, `the profile ${profile.name}`);
   // Who names a profile does not mean the key in the environment, which may be that of another service.

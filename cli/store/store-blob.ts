@@ -55,7 +55,7 @@ export async function store(
 }
 
 /** A container as it is sent. */
-type Sending = {
+type SentContainer = {
   readonly body: Parameters<Api['store']>[0];
   /** Its CID, where that is known before it is sent. */
   readonly known: string | undefined;
@@ -64,7 +64,7 @@ type Sending = {
   /** Ends the reading of the container. */
   cancel(reason: unknown): Promise<void>;
 };
-type Container = Parameters<typeof store>[0];
+type ContainerToStore = Parameters<typeof store>[0];
 type Hooks = Pick<Parameters<typeof store>[1], 'onBytes'>;
 
 /** Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash. */
@@ -80,7 +80,11 @@ const isCar = (bytes: number | undefined): bytes is number =>
 export const bodyBytesOf = async (bytes: number): Promise<number> => (isCar(bytes) ? await carBytesOf(bytes) : bytes);
 
 /** As blocks, which were hashed here and are hashed again by the node that keeps them: so the Worker in between need not. */
-async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTaken }: Hooks): Promise<Sending> {
+async function asCar(
+  stream: ContainerToStore['stream'],
+  bytes: number,
+  { onBytes: onTaken }: Hooks,
+): Promise<SentContainer> {
   const source = byteReader(stream);
   let computed: SizedCid | undefined;
   async function* blocks(): AsyncGenerator<Uint8Array> {
@@ -95,7 +99,7 @@ async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTa
 }
 
 /** As it is; up to `bufferedBytes`, once its CID is known. */
-async function asBytes({ stream, bytes }: Container, { onBytes }: Hooks): Promise<Sending> {
+async function asBytes({ stream, bytes }: ContainerToStore, { onBytes }: Hooks): Promise<SentContainer> {
   const builder = cidBuilder({ digest });
   let computed: SizedCid | undefined;
   const hashed = observed(stream, {
@@ -108,7 +112,7 @@ async function asBytes({ stream, bytes }: Container, { onBytes }: Hooks): Promis
   const known: SizedCid | undefined = computed;
   const reader = whole.stream.getReader();
   return {
-    body: { stream: counted(reader, onBytes), bytes: known?.bytes ?? bytes, car: false },
+    body: { stream: countedChunks(reader, onBytes), bytes: known?.bytes ?? bytes, car: false },
     known: known?.cid,
     computed: () => computedCid(computed),
     cancel: (reason) => reader.cancel(reason),
@@ -121,7 +125,7 @@ function computedCid(computed: SizedCid | undefined): SizedCid {
   return computed;
 }
 
-async function* counted(
+async function* countedChunks(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   onBytes: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {

@@ -15,7 +15,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import { type BlockSource, carOf, carType, openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
-import { type Limits, limitsOf, refuseLarge } from './limits.ts';
+import { type ServiceLimits, limitsOf, refuseLarge } from './limits.ts';
 import { type Api, api, call, json } from '../remote/client.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -26,7 +26,7 @@ import { uploadTransport } from './upload-transport.ts';
 export type Target = {
   readonly service: Service;
   readonly routes: Api;
-  readonly limits: Limits;
+  readonly limits: ServiceLimits;
   readonly context: Pick<Context, 'signal' | 'timeouts'>;
 };
 
@@ -40,13 +40,13 @@ export async function targetAt(service: Service, context: Pick<Context, 'signal'
 export type Copied = { readonly fileId: string; readonly cid: string; readonly bytes: number };
 
 /** Options of sending a copy. */
-type Sending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
+type CopySending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
 
 /** Size of the part of an upload in several requests that is in memory. */
 const partBytes = 16 * 1024 * 1024;
 /** Timeout of a failed upload for the service to forget it. */
-const endMs = 10_000;
-const anyBytes = 'application/octet-stream';
+const endUploadMs = 10_000;
+const anyType = 'application/octet-stream';
 
 /**
  * Stores a blob under its CID, whatever its layout is: as a CAR, or, where that is too large for one request, in several, which take
@@ -61,7 +61,7 @@ export async function storeCopy(
   cid: string,
   sources: readonly BlockSource[],
   target: Target,
-  o: Sending,
+  o: CopySending,
 ): Promise<Copied> {
   const { service, routes, limits, context } = target;
   const stop = new AbortController();
@@ -75,11 +75,11 @@ export async function storeCopy(
     if (fits || file.size > limits.uploadBytes) {
       const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });
       const headers = { 'content-type': carType };
-      const body = { stream: counted(car, o.onBytes), bytes: undefined };
+      const body = { stream: copiedChunks(car, o.onBytes), bytes: undefined };
       const request = { method: 'POST', headers, body, signal, timeouts: context.timeouts } as const;
       stored = await json(await call(service, 'v1/storage/plain', request), NewlyStoredFile, service.url);
     } else {
-      const source = { bytes: file.size, read: (start: number, end: number) => counted(file.read(start, end)) };
+      const source = { bytes: file.size, read: (start: number, end: number) => copiedChunks(file.read(start, end)) };
       stored = await inParts(target, source, { cid, idempotencyKey: o.idempotencyKey }, o.onBytes);
     }
     await refuseOther({ ...stored, size: file.size }, { cid, bytes: file.size }, routes);
@@ -107,7 +107,7 @@ export async function storeEncrypted(
   { plaintextBytes: bytes, decryptRange }: OpenedAt,
   name: string,
   target: Target,
-  o: Sending,
+  o: CopySending,
 ): Promise<Copied> {
   const { service, routes, limits, context } = target;
   const filename = cleanFilename(name);
@@ -116,7 +116,7 @@ export async function storeEncrypted(
     const source: UploadSource = {
       bytes,
       async *read(start, end) {
-        yield* counted(await decryptRange({ start, end }));
+        yield* copiedChunks(await decryptRange({ start, end }));
       },
     };
     const { fileId, cid } = await inParts(target, source, { ...o, encryptAs: filename }, o.onBytes);
@@ -128,12 +128,12 @@ export async function storeEncrypted(
     await call(service, 'v1/storage/encrypted', {
       method: 'POST',
       headers: {
-        'content-type': anyBytes,
+        'content-type': anyType,
         'content-disposition': attachment(filename),
         'idempotency-key': o.idempotencyKey,
         'want-repr-digest': 'sha-256=10',
       },
-      body: { stream: counted(plaintext, o.onBytes, (chunk) => hash.update(chunk)), bytes },
+      body: { stream: copiedChunks(plaintext, o.onBytes, (chunk) => hash.update(chunk)), bytes },
       ...context,
     }),
     NewlyStoredFile,
@@ -174,7 +174,7 @@ async function inParts(
     } catch (error) {
       // Otherwise the next call with the same key goes on with it; else it ends by itself in some days, too.
       if (!signal.aborted && !isTemporaryFailure(error) && !isSealpinError(error, 'gone'))
-        await endUpload(transport, uploadId, AbortSignal.timeout(endMs)).catch(() => undefined);
+        await endUpload(transport, uploadId, AbortSignal.timeout(endUploadMs)).catch(() => undefined);
       throw error;
     }
   };
@@ -187,7 +187,7 @@ async function inParts(
   }
 }
 
-async function* counted(
+async function* copiedChunks(
   stream: ReadableStream<Uint8Array>,
   onBytes: (bytes: number) => void = () => undefined,
   onChunk: (chunk: Uint8Array) => void = () => undefined,

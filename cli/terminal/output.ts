@@ -100,7 +100,7 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 }
 
 /** A failure as the API's problem object (RFC 9457). */
-function problemOf(error: SealpinError): Record<string, unknown> {
+function problemObject(error: SealpinError): Record<string, unknown> {
   const isTitle = error.message === defaultMessage(error.code);
   return toProblem(error, { detail: isTitle ? undefined : error.message, hint: hintFor(error) });
 }
@@ -167,7 +167,7 @@ export function createOutput(o: OutputOptions): Output {
       bar?.done();
       const error = toSealpinError(thrown);
       if (o.json) {
-        o.stderr.write(`${visibleJson({ ...problemOf(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
+        o.stderr.write(`${visibleJson({ ...problemObject(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
       } else {
         print(visibleLines(error.message), { word: 'error', colour: 31 });
         const wait = error.retryAfterSeconds === undefined ? '' : ` (try again in ${error.retryAfterSeconds} seconds)`;

@@ -25,8 +25,8 @@ function openTerminal(): Terminal | undefined {
   const input = new ReadStream(descriptor);
   const output = new WriteStream(descriptor);
   return {
-    ask: (question, signal) => ask({ input, output, question, signal, isShown: false }),
-    askShown: (question, signal) => ask({ input, output, question, signal, isShown: true }),
+    ask: (question, signal) => askLine({ input, output, question, signal, isShown: false }),
+    askShown: (question, signal) => askLine({ input, output, question, signal, isShown: true }),
     close() {
       input.destroy();
     },
@@ -62,7 +62,7 @@ const enter = new Set(['\r', '\n']);
 /** More than any password that a person types. */
 const limitChars = 4096;
 
-async function ask(o: {
+async function askLine(o: {
   input: ReadStream;
   output: WriteStream;
   question: string;

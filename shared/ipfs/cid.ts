@@ -7,7 +7,7 @@ import { SealpinError } from '../errors.ts';
 export type Cid = { readonly text: string; readonly codec: 'raw' | 'dag-pb'; readonly digest: Uint8Array };
 
 /** Codes of the multicodec table (https://github.com/multiformats/multicodec). */
-const codes = { raw: 0x55, 'dag-pb': 0x70 } as const;
+const codecCodes = { raw: 0x55, 'dag-pb': 0x70 } as const;
 
 /** Bytes of a binary CID: version 1, codec, sha2-256 (0x12), length 32, digest. */
 export const cidBytes = 36;
@@ -15,7 +15,7 @@ export const cidBytes = 36;
 /** The binary form, 36 bytes. */
 export function bytesOfCid(cid: Cid): Uint8Array {
   const bytes = new Uint8Array(cidBytes);
-  bytes.set([1, codes[cid.codec], 0x12, 32]);
+  bytes.set([1, codecCodes[cid.codec], 0x12, 32]);
   bytes.set(cid.digest, 4);
   return bytes;
 }
@@ -29,7 +29,7 @@ export function cidOf(codec: Cid['codec'], digest: Uint8Array): Cid {
 /** A CID from its binary form; undefined when it is of a kind that Sealpin does not accept. */
 export function cidFromBytes(bytes: Uint8Array): Cid | undefined {
   if (bytes.length !== cidBytes || bytes[0] !== 1 || bytes[2] !== 0x12 || bytes[3] !== 32) return undefined;
-  const codec = bytes[1] === codes.raw ? 'raw' : bytes[1] === codes['dag-pb'] ? 'dag-pb' : undefined;
+  const codec = bytes[1] === codecCodes.raw ? 'raw' : bytes[1] === codecCodes['dag-pb'] ? 'dag-pb' : undefined;
   return codec && cidOf(codec, bytes.slice(4));
 }
 
@@ -70,7 +70,7 @@ export function isCid(text: string): boolean {
 
 function readCid(text: string): Cid | undefined {
   if (!/^b[a-z2-7]{58}$/.test(text)) return undefined;
-  const cid = cidFromBytes(decode(text));
+  const cid = cidFromBytes(decodeCid(text));
   return cid?.text === text ? cid : undefined;
 }
 
@@ -78,7 +78,7 @@ function readCid(text: string): Cid | undefined {
  * The bytes of base32 text, or none: multiformats refuses a last character whose spare bits are set, a second
  * spelling.
  */
-function decode(text: string): Uint8Array {
+function decodeCid(text: string): Uint8Array {
   try {
     return base32.decode(text);
   } catch (cause) {

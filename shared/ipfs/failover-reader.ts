@@ -46,13 +46,13 @@ class IntegrityError extends SealpinError {
   }
 }
 
-type Failure = { id: string; error: SealpinError };
+type SourceFailure = { id: string; error: SealpinError };
 
 /** Result of a request to a source; without bytes it failed. */
 type Attempt = { source: BlockSource; bytes: Uint8Array | undefined };
 
 /** The open requests to one source. `stop` ends them, and `signal` is what they listen to. */
-type Connection = { requests: SourceReader; stop: AbortController; signal: AbortSignal };
+type SourceConnection = { requests: SourceReader; stop: AbortController; signal: AbortSignal };
 
 /** What was done so far to get one block. */
 type Search = {
@@ -60,7 +60,7 @@ type Search = {
   /** Sources that may still be asked. */
   readonly candidates: (BlockSource | undefined)[];
   readonly running: Map<BlockSource, Promise<Attempt>>;
-  readonly failures: Failure[];
+  readonly failures: SourceFailure[];
   brokenOff?: BlockSource;
 };
 
@@ -72,7 +72,7 @@ export class FailoverReader {
   readonly #root: Cid;
   readonly #sources: readonly BlockSource[];
   readonly #options: FailoverOptions;
-  readonly #connections = new Map<BlockSource, Connection>();
+  readonly #connections = new Map<BlockSource, SourceConnection>();
   #current: BlockSource | undefined;
   #hasDelivered = false;
 
@@ -193,7 +193,7 @@ export class FailoverReader {
     return equalBytes(await digest(bytes), cid.digest);
   }
 
-  #connect(source: BlockSource): Connection {
+  #connect(source: BlockSource): SourceConnection {
     const stop = new AbortController();
     const signal = AbortSignal.any([this.#options.signal, stop.signal]);
     const connection = { requests: sourceReader(this.#root, source, this.#options), stop, signal };
@@ -220,7 +220,7 @@ export class FailoverReader {
 }
 
 /** One error for the failures of all sources: wrong bytes are reported first, otherwise the last failure decides. */
-function summaryOf(failures: readonly Failure[]): SealpinError {
+function summaryOf(failures: readonly SourceFailure[]): SealpinError {
   const decisive = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
   if (!decisive) return new SealpinError('not_found', 'there is no source to ask');
   const { code, reason, hint, retryAfterSeconds } = decisive.error;

@@ -10,7 +10,7 @@ import { fetchRoot, walk, type Block, type Root } from './walk.ts';
 import { pulled } from '../streams/pulled.ts';
 
 /** Caps on what a source may cost. */
-export type Limits = {
+export type ReadingLimits = {
   /** The largest file in bytes; `too_large` beyond it. No cap when undefined. */
   fileBytes?: number | undefined;
   /** The longest wait for a whole block, connecting included: 60 s when undefined. */
@@ -25,7 +25,7 @@ const defaultTotalMs = 86_400_000;
 /** Options for reading a file. */
 export type OpenOptions = {
   signal?: AbortSignal | undefined;
-  limits?: Limits | undefined;
+  limits?: ReadingLimits | undefined;
   /** After how many ms the next source is asked for a block as well; the first verified one counts. Never when undefined. */
   hedgeMs?: number | undefined;
   /** SHA-256 of a block; WebCrypto when undefined. */

@@ -5,11 +5,11 @@ import { describeApi } from '../openapi/document.ts';
 import { route, type Route } from '../openapi/route.ts';
 import { conditions, representation } from './route-parts.ts';
 
-type Description = { etag: string; bytes: Uint8Array };
+type ApiDocument = { etag: string; bytes: Uint8Array };
 
 /** The row of a description, which anybody may read. @param routes the rows that it describes, itself among them */
 export function descriptionRoute(path: string, operationId: string, routes: () => readonly Route[]): Route {
-  let described: Promise<Description> | undefined;
+  let described: Promise<ApiDocument> | undefined;
   const handler = async (c: Ctx): Promise<Response> => {
     described ??= write(routes());
     const { etag, bytes } = await described;
@@ -27,7 +27,7 @@ export function descriptionRoute(path: string, operationId: string, routes: () =
   });
 }
 
-async function write(routes: readonly Route[]): Promise<Description> {
+async function write(routes: readonly Route[]): Promise<ApiDocument> {
   const bytes = new TextEncoder().encode(`${JSON.stringify(describeApi(routes))}\n`);
   return { etag: `"${new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)).toHex()}"`, bytes };
 }

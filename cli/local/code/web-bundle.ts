@@ -90,7 +90,7 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   const type = 'text/javascript; charset=utf-8';
   const curves = await compile({ entry: curvesEntry }, { globalName: 'curves' });
   // An engine may outlive the deployment that it came from. It takes the curves that it was built with, or none.
-  const curvesAddress = `curves-${digest(curves).toString('hex', 0, 8)}.js`;
+  const curvesAddress = `curves-${textDigest(curves).toString('hex', 0, 8)}.js`;
   const compiled = Object.entries(scripts).map(async ([path, script]) => ({
     path,
     type,
@@ -109,11 +109,11 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
     ...compiled,
   ]);
   const files: WebFile[] = [...built, { path: `web/${curvesAddress}`, type, text: curves }];
-  const integrityOf = (path: string): string => `sha256-${digest(textOf(files, path)).toString('base64')}`;
+  const integrityOf = (path: string): string => `sha256-${textDigest(documentText(files, path)).toString('base64')}`;
   const drafts = documents.map(async ({ paths, states, script }) => {
     const sections = (await Promise.all(states.map((each) => source(`${each}.html`)))).join('\n');
-    const html = fill(layout, {
-      states: fill(sections, { passwordField }),
+    const html = fillTemplate(layout, {
+      states: fillTemplate(sections, { passwordField }),
       script,
       scriptIntegrity: integrityOf(script),
       styleIntegrity: integrityOf('web/style.css'),
@@ -122,22 +122,22 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   });
   const unsigned = await Promise.all(drafts);
   const parts = [...files.map(({ path, text }) => [path, text]), ...unsigned.map(({ paths, html }) => [paths, html])];
-  const hash = digest(JSON.stringify(parts)).toString('hex');
-  return { hash, files, documents: unsigned.map((each) => ({ ...each, html: fill(each.html, { hash }) })) };
+  const hash = textDigest(JSON.stringify(parts)).toString('hex');
+  return { hash, files, documents: unsigned.map((each) => ({ ...each, html: fillTemplate(each.html, { hash }) })) };
 }
 
-function digest(text: string): Buffer {
+function textDigest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-function textOf(files: readonly WebFile[], path: string): string {
+function documentText(files: readonly WebFile[], path: string): string {
   const file = files.find((each) => each.path === path);
   if (file === undefined) throw new TypeError(`there is no part ${path}`);
   return file.text;
 }
 
 /** Replaces `{{name}}`, where a value has that name. */
-function fill(template: string, values: Record<string, string>): string {
+function fillTemplate(template: string, values: Record<string, string>): string {
   return template.replace(/\{\{(\w+)\}\}/g, (place, name: string) => values[name] ?? place);
 }
 

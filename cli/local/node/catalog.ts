@@ -23,10 +23,10 @@ export type BlockRow = {
 /** Location of a block: `file` is the name on disk. */
 export type BlockLocation = { file: string; offset: number; bytes: number; node: Uint8Array | null };
 
-type Pin = { cid: string; name: string };
+type PinnedRoot = { cid: string; name: string };
 
 /** A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be pinned. */
-type NewFile = {
+type CatalogFile = {
   file: string;
   /** Its root: the last of its blocks. */
   cid: string;
@@ -51,7 +51,7 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
    * damaged or missing. Returns the names on disk of the replaced copies; `removed` lists them until they are forgotten.
    * @param forget dropped names whose removal is on the disk
    */
-  publish(files: readonly NewFile[], forget?: readonly string[]): string[];
+  publish(files: readonly CatalogFile[], forget?: readonly string[]): string[];
   /** Finds the newest copy of a block in a complete file; undefined when there is none. */
   find(cid: string): BlockLocation | undefined;
   /** Some blocks of complete files, in the order of their rows. @param after the row of the last one before */
@@ -62,7 +62,7 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
    * @param now in milliseconds since 1970
    */
   unpin(cids: readonly string[], now: number): string | Collected;
-  pins(cid?: string): Pin[];
+  pins(cid?: string): PinnedRoot[];
   /**
    * Drops every file that no pin holds and whose time is over. A pin holds a file when a block of it that no other file has is
    * pinned or below a pin.
@@ -235,7 +235,7 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
   }
 
   /** Adds a file, and returns the names of those that it replaces. */
-  function add({ file, cid, blocks, pin, keepUntil }: NewFile): string[] {
+  function add({ file, cid, blocks, pin, keepUntil }: CatalogFile): string[] {
     const id = insert(file, blocks);
     const replaced = replacedBy.all(cid, id);
     const times = replaced.map((older) => Number(older['keep_until'])).filter((time) => time !== held);
@@ -297,7 +297,7 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
         return collect(now, true);
       });
     },
-    pins: (cid) => pins.all(cid ?? null) as Pin[],
+    pins: (cid) => pins.all(cid ?? null) as PinnedRoot[],
     collect: (now = held) => transaction(() => collect(now, false)),
     files: () => names('file'),
     removed: () => names('removed'),

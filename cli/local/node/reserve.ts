@@ -33,7 +33,7 @@ const tightBytes = 1_048_576;
 export const lastBytes = tightBytes + reserveBytes;
 
 /** Interval of the checks of the disk. */
-const checkMs = 500;
+const reserveCheckMs = 500;
 
 /**
  * Reserves space for the rows of the service, which runs in another process and cannot ask for it. When the disk is full the space
@@ -57,7 +57,7 @@ export function reserveDiskSpace(path: string, note: (text: string) => void): { 
     } catch {
       // The next check tries again.
     }
-  }, checkMs);
+  }, reserveCheckMs);
   timer.unref();
   return { close: () => clearInterval(timer) };
 }

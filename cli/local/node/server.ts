@@ -11,7 +11,7 @@ import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
 import { fail, text } from './rpc.ts';
 import { openStore } from './store.ts';
-import { verifyBlocks, type Verified } from './verify-blocks.ts';
+import { verifyBlocks, type VerifiedBlocks } from './verify-blocks.ts';
 
 export type NodeOptions = {
   /** Its own directory; made when missing. */
@@ -30,7 +30,7 @@ export type NodeOptions = {
 export type RunningNode = {
   url: string;
   /** Reads every block that it holds, and compares it with its CID. */
-  verify(): Promise<Verified>;
+  verify(): Promise<VerifiedBlocks>;
   close(): Promise<void>;
 };
 

@@ -4,6 +4,8 @@ import type { Aead, Backend } from '../providers/backend.ts';
 
 /** Bytes of the tag at the end of a chunk, for both ciphers (RFC 5116 section 5.1, RFC 8439 section 2.8). */
 export const tagBytes = 16;
+/** Bytes of the nonce of AES-256-GCM, where it is drawn at random (RFC 5116 section 5.1). */
+export const nonceBytes = 12;
 /** Bytes of plaintext in flight at once. */
 export const batchBytes = 1024 * 1024;
 

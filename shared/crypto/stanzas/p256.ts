@@ -9,7 +9,7 @@ import { encodeKey } from '../keys/bech32.ts';
 import { aeadTagBytes, decapsulateP256, encapsulateP256, kems, keySchedule, stanzaTag } from './hpke.ts';
 import type { Identity, Recipient } from '../types.ts';
 
-const tagBytes = 4;
+const p256TagBytes = 4;
 const pointBytes = 65;
 
 /** Parses the stanza of a P-256 key; throws `header_invalid`. */
@@ -22,7 +22,7 @@ export function parsePointStanza(
   const tag = p256.isTagged ? decoded[0] : undefined;
   const isValid =
     args.length === (p256.isTagged ? 3 : 2) &&
-    tag?.length === (p256.isTagged ? tagBytes : undefined) &&
+    tag?.length === (p256.isTagged ? p256TagBytes : undefined) &&
     enc?.length === pointBytes &&
     enc[0] === 4;
   if (!isValid || body.length !== fileKeyBytes + aeadTagBytes)

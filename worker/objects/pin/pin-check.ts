@@ -36,7 +36,7 @@ export const underreplicated = 'underreplicated';
  */
 type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
 
-type Context = WorkContext & {
+type CheckContext = WorkContext & {
   sources: PinSources;
   work: {
     addBackends(cid: string, requestId: string | null): unknown;
@@ -47,9 +47,9 @@ type Context = WorkContext & {
 
 /** The checks of rows that say that a service has a CID, or had it. */
 export class PinCheck {
-  readonly #o: Context;
+  readonly #o: CheckContext;
 
-  constructor(context: Context) {
+  constructor(context: CheckContext) {
     this.#o = context;
   }
 
