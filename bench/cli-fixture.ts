@@ -26,7 +26,6 @@ export type CliFixture = {
 
 /**
  * Builds the command line, starts a service and makes a key pair; removes all of it when `use` ends.
- *
  * @param o.keep uses the command line that is already built, if there is one: other processes may be running it
  */
 export async function* withCli<T>(

@@ -91,11 +91,7 @@ function* opensslSpeed(cipher: string, chunkBytes: number): Generator<Figure> {
   );
   const rate = /\+F:\d+:[^:]+:([\d.]+)/.exec(stdout ?? '')?.[1];
   if (status === 0 && rate !== undefined)
-    yield {
-      figure: `openssl speed ${cipher}, ${chunkBytes / 1024} KiB`,
-      unit: 'MiB/s',
-      value: Number(rate) / MiB,
-    };
+    yield { figure: `openssl speed ${cipher}, ${chunkBytes / 1024} KiB`, unit: 'MiB/s', value: Number(rate) / MiB };
 }
 
 /** Measures how long deriving a password blocks everything else. */

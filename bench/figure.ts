@@ -71,7 +71,6 @@ export async function inLanes(count: number, lanes: number, work: () => Promise<
 
 /**
  * Runs several tasks in turn, so that a disturbance of the machine affects all of them alike.
- *
  * @param tasks each resolves with one number, the figure of one run
  * @param rounds runs of each, at least 1; a warm-up round before them does not count
  */

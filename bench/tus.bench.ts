@@ -40,10 +40,7 @@ async function* resumed(): AsyncGenerator<Figure> {
         return uploadBytes / MiB / seconds;
       };
       const { tus, post } = await interleave(
-        {
-          tus: timed((...o) => inRequests(service, ...o)),
-          post: timed((...o) => inOne(service, ...o)),
-        },
+        { tus: timed((...o) => inRequests(service, ...o)), post: timed((...o) => inOne(service, ...o)) },
         4,
       );
       const about = { peer: peer('one POST', post), target: { ratio: { atLeast: 0.9 } } };

@@ -45,7 +45,6 @@ export const filled = 'bench/workers/filled-account.ts';
 
 /**
  * Makes an account and writes so many files straight into its object; the service must run `filled`.
- *
  * @returns tasks that measure the time of a page of its list and of one GET, in ms
  */
 export async function filledAccount(

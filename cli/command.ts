@@ -181,7 +181,6 @@ type WordCheck = {
 
 /**
  * Refuses every word with a hyphen that citty would ignore, or take for something else than what was typed.
- *
  * @returns the values of each flag that is given, none for a boolean
  */
 function checkFlags(argv: readonly string[], { name: command, args, usageError }: WordCheck): Map<string, string[]> {

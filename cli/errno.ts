@@ -76,7 +76,6 @@ export function systemFailure(thrown: unknown): SealpinError | undefined {
 
 /**
  * A failed read, as an error for people.
- *
  * @param path as it was given
  * @returns file_not_found, file_unreadable; a SealpinError unchanged
  */
@@ -90,7 +89,6 @@ export function readFailure(path: string, thrown: unknown): SealpinError {
 
 /**
  * A failed write, as an error for people.
- *
  * @param path as it was given
  * @returns disk_full, file_unwritable; a SealpinError unchanged
  */

@@ -11,7 +11,6 @@ import { columnsOf } from './terminal/streams.ts';
 
 /**
  * Runs one command line.
- *
  * @param argv the words after the program
  * @returns the exit code: 0 done, 1 failed, 2 misused, 130 interrupted
  */

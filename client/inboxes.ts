@@ -275,11 +275,7 @@ export async function deliver(
     recipients,
     names,
     signal,
-  }: {
-    recipients: readonly Recipient[];
-    names: readonly string[] | undefined;
-    signal: AbortSignal | undefined;
-  },
+  }: { recipients: readonly Recipient[]; names: readonly string[] | undefined; signal: AbortSignal | undefined },
 ): Promise<void> {
   const sealed = new Blob([await sealParcelTo(parcel, { recipients })], { type: sealedParcelType });
   try {

@@ -53,9 +53,7 @@ export async function requestBody(
     throw new SealpinError(
       'too_large',
       `this browser sends no streams of more than ${bufferedBytes / 1024 / 1024} MiB`,
-      {
-        hint: 'give a Blob: put takes it as it is, and upload sends it in parts',
-      },
+      { hint: 'give a Blob: put takes it as it is, and upload sends it in parts' },
     );
   }
   return { body: stream, cid: undefined, sent: () => sent, failure: () => failure };

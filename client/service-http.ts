@@ -204,7 +204,6 @@ function originHint(cause: unknown, service: URL): string | undefined {
 
 /**
  * The URL of a path of the API. An ID that is empty, or goes up with dots, would be the path of something else.
- *
  * @param path relative, with a query at most
  * @throws SealpinError `not_found`
  */

@@ -51,7 +51,6 @@ export function sdkManifest({ version, description, keywords, license, engines }
 
 /**
  * Of `@sealpin/local`.
- *
  * @param sources the texts of its TypeScript files; it depends on the packages that they name
  */
 export function localManifest({ version, keywords, license, engines, dependencies }: Manifest, sources: string[]) {

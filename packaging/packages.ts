@@ -35,11 +35,7 @@ const workerSources = [
 /** A package that was built. `bytes`: of all its files, as installed. */
 export type BuiltPackage = { readonly name: string; readonly path: string; readonly bytes: number };
 
-/**
- * Builds both packages.
- *
- * @param folder where `sealpin/` and `local/` are written; what is there is removed
- */
+/** Builds both packages. @param folder where `sealpin/` and `local/` are written; what is there is removed */
 export async function buildPackages(folder: string): Promise<readonly BuiltPackage[]> {
   await rm(folder, { recursive: true, force: true });
   return [await buildSealpin(join(folder, 'sealpin')), await buildLocal(join(folder, 'local'))];

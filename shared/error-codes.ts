@@ -79,11 +79,7 @@ const table = {
   no_recipients: { status: 400, exit: 2, fault: 'user', title: 'No recipients' },
   not_encrypted: { status: 422, fault: 'user', title: 'It is not encrypted' },
   wrong_kind: { status: 422, fault: 'user', title: 'Wrong kind of credential: it needs a password, or a private key' },
-  random_failed: {
-    status: 500,
-    fault: 'system',
-    title: "The system's random number generator failed a check",
-  },
+  random_failed: { status: 500, fault: 'system', title: "The system's random number generator failed a check" },
   // The command line
   usage: { status: 400, exit: 2, fault: 'user', title: 'Invalid usage' },
   file_exists: { status: 409, fault: 'user', title: 'The file exists' },

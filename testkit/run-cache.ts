@@ -64,7 +64,6 @@ export function directoryOfRun(): Promise<string> {
 
 /**
  * A bundle, built once per run; outside of a run, once in this process.
- *
  * @param name what is bundled, and how where that is not the usual way
  * @param build makes it; its errors are not kept
  */

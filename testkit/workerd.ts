@@ -28,7 +28,6 @@ export async function startWorker(describe: (port: number) => WorkerDescription)
 
 /**
  * A module as the Worker is bundled, once per run. So are the pages, which every entry that has the Worker contains.
- *
  * @param entry path from the root of the repository, `worker/test/clock.ts` for example
  */
 export function bundledModule(entry: string): Promise<string> {
@@ -38,7 +37,6 @@ export function bundledModule(entry: string): Promise<string> {
 
 /**
  * Bundles a module as the Worker is bundled, and runs it alone, without bindings.
- *
  * @param entry path from the root of the repository, `worker/test/clock.ts` for example
  */
 export async function startModule(entry: string): Promise<RunningWorker> {

@@ -3,7 +3,6 @@ import { byId, words } from './states.ts';
 
 /**
  * Starts the field `password` and its button `reveal`.
- *
  * @param error the ID of the element that says what is wrong with the form
  */
 export function startPasswordField(error: string): void {

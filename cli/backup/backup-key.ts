@@ -19,7 +19,6 @@ export function digestOf(keyFile: Uint8Array): string {
 /**
  * Checks that the key file opens what is in the backup. With its password it is opened; without, it must be the file that the last run
  * left.
- *
  * @param password called where there is a key file
  * @returns its digest; undefined where there is no file
  * @throws config_invalid with the reason; decrypt_failed for another password, file_unreadable

@@ -7,11 +7,7 @@ import { optionsOf } from '../fetch/fetch-blob.ts';
 import { checkKey } from './backup-key.ts';
 import { type About, carPath, type BackupEntry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
 
-/**
- * Reads what a backup is of.
- *
- * @throws file_not_found when the folder is none, config_invalid
- */
+/** Reads what a backup is of. @throws file_not_found when the folder is none, config_invalid */
 export async function requireAbout(layout: Layout, context: Context): Promise<About> {
   const about = await readAbout(layout, context);
   if (about !== undefined) return about;
@@ -45,7 +41,6 @@ export type Checked = {
 
 /**
  * Reads every block in a backup and compares it with its CID, and looks whether its key can open it.
- *
  * @param o.password of the key, if it is known; `onBytes` gets the length of what was found right
  * @throws as `requireAbout`; file_unreadable
  */

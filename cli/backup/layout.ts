@@ -114,7 +114,6 @@ export async function prepare({ shown }: Layout, folder: string): Promise<void> 
 
 /**
  * Refuses a folder in which something else is: a backup is never begun among other files.
- *
  * @throws conflict, file_unreadable
  */
 export async function refuseForeign({ shown, root }: Layout): Promise<void> {

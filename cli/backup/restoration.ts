@@ -33,7 +33,6 @@ export type RestoredAccount = {
  * interruption, and a second one changes nothing.
  *
  * Plain files keep their blob IDs. Those that the service encrypted are opened here and encrypted again, to the key of the new account.
- *
  * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
  * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged, the first failure, after all others; what the
  *   service refuses with

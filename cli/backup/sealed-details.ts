@@ -22,7 +22,6 @@ export async function sealDetails(details: Details, recipient: Recipient): Promi
 
 /**
  * Opens what is sealed of a plain file.
- *
  * @throws decrypt_failed for another key, container_invalid and the like where it is damaged
  */
 export async function openDetails({ fileId, sealed }: BackupEntry, identities: readonly Identity[]): Promise<Details> {
@@ -38,7 +37,6 @@ export async function openDetails({ fileId, sealed }: BackupEntry, identities: r
 
 /**
  * Opens the header of a file that the service encrypted.
- *
  * @returns its file key, and what the header says of it
  * @throws as `openDetails`, header_invalid
  */

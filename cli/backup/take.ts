@@ -53,7 +53,6 @@ export type TakenBackup = {
 
 /**
  * Brings a backup up to date. After an interruption the next call resumes where it stopped.
- *
  * @param o.newPassword for `account.key`, asked for when there is none yet; `password`: the one that was given, which opens one that is
  *   there; `prune`: whether what the account no longer has is removed
  * @throws conflict when the folder is the backup of another account or has other files, config_invalid also for another `account.key`, disk_full, file_unwritable; not_found,

@@ -66,9 +66,7 @@ export const command = defineCommand({
       throw new SealpinError(
         'usage',
         `--check changes nothing: it does not go with --${args.prune ? 'prune' : 'generate'}`,
-        {
-          hint: 'leave one of them out',
-        },
+        { hint: 'leave one of them out' },
       );
     await check(args.folder, await givenPassword(source, context), context);
   },

@@ -23,7 +23,6 @@ const values: Readonly<Record<Completes, (context: Context) => Promise<readonly 
 
 /**
  * Defines `sealpin completions`.
- *
  * @param loadCommands the commands to complete; handed in, because their table loads this file
  */
 export const completionsCommand = (loadCommands: () => Promise<readonly Command[]>) =>

@@ -19,10 +19,7 @@ export const command = defineCommand({
     'its key is destroyed, and no copy can be opened any more. A blob that was encrypted with this command line ' +
     'carries its own header: it is unpinned, but anyone who already has a copy can still open it with the ' +
     'password or key.',
-  args: {
-    id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' },
-    yes: yesArg,
-  },
+  args: { id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' }, yes: yesArg },
   service: true,
   interrupted: 'sealpin list shows which files are left',
   examples: [

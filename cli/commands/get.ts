@@ -50,9 +50,7 @@ export const command = defineCommand({
       throw new SealpinError(
         'wrong_kind',
         'it was not encrypted by the service, but before it was stored, or not at all',
-        {
-          hint: `use: sealpin decrypt ${about.cid} ${args.output_file ?? '<output_file>'}`,
-        },
+        { hint: `use: sealpin decrypt ${about.cid} ${args.output_file ?? '<output_file>'}` },
       );
     const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, signal);
     const name = info.filename ?? fileId;

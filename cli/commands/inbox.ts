@@ -75,9 +75,7 @@ export const inboxCreate = defineCommand({
       throw new SealpinError(
         'usage',
         `${ofAccount} is a contact, and also what --recipient calls the key of the account`,
-        {
-          hint: 'name the recipient itself, age1tag1…, or give the contact another name',
-        },
+        { hint: 'name the recipient itself, age1tag1…, or give the contact another name' },
       );
     const own = args.recipient === ofAccount ? undefined : await recipientFor(args.recipient, contacts, context);
     const service = await authorizedService(context);
@@ -204,7 +202,6 @@ function atLeastOne(number: number, flag: string): number {
 
 /**
  * The one key that opens what comes: the user's own, unless another one is named. Nobody is asked for it.
- *
  * @throws file_not_found without a pair, key_invalid for a key that a link cannot have, usage for several keys
  */
 async function recipientFor(who: string | undefined, contacts: Contacts, context: Context): Promise<string> {

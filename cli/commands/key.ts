@@ -73,11 +73,7 @@ export const keyCreate = defineCommand({
     'cannot open files that the service encrypted, not even with the help of the service.',
   args: {
     label: { type: 'positional', description: 'What it is for' },
-    scopes: {
-      type: 'string',
-      valueHint: 'list',
-      description: `Its scopes: ${scopes.join(', ')} (${defaultScopes})`,
-    },
+    scopes: { type: 'string', valueHint: 'list', description: `Its scopes: ${scopes.join(', ')} (${defaultScopes})` },
     expires: { type: 'string', valueHint: 'when', description: 'When it expires: 30d, or a date' },
     limits: {
       type: 'string',

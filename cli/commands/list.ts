@@ -68,11 +68,7 @@ function fileLines(rows: readonly StoredRow[], isLong: boolean, { stdout }: Cont
 }
 
 /** Files of the account at a service. `complete`: whether these are all. */
-type ListedFiles = {
-  readonly files: readonly StoredFile[];
-  readonly service: string;
-  readonly complete: boolean;
-};
+type ListedFiles = { readonly files: readonly StoredFile[]; readonly service: string; readonly complete: boolean };
 
 /** The newest files of the account; undefined, with a warning, when there is no service. */
 async function accountFiles(

@@ -133,10 +133,7 @@ export const accountDelete = defineCommand({
   about:
     'With all files, API keys and shares in it. The keys of files that the service encrypted are destroyed. There is no ' +
     'way back.',
-  args: {
-    id: idArg,
-    destroy: { type: 'boolean', description: 'Required, because everything in the account is lost' },
-  },
+  args: { id: idArg, destroy: { type: 'boolean', description: 'Required, because everything in the account is lost' } },
   service: true,
   examples: [{ command: 'sealpin account delete 7Xy0… --destroy', does: 'The account and everything in it' }],
   async run({ args, context }) {

@@ -67,8 +67,6 @@ function refuseTerms(args: Readonly<Record<string, unknown>>, { service, profile
     throw new SealpinError(
       'usage',
       `--${found} has no effect with --inbox: only the owner of the inbox opens the files`,
-      {
-        hint: 'leave one of them out',
-      },
+      { hint: 'leave one of them out' },
     );
 }

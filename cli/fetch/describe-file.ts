@@ -16,7 +16,6 @@ export type FileDescription = {
 
 /**
  * Describes a file at a service. The API key needs the scopes `read` and `write`, and `delete` for an expiry.
- *
  * @throws insufficient_scope and what else the service refuses with
  */
 export async function describeFile(

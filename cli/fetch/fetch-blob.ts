@@ -35,7 +35,6 @@ export function isBlobReference(text: string): boolean {
  * Parses a blob ID as people copy it: alone, as `ipfs://<cid>`, as `/ipfs/<cid>` or in the URL of a gateway, with spaces around it, and
  * as a CIDv0. The gateway of a URL is not asked: a service or a configured one is. The error does not repeat other text: arguments in
  * the wrong order put a password there.
- *
  * @param more what to add to the hint for text that is nothing like a blob ID
  * @throws invalid_cid
  */
@@ -91,7 +90,6 @@ function notBlobId(text: string): [detail: string, hint?: string] {
 /**
  * A blob, from the service or else from the configured gateways. When one fails midway, the next one continues at the block that
  * failed.
- *
  * @param cid a checked blob ID
  * @param onBlock gets each verified block
  * @returns `isHere`: whether it can come from the local service only

@@ -26,11 +26,7 @@ type Deleted = { readonly v: 1; readonly deleted: string; readonly at: string };
 /** One line of the history. */
 export type Entry = StoredEntry | Deleted;
 
-/**
- * Appends one entry.
- *
- * @throws file_unwritable, disk_full
- */
+/** Appends one entry. @throws file_unwritable, disk_full */
 export async function remember(dataDir: string, entry: Entry): Promise<void> {
   await makeDataDirectory(dataDir);
   const { history } = pathsIn(dataDir);
@@ -54,7 +50,6 @@ export async function remember(dataDir: string, entry: Entry): Promise<void> {
 
 /**
  * Reads the history.
- *
  * @returns the entries, oldest first, and the numbers of the lines that cannot be read (they are kept)
  * @throws file_unreadable
  */

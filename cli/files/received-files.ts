@@ -40,7 +40,6 @@ export function isLink(text: string): boolean {
 
 /**
  * Reads a link, and warns where its secret has been seen by the service.
- *
  * @throws link_invalid, also for the link of an inbox; unsupported_version
  */
 export function readLink(text: string, { output }: Context): Exclude<Link, { kind: 'inbox' }> {
@@ -55,7 +54,6 @@ export function readLink(text: string, { output }: Context): Exclude<Link, { kin
 
 /**
  * Opens a link: of a share, that counts.
- *
  * @throws the codes of the SDK's `receive`; wrong_kind for a blob link without a key, which decrypt takes
  */
 export async function openLink(
@@ -98,7 +96,6 @@ export type WrittenFile = { readonly path: string; readonly name: string; readon
 
 /**
  * Writes the files into a directory, under their own names made safe. Without `force` a name that is taken gets a number.
- *
  * @returns the files that were written
  * @throws the first failure, after the other files were tried; disk_full before any is fetched
  */
@@ -134,7 +131,6 @@ export async function receiveInto(
 
 /**
  * Fetches, verifies and opens one file, into a path or standard output (`-`).
- *
  * @returns its size
  * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads, containers and
  *   files; then no file appears
@@ -168,7 +164,6 @@ export async function receiveFile(
 
 /**
  * Makes the directory that files are written to, if it is missing: before a link is opened, which counts.
- *
  * @throws file_unwritable
  */
 export async function prepareDirectory(path: string, { cwd }: Context): Promise<void> {

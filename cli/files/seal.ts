@@ -59,7 +59,6 @@ type SealingRun = {
 
 /**
  * Encrypts a file or folder with the password that is given, generated or asked for.
- *
  * @param o `args` of the command; `derivation` how the key is derived from the password
  * @throws the codes of `newPassword`, `encryptAndStore` and `encryptToFile`; usage when the password is the path of a file
  */
@@ -125,7 +124,6 @@ export async function openSource(path: string, context: Context): Promise<Input>
 
 /**
  * Encrypts into a container file, which appears complete or not at all.
- *
  * @param path of the container, or `-`
  * @throws the codes of `openSource` and `openSink`; usage when the container would be in the folder that is encrypted
  */
@@ -172,7 +170,6 @@ async function refuseInside(source: string, path: string, { cwd }: Context): Pro
 
 /**
  * Encrypts a file or folder, stores it and prints its blob ID.
- *
  * @throws too_large before a byte is sent, if the size is known; the codes of `openSource`, `authorizedService`, `store` and `upload`
  */
 async function encryptAndStore(o: SealingRun): Promise<void> {

@@ -38,7 +38,6 @@ type SentResult<T> = T & { readonly files: readonly SentFile[]; readonly bytes: 
 
 /**
  * Sends files and folders by a link. When it breaks off, the same command continues.
- *
  * @param terms asked for once the service is known to be there
  * @throws too_large, insufficient_scope, parcel_invalid, the codes of `openSource`, `authorizedService`, `storeSealed` and `shareParcel`
  */
@@ -74,7 +73,6 @@ export async function sendFiles(
 
 /**
  * Hands files and folders over to the owner of an inbox. When it breaks off, the same command continues.
- *
  * @param o.link of the inbox, which has the API key: no account is needed
  * @throws link_invalid, usage for a link over http: to another machine, and as `sendFiles`
  */

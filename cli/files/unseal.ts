@@ -55,7 +55,6 @@ async function withSlash(blob: string, { cwd }: Context): Promise<string> {
 
 /**
  * Decrypts a blob or a container file.
- *
  * @throws not_encrypted, wrong_kind, decrypt_failed and the other codes of containers, files and services; then no file appears
  */
 export async function decryptTo(given: Unsealing): Promise<void> {
@@ -147,7 +146,6 @@ async function localSource(path: string, context: Context): Promise<ContainerSou
 
 /**
  * Opens what was recognized, with what was given or found.
- *
  * @returns the plaintext; what is not encrypted as it is
  * @throws wrong_kind, not_encrypted, decrypt_failed, and the codes of `find`
  */
@@ -196,7 +194,6 @@ export async function openWith(
 
 /**
  * Refuses a CAR in a pipe, which is read in any order: a copy of it is not what the user wants.
- *
  * @throws wrong_kind
  */
 async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {

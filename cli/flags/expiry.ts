@@ -6,7 +6,6 @@ const unitMs = { h: hourMs, d: 24 * hourMs } as const;
 
 /**
  * Parses when something expires: `12h`, `30d`, or a date.
- *
  * @param nowMs the time now, in ms
  * @returns the time in RFC 3339
  * @throws usage

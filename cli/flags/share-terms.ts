@@ -44,7 +44,6 @@ export type ShareTerms = {
 
 /**
  * Reads the flags; asks for the password last.
- *
  * @param stdinTaken whether standard input is a file that is sent
  * @throws usage, the codes of `readRecipients` and `newPassword`
  */

@@ -19,7 +19,6 @@ export const toFlag = {
 
 /**
  * The recipients that `--to` names.
- *
  * @param values of the flag, in their order
  * @throws usage for an empty name, the codes of `readRecipients`
  */

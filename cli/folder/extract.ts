@@ -40,7 +40,6 @@ type Leaving = { readonly name: string; readonly path: string; readonly target: 
 
 /**
  * Checks that a directory can be created, before any work is done for it; nothing is created yet. An empty one may exist.
- *
  * @param path as given
  * @throws file_exists, file_unwritable
  */
@@ -88,7 +87,6 @@ export class Extraction {
 
   /**
    * Writes all that is in an archive, and reads the stream to its end.
-   *
    * @param signal stops it
    * @throws archive_invalid for what is not a tar archive, or would write outside of the directory; file_unwritable, disk_full and the errors of
    *   the stream

@@ -22,7 +22,6 @@ const permissions = 0o777;
  *
  * The stream fails with file_changed when a file or directory changes while it is read. It and `lookThrough` fail with the codes of
  * `entriesOf`.
- *
  * @throws file_not_found, file_unreadable
  */
 export async function openFolder(path: string, context: Context): Promise<Input> {

@@ -38,7 +38,6 @@ function usageLine(text: string, columns: number): string {
 
 /**
  * Everything about one command.
- *
  * @param terminalColumns characters in a line of the terminal; lines are never longer than 100. Examples are not wrapped, so
  *   that they can be copied
  */
@@ -67,11 +66,7 @@ export function commandUsage(command: Command, terminalColumns: number): string 
   return `${sections.map((lines) => lines.join('\n')).join('\n\n')}\n`;
 }
 
-/**
- * The overview of all commands.
- *
- * @param terminalColumns as for `commandUsage`
- */
+/** The overview of all commands. @param terminalColumns as for `commandUsage` */
 export function mainUsage(headings: readonly Heading[], terminalColumns: number): string {
   const columns = Math.min(terminalColumns, maxColumns);
   const rows = headings.map(({ name, summary }) => [name, summary] as const);

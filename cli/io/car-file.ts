@@ -24,7 +24,6 @@ const unknownRoot = '1,85,0,0';
 
 /**
  * Opens a CAR file of one file.
- *
  * @throws file_not_found, file_unreadable; wrong_kind when it is no CARv1 with one root; content_mismatch when it is cut off
  */
 export async function openCar(path: string, { cwd, signal }: Pick<Environment, 'cwd' | 'signal'>): Promise<CarFile> {

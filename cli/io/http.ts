@@ -39,7 +39,6 @@ export type RequestOptions = {
 
 /**
  * Sends one request.
- *
  * @throws service_unreachable (also when the peer is too slow, or closes the connection early), service_answer for a redirect, the
  *   errors of the request's body, the reason of the signal
  */
@@ -244,11 +243,7 @@ function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during:
   });
 }
 
-/**
- * The body of a short response as text.
- *
- * @throws service_answer when it is longer than `limitBytes`
- */
+/** The body of a short response as text. @throws service_answer when it is longer than `limitBytes` */
 export async function readText(response: HttpResponse, limitBytes = 1024 * 1024): Promise<string> {
   const tooLarge = () => new SealpinError('service_answer', 'the response of the service is too large');
   return new TextDecoder().decode(await readAll(response.body, limitBytes, tooLarge));

@@ -49,7 +49,6 @@ export type Reading = Pick<Environment, 'stdin' | 'cwd' | 'signal'>;
  *
  * The stream of a regular file fails with file_changed when the file changes before its end is read; that of a pipe with the reason of
  * the signal.
- *
  * @throws file_not_found, file_unreadable, usage when standard input is a terminal
  */
 export async function openInput(path: string, environment: Reading): Promise<Input> {
@@ -79,9 +78,7 @@ export async function openInput(path: string, environment: Reading): Promise<Inp
       throw new SealpinError(
         'file_unreadable',
         `${path} is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`,
-        {
-          hint: stats.isDirectory() ? 'name a file in it' : 'pipe it into sealpin and name - as the file',
-        },
+        { hint: stats.isDirectory() ? 'name a file in it' : 'pipe it into sealpin and name - as the file' },
       );
     }
     return regular(path, descriptor, stats);
@@ -157,7 +154,6 @@ function webStreamOf(readable: Readable, name: string, signal: AbortSignal): Rea
 
 /**
  * Reads a small file (a key, a password) to its end; `-` is standard input.
- *
  * @param o `limitBytes`: a larger file is refused; `what` it should be, for the message
  * @throws file_not_found, file_unreadable
  */

@@ -22,11 +22,7 @@ export type Kept<S extends v.GenericSchema> = {
   readonly none: v.InferOutput<S>;
 };
 
-/**
- * Reads a file.
- *
- * @throws config_invalid when it is damaged, file_unreadable
- */
+/** Reads a file. @throws config_invalid when it is damaged, file_unreadable */
 export async function readKept<S extends v.GenericSchema>(
   { path, what, shape, none }: Kept<S>,
   { dataDir, stdin, signal }: Context,
@@ -43,7 +39,6 @@ export async function readKept<S extends v.GenericSchema>(
 
 /**
  * Reads a file with JSON of a shape.
- *
  * @param o.what it is, for the message when it is too large; `hint`: for one that is damaged
  * @returns undefined where there is none
  * @throws config_invalid when it is damaged, file_unreadable
@@ -64,7 +59,6 @@ export async function readJson<S extends v.GenericSchema>(
 
 /**
  * Changes a file, while no other command does.
- *
  * @param change gets the content as it is, and returns it as it becomes
  * @throws conflict while another command changes it for seconds; what `change` throws; file_unwritable, disk_full
  */

@@ -56,7 +56,6 @@ function isAlive(pid: number): boolean {
 
 /**
  * Checks that the disk under a directory has room.
- *
  * @param name of the output, for the message
  * @throws disk_full
  */

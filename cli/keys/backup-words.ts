@@ -27,7 +27,6 @@ export function splitWords(text: string): string[] {
 
 /**
  * The key that words stand for.
- *
  * @returns 32 bytes
  * @throws key_invalid with the position of an unknown word, for another number of words, and for a wrong checksum; no word is repeated
  */
@@ -46,9 +45,7 @@ export async function secretOf(words: readonly string[]): Promise<Uint8Array> {
     throw new SealpinError(
       'key_invalid',
       'the checksum of the words does not match: one is wrong, or two are swapped',
-      {
-        hint,
-      },
+      { hint },
     );
   }
 }

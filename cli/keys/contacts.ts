@@ -17,11 +17,7 @@ export type Contacts = ReadonlyMap<string, readonly string[]>;
 /** Letters and digits of any script, then also `.`, `_`, `+`, `@` and `-`: nothing that a path or a recipient needs. */
 const namePattern = /^[\p{L}\p{N}][\p{L}\p{N}\p{M}._+@-]{0,63}$/u;
 
-/**
- * Checks the name of a contact, and writes it in one way (NFC).
- *
- * @throws usage
- */
+/** Checks the name of a contact, and writes it in one way (NFC). @throws usage */
 export function parseContactName(text: string): string {
   const name = text.normalize('NFC');
   if (namePattern.test(name) && !name.startsWith('age1')) return name;

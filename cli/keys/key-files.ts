@@ -31,7 +31,6 @@ const recipientText = /^(?:age1[0-9a-z]+$|(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ )/;
 
 /**
  * The recipients that arguments name: public key files, contacts, and recipients themselves (`age1…`).
- *
  * @param contacts without them, names of contacts are not known
  * @throws key_invalid with the name of the file or contact, file_unreadable; usage when a name is both a file and a contact
  */
@@ -60,7 +59,6 @@ export async function readRecipients(
 /**
  * The identities in a private key file: the given one, else `private.key` of the data directory. A file that is protected
  * with a password (a container) is opened with the given one, or asks for it.
- *
  * @param password for a protected key file
  * @throws key_invalid with the name of the file, file_not_found when none is named and the data directory has none,
  *   file_unreadable, decrypt_failed
@@ -142,7 +140,6 @@ async function unprotect(
 
 /**
  * A private key file that opens with a password only: an age file, which `age --decrypt` opens, too.
- *
  * @param text of the key file
  */
 export async function protect(text: string, password: string, context: Context): Promise<Uint8Array> {
@@ -177,9 +174,7 @@ async function refuseFileOfThatName(name: string, { cwd }: Context): Promise<voi
   throw new SealpinError(
     'usage',
     `${name} is a contact, and also a ${found.isDirectory() ? 'directory' : 'file'} here`,
-    {
-      hint: `for the file write ./${name}; for the contact change to another directory`,
-    },
+    { hint: `for the file write ./${name}; for the contact change to another directory` },
   );
 }
 
@@ -191,7 +186,6 @@ function shortened(recipient: string): string {
 /**
  * All of a key file. An argument that cannot be a key file (missing, a directory, too large) is misuse, unlike a file that cannot
  * be read.
- *
  * @param what it should be, for the message
  * @throws key_invalid, file_unreadable
  */
@@ -234,8 +228,5 @@ function parsing<T>(path: string, parse: () => T): T {
 function naming(path: string, error: unknown): unknown {
   if (!isSealpinError(error) || !['key_invalid', 'decrypt_failed', 'container_invalid'].includes(error.code))
     return error;
-  return new SealpinError(error.code, `${path}: ${error.message}`, {
-    reason: error.reason,
-    cause: error,
-  });
+  return new SealpinError(error.code, `${path}: ${error.message}`, { reason: error.reason, cause: error });
 }

@@ -5,7 +5,6 @@ import { pathsIn } from '../io/paths.ts';
 
 /**
  * Says that what only one key opens is lost with it: once for a data directory, and not for each file.
- *
  * @param recipients how many keys open the file
  */
 export async function noteOneKey(recipients: number, { dataDir, output }: Context): Promise<void> {

@@ -29,7 +29,6 @@ const attackerWith: Readonly<Record<Guarded, string>> = {
 
 /**
  * Estimates the strength of a password.
- *
  * @returns a warning when the password is short (under 15 characters) or likely to be found; undefined when it is fine
  */
 export async function strengthWarning(password: string, guarded: Guarded): Promise<string | undefined> {

@@ -83,7 +83,6 @@ async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>
 
 /**
  * Listens for questions at `path`. The caller holds the lock of the data directory, so an existing socket is a leftover.
- *
  * @param path of the socket
  * @throws config_invalid when the path is too long for a socket
  */
@@ -131,7 +130,6 @@ const answerMs = 15_000;
 
 /**
  * Asks the service that listens at `path`.
- *
  * @param o.timeoutMs the longest wait: 15 s for a question, none for what takes its time
  * @throws not_running when no service listens there; service_unreachable when it says nothing; otherwise the error that it reports
  */

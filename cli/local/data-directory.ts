@@ -30,7 +30,6 @@ type PreparedDirectory = {
 
 /**
  * Locks and prepares a data directory.
- *
  * @param dataDir absolute; exists
  * @param cleanup gets what must be undone at the end, the lock included
  * @param writeLine writes a line of the log
@@ -84,7 +83,6 @@ export async function eraseDeleted(stateDir: string): Promise<void> {
 
 /**
  * Removes deleted rows from the file of one object while workerd has it open.
- *
  * @param objectId of the Durable Object, 64 hexadecimal digits
  * @returns false when the file stays busy
  */

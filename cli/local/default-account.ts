@@ -6,7 +6,6 @@ import type { Secrets } from './state.ts';
 
 /**
  * The account in the secrets, or a new one that is written to them.
- *
  * @param url of the service, without a final slash
  * @throws service_answer when the service does not create one
  */

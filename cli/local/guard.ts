@@ -71,19 +71,10 @@ function log(line: Record<string, string | number>): void {
 function refuse(request: Request, { detail, hint }: Refusal): Response {
   const requestId = crypto.randomUUID();
   log({ event: 'request', requestId, method: request.method, route: 'refused', status: 403, ms: 0, reason: detail });
-  const problem = toProblem(new SealpinError('forbidden'), {
-    type: problemType('forbidden'),
-    detail,
-    hint,
-    requestId,
-  });
+  const problem = toProblem(new SealpinError('forbidden'), { type: problemType('forbidden'), detail, hint, requestId });
   return new Response(`${JSON.stringify(problem)}\n`, {
     status: problem.status,
-    headers: {
-      'content-type': 'application/problem+json',
-      'cache-control': 'no-store',
-      'x-request-id': requestId,
-    },
+    headers: { 'content-type': 'application/problem+json', 'cache-control': 'no-store', 'x-request-id': requestId },
   });
 }
 
@@ -199,11 +190,7 @@ function guarded(env: GuardEnv): GuardEnv {
   const known = guardedEnvs.get(env);
   if (known !== undefined) return known;
   const { ACCOUNT, SHARE } = env;
-  const made = {
-    ...env,
-    ACCOUNT: onlyExisting('Account', ACCOUNT, env),
-    SHARE: onlyExisting('Share', SHARE, env),
-  };
+  const made = { ...env, ACCOUNT: onlyExisting('Account', ACCOUNT, env), SHARE: onlyExisting('Share', SHARE, env) };
   guardedEnvs.set(env, made);
   return made;
 }

@@ -30,7 +30,6 @@ async function leftovers(dataDir: string): Promise<ProcessMark[]> {
 
 /**
  * Ends the processes that a killed service left. The caller holds the lock of the data directory.
- *
  * @returns whether the last service did not stop cleanly
  */
 export async function endLeftover(dataDir: string): Promise<boolean> {

@@ -22,7 +22,6 @@ function isStderr(path: string): boolean {
 /**
  * Moves the previous log aside, and keeps the log small from then on. Does nothing if stderr goes elsewhere.
  * The file must be open for appending. The caller holds the lock of the data directory.
- *
  * @param path of the log
  * @returns a function to call before each line
  */

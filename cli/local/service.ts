@@ -61,7 +61,6 @@ export type StartedService = {
 
 /**
  * Starts the service of a data directory; resolves when it takes requests.
- *
  * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured, disk_full, the codes of `chooseKubo`
  */
 export async function startService(options: StartOptions): Promise<StartedService> {

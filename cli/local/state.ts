@@ -57,7 +57,6 @@ export function localPaths(dataDir: string) {
 
 /**
  * Creates the folder of the local service, accessible to its owner only.
- *
  * @throws usage where a folder of that name is somebody else's: a start removes what a crash left in it
  */
 export async function makeLocal(dataDir: string): Promise<void> {
@@ -75,7 +74,6 @@ export async function makeLocal(dataDir: string): Promise<void> {
 
 /**
  * Reads one of the JSON files above; undefined when it does not exist.
- *
  * @throws config_invalid when it is damaged or of a newer sealpin; the file is left unchanged
  */
 async function readState<T extends { v: 1 }>(
@@ -179,7 +177,6 @@ export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
  * The running local service of a data directory with the API key of its account and the operator's token, if there is one.
  * The service itself reports where it listens, on a socket that only this user can open: another user's program may have
  * taken the port in a file, and must not get the key.
- *
  * @throws service_unreachable when it runs but takes no requests
  */
 export async function localService(

@@ -53,7 +53,6 @@ function rewrite(path: string): void {
 /**
  * Rewrites every SQLite file below a folder without its free pages and without a write-ahead log. Nothing else may have
  * them open.
- *
  * @throws config_invalid when one of them is damaged
  */
 export async function vacuum(dir: string): Promise<void> {
@@ -63,7 +62,6 @@ export async function vacuum(dir: string): Promise<void> {
 /**
  * Does the same for the files whose write-ahead log still holds pages, as a crash leaves them. Nothing else may have them
  * open.
- *
  * @throws config_invalid when one of them is damaged
  */
 export async function vacuumLogged(dir: string): Promise<void> {
@@ -81,7 +79,6 @@ const maxLiveBytes = 32 * 2 ** 20;
 /**
  * Removes deleted rows from a database that workerd has open but does not use meanwhile: a write of workerd at the same time
  * would fail with SQLITE_BUSY. The free pages of a database over 32 MiB stay until it is closed.
- *
  * @param timeoutMs how long to wait for readers and writers
  * @returns false when they did not release it in time
  */
@@ -105,7 +102,6 @@ export async function vacuumLive(path: string, timeoutMs: number): Promise<boole
 /**
  * Removes the files of objects that stand for nothing: a request for one makes workerd create an empty database. Nothing else may
  * have them open.
- *
  * @param dir of the objects of a class
  * @param table that every other object of the class has
  */

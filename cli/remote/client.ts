@@ -23,7 +23,6 @@ import { findService, type KeyFrom, type Service } from './service-choice.ts';
 
 /**
  * The service, ready for requests that need an API key.
- *
  * @throws service_unreachable when there is none, unauthorized without a key, usage when the key would be sent unencrypted
  */
 export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
@@ -46,7 +45,6 @@ export function refuseUnencrypted(url: URL, what: string): void {
 
 /**
  * The service, ready for the operator's requests: with `SEALPIN_ADMIN_TOKEN`, or the token of the local service.
- *
  * @throws service_unreachable when there is none, unauthorized without a token, usage when it would be sent unencrypted
  */
 export async function operatedService(context: Context): Promise<ApiCaller> {
@@ -67,11 +65,7 @@ export async function operatedService(context: Context): Promise<ApiCaller> {
   return { url, apiKey: token, keyFrom: given === undefined ? 'local/secrets.json' : 'SEALPIN_ADMIN_TOKEN' };
 }
 
-/**
- * The error when there is no service.
- *
- * @param hint replaces the usual one, which starts a service
- */
+/** The error when there is no service. @param hint replaces the usual one, which starts a service */
 export function noService(hint?: string): SealpinError {
   return new SealpinError(
     'service_unreachable',
@@ -84,7 +78,6 @@ export type ApiCaller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pi
 
 /**
  * Sends one request to the API.
- *
  * @param path relative to the URL of the service
  * @throws the problem that the service reports, for any status but 2xx; service_answer when it is none; the codes of `sendRequest`
  */
@@ -186,7 +179,6 @@ export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context
 
 /**
  * Refuses an empty page that is not the last one: with those, a service could make us ask without end.
- *
  * @throws service_answer
  */
 export function refuseEmptyPage({ files, cursor }: FileList): void {

@@ -18,7 +18,6 @@ export type Config = {
 
 /**
  * Reads the configuration.
- *
  * @returns the configuration; an empty one when there is no file
  * @throws config_invalid when it is not JSON of this version and shape
  */
@@ -70,12 +69,7 @@ function isStart(text: string): boolean {
   }
 }
 
-/**
- * Parses the text of `config.json`.
- *
- * @param path only for the messages
- * @throws config_invalid
- */
+/** Parses the text of `config.json`. @param path only for the messages @throws config_invalid */
 export function parseConfig(text: string, path: string): Config {
   const invalid = (detail: string, hint = 'fix it or move it out of the way; nothing was changed'): SealpinError =>
     new SealpinError('config_invalid', `${path}: ${detail}`, { hint });
@@ -101,10 +95,5 @@ export function parseConfig(text: string, path: string): Config {
   if (apiKey !== undefined && typeof apiKey !== 'string') throw invalid('"apiKey" must be a string');
   if (gateways !== undefined && !(Array.isArray(gateways) && gateways.every((url) => typeof url === 'string')))
     throw invalid('"gateways" must be a list of strings');
-  return {
-    v,
-    service,
-    apiKey,
-    gateways: gateways ?? [],
-  };
+  return { v, service, apiKey, gateways: gateways ?? [] };
 }

@@ -8,11 +8,7 @@ export function isFileId(text: string): boolean {
   return fileIdPattern.test(text.trim());
 }
 
-/**
- * Parses a file ID. The error does not repeat other text.
- *
- * @throws usage
- */
+/** Parses a file ID. The error does not repeat other text. @throws usage */
 export function parseFileId(text: string): string {
   if (isFileId(text)) return text.trim().toLowerCase();
   throw new SealpinError('usage', 'that is not a file ID', {

@@ -22,11 +22,7 @@ export type Profiles = { readonly current: string | undefined; readonly profiles
 /** Letters and digits, then also `.`, `_`, `:` and `-`, as hosts with a port have them. */
 const namePattern = /^[\p{L}\p{N}][\p{L}\p{N}\p{M}._:-]{0,99}$/u;
 
-/**
- * Checks the name of a profile, and writes it in one way (NFC).
- *
- * @throws usage
- */
+/** Checks the name of a profile, and writes it in one way (NFC). @throws usage */
 export function parseProfileName(text: string): string {
   const name = text.normalize('NFC');
   if (namePattern.test(name)) return name;

@@ -61,7 +61,6 @@ const otherParts: Plugin = {
 
 /**
  * Bundles the command line: `sealpin.cjs`, which is executable, and what it loads.
- *
  * @param outdir absolute; what is there stays
  */
 export async function bundleCommand(outdir: string): Promise<Metafile> {

@@ -54,7 +54,6 @@ export interface Spool {
   readonly isIncomplete: boolean;
   /**
    * Writes the ciphertext, and then the state.
-   *
    * @param about all of the state but what follows from the ciphertext
    * @throws disk_full, file_unwritable, what the stream throws; then nothing is left
    */
@@ -106,7 +105,6 @@ export async function spoolIds(dataDir: string): Promise<string[]> {
 
 /**
  * Opens a spool, for this process alone, and creates its folder.
- *
  * @throws conflict when another process has it, file_unwritable, disk_full
  */
 export async function openSpool(id: string, environment: World): Promise<Spool> {

@@ -19,7 +19,6 @@ const lookUpPausesMs = [0, 1000, 3000];
 
 /**
  * Stores a container.
- *
  * @param container `bytes` is its exact length, if it is known
  * @param o `onBytes` is called with the length of each chunk that the service has taken
  * @throws cid_mismatch when the service stored something else (it is then deleted), and what the service or the stream throws
@@ -165,7 +164,6 @@ async function lookUp(
 
 /**
  * Compares what the service stored with what was computed here, and deletes something else again.
- *
  * @throws cid_mismatch
  */
 export async function refuseOther(

@@ -48,7 +48,6 @@ const worthContinuingBytes = 16 * 1024 * 1024;
 
 /**
  * Names the upload of a file: the same for the same command, and another one each time for a pipe.
- *
  * @param o.path as given, or `-`
  * @param o.kind tells one way to encrypt from another
  */
@@ -67,7 +66,6 @@ export function uploadIdOf(
 
 /**
  * Stores what `encrypt` makes of the input. A later run with the same `id` continues an upload that broke off.
- *
  * @param o.id of `uploadIdOf`
  * @param o.path as given: the file is opened again when the connection breaks
  * @param o.keep see `upload`

@@ -34,7 +34,6 @@ export interface Output {
   result(object: Readonly<Record<string, unknown>>, lines: readonly string[]): Promise<void>;
   /**
    * Something worth knowing; silent with `--quiet` and `--json`.
-   *
    * @param lines below it, such as a command to copy; never broken
    */
   note(text: string, lines?: readonly string[]): void;
@@ -88,11 +87,7 @@ export function streamFailure(error: Error): SealpinError {
   );
 }
 
-/**
- * Writes and waits until the stream has taken it.
- *
- * @throws file_unwritable, disk_full
- */
+/** Writes and waits until the stream has taken it. @throws file_unwritable, disk_full */
 export function write(stream: Writable, data: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(data, (error) => (error ? reject(streamFailure(error)) : resolve()));

@@ -35,7 +35,6 @@ function openTerminal(): Terminal | undefined {
 
 /**
  * Uses the terminal of the person.
- *
  * @param o.interactive whether a person may be asked; `missing` and `hint`: the error where there is no terminal
  * @throws usage without a terminal, and what `use` throws
  */

@@ -28,7 +28,6 @@ export function plainLines(rows: readonly StoredRow[]): string[] {
 
 /**
  * For a person: time (of this machine's zone), size and name in one line, the blob ID below it, so that both can be read and copied.
- *
  * @param columns of the terminal; longer names are cut
  */
 export function terminalLines(rows: readonly StoredRow[], columns: number): string[] {

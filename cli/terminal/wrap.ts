@@ -25,7 +25,6 @@ const commandStart = ': sealpin ';
 /**
  * Breaks a message between its words, with the lines after the first indented. A command at its end (`…: sealpin …`) stays whole, and
  * a word that is longer than a line is left to the terminal, so that both can be copied.
- *
  * @param columns of the terminal
  */
 export function wrapMessage(text: string, columns: number): string[] {

@@ -255,10 +255,7 @@ function sourceReader(
       read.call(source, root.text, start, contiguousBytes, signal),
     );
   }
-  return {
-    fetchBlock: ({ cid }, signal) => source.block(cid.text, signal),
-    close: async () => undefined,
-  };
+  return { fetchBlock: ({ cid }, signal) => source.block(cid.text, signal), close: async () => undefined };
 }
 
 /** Leaves come from one stream for as many as follow each other, interior nodes one by one. */

@@ -59,10 +59,7 @@ export type IpfsFile = {
 };
 
 /** A file whose root is verified, as blocks. */
-type Dag = {
-  root: Root;
-  blocks(start: number, end: number): BlockIterator;
-};
+type Dag = { root: Root; blocks(start: number, end: number): BlockIterator };
 
 /** The verified blocks of a range, in depth-first order; `next` gives undefined at the end. */
 export type BlockIterator = { next(): Promise<Block | undefined>; close(reason?: unknown): void };

@@ -102,10 +102,7 @@ export function gateway({
     { start, end, signal }: { start: number; end: number | undefined; signal: AbortSignal },
   ): ReadableStream<Uint8Array> {
     const blocks = { id, block: async (each: string, stop: AbortSignal) => (each === cid ? root : block(each, stop)) };
-    return carOf(cid, [blocks], {
-      signal,
-      entityBytes: { from: start, to: end === undefined ? undefined : end - 1 },
-    });
+    return carOf(cid, [blocks], { signal, entityBytes: { from: start, to: end === undefined ? undefined : end - 1 } });
   }
 
   let givesCar = true;

@@ -50,12 +50,7 @@ export async function sealParcel(
     kdf,
     recipients = [],
     backend = webBackend,
-  }: {
-    password?: string | undefined;
-    kdf?: PasswordKdf;
-    recipients?: readonly Recipient[];
-    backend?: Backend;
-  } = {},
+  }: { password?: string | undefined; kdf?: PasswordKdf; recipients?: readonly Recipient[]; backend?: Backend } = {},
 ): Promise<{ record: Uint8Array<ArrayBuffer>; secret: Uint8Array }> {
   if (password !== undefined && recipients.length > 0)
     throw new SealpinError('invalid_request', 'a password cannot be combined with keys', {

@@ -20,7 +20,6 @@ const launchOptions: LaunchOptions = {
 
 /**
  * Starts Chromium without traffic of its own. Its contexts are private ones, whose files it keeps in memory.
- *
  * @param o.isWhole with all that a person sees around a page, which costs three times the CPU for each page. Otherwise, and where
  * it is installed, Debian's `chromium-headless-shell` runs, which is built from the same source and has the same engine
  */

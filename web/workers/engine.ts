@@ -151,10 +151,7 @@ async function openFound(credentials: Credentials, signal: AbortSignal): Promise
   if (closed === undefined) throw new SealpinError('link_invalid');
   const { files: opened, ...words } = await closed.open(credentials, signal);
   files = opened;
-  return {
-    ...words,
-    files: opened.map(({ name, size, cid }) => ({ name, size, cid })),
-  };
+  return { ...words, files: opened.map(({ name, size, cid }) => ({ name, size, cid })) };
 }
 
 async function save(

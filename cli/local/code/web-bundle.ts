@@ -47,11 +47,7 @@ type WebDocument = {
   readonly scriptHash: string;
 };
 /** All pages. `hash`: SHA-256 in hex of everything in them, but for the place where they show it. */
-type Web = {
-  readonly hash: string;
-  readonly documents: readonly WebDocument[];
-  readonly files: readonly WebFile[];
-};
+type Web = { readonly hash: string; readonly documents: readonly WebDocument[]; readonly files: readonly WebFile[] };
 
 /**
  * Builds the pages.
@@ -165,10 +161,7 @@ const withoutWriter: Plugin = {
 
 /** Puts what loads the curves in their place. @param path of that module */
 function replaceCurves(path: string): Plugin {
-  return {
-    name: 'lazy curves',
-    setup: ({ onResolve }) => onResolve({ filter: /\/curves\.ts$/ }, () => ({ path })),
-  };
+  return { name: 'lazy curves', setup: ({ onResolve }) => onResolve({ filter: /\/curves\.ts$/ }, () => ({ path })) };
 }
 
 /**
@@ -215,10 +208,7 @@ export async function webModuleText(): Promise<string> {
   return `export const web = ${JSON.stringify(await bundleWeb())};`;
 }
 
-/**
- * Lets esbuild find the pages.
- * @param text gives their module
- */
+/** Lets esbuild find the pages. @param text gives their module */
 export const webPlugin = (text: () => Promise<string> = webModuleText): Plugin => ({
   name: webModule,
   setup({ onResolve, onLoad }) {

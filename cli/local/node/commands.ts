@@ -101,12 +101,7 @@ export function commands(store: Store, id: Uint8Array): Map<string, RpcCommand> 
     if (missing !== undefined) throw new RpcError(`error traversing DAG: ${notFound(missing)}`);
     const { blocks, bytes } = catalog.size(wanted);
     lines(response, [
-      {
-        UniqueBlocks: blocks,
-        TotalSize: bytes,
-        Ratio: 1,
-        DagStats: [{ Cid: wanted, Size: bytes, NumBlocks: blocks }],
-      },
+      { UniqueBlocks: blocks, TotalSize: bytes, Ratio: 1, DagStats: [{ Cid: wanted, Size: bytes, NumBlocks: blocks }] },
     ]);
   }
 

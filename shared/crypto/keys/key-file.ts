@@ -208,9 +208,7 @@ function parseIdentity(part: KeyPart, backend: Backend): NamedIdentity {
       reason: 'is_public',
     });
   if (part.text.startsWith('AGE-PLUGIN-')) throw new SealpinError('key_invalid', 'keys of age plugins cannot be used');
-  throw new SealpinError('key_invalid', `line ${part.line} of the file is not a private key`, {
-    reason: 'not_a_key',
-  });
+  throw new SealpinError('key_invalid', `line ${part.line} of the file is not a private key`, { reason: 'not_a_key' });
 }
 
 /**

@@ -46,7 +46,6 @@ export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
 /**
  * Makes the identity of a pair that belongs together, such as one that was unsealed as such; throws `key_invalid`. It computes no public
  * key, which takes longer than everything else about opening a small file. If they do not belong together, it opens nothing.
- *
  * @param pkcs8 P-256, in DER
  * @param spki P-256, in DER
  */
