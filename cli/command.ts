@@ -8,10 +8,7 @@ import { beforeTerminator } from './argv.ts';
 import type { Context } from './context.ts';
 import { suggestion } from './terminal/suggestion.ts';
 
-/**
- * Kind of completion that a shell offers for a value: names and IDs printed by `sealpin completions --values`, or the
- * shells themselves.
- */
+/** Kind of completion of a value: names and IDs as `sealpin completions --values` prints them, or the shells. */
 export type Completes = 'profile' | 'contact' | 'blob' | 'shell';
 
 /**
@@ -72,10 +69,7 @@ export type Definition<A extends Args> = {
   readonly run: (o: { args: Values<A>; rest: readonly string[]; context: Context }) => Promise<number | void>;
 };
 
-/**
- * Entry in the table of commands: the name as typed (`encrypt`, `key create`), and a one-line summary without a full
- * stop.
- */
+/** Entry in the table of commands: the name as typed (`key create`), and a summary in one line without a full stop. */
 export type Heading = { readonly name: string; readonly summary: string };
 
 /** A command after parsing: what the entry point needs to make its context and to run it. */

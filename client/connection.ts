@@ -45,10 +45,7 @@ export type ListOptions = {
   readonly maxSize?: number | undefined;
   /** The ID of an API key. */
   readonly createdBy?: string | undefined;
-  /**
-   * Beginning of names; needs the mode `plain`, as `contentType` does: the service cannot read those of encrypted
-   * files.
-   */
+  /** Beginning of names; needs the mode `plain`, as `contentType` does: the service cannot read other names. */
   readonly name?: string | undefined;
   readonly contentType?: string | undefined;
   readonly signal?: AbortSignal | undefined;

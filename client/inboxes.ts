@@ -77,10 +77,7 @@ export interface Inboxes {
     id: string,
     o?: { keys?: string | readonly string[] | undefined; signal?: AbortSignal | undefined },
   ): Promise<Received>;
-  /**
-   * Closes an inbox: nothing more can be handed over. What has come stays.
-   * @param keyId `key.id` of the inbox
-   */
+  /** Closes an inbox, by the ID of its key: nothing more can be handed over. What has come stays. */
   close(keyId: string, o?: { signal?: AbortSignal | undefined }): Promise<Revoked>;
 }
 
@@ -188,10 +185,7 @@ function least(one: number, other = Infinity): number {
 /** The most files of a delivery whose parcel names them: their IDs are in an address, of which servers take 8 KiB. */
 const maxNamed = 200;
 
-/**
- * Tells whether the service stores the payloads of a delivery provisionally, until a parcel names them. A service that
- * can do that tells a key what its limits leave.
- */
+/** Tells whether the service keeps payloads only once a parcel names them: if so, it says what limits leave. */
 export function isProvisional({ left }: AccountDetails['key'], files: number): boolean {
   return left !== undefined && files <= maxNamed;
 }

@@ -16,10 +16,7 @@ let shared: StoredView | undefined;
 /** The file whose deletion is to be confirmed, and its row. */
 let doomed: { file: StoredView; element: HTMLElement } | undefined;
 
-/**
- * Length of the part of a blob ID that tells files apart: its first 7 characters say how it was made, and are often the
- * same.
- */
+/** Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are often the same. */
 const blobIdStart = 16;
 const shownName = ({ name, cid }: StoredView): string => name ?? words.noName(cid.slice(0, blobIdStart));
 

@@ -45,10 +45,7 @@ export type Receiving = {
   /** Finds once more what was found last, which may have ended meanwhile. */
   findAgain(o: undefined): Found;
   open(o: Credentials): OpenedView;
-  /**
-   * Returns how often a share still opens after it was opened here, also with a wrong password; undefined where nothing
-   * was used up.
-   */
+  /** How often the share still opens after it was opened here, wrong passwords included; undefined: not opened. */
   opensLeft(o: undefined): number | undefined;
   save(o: { file: number; sink: PageSink }): Blob | undefined;
   /** Ends when the private files of this origin have nothing left of what was saved. */

@@ -9,10 +9,7 @@ import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { findService } from '../remote/service-choice.ts';
 
-/**
- * Pause between two polls, in ms: a tenth of the time that the migration has taken so far. Each question of a deployed
- * service wakes its 256 objects.
- */
+/** Pauses between polls, in ms: a tenth of the time so far, since each wakes all 256 objects of a deployed service. */
 const pollMs = { least: 250, most: 10_000, share: 0.1 };
 
 export const command = defineCommand({

@@ -1,7 +1,4 @@
-/**
- * The bytes of a blob from a service or gateways. Every block is checked against the blob ID, so none of them has to
- * be trusted.
- */
+/** The bytes of a blob from sources that need no trust: every block is checked against the blob ID. */
 import { codeOf, parseProblem, titleOf } from '../../client/service-problem.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
@@ -133,10 +130,7 @@ export function readFailure(error: unknown): unknown {
     : error;
 }
 
-/**
- * Blocks are hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than
- * the hash.
- */
+/** Hashes blocks right here: WebCrypto would first copy every byte into another thread, which takes longer. */
 export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): OpenOptions {
   return { signal, digest: nodeBackend.sha256, hedgeMs, limits: { idleMs: timeouts.stallMs } };
 }

@@ -91,11 +91,7 @@ async function fileKeyOf(
   return fileKey;
 }
 
-/**
- * The file key of a container that is stored, by what opens it.
- * @param key a private key file instead of private.key
- * @throws as `storedFileOf`
- */
+/** Finds the file key of a stored container. @param key instead of private.key @throws as `storedFileOf` */
 export async function fileKeyOfBlob(cid: string, key: string | undefined, context: Context): Promise<Uint8Array> {
   return withBlob(cid, context, ({ size, read }) => fileKeyOf(read(0, size), cid, key, context));
 }

@@ -213,10 +213,7 @@ async function identitiesFor(
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 
-/**
- * Recognizes the beginning of a tar archive: the magic of its first header (POSIX.1-2024, pax, "ustar Interchange
- * Format").
- */
+/** Recognizes a tar archive by the magic of its first header (POSIX.1-2024, pax, "ustar Interchange Format"). */
 function isTar(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
 }

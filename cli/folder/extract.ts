@@ -38,11 +38,7 @@ type Directory = { readonly name: string; readonly path: string; mtime: Date };
 /** A link that may lead out. Until the end, a link to itself has its place, which leads nowhere. */
 type Leaving = { readonly name: string; readonly path: string; readonly target: string };
 
-/**
- * Checks that a directory can be created, before any work is done for it; nothing is created yet. An empty one may exist.
- * @param path as given
- * @throws file_exists, file_unwritable
- */
+/** Checks that a directory can be created; an empty one may exist. @throws file_exists, file_unwritable */
 export async function openExtraction(path: string, environment: Pick<Environment, 'cwd'>): Promise<Extraction> {
   const target = resolve(environment.cwd, path);
   await refuseTarget(path, target);

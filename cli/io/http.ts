@@ -24,10 +24,7 @@ export type HttpResponse = {
 export type RequestOptions = {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
-  /**
-   * The chunks are consumed: their memory is released once they are sent. `bytes` is the exact length if it is known; otherwise the
-   * body goes out with chunked encoding.
-   */
+  /** Its chunks are released once they are sent. Without `bytes`, its length, it is sent with chunked encoding. */
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined } | undefined;
   readonly signal: AbortSignal;
   readonly timeouts: Timeouts;

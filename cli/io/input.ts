@@ -27,10 +27,7 @@ export type Input = {
   readonly name: string;
   /** Its length; undefined when it is not known before its end. */
   readonly bytes: number | undefined;
-  /**
-   * Looks through a folder, which may take long, and refuses what cannot be archived: once, before anything of it is sent. Returns about
-   * how long it will be.
-   */
+  /** Looks through a folder once, and refuses what cannot be archived. Returns about how long it will be. */
   readonly lookThrough?: () => Promise<number>;
   /** Identity and time of the file; undefined for a pipe. */
   readonly identity: FileIdentity | undefined;

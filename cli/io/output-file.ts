@@ -21,10 +21,7 @@ const blockBytes = 1024 * 1024;
 export interface Sink {
   /** The path as given, or `standard output`, for messages. */
   readonly name: string;
-  /**
-   * Checks that the disk has room for so many bytes, before any of them is written; standard output always has.
-   * @throws disk_full
-   */
+  /** Checks that the disk has room for so many bytes; standard output always has. @throws disk_full */
   room(bytes: number): Promise<void>;
   /**
    * Writes bytes. The disk may fail later; `commit` reports that at the latest.

@@ -1,7 +1,4 @@
-/**
- * Temporary form of an output on disk before it gets its name: a file or directory beside it, which a killed process
- * leaves behind.
- */
+/** Outputs under a temporary name until they are complete. A killed process leaves them behind. */
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, readdir, statfs } from 'node:fs/promises';

@@ -118,10 +118,7 @@ const scryptAsync = promisify<
 >(scrypt);
 const pbkdf2Async = promisify(pbkdf2);
 
-/**
- * More memory than this is asked for only where it is free: a system that overcommits would end the process instead
- * of refusing.
- */
+/** Asks for more memory than this only where it is free: a system that overcommits would end the process. */
 const uncheckedBytes = 2 ** 30 + 2 ** 20;
 const mebibytes = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
 

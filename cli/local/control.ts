@@ -1,7 +1,4 @@
-/**
- * Channel by which `stop`, `status` and `rebuild` talk to the running service: HTTP on a socket that only its owner can
- * open.
- */
+/** Channel by which `stop`, `status` and `rebuild` talk to the service: HTTP on a socket of its owner alone. */
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
@@ -56,10 +53,7 @@ function isControl(name: string | undefined): name is Control {
   return names.includes(name);
 }
 
-/**
- * Bytes of a socket's path that every system accepts (sun_path is 104 bytes on macOS and 108 on Linux, with the final
- * NUL).
- */
+/** Bytes of a socket's path that every system accepts: sun_path has 104 on macOS, and 108 on Linux, with a NUL. */
 const maxSocketPathBytes = 103;
 
 /**

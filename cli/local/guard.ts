@@ -20,10 +20,7 @@ type GuardEnv = {
   LOCAL_CONTROL: string;
   /** Origins, separated by commas, whose pages may call. */
   LOCAL_ORIGINS?: string;
-  /**
-   * Node, which sees the database file of an object, at `/<class>/<id>`: GET asks whether there is one, POST removes deleted rows from
-   * it.
-   */
+  /** Node's view of an object's database, at `/<class>/<id>`: GET looks for it, POST removes deleted rows. */
   LOCAL_DATABASE?: { fetch(url: string, init?: RequestInit): Promise<Response> };
   ACCOUNT: Namespace;
   SHARE: Namespace;
@@ -104,10 +101,7 @@ async function forward(
   }
 }
 
-/**
- * workerd's own streams, which other runtimes lack
- * (developers.cloudflare.com/workers/runtime-apis/streams/transformstream).
- */
+/** Streams of workerd itself (developers.cloudflare.com/workers/runtime-apis/streams/transformstream). */
 type Through = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
 declare const FixedLengthStream: new (bytes: number) => Through;
 declare const IdentityTransformStream: new () => Through;
@@ -125,10 +119,7 @@ function throughFor({ headers }: Response): Through | undefined {
   return headers.get('content-type')?.startsWith(unmeasured) === true ? new IdentityTransformStream() : undefined;
 }
 
-/**
- * Requests whose responses have not ended. workerd drops a request when its client disconnects: its signal fires, and
- * no `finally` runs.
- */
+/** Requests whose responses have not ended. Of one whose client disconnects, only the signal fires. */
 const running = new Set<Request>();
 
 function countRunning(request: Request): () => void {

@@ -30,10 +30,7 @@ export type Secrets = {
 /** `workerd`: absent while the service is still starting. */
 export type Run = { v: 1; service: ProcessMark; workerd: ProcessMark[]; url: string; startedAt: string };
 
-/**
- * The Kubo of `start --kubo-api`: its RPC address, without credentials, and its peer ID. `inUse`: whether the last
- * start used it.
- */
+/** The Kubo of `start --kubo-api`, without credentials. `inUse`: whether the last start used it. */
 export type KuboMark = { v: 1; url: string; peerId: string; inUse: boolean };
 
 /** The paths below a data directory that the local service uses. */

@@ -8,10 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
 import { ifMissing } from '../errno.ts';
 
-/**
- * SQLite's primary result codes for a file in use, and for one that is damaged or not a database
- * (sqlite.org/rescode.html).
- */
+/** Result codes of SQLite: a file in use, a damaged one, and one that is no database (sqlite.org/rescode.html). */
 const SQLITE_BUSY = 5;
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
@@ -50,11 +47,7 @@ function rewrite(path: string): void {
   withDatabase(path, (database) => database.exec(`${rewriteSql}; PRAGMA wal_checkpoint(TRUNCATE);`));
 }
 
-/**
- * Rewrites every SQLite file below a folder without its free pages and without a write-ahead log. Nothing else may have
- * them open.
- * @throws config_invalid when one of them is damaged
- */
+/** Rewrites closed SQLite files below a folder without free pages and logs. @throws config_invalid */
 export async function vacuum(dir: string): Promise<void> {
   for (const path of await databases(dir)) rewrite(path);
 }

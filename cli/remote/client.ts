@@ -177,10 +177,7 @@ export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context
   };
 }
 
-/**
- * Refuses an empty page that is not the last one: with those, a service could make us ask without end.
- * @throws service_answer
- */
+/** Refuses an empty page that is not the last: a service could make us ask for ever. @throws service_answer */
 export function refuseEmptyPage({ files, cursor }: FileList): void {
   if (cursor !== undefined && files.length === 0)
     throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");

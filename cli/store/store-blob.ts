@@ -10,10 +10,7 @@ import { nodeBackend } from '../keys/node-backend.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { type Api } from '../remote/client.ts';
 
-/**
- * A container of up to this size is buffered until its blob ID is known, so that the service can check the bytes
- * before it keeps them.
- */
+/** A smaller container is buffered until its blob ID is known, so that the service checks it before it keeps it. */
 export const bufferedBytes = 32 * 1024 * 1024;
 const lookUpPausesMs = [0, 1000, 3000];
 

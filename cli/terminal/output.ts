@@ -27,15 +27,9 @@ export interface Output {
   readonly json: boolean;
   /** Silences notes. */
   readonly quiet: boolean;
-  /**
-   * The result: the object with `--json`, else the lines (none: nothing), with control characters escaped. Settles when
-   * stdout has taken it.
-   */
+  /** Prints the object with `--json`, else the lines, escaped, if there are any. Settles when stdout has taken it. */
   result(object: Readonly<Record<string, unknown>>, lines: readonly string[]): Promise<void>;
-  /**
-   * Something worth knowing; silent with `--quiet` and `--json`.
-   * @param lines below it, such as a command to copy; never broken
-   */
+  /** Tells something worth knowing, unless `--quiet` or `--json`. @param lines below it, never broken */
   note(text: string, lines?: readonly string[]): void;
   /** Something that may do harm. */
   warn(text: string): void;

@@ -59,10 +59,7 @@ export async function rewrap(
   }
 }
 
-/**
- * Replaces the recipients of a detached header. The file that it belongs to stays the same.
- * @throws SealpinError as `rewrap` does
- */
+/** Replaces the recipients of a detached header; its file stays the same. @throws as `rewrap` */
 export async function rewrapHeader(header: Uint8Array, rewrapping: Rewrapping): Promise<Uint8Array> {
   return newHeader(readWholeHeader(header, sealpinV1.versionLine), sealpinV1, rewrapping);
 }

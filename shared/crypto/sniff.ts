@@ -1,7 +1,4 @@
-/**
- * The one place that distinguishes containers from plain files, by their beginning (shared/README.md, "What is
- * stored").
- */
+/** The one place that tells containers from plain files, by their beginning (shared/README.md, "What is stored"). */
 import type { ByteSource } from '../streams/byte-source.ts';
 import { fromUtf8 } from './bytes.ts';
 import type { Format } from './formats/format-row.ts';

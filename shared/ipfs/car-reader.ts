@@ -15,10 +15,7 @@ export type CarBlock = { cid: Uint8Array; bytes: Uint8Array; offset: number };
 export interface CarReader {
   /** The header without its length, in DAG-CBOR. @throws as `next` */
   header(): Promise<Uint8Array>;
-  /**
-   * The next block; undefined at the end. One call at a time.
-   * @throws content_mismatch when the CAR is malformed or cut off; what the stream throws
-   */
+  /** The next block, one call at a time; undefined at the end. @throws content_mismatch for a CAR that is malformed */
   next(): Promise<CarBlock | undefined>;
   cancel(reason?: unknown): Promise<void>;
 }

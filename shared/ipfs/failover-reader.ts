@@ -1,7 +1,4 @@
-/**
- * The next block from the next source: each block is hashed, and after a failure another source continues at that
- * block.
- */
+/** The next block from the next source: each is hashed, and after a failure another source continues with it. */
 import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
@@ -300,17 +297,11 @@ function rangeSourceReader(
   };
 }
 
-/**
- * Unneeded blocks that a CAR may have before a needed one: the path to a range, say. A gateway without ranges sends
- * the file from its start.
- */
+/** Unneeded bytes before a needed block: the path to a range, or, from a gateway without ranges, the file so far. */
 const maxUnneededBytes = 16_777_216;
 const maxUnneededBlocks = 4096;
 
-/**
- * The smallest leaves that are common (Kubo's chunker `size-16384` and above): so many blocks lie before a range at
- * most.
- */
+/** The smallest common leaves (`size-16384` of Kubo's chunker): they bound the blocks that lie before a range. */
 const smallLeafBytes = 16_384;
 
 /**

@@ -30,10 +30,7 @@ export type OpenOptions = {
   hedgeMs?: number | undefined;
   /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest | undefined;
-  /**
-   * Passes leaves on as they came from their source, without hashing them: only for somebody who verifies each block,
-   * which a CAR lets its reader do.
-   */
+  /** Passes leaves on without hashing them: only for one who verifies each block, as readers of a CAR can. */
   passLeaves?: boolean | undefined;
   /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
   onBlock?: ((block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>) | undefined;

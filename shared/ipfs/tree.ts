@@ -18,10 +18,7 @@ export async function sha256(block: Uint8Array): Promise<Uint8Array> {
 }
 
 export type TreeOptions = {
-  /**
-   * Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the
-   * file below it.
-   */
+  /** Gets each interior node, children first, as soon as its last leaf is known. `fileBytes`: of the file below it. */
   onNode?: ((cid: Cid, block: Uint8Array, fileBytes: number) => void | Promise<void>) | undefined;
   /** SHA-256 of a node; WebCrypto when undefined. */
   digest?: Digest | undefined;

@@ -1,7 +1,4 @@
-/**
- * Interior nodes: a UnixFS file in dag-pb whose links are its parts in order. No other kind of node is written or
- * read.
- */
+/** Interior nodes: UnixFS files in dag-pb whose links are their parts in order, and no other kind. */
 import { decode, encode } from '@ipld/dag-pb';
 import { UnixFS } from 'ipfs-unixfs';
 import { CID } from 'multiformats/cid';

@@ -56,10 +56,7 @@ const events = ['browsingContext.downloadWillBegin', 'browsingContext.downloadEn
 /** Options for starting Firefox. `more`: preferences of `about:config`. */
 type LaunchOptions = {
   more?: Record<string, boolean | number>;
-  /**
-   * Keeps requests. Firefox (153) then also keeps what is received in its own process, about a MiB for each MiB,
-   * whatever it was asked for: its memory says nothing about a page.
-   */
+  /** Keeps requests, and with them (Firefox 153) all that is received: its memory then says nothing about a page. */
   keepsRequests?: boolean;
 };
 

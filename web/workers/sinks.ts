@@ -1,7 +1,4 @@
-/**
- * Destinations of a file's bytes. Nothing is complete before all bytes have arrived: what fails before is removed, or
- * errors.
- */
+/** Destinations of a file's bytes, complete once all have arrived: what fails before is removed, or errors. */
 import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { heartbeatMs, deliveryMs, type FromServiceWorker, type PageSink, type ToPort } from '../protocol.ts';

@@ -1,7 +1,4 @@
-/**
- * `add`: files from a multipart body, in constant memory. All of them exist once the closing boundary has arrived, or
- * none.
- */
+/** `add`: files from a multipart body, in constant memory, which exist once all of it has arrived. */
 import { addOptions } from '../../../shared/ipfs/index.ts';
 import { arrivals } from './arrivals.ts';
 import { boundaryOf, parts } from './multipart.ts';

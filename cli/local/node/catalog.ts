@@ -39,10 +39,7 @@ type CatalogFile = {
 type Collected = { cids: string[]; files: string[] };
 
 export interface Catalog extends Omit<Reach, 'liveness'> {
-  /**
-   * Writes rows before their file is complete, so that a huge one needs no memory; they are not visible before
-   * `publish`.
-   */
+  /** Writes rows before their file is complete, without much memory; they are visible after `publish`. */
   stage(file: string, blocks: readonly BlockRow[]): void;
   /** Forgets the staged rows of a file that was given up. */
   unstage(file: string): void;
@@ -86,10 +83,7 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
 /** `keep_until` of a file that a pin holds: nobody asks again before a pin above it is removed. */
 const held = Number.MAX_SAFE_INTEGER;
 
-/**
- * Primary result codes of SQLite for a damaged file (https://sqlite.org/rescode.html): SQLITE_CORRUPT and
- * SQLITE_NOTADB.
- */
+/** SQLITE_CORRUPT and SQLITE_NOTADB, the result codes for a damaged file (https://sqlite.org/rescode.html). */
 const damageCodes = [11, 26];
 
 /** Recognizes an error by which SQLite reports a damaged catalog. */

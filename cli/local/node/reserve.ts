@@ -26,10 +26,7 @@ export function freeBytes(path: string): number {
 /** A disk with less counts as full: the service writes more than one page at a time. */
 const tightBytes = 1_048_576;
 
-/**
- * Space left where the disk counted as full and the reserve was released: it is for deletions, and new files do not get
- * it.
- */
+/** Space left for deletions where the disk was full and the reserve released: new files do not get it. */
 export const lastBytes = tightBytes + reserveBytes;
 
 /** Interval of the checks of the disk. */

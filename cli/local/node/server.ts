@@ -37,10 +37,7 @@ export type RunningNode = {
 /** Interval of the collection of files that were never pinned. */
 const sweepMs = 60_000;
 
-/**
- * Time for which the rest of a refused upload is read, so that the client sees the response and not a broken
- * connection.
- */
+/** Time for which the rest of a refused upload is read: the client sees the response, not a broken connection. */
 const drainMs = 2_000;
 
 /** Kubo's response to a wrong or missing secret (core/corehttp/commands.go). */

@@ -20,10 +20,7 @@ import {
 } from './key-pair.ts';
 import { encodePem } from './pem.ts';
 
-/**
- * The start of the line that names the recipient of the key below it. Other readers of key files skip it as a
- * comment.
- */
+/** Begins the comment that names the recipient of the key below it. */
 const recipientComment = '# recipient: ';
 
 function recipientLine(recipient: string): string {

@@ -33,10 +33,7 @@ export interface Payload {
   read(source: ByteSource, backend: Backend, fileKey: Uint8Array): Promise<Chunks>;
 }
 
-/**
- * Counts the full chunks at the start of `bytes` that are certainly not the last one.
- * @param sizeBytes of a full chunk, with its tag if `bytes` counts sealed bytes
- */
+/** Counts full chunks that are certainly not the last. @param sizeBytes of a chunk, sealed if `bytes` are */
 export function fullChunksIn(chunking: Chunking, bytes: number, sizeBytes: number): number {
   return chunking.fullLast ? Math.max(0, Math.ceil(bytes / sizeBytes) - 1) : Math.floor(bytes / sizeBytes);
 }

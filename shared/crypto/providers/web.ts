@@ -20,10 +20,7 @@ const maxRandomBytes = 65_536;
 const workersMaxIterations = 100_000;
 /** Half of the 128 MB that a Worker's isolate has. */
 const workersMaxMiB = 64;
-/**
- * The memory of scrypt with the highest cost that is read: N = 2^22 and r = 8 (RFC 7914 section 2: 128 · N · r
- * bytes).
- */
+/** Memory of scrypt at the highest cost that is read: 128 · N · r bytes, N = 2^22, r = 8 (RFC 7914 section 2). */
 const maxMiB = 4096;
 
 const isWorkers = (): boolean => typeof navigator !== 'undefined' && navigator.userAgent === 'Cloudflare-Workers';

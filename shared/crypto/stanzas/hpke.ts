@@ -115,10 +115,7 @@ export async function keySchedule(
   return { key, nonce, aead: await cipherOf(backend, aead, key) };
 }
 
-/**
- * Computes the four bytes by which a reader finds its stanza (C2SP age.md, "The p256tag recipient type").
- * @param hashed the part of the public key that is hashed
- */
+/** Computes the tag of a stanza, 4 bytes (C2SP age.md, "The p256tag recipient type"). @param hashed part of the key */
 export function stanzaTag(backend: Backend, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
   return extract(backend, info, concat(enc, backend.sha256(hashed).subarray(0, 4))).slice(0, 4);
 }
