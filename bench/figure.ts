@@ -1,6 +1,4 @@
-/**
- * Result of a bench: a figure next to that of a peer in the same run. Absolute times mean little on a shared machine.
- */
+/** Results of benches: figures beside those of a peer in the same run, since absolute times mean little. */
 
 export const MiB = 2 ** 20;
 

@@ -85,10 +85,7 @@ function leaf(index: number): Buffer {
 
 type Frame = { head: Buffer; tail: Buffer; before?: readonly Uint8Array[] };
 
-/**
- * Sends so many MiB and reads the response; resolves with the text of a short one.
- * @param frame.before what precedes each MiB
- */
+/** Sends so many MiB; resolves with the text of a short response. @param frame.before what precedes each MiB */
 function transfer(
   port: number,
   path: string,

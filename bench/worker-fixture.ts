@@ -1,6 +1,4 @@
-/**
- * Fixture of the benches of the service: a client, accounts full of files, and a pinning service that stores nothing.
- */
+/** Fixture of the benches of the service: a client, full accounts, and a backend that stores nothing. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { Agent, request, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';

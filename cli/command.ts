@@ -243,10 +243,7 @@ function checkPositionals(
   throw usageError(`${name} takes ${limit} argument${known.length === 1 ? '' : 's'} (${given.length} given)`, surplus);
 }
 
-/**
- * An empty text never means anything: it is what an unset variable of a script leaves behind, and as a path it would be the current
- * directory.
- */
+/** Refuses an empty text, which an unset variable of a script leaves, and which as a path is the current directory. */
 function emptyValue(label: string, arg: Arg | undefined, usageError: WordCheck['usageError']): SealpinError {
   const isPath = arg !== undefined && 'path' in arg;
   return usageError(

@@ -110,10 +110,7 @@ export async function recordOf(
   return { record: Uint8Array.from(atob(record), (character) => character.charCodeAt(0)), opensLeft };
 }
 
-/**
- * Opens a share: asks for its state, for what it needs besides the link, and then for its record, which counts.
- * @throws as `receive`
- */
+/** Opens a share: asks for its state and its secrets, and then for its record, which counts. @throws as `receive` */
 export async function openShare(
   http: ServiceHttp,
   { id, secret }: Pick<Extract<Link, { kind: 'share' }>, 'id' | 'secret'>,

@@ -208,10 +208,7 @@ export async function sendUpload(
   }
 }
 
-/**
- * Ends an upload: the service forgets its bytes. An upload that is gone is ended already.
- * @throws service_unreachable, what the service refuses with
- */
+/** Ends an upload, which may be gone already: the service forgets its bytes. @throws as the service refuses */
 export async function endUpload(transport: Transport, uploadId: string, signal: AbortSignal): Promise<void> {
   try {
     await exchange(transport, { method: 'DELETE', path: `v1/uploads/${uploadId}`, headers: protocol, signal });

@@ -60,9 +60,7 @@ export type StoredParcel = { readonly parcel: Parcel; readonly files: readonly S
 /** Any CID: a parcel has the same size with another one. */
 const someCid = `bafkrei${'a'.repeat(52)}`;
 
-/**
- * Sizes known of a delivery before anything of it is stored: those of its payloads, and a parcel as large as its own.
- */
+/** Sizes known of a delivery before it is stored: of its payloads, and a parcel as large as its own. */
 export type Draft = { readonly payloads: readonly (number | undefined)[]; readonly parcel: Parcel };
 
 /**

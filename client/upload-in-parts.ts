@@ -22,10 +22,7 @@ const endMs = 10_000;
 
 type PartsOptions = { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined };
 
-/**
- * Stores bytes unchanged, in parts: whatever breaks, the upload continues where the service has it.
- * @throws as `upload` of a connection
- */
+/** Stores bytes unchanged, in parts that continue where the service has them. @throws as `upload` */
 export async function uploadInParts(http: ServiceHttp, source: StoredSource, o: PartsOptions): Promise<UploadedFile> {
   const blob = blobOf(source);
   const cid = await cidOf(blob, o.signal === undefined ? {} : { signal: o.signal });

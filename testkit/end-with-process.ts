@@ -7,10 +7,7 @@ function endAll(): void {
   for (const child of runningPrograms) child.kill();
 }
 
-/**
- * Ends a program when this process ends, if nothing has ended it before: a hook that failed, or reached its time limit, gives nothing
- * that a test could close.
- */
+/** Ends a program with this process: a hook that failed gives nothing that a test could close. */
 export function endWithProcess(child: ChildProcess): void {
   if (runningPrograms.size === 0) process.once('exit', endAll);
   runningPrograms.add(child);

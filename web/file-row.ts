@@ -15,11 +15,7 @@ export type FileRowView = {
   save(o: { mayAsk: boolean }): Promise<void>;
 };
 
-/**
- * Makes the row of a file.
- * @param index of the file in the engine's list
- * @param onSaved is called each time that it was saved
- */
+/** Makes the row of a file. @param index in the engine's list @param onSaved each time that it was saved */
 export function fileRow(engine: Engine<Receiving>, file: FileView, index: number, onSaved: () => void): FileRowView {
   const part = partsOf('file');
   const element = part('li', HTMLLIElement);

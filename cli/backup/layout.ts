@@ -112,10 +112,7 @@ export async function prepare({ shown }: Layout, folder: string): Promise<void> 
   }
 }
 
-/**
- * Refuses a folder in which something else is: a backup is never begun among other files.
- * @throws conflict, file_unreadable
- */
+/** Refuses a folder with something else in it, which no backup is begun beside. @throws conflict, file_unreadable */
 export async function refuseForeign({ shown, root }: Layout): Promise<void> {
   const names = await readdir(root).catch((error: unknown) => {
     if (errnoOf(error) === 'ENOENT') return [];

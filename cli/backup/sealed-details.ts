@@ -20,10 +20,7 @@ export async function sealDetails(details: Details, recipient: Recipient): Promi
   return Buffer.from(await new Response(stream).arrayBuffer()).toString('base64');
 }
 
-/**
- * Opens what is sealed of a plain file.
- * @throws decrypt_failed for another key, container_invalid and the like where it is damaged
- */
+/** Opens what is sealed of a plain file. @throws decrypt_failed for another key; container_invalid and the like */
 export async function openDetails({ fileId, sealed }: BackupEntry, identities: readonly Identity[]): Promise<Details> {
   const opened = await open(streamOf(Buffer.from(sealed ?? '', 'base64')), { backend: nodeBackend });
   if (!('decrypt' in opened)) throw damaged(fileId);
@@ -35,11 +32,7 @@ export async function openDetails({ fileId, sealed }: BackupEntry, identities: r
   }
 }
 
-/**
- * Opens the header of a file that the service encrypted.
- * @returns its file key, and what the header says of it
- * @throws as `openDetails`, header_invalid
- */
+/** Opens the header of a file that the service encrypted. @throws as `openDetails`, header_invalid */
 export async function openSealedHeader(
   { fileId, header }: BackupEntry,
   identities: readonly Identity[],

@@ -81,9 +81,7 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
   }
 }
 
-/**
- * Returns what the account knows of its newest file with these bytes. @throws wrong_kind when the service encrypted it
- */
+/** Returns what the account knows of its newest file with these bytes. @throws wrong_kind for an encrypted one */
 async function knownOf(cid: string, context: Context): Promise<StoredFile | undefined> {
   const http = sdkHttp(await authorizedService(context), context);
   const query = { cid, limit: 1 };

@@ -64,9 +64,7 @@ export const command = defineCommand({
   },
 });
 
-/**
- * Returns the path for a file under its own name: numbered if the name is taken, or the existing path with `--force`.
- */
+/** Returns the path for a file under its own name; without `--force` it is numbered where that is taken. */
 async function ownPath(name: string, force: boolean, { cwd }: Context): Promise<string> {
   const safe = safeName(cleanFilename(name));
   return force ? safe : freePath('.', safe, { cwd, taken: new Set() });

@@ -244,10 +244,7 @@ const endings: readonly Code[] = [
   'interrupted',
 ];
 
-/**
- * Returns what opens deliveries: the named private key, else that of the account, else the user's own, read when
- * needed.
- */
+/** Returns what opens deliveries: the named private key, else that of the account, else the user's own. */
 async function openerOf(key: string | undefined, service: Service, context: Context): Promise<Opener> {
   const http = sdkHttp(service, context);
   const named = key === undefined ? undefined : await readIdentities(key, undefined, context);
@@ -266,10 +263,7 @@ async function openerOf(key: string | undefined, service: Service, context: Cont
   };
 }
 
-/**
- * Returns the result of `work`, or its failure: anyone with a link can deliver something that does not open, and that
- * must hide nothing else.
- */
+/** Returns the result of `work`, or its failure: a delivery that does not open must hide no other. */
 async function attempt<T>(work: () => Promise<T>, { signal }: Context): Promise<T | SealpinError> {
   try {
     return await work();

@@ -14,10 +14,7 @@ export type FileDescription = {
   readonly expiresAt?: string | undefined;
 };
 
-/**
- * Describes a file at a service. The API key needs the scopes `read` and `write`, and `delete` for an expiry.
- * @throws insufficient_scope and what else the service refuses with
- */
+/** Describes a file at a service, which takes the scopes `read` and `write`, and `delete` for an expiry. */
 export async function describeFile(
   service: Service,
   fileId: string,

@@ -57,10 +57,7 @@ export function isBlobId(text: string): boolean {
   }
 }
 
-/**
- * Extracts the CID and the path after it from the URL of a path gateway or a subdomain gateway; undefined for other
- * text (https://specs.ipfs.tech/http-gateways/).
- */
+/** Extracts the CID and its path from a gateway's URL (https://specs.ipfs.tech/http-gateways/), if it is one. */
 function inUrl(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
   const { hostname, pathname } = new URL(text);
@@ -120,10 +117,7 @@ export async function blobAsCar(cid: string, context: Context): Promise<Readable
   return carOf(cid, await sourcesOf(context), optionsOf(context));
 }
 
-/**
- * The error to report for one of reading a blob: a source that stalls is a service that cannot be reached, not a
- * pinning service.
- */
+/** Converts an error of reading a blob: a source that stalls is a service that cannot be reached. */
 export function readFailure(error: unknown): unknown {
   return isSealpinError(error, 'pinning_timeout')
     ? new SealpinError('service_unreachable', error.message, { hint: 'try again later', cause: error })
@@ -161,10 +155,7 @@ function sourceAt(root: URL, id: string, context: Context): BlockSource {
   return gateway({ url: root.href, id, fetch: fetchWith(context), readProblem: problemIn });
 }
 
-/**
- * The HTTP client of the command line in the form that the gateway client takes. Errors already name the gateway: it
- * is `it`.
- */
+/** The HTTP client as the gateway client takes it. Errors name the gateway already: it is `it`. */
 function fetchWith({ timeouts }: Context): GatewayFetch {
   return async (url, { headers, signal }) => {
     const response = await sendRequest(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });
@@ -176,10 +167,7 @@ function fetchWith({ timeouts }: Context): GatewayFetch {
 /** Far more than a problem has. */
 const maxProblemBytes = 65_536;
 
-/**
- * Reads the problem document of a Sealpin service that refuses (RFC 9457); undefined when the response is from another
- * program.
- */
+/** Reads the problem of a Sealpin service that refuses (RFC 9457); undefined for that of another program. */
 async function problemIn({ headers, body }: GatewayResponse): Promise<GatewayProblem | undefined> {
   if (headers.get('content-type')?.startsWith('application/problem+json') !== true) return undefined;
   let bytes;

@@ -38,10 +38,7 @@ export function isLink(text: string): boolean {
   return /^\s*https?:\/\/[^#]*\/(?:s|b|drop)\/?(?:#|%23)/i.test(text);
 }
 
-/**
- * Reads a link, and warns where its secret has been seen by the service.
- * @throws link_invalid, also for the link of an inbox; unsupported_version
- */
+/** Reads a link, and warns where the service has seen its secret. @throws link_invalid, unsupported_version */
 export function readLink(text: string, { output }: Context): Exclude<Link, { kind: 'inbox' }> {
   const { link, exposed } = parseLink(text);
   if (link.kind === 'inbox') throw notForReceiving();
@@ -162,10 +159,7 @@ export async function receiveFile(
   }
 }
 
-/**
- * Makes the directory that files are written to, if it is missing: before a link is opened, which counts.
- * @throws file_unwritable
- */
+/** Makes the directory for files, before a link is opened, which counts. @throws file_unwritable */
 export async function prepareDirectory(path: string, { cwd }: Context): Promise<void> {
   const directory = resolve(cwd, path);
   try {

@@ -248,10 +248,7 @@ async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
   return found?.files[0]?.pins;
 }
 
-/**
- * Describes who else can get the bytes of a file in the local service. Whether its Kubo is connected is asked, not
- * assumed.
- */
+/** Describes who else can get the bytes of a file in the local service. Its Kubo is asked for its peers. */
 async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';

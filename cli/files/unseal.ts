@@ -31,9 +31,7 @@ export type Unsealing = {
     | { readonly kind: 'password'; readonly password: string }
     | { readonly kind: 'keys'; readonly identities: readonly Identity[] }
     | undefined;
-  /**
-   * Finds what to open a container of that kind with when nothing was given. `failed`: how many passwords were wrong so far.
-   */
+  /** Finds what opens a container when nothing was given. `failed`: how many passwords were wrong so far. */
   readonly find: (kind: 'password' | 'keys', failed: number) => Promise<readonly Identity[]>;
   readonly context: Context;
 };
@@ -192,10 +190,7 @@ export async function openWith(
   return plaintext;
 }
 
-/**
- * Refuses a CAR in a pipe, which is read in any order: a copy of it is not what the user wants.
- * @throws wrong_kind
- */
+/** Refuses a CAR in a pipe, of which a copy is not what the user wants. @throws wrong_kind */
 async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
   const { start, stream: whole } = await peeked(stream);
   if (!start.some(isCar)) return whole;

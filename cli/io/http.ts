@@ -219,9 +219,7 @@ function hintFor(code: string, url: URL): string {
   return 'check the address and your connection, and try again';
 }
 
-/**
- * It accepted the connection, so it can be reached; `during` says whether our request or its response is incomplete.
- */
+/** It accepted the connection, so it can be reached; `during` says what is incomplete. */
 function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during: 'request' | 'response'): SealpinError {
   if (during === 'response')
     return new SealpinError('service_unreachable', `${name} closed the connection mid-response`, {

@@ -170,10 +170,7 @@ export async function readSmall(
   }
 }
 
-/**
- * Opens a small file. The usual hints, to pack a directory or to pipe a device, make no sense for a key or a
- * password.
- */
+/** Opens a small file, without the usual hints, to pack a directory or to pipe a device. */
 async function openSmall(path: string, o: { what: string; environment: Reading }): Promise<Input> {
   try {
     return await openInput(path, o.environment);

@@ -89,11 +89,7 @@ export async function makeDirectories(
     throw Object.assign(new Error(`${path} cannot be created`), { code: 'ENOENT', syscall: 'mkdir', path });
 }
 
-/**
- * Creates the data directory with mode 0700.
- * @returns a warning when an existing one is open to other users, else undefined
- * @throws file_unwritable
- */
+/** Creates the data directory (0700). @returns a warning when others can open it @throws file_unwritable */
 export async function makeDataDirectory(dataDir: string): Promise<string | undefined> {
   try {
     await makeDirectories(dataDir);

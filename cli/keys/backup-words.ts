@@ -10,10 +10,7 @@ export async function wordsOf(secret: Uint8Array): Promise<string[]> {
   return entropyToMnemonic(secret, wordlist).split(' ');
 }
 
-/**
- * Takes the words out of a text, which may have capitals. Where all of them are numbered, as `keygen` shows them, what is around them
- * does not count.
- */
+/** Takes the words out of a text. Where all are numbered, as `keygen` shows them, the rest does not count. */
 export function splitWords(text: string): string[] {
   const lower = text.toLowerCase();
   let numbered: string[] = [];

@@ -138,10 +138,7 @@ async function unprotect(
   }
 }
 
-/**
- * A private key file that opens with a password only: an age file, which `age --decrypt` opens, too.
- * @param text of the key file
- */
+/** A private key file that opens with a password only: an age file, which `age --decrypt` opens, too. */
 export async function protect(text: string, password: string, context: Context): Promise<Uint8Array> {
   const recipient = passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN });
   const { stream } = await encrypt(streamOf(new TextEncoder().encode(text)), {
@@ -164,10 +161,7 @@ async function publicKeyText(path: string, context: Context, contacts: Contacts)
   }
 }
 
-/**
- * Refuses a name that is also a file: which of the two keys is meant decides who can read the result, so it is not
- * guessed.
- */
+/** Refuses a name that is also a file: which key is meant decides who can read, so it is not guessed. */
 async function refuseFileOfThatName(name: string, { cwd }: Context): Promise<void> {
   const found = await stat(resolve(cwd, name)).catch(() => undefined);
   if (found === undefined) return;

@@ -56,10 +56,7 @@ function isControl(name: string | undefined): name is Control {
 /** Bytes of a socket's path that every system accepts: sun_path has 104 on macOS, and 108 on Linux, with a NUL. */
 const maxSocketPathBytes = 103;
 
-/**
- * Runs `use` with a path for the socket that is short enough. On Linux a longer one is reached through the folder's
- * descriptor.
- */
+/** Runs `use` with a path that is short enough for a socket; on Linux through the folder's descriptor. */
 async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(path) <= maxSocketPathBytes) return use(path);
   if (process.platform !== 'linux') {

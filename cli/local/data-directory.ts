@@ -1,6 +1,4 @@
-/**
- * Preparation of the data directory before anything runs there: a start takes the lock and clears what a crash left.
- */
+/** Preparation of the data directory for a start: it takes the lock, and clears what a crash left. */
 import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -69,10 +67,7 @@ export function hasObject(stateDir: string, className: ClassName, objectId: stri
   return existsSync(fileOf(stateDir, className, objectId));
 }
 
-/**
- * Removes deleted rows from all files once workerd has ended: with secure_delete, so that a destroyed header leaves the disk,
- * too.
- */
+/** Erases deleted rows from all files once workerd has ended, so that destroyed headers leave the disk, too. */
 export async function eraseDeleted(stateDir: string): Promise<void> {
   try {
     await removeUnknown(stateDir);

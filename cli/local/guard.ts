@@ -109,10 +109,7 @@ declare const IdentityTransformStream: new () => Through;
 /** The only representation whose length is not known beforehand; its readers verify that it is complete. */
 const unmeasured = 'application/vnd.ipld.car';
 
-/**
- * The stream that a response body is forwarded through; undefined when the body is small, and its length follows from
- * reading it.
- */
+/** The stream through which a response body goes; undefined for a small body, which is read for its length. */
 function throughFor({ headers }: Response): Through | undefined {
   const length = headers.get('content-length');
   if (length !== null) return new FixedLengthStream(Number(length));

@@ -148,10 +148,7 @@ export async function launch(port: number, worker: WorkerDescription, tmpDir?: s
   }
 }
 
-/**
- * Starts workerd with the Worker behind the guard; resolves when it takes requests.
- * @throws port_in_use; not_installed without CA certificates
- */
+/** Starts workerd with the Worker behind the guard. @throws port_in_use; not_installed without CA certificates */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   // A secret, so that only this process can ask the guard how busy it is.
   const control = randomBytes(32).toString('base64url');

@@ -14,10 +14,7 @@ function invalidArmor(detail: string): SealpinError {
   return new SealpinError('header_invalid', detail);
 }
 
-/**
- * Decodes the armor that `sniffSource` found. The stream errors with `header_invalid` for armor that is not in its
- * one valid form.
- */
+/** Decodes armor; the stream errors with `header_invalid` for armor that is not in its one valid form. */
 export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
   let isBegun = false;
   let isShort = false;

@@ -12,10 +12,7 @@ import { isFormat, sniffSource } from './sniff.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
 import type { Identity, Recipient } from './types.ts';
 
-/**
- * Identities that can open it now, and recipients that can open it afterwards. `mix`: post-quantum recipients may be
- * combined with others.
- */
+/** Identities that open it now, and recipients afterwards. `mix`: also post-quantum ones with others. */
 export type Rewrapping = {
   identities: readonly Identity[];
   recipients: readonly Recipient[];

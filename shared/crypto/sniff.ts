@@ -22,11 +22,7 @@ export const sniffBytes = leadingBytes + armorBegin.length;
  */
 export type Sniffed = Format | 'detached' | 'armor' | 'unsupported';
 
-/**
- * Recognizes a container by its first bytes.
- * @param head the first `sniffBytes` bytes, or all of a shorter file
- * @returns undefined for a plain file
- */
+/** Recognizes a container by its first `sniffBytes` bytes; undefined for a plain file. */
 export function sniff(head: Uint8Array): Sniffed | undefined {
   const text = fromUtf8(head.subarray(0, sniffBytes));
   for (const { name, versionLine, detachedLine } of formats) {

@@ -77,10 +77,7 @@ export function carReader(source: ReadableStream<Uint8Array> | ByteReader, pool?
   };
 }
 
-/**
- * The length of a section: an unsigned varint (https://github.com/multiformats/unsigned-varint), here of 4 bytes at
- * most.
- */
+/** The length of a section: an unsigned varint (github.com/multiformats/unsigned-varint) of at most 4 bytes. */
 function sectionLength(front: Uint8Array): { length: number; lengthBytes: number } {
   let length = 0;
   for (const [index, byte] of front.subarray(0, 4).entries()) {

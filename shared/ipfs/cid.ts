@@ -33,10 +33,7 @@ export function cidFromBytes(bytes: Uint8Array): Cid | undefined {
   return codec && cidOf(codec, bytes.slice(4));
 }
 
-/**
- * Parses the text of a CID: no CIDv0, no other base, hash or codec, no path, no upper case, and one spelling only.
- * @throws invalid_cid
- */
+/** Parses a CIDv1 in its one spelling: base32, sha2-256, a codec of ours, no path. @throws invalid_cid */
 export function parseCid(text: string): Cid {
   const cid = readCid(text);
   if (cid !== undefined) return cid;
@@ -74,10 +71,7 @@ function readCid(text: string): Cid | undefined {
   return cid?.text === text ? cid : undefined;
 }
 
-/**
- * The bytes of base32 text, or none: multiformats refuses a last character whose spare bits are set, a second
- * spelling.
- */
+/** The bytes of base32, or none for a second spelling: multiformats refuses spare bits that are set. */
 function decodeCid(text: string): Uint8Array {
   try {
     return base32.decode(text);

@@ -1,7 +1,4 @@
-/**
- * The tree above the leaves of a file. It follows from their digests and lengths alone, so that leaves may be sent in parts, and
- * forgotten before the last one is known.
- */
+/** The tree above the leaves, from digests and lengths alone: leaves may be sent in parts and forgotten. */
 import { cidOf, type Cid } from './cid.ts';
 import { leafBytes, linksPerNode } from './profile.ts';
 import { encodeNode, type Link } from './unixfs.ts';

@@ -1,6 +1,4 @@
-/**
- * Links (docs/links.md): a page of a service, and behind the `#`, which a browser sends to nobody, what opens a share, a blob or an inbox.
- */
+/** Links (docs/links.md): a page, and behind the `#`, which browsers send to nobody, what opens something. */
 import { isApiKeyText } from '../crypto/keys/api-key-text.ts';
 import {
   base62Characters,

@@ -49,10 +49,7 @@ type WebDocument = {
 /** All pages. `hash`: SHA-256 in hex of everything in them, but for the place where they show it. */
 type Web = { readonly hash: string; readonly documents: readonly WebDocument[]; readonly files: readonly WebFile[] };
 
-/**
- * Builds the pages.
- * @param o.words the module of a catalogue that is used instead of the English one, for tests
- */
+/** Builds the pages. @param o.words a catalogue instead of the English one, for tests */
 export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web> {
   const room = join(packageRoot(), 'web');
   const { build } = requireLocal('esbuild') as typeof Esbuild;

@@ -119,10 +119,7 @@ export function catalogError(path: string, thrown: unknown): unknown {
   });
 }
 
-/**
- * Opens the catalog, for this process alone.
- * @throws config_invalid when the file is damaged or of a newer sealpin; it is left as it is
- */
+/** Opens the catalog, for this process alone. @throws config_invalid for a damaged or newer file, which stays */
 export function openCatalog(path: string): Catalog {
   const db = new DatabaseSync(path, { enableForeignKeyConstraints: true, timeout: 1000 });
   try {

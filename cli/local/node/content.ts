@@ -21,10 +21,7 @@ export function fileBytes(cid: string, block: BlockLocation): number {
   return block.node === null ? block.bytes : total(decodeNode(block.node, cid));
 }
 
-/**
- * Yields where the bytes from `start` up to `end` (exclusive) of a file lie, in pieces of one read.
- * @param find where a block is; throws when it is not there
- */
+/** Yields where bytes `start` to `end` (exclusive) lie, a read each. @param find throws for a missing block */
 export function* runs(
   cid: string,
   { start, end, find }: { start: number; end: number; find(cid: string): BlockLocation },

@@ -106,9 +106,7 @@ function partReader(
   };
 }
 
-/**
- * Explains what is wrong with the CAR, in Kubo's words where it has some; undefined for an error that is not about it.
- */
+/** Explains what is wrong with a CAR, in Kubo's words if it has some; undefined for other errors. */
 function reason(thrown: unknown, hasEnded: boolean): string | undefined {
   if (thrown instanceof MultipartError) return 'unexpected EOF';
   if (thrown instanceof RpcError || isSealpinError(thrown, 'invalid_cid')) return thrown.message;

@@ -93,10 +93,7 @@ export function text(response: ServerResponse, status: number, message: string):
     .end(`${message}\n`);
 }
 
-/**
- * Sends the error of a command. After the first byte of a response it closes the connection, so that nothing looks
- * complete.
- */
+/** Sends the error of a command, or closes a response that has begun, so that nothing looks complete. */
 export function fail(response: ServerResponse, thrown: unknown): void {
   if (response.headersSent) {
     response.destroy();

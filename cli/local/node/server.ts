@@ -44,10 +44,7 @@ const drainMs = 2_000;
 const denied =
   'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.';
 
-/**
- * Starts a node in its directory.
- * @throws port_in_use; config_invalid when its index is damaged or of a newer sealpin
- */
+/** Starts a node in its directory. @throws port_in_use; config_invalid for a damaged or newer index */
 export async function startNode({
   dir,
   token,

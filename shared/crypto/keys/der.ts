@@ -111,10 +111,7 @@ export function parseSec1(der: Uint8Array, inside: boolean): EcPrivate {
   return { secret: secret.value, points: point === undefined ? [] : [bitString(only(point, derTags.bitString))] };
 }
 
-/**
- * Parses a PKCS#8 PrivateKeyInfo, or a OneAsymmetricKey with a public key of its own (RFC 5958 section 2); throws
- * `key_invalid`.
- */
+/** Parses PKCS#8, also with a public key of its own (RFC 5958 section 2); throws `key_invalid`. */
 export function parsePkcs8(der: Uint8Array): EcPrivate {
   const [version, algorithm, key, ...others] = items(only(der, derTags.sequence));
   if (version?.tag !== derTags.integer || algorithm?.tag !== derTags.sequence || key?.tag !== derTags.octetString)

@@ -3,10 +3,7 @@ import { SealpinError } from '../../errors.ts';
 /** A value, or the promise of one: a backend that is done at once need not wrap its result. */
 export type Awaitable<T> = T | Promise<T>;
 
-/**
- * An authenticated cipher under one key: AES-256-GCM or ChaCha20-Poly1305, 12-byte nonces, the 16-byte tag at the
- * end.
- */
+/** AES-256-GCM or ChaCha20-Poly1305 under one key: 12-byte nonces, the 16-byte tag at the end. */
 export interface Aead {
   /**
    * Seals plaintext. The caller makes sure that a nonce is used once per key.

@@ -47,10 +47,7 @@ async function webAesGcm(rawKey: Uint8Array): Promise<Aead> {
   };
 }
 
-/**
- * Copies a result of WebCrypto and frees its memory at once: the garbage collector does not keep up with that of all
- * chunks.
- */
+/** Copies a result of WebCrypto and frees its memory, of which the garbage collector would keep too much. */
 function copyInto(out: Uint8Array | undefined, result: ArrayBuffer): Uint8Array {
   if (out === undefined) return new Uint8Array(result);
   out.set(new Uint8Array(result));
@@ -88,10 +85,7 @@ async function importScalar(secret: Uint8Array): Promise<CryptoKey | undefined> 
   }
 }
 
-/**
- * Returns the result of `body`. @throws SealpinError `key_invalid` for what noble refuses; other errors of Sealpin as
- * they are
- */
+/** Returns the result of `body`. @throws SealpinError `key_invalid` for what noble refuses */
 function withValidKey<T>(detail: string, body: () => T): T {
   try {
     return body();

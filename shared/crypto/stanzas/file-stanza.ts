@@ -25,10 +25,7 @@ function isFileId(text: string): boolean {
   return /^[!-~]{1,255}$/.test(text);
 }
 
-/**
- * Parses the shape of a file stanza; throws `header_invalid`. Its argument names the file, and the body is bound to
- * it.
- */
+/** Parses a file stanza, whose argument names the file; throws `header_invalid`. */
 export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; sealed: Uint8Array } {
   const padded = body.length - nonceBytes - tagBytes;
   if (args.length !== 2 || !isFileId(args[1] ?? '') || padded < padBytes || padded % padBytes !== 0)

@@ -10,10 +10,7 @@ import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import type { Stanza } from '../formats/format-row.ts';
 import type { Identity, Recipient } from '../types.ts';
 
-/**
- * The kinds, by the names of their stanzas. age defines no text for an `mlkem768p256tag` identity: the prefix is
- * Sealpin's.
- */
+/** The kinds, by their stanzas. age has no text for an `mlkem768p256tag` identity: the prefix is Sealpin's. */
 const hybridKinds = {
   mlkem768x25519: {
     kem: kems.mlkem768x25519,
