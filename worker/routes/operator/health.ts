@@ -24,8 +24,8 @@ const retrySeconds = 5;
 /** A CID that no file has: the identity CID of nothing. */
 const nothing = 'bafkqaaa';
 
-type Service = NonNullable<Health['services']>[number];
-type State = { storage: 'ok' | 'failing'; services: Service[] };
+type ServiceHealth = NonNullable<Health['services']>[number];
+type State = { storage: 'ok' | 'failing'; services: ServiceHealth[] };
 
 /**
  * Returns version, limits and, without `live`, whether the service can store and read. The operator also sees why
@@ -107,7 +107,7 @@ async function storageOf(env: Bindings): Promise<'ok' | 'failing'> {
   }
 }
 
-async function serviceState(service: ConfiguredService): Promise<Service> {
+async function serviceState(service: ConfiguredService): Promise<ServiceHealth> {
   const { id, type, triedAgainst } = service;
   try {
     return { id, type, triedAgainst, status: 'ok', ...(await service.ping(AbortSignal.timeout(pingMs))) };
