@@ -3,7 +3,7 @@ import type { Command, Heading } from '../command.ts';
 
 type Entry = { readonly summary: string; readonly load: () => Promise<(heading: Heading) => Command> };
 
-/** Every command, in the order of the overview. */
+/** Every command, in the order of `help all`. */
 const table = {
   start: {
     summary: 'Start the service on this machine',
@@ -168,8 +168,24 @@ const table = {
 
 const entries: Readonly<Record<string, Entry>> = table;
 
-/** The name and summary of each command, in the order of the overview. */
+/** The name and summary of each command, in the order of `help all`. */
 export const headings: readonly Heading[] = Object.entries(entries).map(([name, { summary }]) => ({ name, summary }));
+
+/** The commands of the first page of help, for people, by what they are for. */
+const forPeople: Readonly<Record<string, readonly (keyof typeof table)[]>> = {
+  'Send and receive': ['send', 'receive', 'inbox create', 'shares', 'unshare'],
+  'Encrypt and decrypt': ['encrypt', 'decrypt', 'keygen', 'ecc-encrypt', 'ecc-decrypt', 'chacha-encrypt'],
+  'Stored files': ['list', 'get', 'verify', 'delete'],
+  'The service': ['login', 'start', 'stop', 'status', 'rebuild'],
+};
+
+/** The first page of help: headings under their titles. */
+export const firstPage: Readonly<Record<string, readonly Heading[]>> = Object.fromEntries(
+  Object.entries(forPeople).map(([title, names]) => [
+    title,
+    names.map((name) => ({ name, summary: table[name].summary })),
+  ]),
+);
 
 /**
  * Loads one command.
@@ -184,7 +200,7 @@ export async function loadCommand(name: string): Promise<Command | undefined> {
   return command({ name, summary: entry.summary });
 }
 
-/** Loads all commands, in the order of the overview. */
+/** Loads all commands, in the order of `help all`. */
 export async function loadCommands(): Promise<Command[]> {
   return Promise.all(
     Object.entries(entries).map(async ([name, { summary, load }]) => (await load())({ name, summary })),
