@@ -133,10 +133,7 @@ export async function recordOf(
   }
 }
 
-/**
- * Opens a share: asks for its state, for what it needs besides the link, and then for its record, which counts.
- * @throws as `receive`
- */
+/** Opens a share: asks for its state and its secrets, and then for its record, which counts. @throws as `receive` */
 export async function openShare(
   http: ServiceHttp,
   { id, secret }: Pick<Extract<Link, { kind: 'share' }>, 'id' | 'secret'>,
@@ -194,10 +191,10 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
 }
 
 /** Credentials that open a file, and the URLs of services or gateways to fetch it from, in order of preference. */
-type Origin = { readonly with: With; readonly from: string | readonly string[] };
+type FileOrigin = { readonly with: With; readonly from: string | readonly string[] };
 
 /** A file that can be fetched and opened. */
-function receivedFile(file: Omit<ReceivedFile, 'open'>, o: Origin): ReceivedFile {
+function receivedFile(file: Omit<ReceivedFile, 'open'>, o: FileOrigin): ReceivedFile {
   return {
     ...file,
     async open({ start, end, signal } = {}) {
@@ -238,7 +235,7 @@ export async function openReceived(
     with: credentials,
     from,
     ...o
-  }: Origin & { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined },
+  }: FileOrigin & { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined },
   signal: AbortSignal,
 ): Promise<OpenedFile> {
   const stop = new AbortController();

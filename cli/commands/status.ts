@@ -58,7 +58,7 @@ function remoteLines({ profile, service, version, status }: Remote): string[] {
   ];
 }
 
-type Status = Awaited<ReturnType<typeof localStatus>>;
+type LocalStatus = Awaited<ReturnType<typeof localStatus>>;
 
 async function localStatus({ dataDir }: Context) {
   return control(localPaths(dataDir).control, 'status').catch(async (error: unknown) => {
@@ -73,7 +73,7 @@ async function localStatus({ dataDir }: Context) {
   });
 }
 
-function localLines(status: Status): string[] {
+function localLines(status: LocalStatus): string[] {
   return [
     `service   ${status.url}`,
     ...kuboLines(status),

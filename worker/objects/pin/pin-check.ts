@@ -32,7 +32,7 @@ const parts = { count: 16, wholeBytes: 16 * leafBytes };
  */
 type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
 
-type Context = WorkContext & {
+type CheckContext = WorkContext & {
   sources: PinSources;
   work: {
     addBackends(cid: string, requestId: string | null): unknown;
@@ -43,10 +43,10 @@ type Context = WorkContext & {
 
 /** The checks of rows that say that a service has a CID, or had it. */
 export class PinCheck {
-  readonly #o: Context;
+  readonly #o: CheckContext;
   readonly #lacking: LackingPins;
 
-  constructor(context: Context) {
+  constructor(context: CheckContext) {
     this.#o = context;
     this.#lacking = new LackingPins(context);
   }

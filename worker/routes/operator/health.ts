@@ -23,8 +23,8 @@ const pollMs = 50;
 /** Seconds after which a monitor may ask again. */
 const retrySeconds = 5;
 
-type Service = NonNullable<Health['services']>[number];
-type State = { storage: 'ok' | 'failing'; services: Service[] };
+type ServiceHealth = NonNullable<Health['services']>[number];
+type State = { storage: 'ok' | 'failing'; services: ServiceHealth[] };
 
 /**
  * Returns version, limits and, without `live`, whether the service can store and read: 503 while something does not respond. The operator
@@ -107,7 +107,7 @@ async function refusalsOf(env: Bindings): Promise<readonly Refusal[] | undefined
   }
 }
 
-function withRefusal(service: Service, refusals: readonly Refusal[] = []): Service {
+function withRefusal(service: ServiceHealth, refusals: readonly Refusal[] = []): ServiceHealth {
   const refusal = refusals.find((each) => each.service === service.id);
   if (refusal === undefined) return service;
   const { code, since, seenAt } = refusal;
@@ -115,7 +115,7 @@ function withRefusal(service: Service, refusals: readonly Refusal[] = []): Servi
   return { ...service, refuses: { code, ...times } };
 }
 
-async function serviceState(service: ConfiguredService): Promise<Service> {
+async function serviceState(service: ConfiguredService): Promise<ServiceHealth> {
   const { id, type, triedAgainst } = service;
   try {
     return { id, type, triedAgainst, status: 'ok', ...(await service.ping(AbortSignal.timeout(pingMs))) };

@@ -24,8 +24,8 @@ import type { ShareStatus as Status } from '../../objects/share/share.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { cursorOf, pageOf } from '../page.ts';
 import { checkRecoverable, recoverable } from '../files/recoverable.ts';
+import { dayMs } from '../../../shared/time.ts';
 
-const dayMs = 86_400_000;
 /** Days and openings of a share if the request does not say. */
 const defaultDays = 7;
 const defaultOpens = 5;
