@@ -24,7 +24,7 @@ import type { PinningService } from '../../backends/contract.ts';
 import { kubo } from '../../backends/kubo/kubo.ts';
 import { sendCar } from '../../upload/send-car.ts';
 import { Turns } from '../../upload/turns.ts';
-import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { pinned } from '../stored-state.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -74,8 +74,7 @@ const store = (body: Uint8Array<ArrayBuffer>, query = ''): Promise<Response> =>
     body,
   });
 type Stored = { fileId: string; cid: string };
-const read = ({ fileId }: Stored): Promise<Buffer> =>
-  bytesOf(call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+const read = ({ fileId }: Stored): Promise<Buffer> => call.read(fileId);
 
 describe('a CAR', () => {
   it.each(long ? [0, 1, leafBytes, leafBytes + 1, 65 * leafBytes + 5] : [0, leafBytes + 1])(
@@ -98,7 +97,7 @@ describe('a CAR', () => {
       expect(Buffer.compare(await read(file), bytes)).toBe(0);
       // The pins of its parts are released once the alarm has rung.
       await expect.poll(() => pinned(service), { timeout: 10_000 }).toEqual([root.text]);
-      expect((await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
+      expect((await call.ask('deleteFile', { fileId: file.fileId })).status).toBe(200);
       expect(await pinned(service)).toEqual([]);
     },
   );
@@ -110,7 +109,7 @@ describe('a CAR', () => {
     const file = await jsonOf<Stored>(store(car([a, b, a, inner, root])), 201);
     expect(file).toMatchObject({ cid: root.cid.text, size: 70_300 });
     expect(await read(file)).toEqual(Buffer.concat([a.bytes, b.bytes, a.bytes, a.bytes]));
-    await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    await call.ask('deleteFile', { fileId: file.fileId });
   });
 
   it('of a disk of zeros, or of a log with a leaf for each line, is stored', async () => {
@@ -123,22 +122,18 @@ describe('a CAR', () => {
     ] as const) {
       const file = await jsonOf<Stored>(store(car([...blocks, root])), 201);
       expect(file).toMatchObject({ cid: root.cid.text, size: root.fileBytes });
-      await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+      await call.ask('deleteFile', { fileId: file.fileId });
     }
   });
 
   it('in encrypted mode is a file like any other', async () => {
     const body = car([await leaf(randomBytes(10))]);
-    const file = await jsonOf<Stored>(
-      call('/v1/storage/encrypted', {
-        method: 'POST',
-        headers: { 'Content-Type': carType, 'Content-Disposition': 'attachment; filename=x' },
-        body,
-      }),
-      201,
+    const file = await call.storeEncrypted(
+      {},
+      { headers: { 'Content-Type': carType, 'Content-Disposition': 'attachment; filename=x' }, body },
     );
     expect(await read(file)).toEqual(Buffer.from(body));
-    await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    await call.ask('deleteFile', { fileId: file.fileId });
   });
 });
 
@@ -249,7 +244,7 @@ describe('a CAR is refused, and nothing is kept,', () => {
     ],
   ])('%s', async (_, make, problem = [400, 'invalid_request']) => {
     expect(await problemOf(store(await make()))).toEqual(problem);
-    expect(await jsonOf(call('/v1/storage'))).toMatchObject({ files: [] });
+    expect(await call.listFiles()).toMatchObject({ files: [] });
     await expect.poll(() => pinned(service), { timeout: 10_000 }).toEqual([]);
   });
 
@@ -273,7 +268,7 @@ it('at a real Kubo a CAR is stored under its CID, and a block with other bytes i
   try {
     const owner = client(beside.url, (await beside.account()).apiKey);
     const send = (body: Uint8Array<ArrayBuffer>): Promise<Response> =>
-      owner('/v1/storage/plain', { method: 'POST', headers: { 'Content-Type': carType }, body });
+      owner.ask('storePlain', {}, { headers: { 'Content-Type': carType }, body });
     const blocks = await blocksOf(randomBytes(17 * leafBytes));
     const file = await jsonOf<Stored>(send(car(blocks)), 201);
     expect(await real.ipfs('pin', 'ls', '--type=recursive', '--quiet', file.cid)).toContain(file.cid);

@@ -1,6 +1,6 @@
 /** Changes of what is known of a file: name, type, metadata, tags, expiry. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { AccountDetails, FileList, NewApiKeyResponse, Receipt, Scope, StoredFile } from '../../../shared/api.ts';
+import type { FileList, Scope, StoredFile } from '../../../shared/api.ts';
 import {
   decodePem,
   identityFromPkcs8,
@@ -24,16 +24,16 @@ beforeAll(async () => {
 });
 
 function patch(fileId: string, change: unknown, headers: Record<string, string> = {}, by: Client = owner.call) {
-  return by(`/v1/storage/${fileId}`, {
-    method: 'PATCH',
-    headers: { 'Content-Type': 'application/json', ...headers },
-    body: JSON.stringify(change),
-  });
+  return by.ask(
+    'changeFile',
+    { fileId },
+    { headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(change) },
+  );
 }
 
-const read = (fileId: string): Promise<StoredFile> => jsonOf(owner.call(`/v1/storage/${fileId}?data=false`));
+const read = (fileId: string): Promise<StoredFile> => owner.call.getFile({ fileId, data: false });
 const keyWith = async (...scopes: Scope[]): Promise<Client> => {
-  const made = await jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'k', scopes }), 201);
+  const made = await owner.call.createKey({ label: 'k', scopes });
   return client(service.url, made.apiKey);
 };
 
@@ -47,9 +47,9 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     expect(changed).toEqual({ ...file, filename: 'new.pdf', contentType: 'application/pdf', changedAt });
     expect(Date.parse(changedAt!)).toBeGreaterThanOrEqual(Date.parse(file.createdAt));
     expect(await read(file.fileId)).toEqual(changed);
-    const { files } = await jsonOf<FileList>(owner.call(`/v1/storage?cid=${file.cid}`));
+    const { files } = await owner.call.listFiles({ cid: file.cid });
     expect(files).toEqual([changed]);
-    const raw = await owner.call(`/v1/storage/${file.fileId}/content`);
+    const raw = await owner.call.ask('getFileContent', { fileId: file.fileId });
     expect(raw.headers.get('Content-Disposition')).toContain('new.pdf');
     expect(raw.headers.get('Content-Type')).toBe('application/pdf');
     expect((await bytesOf(raw)).toString()).toBe('the bytes');
@@ -81,7 +81,7 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
       const metadata = `{${names.map((name) => `"${name}":"${name}"`).join()}}`;
       const change = { method: 'PATCH', headers: { 'Content-Type': 'application/json' } };
       const changed = await owner.call(`/v1/storage/${fileId}`, { ...change, body: `{"metadata":${metadata}}` });
-      for (const response of [changed, await owner.call(`/v1/storage/${fileId}?data=false`)]) {
+      for (const response of [changed, await owner.call.ask('getFile', { fileId, data: false })]) {
         const kept = new Map(Object.entries((await jsonOf<StoredFile>(response)).metadata ?? {}));
         expect(kept).toEqual(new Map(names.map((name) => [name, name])));
       }
@@ -94,7 +94,7 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
       }
     }
     const { cid } = await read(fileId);
-    const { files } = await jsonOf<FileList>(owner.call(`/v1/storage?cid=${cid}`));
+    const { files } = await owner.call.listFiles({ cid });
     expect(Object.hasOwn(files[0]?.metadata ?? {}, '__proto__')).toBe(true);
   });
 
@@ -144,10 +144,10 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     expect(await found(`tag=${encodeURIComponent('é b')}`)).toEqual([one]);
     expect(await found('tag=c')).toEqual([]);
     expect(await found('tag=a', owner.call)).toEqual([]);
-    const { cursor } = await jsonOf<FileList>(own.call('/v1/storage?tag=a&limit=1'));
+    const { cursor } = await own.call.listFiles({ tag: 'a', limit: 1 });
     expect(await found(`tag=a&limit=1&cursor=${cursor}`)).toEqual([one]);
     await jsonOf(patch(two, { tags: ['a'] }, {}, own.call));
-    await own.call(`/v1/storage/${one}`, { method: 'DELETE' });
+    await own.call.ask('deleteFile', { fileId: one });
     expect(await found('tag=a')).toEqual([three, two]);
     expect(await found('tag=b')).toEqual([]);
     expect((await own.object.rows('file_tag')).map(({ tag }) => /^[0-9a-f]{64}$/.test(String(tag)))).toEqual([
@@ -191,8 +191,8 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     for (const { fileId } of [one, two]) await jsonOf(patch(fileId, { expiresAt: inMs(minuteMs) }, {}, own.call));
     expect((await jsonOf<StoredFile>(patch(two.fileId, { expiresAt: null }, {}, own.call))).expiresAt).toBeUndefined();
     await own.object.ring(2 * minuteMs);
-    expect((await own.call(`/v1/storage/${two.fileId}`)).status).toBe(200);
-    expect(await jsonOf<Receipt>(own.call(`/v1/storage/${one.fileId}/receipt`))).toMatchObject({ reason: 'expired' });
+    expect((await own.call.ask('getFile', { fileId: two.fileId })).status).toBe(200);
+    expect(await own.call.getReceipt({ fileId: one.fileId })).toMatchObject({ reason: 'expired' });
     expect(await problemOf(patch(one.fileId, { filename: 'x' }, {}, own.call))).toEqual([404, 'not_found']);
     expect(await problemOf(patch(two.fileId, { expiresAt: inMs(-1) }, {}, own.call))).toEqual([400, 'invalid_request']);
   });
@@ -252,15 +252,15 @@ describe('a name that no other file may have', () => {
     expect((await send('two', { json: true })).status).toBe(201);
     await jsonOf(patch(first.fileId, { filename: 'renamed' }));
     const second = await jsonOf<StoredFile>(send('one'), 201);
-    await owner.call(`/v1/storage/${second.fileId}`, { method: 'DELETE' });
+    await owner.call.ask('deleteFile', { fileId: second.fileId });
     expect((await send('one')).status).toBe(201);
-    const { files } = await jsonOf<FileList>(owner.call('/v1/storage?mode=plain&name=one'));
+    const { files } = await owner.call.listFiles({ mode: 'plain', name: 'one' });
     expect(files).toHaveLength(1);
   });
 
   it('tells no name to who may not read names: a key without read, and who has a signed URL', async () => {
     await jsonOf(send('divorce-papers.pdf'), 201);
-    const made = owner.call.json('/v1/keys', { label: 'x', scopes: ['write', 'delete', 'share', 'keys'] });
+    const made = owner.call.ask('createKey', { label: 'x', scopes: ['write', 'delete', 'share', 'keys'] });
     const { apiKey } = await jsonOf<{ apiKey: string }>(made, 201);
     const blind = client(service.url, apiKey);
     const path = await signedPath(owner.call.apiKey, { method: 'POST', mode: 'plain', jti: 'probe' });
@@ -279,7 +279,7 @@ describe('a name that no other file may have', () => {
   it('goes to one of those that ask for it at once', async () => {
     const statuses = await Promise.all(Array.from({ length: 6 }, async () => (await send('race')).status));
     expect(statuses.toSorted((a, b) => a - b)).toEqual([201, 412, 412, 412, 412, 412]);
-    const { files } = await jsonOf<FileList>(owner.call('/v1/storage?mode=plain&name=race'));
+    const { files } = await owner.call.listFiles({ mode: 'plain', name: 'race' });
     expect(files).toHaveLength(1);
   });
 
@@ -287,18 +287,15 @@ describe('a name that no other file may have', () => {
     expect(await problemOf(send('x', { mode: 'encrypted' }))).toEqual([400, 'invalid_request']);
     expect(await problemOf(send('x', { match: '"tag"' }))).toEqual([400, 'invalid_request']);
     const headers = { 'If-None-Match': '*', 'Content-Type': 'text/plain' };
-    expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', headers, body: 'x' }))).toEqual([
-      400,
-      'invalid_request',
-    ]);
+    expect(await problemOf(owner.call.ask('storePlain', {}, { headers, body: 'x' }))).toEqual([400, 'invalid_request']);
     const nameless = { ...headers, 'Content-Type': 'application/json' };
     const body = JSON.stringify({ data: 'AAAA' });
-    expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', headers: nameless, body }))).toEqual([
+    expect(await problemOf(owner.call.ask('storePlain', {}, { headers: nameless, body }))).toEqual([
       400,
       'invalid_request',
     ]);
     const tus = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1', 'If-None-Match': '*' };
-    expect(await problemOf(owner.call('/v1/uploads/plain', { method: 'POST', headers: tus }))).toEqual([
+    expect(await problemOf(owner.call.ask('createUploadPlain', {}, { headers: tus }))).toEqual([
       400,
       'invalid_request',
     ]);
@@ -329,7 +326,7 @@ describe('what is known of a file', () => {
     const own = await newOwner(service);
     const { fileId } = await own.call.store('encrypted', 'the plaintext');
     await jsonOf(patch(fileId, { filename: 'renamed', tags: ['t'] }, {}, own.call));
-    const { account, key } = await jsonOf<AccountDetails>(own.call('/v1/account'));
+    const { account, key } = await own.call.getAccount();
     const apiKey = (await parseApiKey(own.call.apiKey))!;
     const spki = decodePem('PUBLIC KEY', account.publicKey)!;
     const sealed = Buffer.from(key.sealed!, 'base64');

@@ -4,10 +4,9 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { FileList, NewlyStoredFile, StoredFile } from '../../../shared/api.ts';
+import type { NewlyStoredFile, StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
-import type { Client } from '../client.ts';
-import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { bytesOf, jsonOf, problemOf, type Client } from '../client.ts';
 import { create, head, mib, modesInForm, offsetOf, patch, version } from '../uploads/tus-client.ts';
 import { newOwner, pinned, type Owner } from '../stored-state.ts';
 
@@ -47,14 +46,14 @@ describe.each(modesInForm)('an upload in %s mode', (mode) => {
       ])
         expect(await problemOf(post(bytes, { 'Content-Digest': wrong }))).toEqual([422, 'digest_mismatch']);
     }
-    expect((await jsonOf<FileList>(call('/v1/storage'))).files).toEqual([]);
+    expect((await call.listFiles()).files).toEqual([]);
     expect(pins).toEqual(expect.arrayContaining(await pinned(service)));
     for (const table of ['file', 'part', 'upload']) expect(await owner.object.rows(table)).toEqual([]);
     for (const bytes of contents) {
       const right = `${digest(bytes, 'sha512')}, ${digest(bytes)}, md5=:AAAA:`;
       const { fileId } = await jsonOf<StoredFile>(post(bytes, { 'Content-Digest': right }), 201);
-      expect(await bytesOf(call(`/v1/storage/${fileId}/content`))).toEqual(bytes);
-      await jsonOf(call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+      expect(await call.getFileContent({ fileId })).toEqual(bytes);
+      await call.deleteFile({ fileId });
     }
   });
 
@@ -104,7 +103,7 @@ describe.each(modesInForm)('an upload in %s mode', (mode) => {
     expect(await problemOf(patch(call, path, first.length, rest, header))).toEqual([422, 'digest_mismatch']);
     expect((await head(call, path)).headers.get('Upload-Offset')).toBe(String(first.length));
     expect((await patch(call, path, first.length, rest, { 'Content-Digest': digest(rest) })).status).toBe(204);
-    expect(await bytesOf(call(`/v1/storage/${id}/content`))).toEqual(bytes);
+    expect(await call.getFileContent({ fileId: id })).toEqual(bytes);
   });
 
   /** Sends the head of a request alone: `fetch` fails where the response comes, and the connection ends, before it has sent the body. */

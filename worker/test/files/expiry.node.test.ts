@@ -1,6 +1,6 @@
 /** Files that expire, and the receipts of files that are gone. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { DeletedFiles, Receipt, Share, StoredFile } from '../../../shared/api.ts';
+import type { DeletedFiles, Receipt, StoredFile } from '../../../shared/api.ts';
 import { sharedService, startService, type Service } from '../../../testkit/service.ts';
 import { changeDatabases, keepState } from '../kept-state.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
@@ -31,7 +31,7 @@ function upload(mode: string, query: Record<string, string>, by: Owner = owner):
 
 const store = (mode: string, expiresAt: string, by?: Owner): Promise<StoredFile> =>
   jsonOf<StoredFile>(upload(mode, { expiresAt }, by), 201);
-const receiptOf = (fileId: string, by: Owner = owner): Promise<Response> => by.call(`/v1/storage/${fileId}/receipt`);
+const receiptOf = (fileId: string, by: Owner = owner): Promise<Response> => by.call.ask('getReceipt', { fileId });
 
 describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
   it('says when, and is deleted then as a request would: header, row, pin and shares', async () => {
@@ -39,16 +39,13 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
     const expiresAt = inMs(10 * minuteMs);
     const { fileId, cid, ...file } = await store(mode, expiresAt, own);
     expect(file.expiresAt).toBe(expiresAt);
-    expect(await jsonOf(own.call(`/v1/storage/${fileId}?data=false`))).toMatchObject({ expiresAt });
-    const share = await jsonOf<Share>(
-      own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [fileId], password: false }),
-      201,
-    );
+    expect(await own.call.getFile({ fileId, data: false })).toMatchObject({ expiresAt });
+    const share = await own.call.createShare({ record: 'c2VhbGVk', files: [fileId], password: false });
     expect(share.expiresAt).toBe(expiresAt);
     expect(await problemOf(receiptOf(fileId, own))).toEqual([404, 'not_found']);
 
     await own.object.ring(9 * minuteMs);
-    expect((await own.call(`/v1/storage/${fileId}/content`)).status).toBe(200);
+    expect((await own.call.ask('getFileContent', { fileId })).status).toBe(200);
     await own.object.ring(2 * minuteMs);
     expect([await own.object.rows('file'), await own.object.rows('file_detail')]).toEqual([[], []]);
     expect(await pinned(service)).not.toContain(cid);
@@ -62,7 +59,7 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
       shares: [{ id: share.id, record: 'destroyed' }],
     });
     expect(Date.parse(deletedAt!)).toBeGreaterThanOrEqual(Date.parse(expiresAt));
-    const { usage } = await jsonOf<{ usage: unknown }>(own.call('/v1/account'));
+    const { usage } = await own.call.getAccount();
     expect(usage).toEqual({ files: 0, bytes: 0 });
   });
 
@@ -73,9 +70,9 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
     await own.object.wait(2 * minuteMs);
     for (const path of ['', '/content', '?data=false'])
       expect(await problemOf(own.call(`/v1/storage/${fileId}${path}`))).toEqual([404, 'not_found']);
-    const shared = own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [fileId], password: false });
+    const shared = own.call.ask('createShare', { record: 'c2VhbGVk', files: [fileId], password: false });
     expect(await problemOf(shared)).toEqual([404, 'not_found']);
-    const { files } = await jsonOf<{ files: StoredFile[] }>(own.call('/v1/storage'));
+    const { files } = await own.call.listFiles();
     expect(files.map((file) => file.fileId)).toEqual([kept.fileId]);
     expect(await own.object.rows('file')).toHaveLength(2);
     expect(await jsonOf<Receipt>(receiptOf(fileId, own))).toMatchObject({ reason: 'expired' });
@@ -97,10 +94,10 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
         },
         body: 'hello',
       });
-    const fileId = (await create(expiresAt)).headers.get('Sealpin-File');
-    expect(await jsonOf(own.call(`/v1/storage/${fileId}?data=false`))).toMatchObject({ expiresAt });
+    const fileId = (await create(expiresAt)).headers.get('Sealpin-File')!;
+    expect(await own.call.getFile({ fileId, data: false })).toMatchObject({ expiresAt });
     await own.object.ring(2 * minuteMs);
-    expect(await jsonOf(receiptOf(fileId!, own))).toMatchObject({ reason: 'expired' });
+    expect(await jsonOf(receiptOf(fileId, own))).toMatchObject({ reason: 'expired' });
     expect(await problemOf(create(inMs(-minuteMs)))).toEqual([400, 'invalid_request']);
     expect(await problemOf(create('tomorrow'))).toEqual([400, 'invalid_request']);
   });
@@ -114,7 +111,7 @@ describe('a receipt', () => {
   it('of a deletion is the response to it, and is kept for 90 days', async () => {
     const own = await newOwner(service);
     const { fileId } = await own.call.store('encrypted', 'x');
-    const receipt = await jsonOf<Receipt>(own.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    const receipt = await own.call.deleteFile({ fileId });
     expect(receipt).toMatchObject({ reason: 'deleted', key: 'destroyed' });
     expect(await jsonOf(receiptOf(fileId, own))).toEqual(receipt);
     expect(await problemOf(receiptOf(fileId))).toEqual([404, 'not_found']);
@@ -130,7 +127,7 @@ describe('a receipt', () => {
     const { fileId } = await own.call.store('plain', 'unpinned later');
     await own.object.fail('removeReference', 'before');
     const status = async (asked: Promise<Response>): Promise<unknown> => (await jsonOf<Receipt>(asked)).pins[0]?.status;
-    expect(await status(own.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).toBe('scheduled');
+    expect(await status(own.call.ask('deleteFile', { fileId }))).toBe('scheduled');
     expect(await status(receiptOf(fileId, own))).toBe('scheduled');
     await own.object.ring(minuteMs);
     expect(await status(receiptOf(fileId, own))).toBe('unpinned');
@@ -138,17 +135,14 @@ describe('a receipt', () => {
 });
 
 describe('many files', () => {
-  const remove = (files: unknown, by: Owner): Promise<Response> => by.call.json('/v1/storage/delete', { files });
+  const remove = (files: unknown, by: Owner): Promise<Response> => by.call.ask('deleteFiles', { files });
 
   it('are deleted at once, with a receipt each, and those that are not there are named', async () => {
     const own = await newOwner(service);
     const kept = await own.call.store('plain', `kept by ${own.id}`);
     const sealed = await own.call.store('encrypted', 'sealed');
     const plain = await own.call.store('plain', `plain of ${own.id}`);
-    const share = await jsonOf<Share>(
-      own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [plain.fileId], password: false }),
-      201,
-    );
+    const share = await own.call.createShare({ record: 'c2VhbGVk', files: [plain.fileId], password: false });
     const strange = await owner.call.store('plain', `of another account than ${own.id}`);
     const never = crypto.randomUUID();
     const ids = [sealed.fileId, never, plain.fileId.toUpperCase(), strange.fileId, sealed.fileId];
@@ -159,7 +153,7 @@ describe('many files', () => {
     ]);
     expect(notFound).toEqual([never, strange.fileId]);
     expect((await own.object.rows('file')).map((row) => row['file_id'])).toEqual([kept.fileId]);
-    expect(await problemOf(own.call(`/v1/storage/${sealed.fileId}`))).toEqual([404, 'not_found']);
+    expect(await problemOf(own.call.ask('getFile', { fileId: sealed.fileId }))).toEqual([404, 'not_found']);
     for (const { fileId } of [sealed, plain])
       await expect
         .poll(() => jsonOf<Receipt>(receiptOf(fileId, own)), { timeout: 20_000 })
@@ -205,11 +199,11 @@ it('files expire in an account from a version in which they did not', async () =
     });
     older = await start();
     const own = { id, call: client(older.url, call.apiKey), object: accountObject(older, id) };
-    expect((await own.call(`/v1/storage/${fileId}/content`)).status).toBe(200);
+    expect((await own.call.ask('getFileContent', { fileId })).status).toBe(200);
     const { fileId: expiring } = await store('encrypted', inMs(minuteMs), own);
     await own.object.ring(2 * minuteMs);
     expect(await jsonOf(receiptOf(expiring, own))).toMatchObject({ reason: 'expired' });
-    await jsonOf(own.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    await own.call.deleteFile({ fileId });
     expect(await jsonOf(receiptOf(fileId, own))).toMatchObject({ reason: 'deleted' });
   } finally {
     await older.close();

@@ -1,6 +1,6 @@
 /** The list of files: filters, order, cursors. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { FileList, NewApiKeyResponse, StoredFile } from '../../../shared/api.ts';
+import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
@@ -14,7 +14,7 @@ let writerId: string;
 beforeAll(async () => {
   service = await sharedService();
   owner = await newOwner(service);
-  const made = await jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
+  const made = await owner.call.createKey({ label: 'w', scopes: ['write'] });
   writerId = made.key.id;
   const writer = client(service.url, made.apiKey);
   stored = [
@@ -103,7 +103,7 @@ describe('a cursor', () => {
       const seen: StoredFile[] = [];
       let path: string | undefined = `/v1/storage?${new URLSearchParams({ ...query, limit: '1' }).toString()}`;
       while (path !== undefined) {
-        const response = await own.call(path);
+        const response: Response = await own.call(path);
         const page = await jsonOf<FileList>(response);
         expect(page.files.length).toBeLessThanOrEqual(1);
         seen.push(...page.files);
@@ -111,7 +111,7 @@ describe('a cursor', () => {
         if (path !== undefined) expect(new URL(path, service.url).searchParams.get('cursor')).toBe(page.cursor);
         // Newest first, a new file is before the first page; the other way round, behind the last.
         if (seen.length === 1 && query['order'] !== 'asc') await own.call.store('plain', 'new');
-        if (seen.length === 2) await own.call(`/v1/storage/${seen[0]!.fileId}`, { method: 'DELETE' });
+        if (seen.length === 2) await own.call.ask('deleteFile', { fileId: seen[0]!.fileId });
       }
       expect(seen).toEqual(all);
     },

@@ -1,7 +1,7 @@
 /** Reading parts of files, under conditions, and uploads that are asked for twice. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { NewApiKeyResponse, StoredFile } from '../../../shared/api.ts';
+import type { StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
@@ -123,7 +123,7 @@ describe('the response for a file', () => {
       type: 'text/html',
     });
     for (const headers of [raw, { Accept: 'application/vnd.sealpin' }, {}, { Accept: 'text/html' }]) {
-      const response = await call(`/v1/storage/${file.fileId}`, { headers });
+      const response = await call.ask('getFile', { fileId: file.fileId }, { headers });
       await response.arrayBuffer();
       expect(response.headers.get('X-Content-Type-Options')).toBe('nosniff');
       expect(response.headers.get('Content-Security-Policy')).toContain('sandbox');
@@ -131,13 +131,15 @@ describe('the response for a file', () => {
       expect(response.headers.get('Cache-Control')).toBe('no-transform, no-store');
       if ('Accept' in headers) expect(response.headers.get('Content-Disposition')).toMatch(/^attachment/);
     }
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'text/css' } }))).toEqual([
+    expect(await problemOf(call.ask('getFile', { fileId: file.fileId }, { headers: { Accept: 'text/css' } }))).toEqual([
       406,
       'not_acceptable',
     ]);
     const plain = await call.store('plain', 'x');
     expect(
-      await problemOf(call(`/v1/storage/${plain.fileId}`, { headers: { Accept: 'application/vnd.sealpin' } })),
+      await problemOf(
+        call.ask('getFile', { fileId: plain.fileId }, { headers: { Accept: 'application/vnd.sealpin' } }),
+      ),
     ).toEqual([406, 'not_acceptable']);
   });
 });
@@ -157,7 +159,7 @@ describe.each(modesInForm)('a file with a type of its own in %s mode', (mode) =>
     ['application/json, image/png', 'application/json'],
     ['application/octet-stream', 'image/png'],
   ])('is asked for by Accept: %s', async (accept, type) => {
-    const response = await call(`/v1/storage/${fileId}`, { headers: { Accept: accept } });
+    const response = await call.ask('getFile', { fileId }, { headers: { Accept: accept } });
     expect([response.status, response.headers.get('Content-Type')]).toEqual([200, type]);
     const text = await response.text();
     expect(type === 'image/png' ? text : 'bytes of an image').toBe('bytes of an image');
@@ -215,7 +217,7 @@ describe('a file that is deleted while it is opened', () => {
     const file = await call.store(mode, randomBytes(5000));
     peer.onCommand = async (turn) => {
       peer.onCommand = undefined;
-      await jsonOf(call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+      await call.deleteFile({ fileId: file.fileId });
       (await turn.pass()).deliver();
     };
     expect(await problemOf(call(path(file), { headers }))).toEqual(says);
@@ -227,7 +229,7 @@ describe('a file that is deleted while it is opened', () => {
       turn.answer(500, JSON.stringify({ Message: 'block was not found locally', Code: 0, Type: 'error' }), {
         'content-type': 'application/json',
       });
-    const response = await problemOf(call(`/v1/storage/${file.fileId}`, { headers: raw }));
+    const response = await problemOf(call.ask('getFile', { fileId: file.fileId }, { headers: raw }));
     peer.onCommand = undefined;
     expect(response).toEqual([502, 'pinning_lost']);
   });
@@ -255,13 +257,13 @@ describe('an upload with an Idempotency-Key', () => {
     expect((await jsonOf<StoredFile>(post(mode === 'plain' ? 'encrypted' : 'plain', name), 201)).fileId).not.toBe(
       file.fileId,
     );
-    const { apiKey } = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
+    const { apiKey } = await call.createKey({ label: 'w', scopes: ['write'] });
     const writer = client(service.url, apiKey);
     const others = await jsonOf<StoredFile>(post(mode, name, 'once', writer), 201);
     expect(others.fileId).not.toBe(file.fileId);
     expect(await jsonOf(post(mode, name, 'once', writer), 201)).toEqual(others);
     // Kept until the file is deleted.
-    await jsonOf(call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+    await call.deleteFile({ fileId: file.fileId });
     expect((await jsonOf<StoredFile>(post(mode, name), 201)).fileId).not.toBe(file.fileId);
   });
 

@@ -1,9 +1,8 @@
 /** Receipts of removals, on rows in SQLite, and settings with which none can be written. */
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
-import type { Share } from '../../../shared/api.ts';
 import { startService } from '../../../testkit/service.ts';
-import { jsonOf, problemOf } from '../client.ts';
+import { problemOf } from '../client.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { Outbox, referenceRemoval } from '../../objects/account/outbox.ts';
 import { Removals } from '../../objects/pin/pin-removals.ts';
@@ -123,15 +122,15 @@ it.each(['RECOVERY_DAYS', 'BACKUP_DAYS'])('nothing is destroyed where %s cannot 
     const { call } = await newOwner(service);
     const { fileId } = await call.store('plain', 'still there');
     const terms = { record: 'AAAA', files: [fileId], password: false };
-    const { id } = await jsonOf<Share>(call.json('/v1/shares', terms), 201);
+    const { id } = await call.createShare(terms);
     for (const response of [
-      call(`/v1/shares/${id}`, { method: 'DELETE' }),
-      call(`/v1/storage/${fileId}`, { method: 'DELETE' }),
-      call.json('/v1/storage/delete', { files: [fileId] }),
+      call.ask('deleteShare', { shareId: id }),
+      call.ask('deleteFile', { fileId }),
+      call.ask('deleteFiles', { files: [fileId] }),
     ])
       expect(await problemOf(response)).toEqual([500, 'misconfigured']);
-    expect(await jsonOf<Share>(call(`/v1/shares/${id}`))).toMatchObject({ state: 'active' });
-    expect((await call(`/v1/storage/${fileId}`)).status).toBe(200);
+    expect(await call.getShare({ shareId: id })).toMatchObject({ state: 'active' });
+    expect((await call.ask('getFile', { fileId })).status).toBe(200);
   } finally {
     await service.close();
   }

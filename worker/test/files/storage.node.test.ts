@@ -49,23 +49,27 @@ describe.each(modes)('a file in %s mode', (mode) => {
         pins: [{ service: 'node', status: 'pinned' }],
       });
 
-      const raw = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } });
+      const raw = await call.ask(
+        'getFile',
+        { fileId: file.fileId },
+        { headers: { Accept: 'application/octet-stream' } },
+      );
       expect(raw.headers.get('Content-Type')).toBe('image/png');
       expect(raw.headers.get('Content-Length')).toBe(String(size));
       expect(raw.headers.get('Content-Disposition')).toContain("filename*=UTF-8''n%C3%A4me.bin");
       expect(raw.headers.get('Cache-Control')).toBe('no-transform, no-store');
       expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
 
-      const json = await call(`/v1/storage/${file.fileId}`);
+      const json = await call.ask('getFile', { fileId: file.fileId });
       const { data, ...rest } = await json.json<{ data: string }>();
       expect(rest).toEqual(file);
       expect(Buffer.compare(Buffer.from(data, 'base64'), bytes)).toBe(0);
 
-      const alone = await call(`/v1/storage/${file.fileId}?data=false`);
+      const alone = await call.ask('getFile', { fileId: file.fileId, data: false });
       expect(await alone.json()).toEqual(file);
 
       for (const accept of ['application/json', 'application/octet-stream']) {
-        const get = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: accept } });
+        const get = await call.ask('getFile', { fileId: file.fileId }, { headers: { Accept: accept } });
         await get.arrayBuffer();
         const head = await call(`/v1/storage/${file.fileId}`, { method: 'HEAD', headers: { Accept: accept } });
         expect(head.status).toBe(200);
@@ -84,7 +88,7 @@ describe.each(modes)('a file in %s mode', (mode) => {
       duplex: 'half',
     });
     const { fileId } = v.parse(StoredFile, await response.json());
-    const raw = await call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } });
+    const raw = await call.ask('getFile', { fileId }, { headers: { Accept: 'application/octet-stream' } });
     expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
   });
   it.each(inForm(mode, names))('is called %s by a JSON body in UTF-8, as by a header', async (filename) => {
@@ -116,13 +120,13 @@ describe.each(modes)('a file in %s mode', (mode) => {
       filename: 'a.txt',
       contentType: 'application/octet-stream',
     });
-    const raw = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } });
+    const raw = await call.ask('getFile', { fileId: file.fileId }, { headers: { Accept: 'application/octet-stream' } });
     expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
   });
 
   it('is deleted once, with a receipt', async () => {
     const file = await call.store(mode, randomBytes(1000));
-    const response = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    const response = await call.ask('deleteFile', { fileId: file.fileId });
     expect(response.status).toBe(200);
     expect(v.parse(Receipt, await response.json())).toEqual({
       fileId: file.fileId,
@@ -131,8 +135,8 @@ describe.each(modes)('a file in %s mode', (mode) => {
       key: mode === 'encrypted' ? 'destroyed' : 'none',
       pins: [{ service: 'node', status: 'unpinned' }],
     });
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`))).toEqual([404, 'not_found']);
+    expect(await problemOf(call.ask('deleteFile', { fileId: file.fileId }))).toEqual([404, 'not_found']);
+    expect(await problemOf(call.ask('getFile', { fileId: file.fileId }))).toEqual([404, 'not_found']);
     expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toEqual([404, 'not_found']);
   });
 });
@@ -148,7 +152,7 @@ it.each([
   ['a plain file', 'hello\n', 'none'],
 ])('says what happened to the key of %s', async (_what, text, expected) => {
   const file = await call.store('plain', Buffer.from(text));
-  const response = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+  const response = await call.ask('deleteFile', { fileId: file.fileId });
   expect(v.parse(Receipt, await response.json()).key).toBe(expected);
 });
 
@@ -166,16 +170,15 @@ it('lists newest first, by cursor, and by CID', async () => {
   const seen: StoredFile[] = [];
   let cursor: string | undefined;
   do {
-    const response = await call(`/v1/storage?limit=2${cursor === undefined ? '' : `&cursor=${cursor}`}`);
-    const page = v.parse(FileList, await response.json());
+    const page: FileList = await call.listFiles({ limit: 2, cursor });
     expect(page.files.length).toBeLessThanOrEqual(2);
     seen.push(...page.files);
     ({ cursor } = page);
   } while (cursor !== undefined);
   expect(seen).toEqual(files);
-  const byCid = v.parse(FileList, await (await call(`/v1/storage?cid=${files[3]!.cid}`)).json());
+  const byCid = await call.listFiles({ cid: files[3]!.cid });
   expect(byCid.files).toEqual([files[3]]);
-  const others = v.parse(FileList, await (await client(service.url, key)('/v1/storage')).json());
+  const others = await client(service.url, key).listFiles();
   expect(others.files.some((file) => file.cid === files[0]!.cid)).toBe(false);
 });
 
@@ -185,19 +188,15 @@ it('S67: refuses bytes that do not have the CID that was announced, and keeps no
   const builder = cidBuilder();
   await builder.write(other);
   const { cid } = await builder.finish();
-  const list = async () =>
-    v.parse(FileList, await (await call('/v1/storage')).json()).files.map(({ fileId }) => fileId);
+  const list = async () => (await call.listFiles()).files.map(({ fileId }) => fileId);
   const before = await list();
   const pins = await pinned(service);
-  expect(await problemOf(call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: other }))).toEqual([
-    422,
-    'cid_mismatch',
-  ]);
+  expect(await problemOf(call.ask('storePlain', { cid: file.cid }, { body: other }))).toEqual([422, 'cid_mismatch']);
   expect(await list()).toEqual(before);
-  expect(v.parse(FileList, await (await call(`/v1/storage?cid=${cid}`)).json()).files).toEqual([]);
+  expect((await call.listFiles({ cid })).files).toEqual([]);
   expect(await problemOf(fetch(`${service.url}/ipfs/${cid}`))).toEqual([404, 'not_found']);
   expect(await pinned(service)).toEqual(pins);
-  expect((await call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: 'one' })).status).toBe(201);
+  expect((await call.ask('storePlain', { cid: file.cid }, { body: 'one' })).status).toBe(201);
 });
 
 it('S78: reveals nothing about a file to a stranger', async () => {
@@ -248,8 +247,8 @@ it('refuses what it does not understand, with the code that says why', async () 
     'invalid_filename',
   ]);
   expect(await post('/v1/storage/plain?cid=Qm', { body: 'x' })).toEqual([400, 'invalid_cid']);
-  expect(await problemOf(call('/v1/storage?limit=101'))).toEqual([400, 'invalid_request']);
-  expect(await problemOf(call('/v1/storage?cursor=*'))).toEqual([400, 'invalid_request']);
+  expect(await problemOf(call.ask('listFiles', { limit: 101 }))).toEqual([400, 'invalid_request']);
+  expect(await problemOf(call.ask('listFiles', { cursor: '*' }))).toEqual([400, 'invalid_request']);
   expect(await problemOf(call('/v1/nothing'))).toEqual([404, 'not_found']);
   const put = await call('/v1/storage', { method: 'PUT' });
   expect(put.headers.get('Allow')).toBe('GET, HEAD');
@@ -299,12 +298,7 @@ it('S89: many clients that read at once get what is their own', async () => {
   await Promise.all(
     files.map(async ([file, bytes], index) => {
       expect(file.filename).toBe(`${index}`);
-      expect(
-        Buffer.compare(
-          await bytesOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } })),
-          bytes,
-        ),
-      ).toBe(0);
+      expect(Buffer.compare(await call.read(file.fileId), bytes)).toBe(0);
     }),
   );
 });
@@ -322,10 +316,7 @@ it('reports its version and its limit', async () => {
 
 it('lets only the operator create accounts', async () => {
   for (const Authorization of ['', 'Bearer wrong', `Bearer ${key}`]) {
-    expect(
-      await problemOf(
-        fetch(`${service.url}/v1/accounts`, { method: 'POST', headers: { Authorization }, body: '{"label":"x"}' }),
-      ),
-    ).toEqual([401, 'unauthorized']);
+    const asked = client(service.url, '', { Authorization }).ask('createAccount', { label: 'x' });
+    expect(await problemOf(asked)).toEqual([401, 'unauthorized']);
   }
 });

@@ -1,9 +1,7 @@
 /** An IPFS Cluster of three peers as the second service. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Receipt } from '../../../shared/api.ts';
 import { clusterProgram, noCluster } from '../../../testkit/programs/cluster.ts';
-import { jsonOf } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { startHonestCluster, type HonestCluster } from '../backends/cluster/real-cluster.ts';
 import { readBack, ring, startTwoHomes, statuses, storeAtBoth, weekMs, type World } from './two-homes.ts';
@@ -41,7 +39,7 @@ function asSecond(): void {
         world.a.peer.onCommand = undefined;
         await peer!.start();
       }
-      const receipt = await jsonOf<Receipt>(world.owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+      const receipt = await world.owner.call.deleteFile({ fileId: file.fileId });
       expect(receipt.pins.map(({ service }) => service)).toEqual(['a', 'b']);
       await ring(world, file, longestMs);
       await expect.poll(() => holders(file.cid), { timeout: 60_000 }).toBe(0);

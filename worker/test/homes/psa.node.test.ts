@@ -1,7 +1,7 @@
 /** A service with the Pinning Service API as the second one: it fetches files from the first by itself, and cannot be read. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Receipt, Verification } from '../../../shared/api.ts';
+import type { Verification } from '../../../shared/api.ts';
 import { clusterProgram, noCluster, startCluster, type RealCluster } from '../../../testkit/programs/cluster.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
@@ -31,8 +31,7 @@ async function startWorld(): Promise<World> {
   return world;
 }
 
-const remove = ({ fileId }: { fileId: string }) =>
-  jsonOf<Receipt>(world.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+const remove = ({ fileId }: { fileId: string }) => world.owner.call.deleteFile({ fileId });
 const isPinned = async (cid: string) => (await cluster.pins()).flat().includes(cid);
 
 describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as the second', () => {
@@ -44,9 +43,7 @@ describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as
   test('a file is pinned there by its CID, and removed there with the file', async () => {
     const file = await storeAtBoth(world, randomBytes(3_000_000));
     expect(await isPinned(file.cid)).toBe(true);
-    const verified = await jsonOf<Verification>(
-      world.owner.call(`/v1/storage/${file.fileId}/verification`, { method: 'POST' }),
-    );
+    const verified = await jsonOf<Verification>(world.owner.call.ask('verifyFile', { fileId: file.fileId }));
     expect(verified.pins).toEqual([
       { service: 'a', status: 'pinned', checkedAt: expect.any(String), verifiedAt: expect.any(String) },
       { service: 'b', status: 'pinned', checkedAt: expect.any(String) },
@@ -70,7 +67,7 @@ describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as
     const bytes = randomBytes(20_000);
     const file = await storeAtBoth(world, bytes);
     world.a.peer.onCommand = (turn) => turn.cut();
-    const read = world.owner.call(`/v1/storage/${file.fileId}/content`);
+    const read = world.owner.call.ask('getFileContent', { fileId: file.fileId });
     expect(await problemOf(read)).toEqual([503, 'pinning_unavailable']);
     world.a.peer.onCommand = undefined;
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -98,7 +95,7 @@ describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as
   test('files cannot move to it, because they could not be read back', async () => {
     const body = JSON.stringify({ from: 'a', to: 'b' });
     const headers = { 'Content-Type': 'application/json' };
-    const begun = client(world.service.url, adminToken)('/v1/migrations', { method: 'POST', headers, body });
+    const begun = client(world.service.url, adminToken).ask('createMigration', {}, { headers, body });
     expect(await problemOf(begun)).toEqual([400, 'invalid_request']);
   });
 });

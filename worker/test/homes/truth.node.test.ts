@@ -4,10 +4,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { PinPage, Receipt, Repair, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
+import type { Receipt, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
-import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { bytesOf, jsonOf, problemOf, client } from '../client.ts';
 import type { Turn } from '../peer.ts';
 import { pinObject } from '../stored-state.ts';
 import {
@@ -26,7 +26,6 @@ import {
 } from './two-homes.ts';
 
 const leafBytes = 1_048_576;
-const operator = { Authorization: `Bearer ${adminToken}` };
 const json = 'application/json';
 
 let world: World;
@@ -34,15 +33,15 @@ let bytes: Buffer;
 /** The second leaf, which is where blocks are damaged. */
 let leaf: Buffer;
 
-const ask = (path: string, method = 'GET') => fetch(`${world.service.url}${path}`, { method, headers: operator });
+const operator = () => client(world.service.url, adminToken);
 
 async function verify({ fileId }: StoredFile) {
-  const response = await world.owner.call(`/v1/storage/${fileId}/verification`, { method: 'POST' });
+  const response = await world.owner.call.ask('verifyFile', { fileId });
   return await response.json<Verification>();
 }
 
-async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]> {
-  const { pins } = await jsonOf<PinPage>(ask(`/v1/pins?limit=100${state && `&state=${state}`}`));
+async function surveyed({ cid }: StoredFile, state?: string): Promise<SurveyedPin[]> {
+  const { pins } = await operator().listPins({ limit: 100, state });
   return pins.filter((pin) => pin.cid === cid);
 }
 
@@ -50,8 +49,8 @@ async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]>
 async function saidOf(file: StoredFile) {
   let one: StoredFile | undefined;
   const both = async () => {
-    one = await jsonOf<StoredFile>(world.owner.call(`/v1/storage/${file.fileId}?data=false`));
-    const list = await jsonOf<{ files: StoredFile[] }>(world.owner.call(`/v1/storage?cid=${file.cid}`));
+    one = await world.owner.call.getFile({ fileId: file.fileId, data: false });
+    const list = await world.owner.call.listFiles({ cid: file.cid });
     return [one.pins, list.files.find(({ fileId }) => fileId === file.fileId)?.pins].map((pins) =>
       JSON.stringify(pins),
     );
@@ -170,7 +169,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
       expect(row).not.toHaveProperty('checkedAt');
       expect(row?.detail).not.toContain('token-of-the-tests');
       world.b.peer.onCommand = undefined;
-      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await operator().repairPins();
       await settle(world, file);
       const [, copied] = await surveyed(file);
       expect(copied).not.toHaveProperty('detail');
@@ -194,7 +193,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
         // The alarm may have begun to copy it.
         expect(await surveyed(file, 'damaged')).toEqual([]);
       }
-      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await operator().repairPins();
       await settle(world, file);
       world.a.peer.onCommand = (turn) => turn.cut();
       expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -205,7 +204,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
   test.each(losses.slice(0, 3))('$way, with one repair and no verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
     await lose(world.b, file);
-    await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    await operator().repairPins();
     await expect.poll(async () => (await surveyed(file))[1]?.reason).toBe(reason);
     await settle(world, file);
     world.a.peer.onCommand = (turn) => turn.cut();
@@ -221,14 +220,14 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
       { service: 'a', state: 'lost', reason },
       { service: 'b', state: 'lost', reason },
     ]);
-    const { pins: counts } = await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    const { pins: counts } = await operator().repairPins();
     expect(counts.damaged).toBeGreaterThanOrEqual(2);
   });
 
   test.each(losses.slice(0, 2))('$way at both: a read has it seen', async ({ lose }) => {
     const file = await storeAtBoth(world, bytes);
     for (const home of [world.a, world.b]) await lose(home, file);
-    const read = world.owner.call(`/v1/storage/${file.fileId}/content`);
+    const read = world.owner.call.ask('getFileContent', { fileId: file.fileId });
     await read.then((response) => response.arrayBuffer()).catch(() => undefined);
     await expect.poll(() => statuses(world, file), { timeout: 10_000 }).toEqual({ a: 'lost', b: 'lost' });
     await expect.poll(async () => await surveyed(file, 'damaged')).toHaveLength(2);
@@ -236,7 +235,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
 
   test('an encrypted file that is lost at both is healed as the hint says, and not by storing it again', async () => {
     const file = await storeAtBoth(world, bytes, 'encrypted');
-    const content = () => world.owner.call(`/v1/storage/${file.fileId}/content`);
+    const content = () => world.owner.call.ask('getFileContent', { fileId: file.fileId });
     const blob = await bytesOf(fetch(`${world.service.url}/ipfs/${file.cid}`));
     for (const home of [world.a, world.b]) await unpinBehindOurBack(home, file);
     const problem = await jsonOf<{ code: string; hint: string }>(content(), 502);
@@ -274,7 +273,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
     await expect.poll(async () => (await saidOf(file)).pin).toEqual({ service: 'b', status: 'failed' });
     expect((await surveyed(file))[1]?.detail).toContain('does not list');
     world.a.peer.onCommand = lie;
-    const store = world.owner.call('/v1/storage/plain', { method: 'POST', body: randomBytes(10) });
+    const store = world.owner.call.ask('storePlain', {}, { body: randomBytes(10) });
     expect(await problemOf(store)).toEqual([502, 'pinning_failed']);
   });
 

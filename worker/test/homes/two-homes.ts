@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, jsonOf } from '../client.ts';
+import { client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, pinObject, type Owner } from '../stored-state.ts';
 
@@ -82,7 +82,7 @@ export async function startTwoHomes(
 
 /** Returns the states of a file's pins, without times. */
 export async function statuses({ owner }: World, { fileId }: StoredFile): Promise<Record<string, string>> {
-  const { pins } = await jsonOf<StoredFile>(owner.call(`/v1/storage/${fileId}?data=false`));
+  const { pins } = await owner.call.getFile({ fileId, data: false });
   return Object.fromEntries(pins.map(({ service, status }) => [service, status]));
 }
 
@@ -120,7 +120,7 @@ export async function storeAtBoth(
 }
 
 export async function readBack({ owner }: World, { fileId }: StoredFile): Promise<Buffer> {
-  return await bytesOf(owner.call(`/v1/storage/${fileId}/content`));
+  return await owner.call.getFileContent({ fileId });
 }
 
 /** Sends a command to a Kubo as its operator would. @returns its answer */

@@ -1,9 +1,9 @@
 /** Headers that ask for a check are checked or refused by every route that changes something, and never ignored. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { FileList, StoredFile } from '../../../shared/api.ts';
+import type { StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { routes } from '../../routes/table.ts';
-import { jsonOf, problemOf } from '../client.ts';
+import { problemOf } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
 
@@ -141,8 +141,7 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
 
   it('that too many change at once says when to try again', async () => {
     const { fileId } = await owner.call.store(mode, 'x');
-    const change = (name: string): Promise<Response> =>
-      owner.call.json(`/v1/storage/${fileId}`, { filename: name }, 'PATCH');
+    const change = (name: string): Promise<Response> => owner.call.ask('changeFile', { fileId, filename: name });
     let refused: Response | undefined;
     for (let round = 0; round < 20 && refused === undefined; round += 1) {
       const answers = await Promise.all(Array.from({ length: 12 }, (_, number) => change(`${number}`)));
@@ -165,5 +164,5 @@ it('stores nothing where a condition or a digest does not hold', async () => {
       });
       expect([mode, name, response.status]).toEqual([mode, name, name.endsWith('-Digest') ? 422 : 400]);
     }
-  expect((await jsonOf<FileList>(own.call('/v1/storage'))).files).toEqual([]);
+  expect((await own.call.listFiles()).files).toEqual([]);
 });

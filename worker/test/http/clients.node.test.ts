@@ -85,7 +85,7 @@ describe.each(clients)('%s', (program, args, name) => {
       ]);
       expect(new Set(seen.slice(0, 3).map(({ key }) => key)).size).toBe(1);
       expect(seen[0]?.key).toMatch(/./);
-      expect(await jsonOf(client(service.url, apiKey)('/v1/storage'))).toEqual({ files: [] });
+      expect(await client(service.url, apiKey).listFiles()).toEqual({ files: [] });
     });
 
     test(`${name} does not repeat what stays refused`, async () => {

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import type { Health, NewApiKeyResponse, Problem, StoredFile } from '../../../shared/api.ts';
 import { generateKeyPair, parseApiKey, signToken } from '../../../shared/crypto/index.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { client, jsonOf, problemOf, pathOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { adminToken, rpcToken, startService } from '../../../testkit/service.ts';
 
@@ -53,7 +53,7 @@ it('S61: a line for each request and each fault, with its id and without what no
     });
     await ask('/v1/keys', { method: 'POST', body: `{"label":"${canary}",${canary}` });
     await ask('/v1/keys', { method: 'POST', body: `{"label":"${canary}","scopes":["${canary}"]}` });
-    await ask(`/v1/accounts/${account.id}/recover`, {
+    await ask(pathOf('recoverAccount', { id: account.id }), {
       method: 'POST',
       body: JSON.stringify({ privateKey: pair.privatePem }),
     });
@@ -61,7 +61,7 @@ it('S61: a line for each request and each fault, with its id and without what no
     await ask(`/v1/${canary}/${apiKey}`);
     await ask(`/v1/storage/${file.fileId}?password=${canary}`);
     await ask('/v1/storage', { headers: { Authorization: `Bearer ${apiKey}${canary}` } });
-    await ask('/v1/accounts', { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
+    await ask(pathOf('createAccount'), { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
     const share = await jsonOf<{ id: string }>(
       ask('/v1/shares', {
         method: 'POST',
@@ -79,7 +79,7 @@ it('S61: a line for each request and each fault, with its id and without what no
       signToken(key, { method: 'POST', mode: 'plain', exp, jti: canary }),
       signToken(key, { method: 'POST', mode: canary, exp, jti: canary }),
     ];
-    const url = `/v1/accounts/${account.id}/signed/`;
+    const url = pathOf('getSigned', { id: account.id, token: '' });
     expect((await ask(`${url}${tokens[0]}`)).status).toBe(200);
     for (const token of tokens) await ask(`${url}${token}`, { method: 'POST', body: canary });
     await ask(`${url}${tokens[0]}${canary}`);
@@ -187,7 +187,7 @@ it.each([
     const service = await startService(o);
     try {
       const { apiKey } = await service.account();
-      const response = await client(service.url, apiKey)('/v1/storage/plain', { method: 'POST', body: 'x' });
+      const response = await client(service.url, apiKey).ask('storePlain', {}, { body: 'x' });
       const problem = await response.json<Problem>();
       expect([response.status, problem.code]).toEqual([500, 'misconfigured']);
       expect(problem.hint).toMatch(hint);
@@ -198,7 +198,8 @@ it.each([
       expect(line['error']).toContain(`node at ${service.node}`);
       expect(line['error']).toMatch(text);
       expect(service.log.join('')).not.toContain('not-the-token');
-      const { services } = await jsonOf<Health>(client(service.url, adminToken)('/v1/health'), 503);
+      const health = client(service.url, adminToken).ask('getHealth');
+      const { services } = await jsonOf<Health>(health, 503);
       expect(services).toMatchObject([{ id: 'node', status: 'failing', code: 'misconfigured' }]);
     } finally {
       await service.close();
@@ -210,7 +211,7 @@ it('without an operator’s token there is no operator', async () => {
   const service = await startService({ vars: { ADMIN_TOKEN: '' } });
   try {
     for (const token of ['', 'x', adminToken]) {
-      expect(await problemOf(client(service.url, token).json('/v1/accounts', { label: 'x' }))).toEqual([
+      expect(await problemOf(client(service.url, token).ask('createAccount', { label: 'x' }))).toEqual([
         404,
         'not_found',
       ]);

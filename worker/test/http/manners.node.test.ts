@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { routes } from '../../routes/table.ts';
-import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, pathOf } from '../client.ts';
 import { inOneMinute } from '../one-minute.ts';
 
 const origin = 'https://app.example.com';
@@ -155,7 +155,7 @@ describe('a rate limit', () => {
         for (let count = 0; count < 3; count += 1)
           expect(fields(await call('/v1/storage'))).toEqual([200, '"account";q=3;w=60', null, null]);
         expect(fields(await call('/v1/storage'))).toEqual([429, '"account";q=3;w=60', '"account";r=0;t=60', '60']);
-        const recovery = `${service.url}/v1/accounts/${'0'.repeat(22)}/recovery`;
+        const recovery = `${service.url}${pathOf('getRecoveryFile', { id: '0'.repeat(22) })}`;
         for (let count = 0; count < 3; count += 1)
           expect(fields(await fetch(recovery))).toEqual([404, '"address";q=4;w=60', null, null]);
         expect(fields(await fetch(recovery))).toEqual([429, '"address";q=4;w=60', '"address";r=0;t=60', '60']);

@@ -40,12 +40,9 @@ describe('a body', () => {
   }
 
   it('may be as long as the limit and no longer, which health shows', async () => {
-    expect(await jsonOf(call('/v1/health'))).toMatchObject({ maxUploadBytes: limit });
-    await jsonOf(call('/v1/storage/plain', { method: 'POST', body: 'x'.repeat(limit) }), 201);
-    expect(await problemOf(call('/v1/storage/plain', { method: 'POST', body: 'x'.repeat(limit + 1) }))).toEqual([
-      413,
-      'too_large',
-    ]);
+    expect(await call.getHealth()).toMatchObject({ maxUploadBytes: limit });
+    await call.storePlain({}, { body: 'x'.repeat(limit) });
+    expect(await problemOf(call.ask('storePlain', {}, { body: 'x'.repeat(limit + 1) }))).toEqual([413, 'too_large']);
     const data = Buffer.alloc(900).toString('base64');
     expect(await problemOf(call.json('/v1/storage/plain', { data }))).toEqual([413, 'too_large']);
   });
@@ -82,13 +79,13 @@ describe('a body', () => {
       write('1\r\nx\r\n');
     });
     expect(response).toMatch(/^HTTP\/1.1 413 /);
-    const list = await jsonOf<{ files: { size: number }[] }>(call('/v1/storage'));
+    const list = await call.listFiles();
     expect(list.files.every((file) => file.size <= limit)).toBe(true);
   });
 
   it('S83: in JSON is bounded in size and depth, data apart', async () => {
     const operator = client(service.url, adminToken);
-    const post = (body: string): Promise<Response> => operator('/v1/accounts', { method: 'POST', body });
+    const post = (body: string): Promise<Response> => operator.ask('createAccount', {}, { body });
     expect(await problemOf(post(`{"label":${'['.repeat(1000)}${']'.repeat(1000)}}`))).toEqual([400, 'invalid_json']);
     expect(await problemOf(post(`{"label":"${'x'.repeat(70_000)}"}`))).toEqual([413, 'too_large']);
     for (const body of [
@@ -142,14 +139,10 @@ describe('S77: requests', () => {
       const service = await startService({ ratelimits: limits });
       try {
         const owner = client(service.url, (await service.account()).apiKey);
-        const keyWith = async (scopes: string[]): Promise<Client> => {
-          const { apiKey } = await jsonOf<{ apiKey: string }>(owner.json('/v1/keys', { label: 'x', scopes }), 201);
-          return client(service.url, apiKey);
-        };
-        const [guest, other] = [await keyWith(['write']), await keyWith(['write'])];
+        const [guest, other] = [await owner.withKey(['write']), await owner.withKey(['write'])];
         expect(await until429(() => guest('/v1/account'))).toBe(5);
-        expect((await other('/v1/account')).status).toBe(429);
-        expect((await owner('/v1/account')).status).toBe(200);
+        expect((await other.ask('getAccount')).status).toBe(429);
+        expect((await owner.ask('getAccount')).status).toBe(200);
       } finally {
         await service.close();
       }
@@ -167,17 +160,17 @@ describe('S77: requests', () => {
         );
         expect(await until429(() => one('/v1/storage'))).toBe(4);
         // Another key of the account has no count of its own.
-        expect(await problemOf(client(service.url, apiKey)('/v1/storage'))).toEqual([429, 'rate_limited']);
-        expect((await other('/v1/storage')).status).toBe(200);
+        expect(await problemOf(client(service.url, apiKey).ask('listFiles'))).toEqual([429, 'rate_limited']);
+        expect((await other.ask('listFiles')).status).toBe(200);
         // Two of the eight went into the accounts.
         expect(
-          await until429(async () => client(service.url, (await newApiKey(newAccountId())).text)('/v1/storage')),
+          await until429(async () => client(service.url, (await newApiKey(newAccountId())).text).ask('listFiles')),
         ).toBe(6);
-        expect(await problemOf(client(service.url, adminToken).json('/v1/accounts', { label: 'x' }))).toEqual([
+        expect(await problemOf(client(service.url, adminToken).ask('createAccount', { label: 'x' }))).toEqual([
           429,
           'rate_limited',
         ]);
-        expect(await problemOf(fetch(`${service.url}/v1/accounts/${'0'.repeat(22)}/recovery`))).toEqual([
+        expect(await problemOf(client(service.url).ask('getRecoveryFile', { id: '0'.repeat(22) }))).toEqual([
           429,
           'rate_limited',
         ]);
@@ -196,7 +189,7 @@ describe('S77: requests', () => {
         const call = client(service.url, (await service.account()).apiKey);
         const later = client(service.url, (await service.account()).apiKey);
         const from = (address: string, by: Client): Promise<Response> =>
-          by('/v1/account', { headers: { 'CF-Connecting-IP': address } });
+          by.ask('getAccount', {}, { headers: { 'CF-Connecting-IP': address } });
         const unknown = async (): Promise<Client> => client(service.url, (await newApiKey(newAccountId())).text);
         const lookups = async (): Promise<number> => Number(await (await fetch(`${service.url}/test/lookups`)).text());
         expect((await from('2001:db8:0:1::1', call)).status).toBe(200);
@@ -224,7 +217,7 @@ describe('S77: requests', () => {
       const after = async (ms: number): Promise<number> => {
         await fetch(`${service.url}/test/later?ms=${ms}`, { method: 'POST' });
         const before = await lookups();
-        expect((await call('/v1/account')).status).toBe(200);
+        expect((await call.ask('getAccount')).status).toBe(200);
         return (await lookups()) - before;
       };
       expect([await after(0), await after(0), await after(50_000), await after(10_001)]).toEqual([1, 0, 0, 1]);
@@ -252,12 +245,9 @@ describe('S77: requests', () => {
     const service = await startService({ vars: { KEY_LIMIT: 'broken' } });
     try {
       const call = client(service.url, (await service.account()).apiKey);
-      expect((await call('/v1/storage')).status).toBe(200);
-      expect(await problemOf(call('/v1/storage/plain', { method: 'POST', body: 'x' }))).toEqual([503, 'overloaded']);
-      expect(await problemOf(call(`/v1/storage/${crypto.randomUUID()}`, { method: 'DELETE' }))).toEqual([
-        503,
-        'overloaded',
-      ]);
+      expect((await call.ask('listFiles')).status).toBe(200);
+      expect(await problemOf(call.ask('storePlain', {}, { body: 'x' }))).toEqual([503, 'overloaded']);
+      expect(await problemOf(call.ask('deleteFile', { fileId: crypto.randomUUID() }))).toEqual([503, 'overloaded']);
     } finally {
       await service.close();
     }
@@ -292,7 +282,7 @@ describe('S86: a page in a browser', () => {
       ]);
       expect(preflight.headers.get('Access-Control-Max-Age')).toBe('600');
       expect(preflight.headers.get('Vary')).toContain('Origin');
-      const response = await call(`/v1/storage/${file.fileId}`, { headers: { Origin } });
+      const response = await call.ask('getFile', { fileId: file.fileId }, { headers: { Origin } });
       const shown = await response.arrayBuffer();
       expect(response.headers.get('Access-Control-Allow-Origin')).toBe(Origin);
       expect(response.headers.get('Access-Control-Allow-Credentials')).toBeNull();

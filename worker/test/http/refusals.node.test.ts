@@ -1,11 +1,11 @@
 /** Requests that plainly mean something else are refused with what to do, and no response can be taken for something else. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
-import { Problem, type FileList } from '../../../shared/api.ts';
+import { Problem } from '../../../shared/api.ts';
 import { codesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { problemType } from '../../../shared/problem-object.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client, pathOf } from '../client.ts';
 import { adminToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 
 let service: Service;
@@ -25,8 +25,7 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode', (mode) => {
       headers: { 'Content-Disposition': 'attachment; filename=x', ...headers },
       body,
     });
-  const nothingIsStored = async (): Promise<void> =>
-    expect((await jsonOf<FileList>(call('/v1/storage'))).files).toEqual([]);
+  const nothingIsStored = async (): Promise<void> => expect((await call.listFiles()).files).toEqual([]);
 
   it('that is a form is refused, with the command that sends the file', async () => {
     const form = new FormData();
@@ -63,7 +62,7 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode', (mode) => {
 
   it('that says it is not encoded is taken', async () => {
     const { fileId } = await jsonOf<{ fileId: string }>(post({ 'Content-Encoding': 'identity' }), 201);
-    await jsonOf(call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    await call.deleteFile({ fileId });
   });
 });
 
@@ -133,7 +132,7 @@ describe('a request with a wrong value', () => {
       ['hunter2', 'the body must be an object'],
     ];
     for (const [body, detail] of cases) {
-      const problem = v.parse(Problem, await (await call.json('/v1/keys', body)).json());
+      const problem = v.parse(Problem, await (await call.json(pathOf('createKey'), body)).json());
       expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
     }
     const shares: [unknown, string][] = [
@@ -145,23 +144,24 @@ describe('a request with a wrong value', () => {
       ],
     ];
     for (const [body, detail] of shares) {
-      const problem = v.parse(Problem, await (await call.json('/v1/shares', body)).json());
+      const problem = v.parse(Problem, await (await call.json(pathOf('createShare'), body)).json());
       expect([problem.code, problem.detail]).toEqual(['invalid_request', detail]);
     }
-    const query = await call('/v1/storage?limit=1000');
+    const query = await call.ask('listFiles', { limit: 1000 });
     expect((await query.json<Problem>()).detail).toBe('limit is a number from 1 to 100');
     const [tag, tags] = ['/v1/storage?tag=%0A', `/v1/storage/${crypto.randomUUID()}`];
     const words = 'a tag has 1 to 100 characters, without control characters and invisible ones';
     expect((await (await call(tag)).json<Problem>()).detail).toBe(words);
     expect((await (await call.json(tags, { tags: ['\n'] }, 'PATCH')).json<Problem>()).detail).toBe(words);
-    const live = await call('/v1/health?live=hunter2');
+    const live = await call.ask('getHealth', { live: 'hunter2' });
     expect((await live.json<Problem>()).detail).toBe('live must be empty or true');
-    const flag = await call(`/v1/keys/${ownKey}?cascade=hunter2`, { method: 'DELETE' });
+    const flag = await call.ask('revokeKey', { id: ownKey, cascade: 'hunter2' });
     expect((await flag.json<Problem>()).detail).toBe('cascade must be true or false');
   });
 
   it('is told where it is wrong, by pointers into the body', async () => {
-    const errorsOf = async (body: unknown) => v.parse(Problem, await (await call.json('/v1/keys', body)).json()).errors;
+    const errorsOf = async (body: unknown) =>
+      v.parse(Problem, await (await call.json(pathOf('createKey'), body)).json()).errors;
     expect(await errorsOf({ label: 7, scopes: ['read', 'hunter2'] })).toEqual([
       { pointer: '#/label', detail: 'label must be a string' },
       { pointer: '#/scopes/1', detail: 'scopes[1] must be read or write or delete or keys or share' },
@@ -226,7 +226,7 @@ describe('a response', () => {
   });
 
   it('about a problem has a type that leads to its description', async () => {
-    const document = await jsonOf(call('/v1/openapi.json'));
+    const document = await jsonOf(call.ask('getDescription'));
     const { type, code } = await (await call('/v1/nothing')).json<Problem>();
     const find = (type: string): unknown =>
       new URL(type, service.url).hash

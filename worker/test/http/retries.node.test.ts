@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { FileList, StoredFile } from '../../../shared/api.ts';
+import type { StoredFile } from '../../../shared/api.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
@@ -45,7 +45,7 @@ afterAll(async () => {
 const key = 'one upload';
 const minuteMs = 60_000;
 
-const files = async (): Promise<StoredFile[]> => (await jsonOf<FileList>(owner.call('/v1/storage'))).files;
+const files = async (): Promise<StoredFile[]> => (await owner.call.listFiles()).files;
 
 function post(body: BodyInit, headers: Record<string, string> = {}, mode = 'plain'): Promise<Response> {
   return owner.call(`/v1/storage/${mode}`, {

@@ -11,7 +11,7 @@ import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { keepState } from '../kept-state.ts';
-import { bytesOf, client, jsonOf, signedPath } from '../client.ts';
+import { client, signedPath } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 
@@ -140,16 +140,14 @@ it(`each of ${rounds} uploads ends in one file, whatever happens to its attempts
 
   const files: StoredFile[] = [];
   for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
-    const page = await jsonOf<FileList>(
-      owner.call(`/v1/storage?limit=100${cursor === undefined ? '' : `&cursor=${cursor}`}`),
-    );
+    const page: FileList = await owner.call.listFiles({ limit: 100, cursor });
     files.push(...page.files);
     ({ cursor } = page);
   }
   expect(files.map(({ fileId }) => fileId).toSorted()).toEqual([...stored.keys()].toSorted());
   expect(stored.size).toBe(rounds);
   for (const { fileId } of files) {
-    const bytes = await bytesOf(owner.call(`/v1/storage/${fileId}/content`));
+    const bytes = await owner.call.getFileContent({ fileId });
     expect(createHash('sha256').update(bytes).digest('hex')).toBe(stored.get(fileId));
   }
   // Each was recorded once, and nothing of the attempts that failed is left.

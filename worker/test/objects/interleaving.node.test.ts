@@ -86,14 +86,14 @@ async function play(
     actor.busy = true;
     void (async () => {
       if (operation === 'store') {
-        const answer = await actor.owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
+        const answer = await actor.owner.call.ask('storePlain', {}, { body: bytes });
         const file = await answer.json<{ fileId: string; cid: string }>();
         if (answer.status === 201) {
           actor.files.push(file.fileId);
           ({ cid } = file);
         } else expect(answer.status).toBeGreaterThanOrEqual(500);
       } else if (actor.files.length > 0) {
-        const answer = await actor.owner.call(`/v1/storage/${actor.files.shift()!}`, { method: 'DELETE' });
+        const answer = await actor.owner.call.ask('deleteFile', { fileId: actor.files.shift()! });
         expect([answer.status, await answer.text()]).toEqual([200, expect.any(String)]);
       }
       actor.busy = false;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inDirectory, pathOf, run, withProgram } from '../../../testkit/programs/programs.ts';
 import { metricsToken, startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, problemOf, type Client } from '../client.ts';
+import { client, problemOf, type Client } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, type Owner } from '../stored-state.ts';
@@ -34,7 +34,7 @@ afterAll(async () => {
 
 /** The text of the metrics, which is a format of lines. */
 async function scrape(): Promise<string> {
-  const response = await operator('/v1/metrics');
+  const response = await operator.ask('getMetrics');
   expect(response.headers.get('Content-Type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   return await response.text();
 }
@@ -73,14 +73,14 @@ const label = (route: string, status: number, method = 'POST') =>
 
 it('is for the operator alone', async () => {
   for (const token of ['', 'wrong', owner.call.apiKey])
-    expect(await problemOf(client(service.url, token)('/v1/metrics'))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(client(service.url, token).ask('getMetrics'))).toEqual([401, 'unauthorized']);
 });
 
 it('counts requests, bytes and errors, also over a restart of the Worker', async () => {
   const before = await metrics();
   const grown = (after: Map<string, number>, name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
   const { fileId } = await owner.call.store('plain', 'x'.repeat(1000));
-  await bytesOf(owner.call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+  await owner.call.read(fileId);
   await owner.call.store('plain', 'y'.repeat(500));
   expect(await problemOf(owner.call('/v1/storage/plain?no=1', { method: 'POST', body: 'z' }))).toEqual([
     400,
@@ -135,7 +135,7 @@ it('shows what is stuck: a service that is down, messages that are not acknowled
   const object = accountObject(service, id);
   await object.stopAlarm();
   await object.fail('removeReference', 'before');
-  expect((await call(`/v1/storage/${fileId}`, { method: 'DELETE' })).status).toBe(200);
+  expect((await call.ask('deleteFile', { fileId })).status).toBe(200);
   await object.wait(3_600_000);
   peer.onCommand = (turn) => turn.cut();
   const stuck = await metrics();

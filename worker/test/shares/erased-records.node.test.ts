@@ -5,9 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it, onTestFinished } from 'vitest';
-import type { Share } from '../../../shared/api.ts';
 import { startService } from '../../../testkit/service.ts';
-import { jsonOf } from '../client.ts';
 import { newOwner } from '../stored-state.ts';
 
 it('nothing of them is left once the logs of the databases are written back', async () => {
@@ -18,16 +16,16 @@ it('nothing of them is left once the logs of the databases are written back', as
   const record = randomBytes(40_000);
   const share = async (opens: number): Promise<string> => {
     const request = { record: record.toString('base64'), files: [], password: false, opens };
-    return (await jsonOf<Share>(call.json('/v1/shares', request), 201)).id;
+    return (await call.createShare(request)).id;
   };
   const [revoked, used] = [await share(2), await share(1)];
   const [deleted, changed] = [await call.store('encrypted', 'x'), await call.store('encrypted', 'x')];
   const headers = (await object.rows('file')).map(({ header }) => Buffer.from(header as ArrayBuffer));
   expect(headers.map(({ length }) => length > 200)).toEqual([true, true]);
-  await jsonOf(call(`/v1/shares/${revoked}`, { method: 'DELETE' }));
-  await jsonOf(call(`/v1/shares/${used}/open`, { method: 'POST' }));
-  await jsonOf(call(`/v1/storage/${deleted.fileId}`, { method: 'DELETE' }));
-  await jsonOf(call.json(`/v1/storage/${changed.fileId}`, { filename: 'x' }, 'PATCH'));
+  await call.deleteShare({ shareId: revoked });
+  await call.openShare({ shareId: used });
+  await call.deleteFile({ fileId: deleted.fileId });
+  await call.changeFile({ fileId: changed.fileId, filename: 'x' });
   await service.close();
   // Some bytes of each page, and of each header the end, which no other one has.
   const traces = [

@@ -3,7 +3,7 @@
  * listed and opens, or none, and never a record that nobody can revoke.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { NewApiKeyResponse, Receipt, Revoked, Share, ShareList, ShareReceipt } from '../../../shared/api.ts';
+import type { Receipt, Revoked, Share, ShareReceipt } from '../../../shared/api.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
@@ -34,16 +34,11 @@ beforeEach(async () => {
 });
 
 const make = (): Promise<Response> =>
-  owner.call.json('/v1/shares', {
-    record: Buffer.alloc(500, 7).toString('base64'),
-    files: [fileId],
-    password: false,
-  });
+  owner.call.ask('createShare', { record: Buffer.alloc(500, 7).toString('base64'), files: [fileId], password: false });
 const made = (): Promise<Share> => jsonOf<Share>(make(), 201);
 const open = (id: string): Promise<Response> => fetch(`${service.url}/v1/shares/${id}/open`, { method: 'POST' });
 const remove = (path: string): Promise<Response> => owner.call(path, { method: 'DELETE' });
-const listed = async (): Promise<string[]> =>
-  (await jsonOf<ShareList>(owner.call('/v1/shares'))).shares.map(({ id }) => id);
+const listed = async (): Promise<string[]> => (await owner.call.listShares()).shares.map(({ id }) => id);
 const outbox = async (): Promise<string[]> =>
   (await owner.object.rows('outbox')).filter((row) => row['op'] === 'unshare').map((row) => String(row['target']));
 const record = async (id: string): Promise<unknown> =>
@@ -112,13 +107,10 @@ it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
 it('a key that is revoked while it makes a share makes none, since nothing would end it', async () => {
   // No alarm is set then, so that the share sets one.
   await owner.object.ring(longMs);
-  const key = await jsonOf<NewApiKeyResponse>(
-    owner.call.json('/v1/keys', { label: 'k', scopes: ['share', 'read'] }),
-    201,
-  );
+  const key = await owner.call.createKey({ label: 'k', scopes: ['share', 'read'] });
   await owner.object.ring(longMs);
   await owner.object.fail('setAlarm', 'late');
-  const lost = client(service.url, key.apiKey).json('/v1/shares', {
+  const lost = client(service.url, key.apiKey).ask('createShare', {
     record: Buffer.alloc(500, 7).toString('base64'),
     files: [fileId],
     password: false,
@@ -159,11 +151,11 @@ describe('a record that cannot be reached', () => {
     [
       'the revocation of its key',
       async () => {
-        const [{ id }] = (await jsonOf<{ keys: [{ id: string }] }>(owner.call('/v1/keys'))).keys;
-        const spare = await jsonOf<{ apiKey: string }>(
-          owner.call.json('/v1/keys', { label: 'spare', scopes: ['read', 'write', 'delete', 'keys', 'share'] }),
-          201,
-        );
+        const { id } = (await owner.call.listKeys()).keys[0]!;
+        const spare = await owner.call.createKey({
+          label: 'spare',
+          scopes: ['read', 'write', 'delete', 'keys', 'share'],
+        });
         owner = { ...owner, call: client(service.url, spare.apiKey) };
         return (await jsonOf<Revoked>(remove(`/v1/keys/${id}`))).shares;
       },

@@ -1,7 +1,7 @@
 /** Signed URLs: what they allow, to whom, how often and how long. */
 import { createHmac, createPrivateKey, hkdfSync, randomBytes, sign as signBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { EventList, FileList, NewApiKeyResponse, StoredFile } from '../../../shared/api.ts';
+import type { NewApiKeyResponse, Scope, StoredFile } from '../../../shared/api.ts';
 import { parseApiKey } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, carType, cidOf, encodeNode, sha256 } from '../../../shared/ipfs/index.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
@@ -46,9 +46,9 @@ const storing = (more: object = {}): Promise<string> =>
   sign({ method: 'POST', mode: 'plain', jti: crypto.randomUUID(), ...more });
 const post = (path: string, body: BodyInit, init: Init = {}): Promise<Response> =>
   anybody(path, { method: 'POST', body, ...init, headers: { 'Content-Type': 'a/b', ...init.headers } });
-const newKey = (scopes: string[], more: object = {}): Promise<NewApiKeyResponse> =>
-  jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'k', scopes, ...more }), 201);
-const files = async (): Promise<StoredFile[]> => (await jsonOf<FileList>(owner.call('/v1/storage'))).files;
+const newKey = (scopes: Scope[], more: object = {}): Promise<NewApiKeyResponse> =>
+  owner.call.createKey({ label: 'k', scopes, ...more });
+const files = async (): Promise<StoredFile[]> => (await owner.call.listFiles()).files;
 
 describe('a signed URL for a download', () => {
   it('reads the bytes of a plain file, also in parts, any number of times until it expires', async () => {
@@ -74,7 +74,7 @@ describe('a signed URL for a download', () => {
     expect(response.headers.get('Content-Type')).toBe('application/vnd.sealpin');
     const container = await bytesOf(response);
     const headers = { Accept: 'application/vnd.sealpin' };
-    expect(container).toEqual(await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers })));
+    expect(container).toEqual(await bytesOf(owner.call.ask('getFile', { fileId: file.fileId }, { headers })));
     expect(container.toString('latin1')).not.toContain('secret');
     const asJson = await anybody(await reading(file), { headers: { Accept: 'application/json' } });
     expect(await bytesOf(asJson)).toEqual(container);
@@ -137,7 +137,7 @@ describe('a signed URL for a download', () => {
     expect(await owner.object.rows('signed_use')).toEqual([]);
     const file = await owner.call.store('plain', 'deleted');
     const gone = await reading(file);
-    await jsonOf(owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+    await owner.call.deleteFile({ fileId: file.fileId });
     expect(await problemOf(anybody(gone))).toEqual([404, 'not_found']);
   });
 });
@@ -148,11 +148,11 @@ describe('a signed URL for an upload', () => {
     const headers = { 'Content-Disposition': 'inline; filename=name.txt' };
     const file = await jsonOf<StoredFile>(post(path, 'from outside', { headers }), 201);
     expect(await files()).toMatchObject([{ fileId: file.fileId, mode, filename: 'name.txt' }]);
-    expect((await bytesOf(owner.call(`/v1/storage/${file.fileId}/content`))).toString()).toBe('from outside');
+    expect(String(await owner.call.getFileContent({ fileId: file.fileId }))).toBe('from outside');
     const again = await post(path, 'from outside', { headers });
     expect(again.headers.get('Idempotency-Replayed')).toBe('true');
     expect((await jsonOf<StoredFile>(again, 201)).fileId).toBe(file.fileId);
-    const { events } = await jsonOf<EventList>(owner.call('/v1/events'));
+    const { events } = await owner.call.listEvents();
     expect(events.map(({ action, by }) => [action, by === events[0]!.keyId])).toEqual([
       ['key.created', false],
       ['file.stored', true],
@@ -164,7 +164,7 @@ describe('a signed URL for an upload', () => {
     const { fileId } = await jsonOf<StoredFile>(post(path, 'x'), 201);
     await owner.object.ring(2 * dayMs);
     expect((await jsonOf<StoredFile>(post(path, 'x'), 201)).fileId).toBe(fileId);
-    await jsonOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    await owner.call.deleteFile({ fileId });
     expect(await problemOf(post(path, 'x'))).toEqual([410, 'gone']);
     await owner.object.ring(dayMs + 1000);
     expect(await problemOf(post(path, 'x'))).toEqual([410, 'gone']);
@@ -253,9 +253,9 @@ describe('a signed URL is refused', () => {
 
   it('at an account that does not exist, as at one that it is not for', async () => {
     const file = await owner.call.store('plain', 'theirs');
-    const elsewhere = `/v1/accounts/${owner.id.replace(/^./, (first) => (first === '1' ? '2' : '1'))}`;
+    const elsewhere = owner.id.replace(/^./, (first) => (first === '1' ? '2' : '1'));
     for (const path of [await reading(file), await storing()]) {
-      const moved = path.replace(`/v1/accounts/${owner.id}`, elsewhere);
+      const moved = path.replace(owner.id, elsewhere);
       expect(await problemOf(anybody(moved))).toEqual([401, 'unauthorized']);
       expect(await problemOf(post(moved, 'x'))).toEqual([401, 'unauthorized']);
     }
@@ -266,7 +266,7 @@ describe('a signed URL is refused', () => {
     const { apiKey, key } = await newKey(['read']);
     const path = await sign({ method: 'GET', file: file.fileId }, apiKey);
     expect((await anybody(path)).status).toBe(200);
-    await jsonOf(owner.call(`/v1/keys/${key.id}`, { method: 'DELETE' }));
+    await owner.call.revokeKey({ id: key.id });
     expect(await problemOf(anybody(path))).toEqual([401, 'unauthorized']);
     const ending = await newKey(['read'], { expiresAt: new Date(Date.now() + 60_000).toISOString() });
     const late = await sign({ method: 'GET', file: file.fileId, exp: inSeconds(3600) }, ending.apiKey);
@@ -326,7 +326,7 @@ function tokenOf(seed: Uint8Array, header: object, claims: object): string {
 describe('who signs', () => {
   const info = 'sealpin/v1 signed-url ed25519';
   const derive = (ikm: Uint8Array, by = info): Buffer => Buffer.from(hkdfSync('sha256', ikm, '', by, 32));
-  const reads = (token: string): Promise<Response> => anybody(`/v1/accounts/${owner.id}/signed/${token}`);
+  const reads = (token: string): Promise<Response> => anybody.ask('getSigned', { id: owner.id, token });
 
   it('is any program that has the API key: a JSON Web Token with Ed25519, whose header has no other algorithm or member', async () => {
     const file = await owner.call.store('plain', 'x');

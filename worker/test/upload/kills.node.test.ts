@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client } from '../client.ts';
+import { client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { create, mib, modes, offsetOf, patch, stateOf, type Mode } from '../uploads/tus-client.ts';
 import { accountObject, askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
@@ -134,7 +134,7 @@ it.runIf(long && kuboProgram() !== undefined)(
     expect(pins.toSorted()).toEqual(await cidsOfFiles());
     await collect();
     for (const { fileId, sha256: expected } of acknowledged) {
-      const read = bytesOf(owner.call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+      const read = owner.call.read(fileId);
       expect(sha256(await read)).toBe(expected);
     }
   },

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startService } from '../../../testkit/service.ts';
 import { Turns } from '../../upload/turns.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { client, problemOf } from '../client.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -135,19 +135,19 @@ it.runIf(long)(
       const refused = async (): Promise<void> => {
         let response: Response;
         // Those before may still be on their way.
-        do response = await owner('/v1/storage/plain', { method: 'POST', body: 'ab' });
+        do response = await owner.ask('storePlain', {}, { body: 'ab' });
         while (response.status === 201);
         expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
         expect(await problemOf(response)).toEqual([503, 'overloaded']);
       };
       for (let count = 0; count < 32; count += 1) await begin(apiKey);
       await refused();
-      await jsonOf(client(service.url, otherKey)('/v1/storage/plain', { method: 'POST', body: 'ab' }), 201);
+      await client(service.url, otherKey).storePlain({}, { body: 'ab' });
       for (let count = 0; count < 32; count += 1) await begin(otherKey);
       await refused();
-      expect((await owner('/v1/storage')).status).toBe(200);
+      expect((await owner.ask('listFiles')).status).toBe(200);
 
-      const waiting = jsonOf(owner('/v1/storage/plain', { method: 'POST', body: 'cd' }), 201);
+      const waiting = owner.storePlain({}, { body: 'cd' });
       const done = answerOf(sockets[0]!);
       sockets[0]!.write('b');
       expect(await done).toMatch(/^HTTP\/1.1 201 /);

@@ -225,8 +225,8 @@ async function isFinishing(id: string): Promise<void> {
     owner.call(path, { method: 'DELETE', headers: { 'If-Match': '*' } }),
     owner.call.json(path, { filename: 'x' }, 'PATCH'),
     owner.call.json(`${path}/verification`, {}),
-    owner.call.json('/v1/storage/delete', { files: [id] }),
-    owner.call.json('/v1/shares', { record: 'aGVsbG8=', files: [id], password: false }),
+    owner.call.ask('deleteFiles', { files: [id] }),
+    owner.call.ask('createShare', { record: 'aGVsbG8=', files: [id], password: false }),
   ];
   for (const answer of answers) {
     const response = await answer;
@@ -286,7 +286,7 @@ describe('a file whose bytes have all arrived', () => {
     expect(await stateOf(owner.call, path)).toMatchObject({ state: 'finishing', offset: 100 });
     await owner.object.ring(10_000);
     expect(await stateOf(owner.call, path)).toMatchObject({ state: 'done' });
-    expect((await owner.call(`/v1/storage/${id}?data=false`)).status).toBe(200);
+    expect((await owner.call.ask('getFile', { fileId: id, data: false })).status).toBe(200);
   });
 
   it('is not stored where its upload is ended meanwhile, and leaves no pin', async () => {

@@ -1,7 +1,6 @@
 /** Uploads that take days: what is kept meanwhile, what is left of them, and who may go on. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { NewApiKeyResponse } from '../../../shared/api.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, problemOf, type Client } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
@@ -107,7 +106,7 @@ describe.each(modesInForm)('%s', (mode) => {
     );
     await owner.object.ring(3 * dayMs);
     expect(await owner.object.rows('upload')).toEqual([]);
-    expect((await owner.call(`/v1/storage/${path.split('/').at(-1)}?data=false`)).status).toBe(200);
+    expect((await owner.call.ask('getFile', { fileId: path.split('/').at(-1), data: false })).status).toBe(200);
   });
 
   it('expires seven days after its last bytes', async () => {
@@ -136,15 +135,12 @@ describe.each(modesInForm)('%s', (mode) => {
 
   it('ends with its key, with nothing left', async () => {
     const owner = await newOwner(service);
-    const { key, apiKey } = await jsonOf<NewApiKeyResponse>(
-      owner.call.json('/v1/keys', { label: 'x', scopes: ['write'] }),
-      201,
-    );
+    const { key, apiKey } = await owner.call.createKey({ label: 'x', scopes: ['write'] });
     const other = await create(owner.call, mode, 5);
     const writer = client(service.url, apiKey);
     const { path } = await halfWay(writer, mode);
     const parts = await partsOf(owner);
-    await jsonOf(owner.call(`/v1/keys/${key.id}`, { method: 'DELETE' }));
+    await owner.call.revokeKey({ id: key.id });
     expect((await head(writer, path)).status).toBe(401);
     expect((await owner.object.rows('upload')).map((row) => row['id'])).toEqual([other.id]);
     expect(await dump(owner)).not.toContain('canary');
@@ -154,10 +150,7 @@ describe.each(modesInForm)('%s', (mode) => {
   it('does not go on with a key that has expired', async () => {
     const owner = await newOwner(service);
     const expiresAt = new Date(Date.now() + dayMs).toISOString();
-    const { apiKey } = await jsonOf<NewApiKeyResponse>(
-      owner.call.json('/v1/keys', { label: 'x', scopes: ['write'], expiresAt }),
-      201,
-    );
+    const { apiKey } = await owner.call.createKey({ label: 'x', scopes: ['write'], expiresAt });
     const writer = client(service.url, apiKey);
     const { path } = await create(writer, mode, 5);
     await owner.object.ring(2 * dayMs);
@@ -170,7 +163,7 @@ it('an account that is deleted keeps nothing of its uploads', async () => {
   await halfWay(owner.call, 'encrypted');
   const parts = await partsOf(owner);
   const operator = client(service.url, 'operator-of-the-tests');
-  await jsonOf(operator(`/v1/accounts/${owner.id}`, { method: 'DELETE' }));
+  await operator.deleteAccount({ id: owner.id });
   for (let round = 0; round < 3; round += 1) await owner.object.ring(7_200_000);
   const held = await pinned(service);
   expect(parts.filter((cid) => held.includes(cid))).toEqual([]);

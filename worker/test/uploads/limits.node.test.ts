@@ -1,6 +1,6 @@
 /** Limits that unfinished uploads take from a key, from its account and from others, and who may end them. */
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { AccountDetails, NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
+import type { NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
 import { detachedPayloadBytes } from '../../../shared/crypto/index.ts';
 import { isLongRun } from '../../../testkit/long-run.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
@@ -25,7 +25,7 @@ async function guest(
   maker: Client = owner.call,
   scopes = ['write'],
 ): Promise<Client & { id: string }> {
-  const asked = maker.json('/v1/keys', { label: 'guest', scopes, ...(limits === undefined ? {} : { limits }) });
+  const asked = maker.ask('createKey', { label: 'guest', scopes, ...(limits === undefined ? {} : { limits }) });
   const { apiKey, key } = await jsonOf<NewApiKeyResponse>(asked, 201);
   return Object.assign(client(service.url, apiKey), { id: key.id });
 }
@@ -46,8 +46,8 @@ async function begun(call: Client, count: number, length: number | undefined, mo
 
 const full = [413, 'quota_exceeded'];
 const tooMany = [409, 'too_many_uploads'];
-const post = (call: Client, body: string): Promise<Response> => call('/v1/storage/plain', { method: 'POST', body });
-const leftOf = async (call: Client): Promise<unknown> => (await jsonOf<AccountDetails>(call('/v1/account'))).key.left;
+const post = (call: Client, body: string): Promise<Response> => call.ask('storePlain', {}, { body });
+const leftOf = async (call: Client): Promise<unknown> => (await call.getAccount()).key.left;
 
 describe('a key that begins a hundred uploads', () => {
   it('has ten of them, and the other keys of its account do not feel it', async () => {
@@ -69,7 +69,7 @@ describe('a key that begins a hundred uploads', () => {
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([201]));
     expect(await problemOf(begin(owner.call, 5))).toEqual(tooMany);
     expect((await begin((await newOwner(service)).call, 5)).status).toBe(201);
-    await jsonOf(owner.call(`/v1/keys/${keys[0]!.id}`, { method: 'DELETE' }));
+    await owner.call.revokeKey({ id: keys[0]!.id });
     expect((await begin(owner.call, 5)).status).toBe(201);
   });
 });
@@ -89,7 +89,7 @@ describe('what an upload announces', () => {
     const call = await guest({ files: 2, bytes: 1000 });
     expect(await begun(call, 3, undefined)).toBe(2);
     expect(await problemOf(post(call, 'x'))).toEqual(full);
-    const { uploads } = await jsonOf<ResumableUploadList>(call('/v1/uploads'));
+    const { uploads } = await call.listUploads();
     const [one, other] = uploads.map(({ uploadId }) => `/v1/uploads/${uploadId}`);
     expect((await patch(call, one!, 0, random(600))).status).toBe(204);
     expect(await problemOf(patch(call, other!, 0, random(1), { 'Upload-Length': '401' }))).toEqual(full);
@@ -111,14 +111,14 @@ describe('what an upload announces', () => {
 
   it('counts for the quota of the account, whichever key announces it', async () => {
     const operator = client(service.url, adminToken);
-    await jsonOf(operator.json(`/v1/accounts/${owner.id}`, { quotaBytes: 3 * mib }, 'PATCH'));
+    await operator.changeAccount({ id: owner.id, quotaBytes: 3 * mib });
     const call = await guest();
     expect(await begun(call, 5, 2 * mib)).toBe(1);
     expect(await problemOf(begin(owner.call, 2 * mib))).toEqual(full);
     expect(await problemOf(post(owner.call, 'x'.repeat(mib + 1)))).toEqual(full);
     expect((await post(owner.call, 'x'.repeat(1000))).status).toBe(201);
-    const { uploads } = await jsonOf<ResumableUploadList>(owner.call('/v1/uploads'));
-    await owner.call(`/v1/uploads/${uploads[0]!.uploadId}`, { method: 'DELETE', headers: version });
+    const { uploads } = await owner.call.listUploads();
+    await owner.call.ask('deleteUpload', { uploadId: uploads[0]!.uploadId }, { headers: version });
     expect((await begin(owner.call, 2 * mib)).status).toBe(201);
   });
 
@@ -156,7 +156,7 @@ it('the owner sees the uploads of every key, and ends them', async () => {
       [id, call.id],
     ]);
   }
-  expect(await jsonOf<ResumableUploadList>(call('/v1/uploads'))).toMatchObject({ uploads: [{ uploadId: id }] });
+  expect(await call.listUploads()).toMatchObject({ uploads: [{ uploadId: id }] });
   expect((await keysOnly(path, { method: 'DELETE', headers: version })).status).toBe(204);
   expect(await problemOf(patch(call, path, 0, random(1)))).toEqual([404, 'not_found']);
   expect(await stateOf(owner.call, own.path)).toMatchObject({ state: 'open' });

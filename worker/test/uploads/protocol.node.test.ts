@@ -1,7 +1,6 @@
 /** tus 1.0.0, request by request: the statuses, the headers, and who may. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, problemOf, type Client } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import {
   create,
@@ -90,7 +89,7 @@ describe('every request', () => {
       await patch(call, path, 7, random(1)),
       await patch(call, path, 0, random(3)),
       await call(path),
-      await call('/v1/uploads'),
+      await call.ask('listUploads'),
       await call(path, { method: 'DELETE', headers: version }),
       await fetch(`${service.url}${path}`, { method: 'PUT', headers: version }),
     ];
@@ -146,11 +145,11 @@ describe('POST', () => {
   });
 
   it('refuses a body of another type', async () => {
-    const response = call('/v1/uploads/plain', {
-      method: 'POST',
-      headers: { ...version, 'Upload-Length': '3', 'Content-Type': 'image/png' },
-      body: 'abc',
-    });
+    const response = call.ask(
+      'createUploadPlain',
+      {},
+      { headers: { ...version, 'Upload-Length': '3', 'Content-Type': 'image/png' }, body: 'abc' },
+    );
     expect(await problemOf(response)).toEqual([415, 'unsupported_media_type']);
   });
 
@@ -279,26 +278,23 @@ it('GET tells the state of an upload, and of all uploads of the key', async () =
   const file = { fileId: done.id, cid: finished.headers.get('Sealpin-Cid') };
   expect(await stateOf(own, open.path)).toMatchObject({ mode: 'encrypted', offset: 0, length: null, state: 'open' });
   expect(await stateOf(own, done.path)).toMatchObject({ mode: 'plain', offset: 3, length: 3, state: 'done', file });
-  const { uploads } = await jsonOf<ResumableUploadList>(own('/v1/uploads'));
+  const { uploads } = await own.listUploads();
   expect(uploads.map(({ uploadId }) => uploadId)).toEqual([open.id, done.id]);
 });
 
 it('only the key that began an upload goes on with it, and only one with keys sees it besides', async () => {
   const { path } = await create(call, 'plain', 4);
   await patch(call, path, 0, random(2));
-  const { apiKey } = await jsonOf<NewApiKeyResponse>(
-    call.json('/v1/keys', { label: 'x', scopes: ['read', 'write', 'delete', 'share'] }),
-    201,
-  );
-  const keeper = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'x', scopes: ['keys', 'write'] }), 201);
-  const reader = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'x', scopes: ['read'] }), 201);
+  const { apiKey } = await call.createKey({ label: 'x', scopes: ['read', 'write', 'delete', 'share'] });
+  const keeper = await call.createKey({ label: 'x', scopes: ['keys', 'write'] });
+  const reader = await call.createKey({ label: 'x', scopes: ['read'] });
   const stranger = client(service.url, (await service.account()).apiKey);
   for (const other of [client(service.url, apiKey), stranger]) {
     expect((await head(other, path)).status).toBe(404);
     expect(await problemOf(patch(other, path, 2, random(2)))).toEqual([404, 'not_found']);
     expect(await problemOf(other(path))).toEqual([404, 'not_found']);
     expect(await problemOf(other(path, { method: 'DELETE', headers: version }))).toEqual([404, 'not_found']);
-    expect((await jsonOf<ResumableUploadList>(other('/v1/uploads'))).uploads).toEqual([]);
+    expect((await other.listUploads()).uploads).toEqual([]);
   }
   const seeing = client(service.url, keeper.apiKey);
   expect((await head(seeing, path)).status).toBe(404);

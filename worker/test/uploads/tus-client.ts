@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
 import type { ResumableUpload } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
-import { bytesOf, jsonOf, type Client } from '../client.ts';
+import { jsonOf, type Client } from '../client.ts';
 
 export const version = { 'Tus-Resumable': '1.0.0' };
 export const mib = 1_048_576;
@@ -104,13 +104,11 @@ export async function send(call: Client, path: string, bytes: Uint8Array, size: 
 export async function expectStored(call: Client, finished: Response, bytes: Uint8Array): Promise<void> {
   const fileId = finished.headers.get('Sealpin-File')!;
   const cid = finished.headers.get('Sealpin-Cid')!;
-  const file = await jsonOf<{ mode: Mode; cid: string; size: number; filename: string; contentType: string }>(
-    call(`/v1/storage/${fileId}?data=false`),
-  );
+  const file = await call.getFile({ fileId, data: false });
   expect(file).toMatchObject({ cid, size: bytes.length, filename: 'näme.bin', contentType: 'image/png' });
-  const read = await bytesOf(call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+  const read = await call.read(fileId);
   expect(Buffer.compare(read, bytes)).toBe(0);
-  const stored = await bytesOf(call(`/ipfs/${cid}`));
+  const stored = await call.getByCid({ cid });
   expect(await cidOfBytes(stored)).toBe(cid);
   if (file.mode === 'plain') expect(Buffer.compare(stored, bytes)).toBe(0);
 }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Receipt, StoredFile } from '../../../../shared/api.ts';
+import type { StoredFile } from '../../../../shared/api.ts';
 import { clusterProgram, noCluster, type ClusterPeer } from '../../../../testkit/programs/cluster.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { bytesOf as bodyOf, jsonOf } from '../../client.ts';
@@ -41,9 +41,9 @@ function survival(): void {
 
   const store = (bytes: Buffer) => owner.call.store('plain', bytes);
   const read = ({ fileId }: StoredFile) =>
-    bodyOf(owner.call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+    bodyOf(owner.call.ask('getFile', { fileId }, { headers: { Accept: 'application/octet-stream' } }));
   const remove = async ({ fileId }: StoredFile) => {
-    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    const receipt = await owner.call.deleteFile({ fileId });
     return receipt.pins[0]!.status;
   };
   const holders = async ({ cid }: StoredFile) => (await honest.real.pins()).filter((pins) => pins.includes(cid)).length;
@@ -90,8 +90,7 @@ function survival(): void {
 
   test.each([0, 1, 2])('peer %i is killed meanwhile: stored, or stored again', { timeout }, async (index) => {
     const bytes = randomBytes(60 * 1_048_576);
-    const post = () =>
-      owner.call('/v1/storage/plain', { method: 'POST', headers: { 'Content-Type': 'a/b' }, body: bytes });
+    const post = () => owner.call.ask('storePlain', {}, { headers: { 'Content-Type': 'a/b' }, body: bytes });
     const first = post();
     await sleep(300);
     await without(honest.real.peers[index]!, async () => {

@@ -1,7 +1,6 @@
 /** `/ipfs/:cid` for clients that read a file block by block, each by its own CID. */
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { StoredFile } from '../../../../shared/api.ts';
 import {
   carHeader,
   carSection,
@@ -20,7 +19,7 @@ import {
 import { concat } from '../../../../shared/streams/concat.ts';
 import { blockShardName, blockShardNames } from '../../../objects/pin/block-roots.ts';
 import { shardName } from '../../../objects/pin/shard-names.ts';
-import { bytesOf, jsonOf, problemOf } from '../../client.ts';
+import { bytesOf, problemOf, client } from '../../client.ts';
 import { adminToken, sharedService, type Service } from '../../../../testkit/service.ts';
 import { newOwner, pinObject, settle, shardObject, sweep, type Owner } from '../../stored-state.ts';
 
@@ -102,7 +101,7 @@ describe('a file of several blocks', () => {
   test('has blocks below nodes of any depth, also those whose object is that of the root', async () => {
     const { root, nodes, leaves, body } = await deepCar();
     const headers = { 'Content-Type': carType };
-    const { cid } = await jsonOf<StoredFile>(owner.call('/v1/storage/plain', { method: 'POST', headers, body }), 201);
+    const { cid } = await owner.call.storePlain({}, { headers, body });
     expect(cid).toBe(root.text);
     await settle(service, cid);
     // A node that is read makes what is below it known.
@@ -113,7 +112,7 @@ describe('a file of several blocks', () => {
     const file = await owner.call.store('plain', randomBytes(leafBytes + 7));
     await settle(service, file.cid);
     expect(await rowsBelow(file.cid)).toBe(2);
-    expect((await owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
+    expect((await owner.call.ask('deleteFile', { fileId: file.fileId })).status).toBe(200);
     await sweep(service, [owner], [file.cid]);
     expect(await rowsBelow(file.cid)).toBe(0);
     const roots = await (await pinObject(service, file.cid)).rows('block_index');
@@ -125,7 +124,7 @@ describe('a file of several blocks', () => {
     const file = await owner.call.store('plain', bytes);
     await owner.call.store('plain', bytes);
     await settle(service, file.cid);
-    expect((await owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
+    expect((await owner.call.ask('deleteFile', { fileId: file.fileId })).status).toBe(200);
     await sweep(service, [owner], [file.cid]);
     expect(await rowsBelow(file.cid)).toBe(2);
   });
@@ -136,7 +135,7 @@ describe('a file of several blocks', () => {
     const other = await owner.call.store('plain', Buffer.concat([common, others]));
     const [shared = '', alone = ''] = await leavesOf(file.cid);
     await leavesOf(other.cid);
-    expect((await owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
+    expect((await owner.call.ask('deleteFile', { fileId: file.fileId })).status).toBe(200);
     await sweep(service, [owner], [file.cid]);
     expect(await problemOf(get(alone))).toEqual([404, 'not_found']);
     expect((await get(shared)).status).toBe(200);
@@ -147,8 +146,7 @@ describe('a file of several blocks', () => {
     const bytes = randomBytes(leafBytes + 9);
     const { cid } = await owner.call.store('plain', bytes);
     const [, last = ''] = await leavesOf(cid);
-    const deny = { method: 'PUT', headers: { Authorization: `Bearer ${adminToken}` } };
-    expect((await fetch(`${service.url}/v1/denylist/${cid}`, deny)).status).toBe(200);
+    await client(service.url, adminToken).denyCid({ cid });
     expect(await problemOf(get(last))).toEqual([410, 'content_denied']);
   });
 });

@@ -15,7 +15,7 @@ import {
 } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
 import { sharedService, startService, type Service } from '../../../../testkit/service.ts';
-import { bytesOf, jsonOf, problemOf } from '../../client.ts';
+import { bytesOf, problemOf } from '../../client.ts';
 import { newOwner } from '../../stored-state.ts';
 
 const text = 'one block\n';
@@ -39,13 +39,9 @@ beforeAll(async () => {
   const root = cidOf('dag-pb', await sha256(node));
   const sections = [...cids.map((cid, index) => [cid, chunks[index]!] as const), [root, node] as const];
   const car = concat(carHeader(root), ...sections.flatMap(([cid, bytes]) => [carSection(cid, bytes.length), bytes]));
-  const stored = await jsonOf<{ cid: string }>(
-    call('/v1/storage/plain', {
-      method: 'POST',
-      headers: { 'Content-Type': carType, 'Content-Disposition': 'attachment; filename="chunked"' },
-      body: car,
-    }),
-    201,
+  const stored = await call.storePlain(
+    {},
+    { headers: { 'Content-Type': carType, 'Content-Disposition': 'attachment; filename="chunked"' }, body: car },
   );
   file = stored.cid;
   leaves = cids.map((cid) => cid.text);
@@ -171,6 +167,6 @@ test('a service whose operator turned the gateway off serves its files to their 
   const stored = await call.store('plain', text);
   for (const path of [stored.cid, `${stored.cid}?format=raw`, 'bafkqaaa?format=raw'])
     expect(await problemOf(fetch(`${closed.url}/ipfs/${path}`))).toEqual([404, 'not_found']);
-  const own = await call(`/v1/storage/${stored.fileId}`, { headers: { Accept: 'application/octet-stream' } });
+  const own = await call.ask('getFile', { fileId: stored.fileId }, { headers: { Accept: 'application/octet-stream' } });
   expect([own.status, await own.text()]).toEqual([200, text]);
 });

@@ -310,7 +310,7 @@ describe('what is not here', () => {
     const file = await owner.call.store('plain', 'soon gone');
     peer.onCommand = (turn) =>
       turn.command === 'pin/rm' ? turn.answer(503, 'busy') : turn.pass().then((answer) => answer.deliver());
-    expect((await owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
+    expect((await owner.call.ask('deleteFile', { fileId: file.fileId })).status).toBe(200);
     expect(await problemOf(get(`${file.cid}?format=raw`))).toEqual([410, 'gone']);
     peer.onCommand = undefined;
     await sweep(service, [owner], [file.cid]);

@@ -90,17 +90,17 @@ if (kuboProgram() === undefined) {
         const bytes = randomBytes(2_200_000);
         const file = await owner.call.store(mode, bytes);
         expect(await pinned(service)).toContain(file.cid);
-        const back = await bytesOf(
-          owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }),
-        );
+        const back = await owner.call.read(file.fileId);
         expect(back.equals(bytes)).toBe(true);
         const part = await bytesOf(
-          owner.call(`/v1/storage/${file.fileId}`, {
-            headers: { Accept: 'application/octet-stream', Range: 'bytes=1048570-1048580' },
-          }),
+          owner.call.ask(
+            'getFile',
+            { fileId: file.fileId },
+            { headers: { Accept: 'application/octet-stream', Range: 'bytes=1048570-1048580' } },
+          ),
         );
         expect(part.equals(bytes.subarray(1_048_570, 1_048_581))).toBe(true);
-        expect((await owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
+        expect((await owner.call.ask('deleteFile', { fileId: file.fileId })).status).toBe(200);
         await sweep(service, [owner], [file.cid]);
         expect(await pinned(service)).not.toContain(file.cid);
       },
@@ -117,9 +117,10 @@ if (kuboProgram() === undefined) {
 
     test('an upload that breaks off pins nothing', async () => {
       const before = await pinned(service);
-      const answer = await owner.call(
-        '/v1/storage/plain?cid=bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku',
-        { method: 'POST', headers: { 'Content-Type': 'a/b' }, body: randomBytes(1_500_000) },
+      const answer = await owner.call.ask(
+        'storePlain',
+        { cid: 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku' },
+        { headers: { 'Content-Type': 'a/b' }, body: randomBytes(1_500_000) },
       );
       expect(await problemOf(answer)).toEqual([422, 'cid_mismatch']);
       await sweep(service, [owner], []);
@@ -134,7 +135,7 @@ if (kuboProgram() === undefined) {
         await near.ipfs('pin', 'rm', file.cid);
         if (lost === 'all of it') await near.ipfs('repo', 'gc');
         else await near.ipfs('block', 'rm', cidOf('raw', await sha256(bytes.subarray(leafBytes, 2 * leafBytes))).text);
-        const read = await bytesOf(owner.call(`/v1/storage/${file.fileId}/content`));
+        const read = await owner.call.getFileContent({ fileId: file.fileId });
         expect(read.equals(bytes)).toBe(true);
         await expect.poll(() => near.ipfs('pin', 'ls', '--type=recursive'), { timeout: 15_000 }).toContain(file.cid);
       });
@@ -173,15 +174,13 @@ if (kuboProgram() === undefined) {
       await near.stop();
       expect(
         await problemOf(
-          owner.call('/v1/storage/plain', {
-            method: 'POST',
-            headers: { 'Content-Type': 'a/b' },
-            body: randomBytes(100),
-          }),
+          owner.call.ask('storePlain', {}, { headers: { 'Content-Type': 'a/b' }, body: randomBytes(100) }),
         ),
       ).toEqual([503, 'pinning_unavailable']);
       expect(
-        await problemOf(owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } })),
+        await problemOf(
+          owner.call.ask('getFile', { fileId: file.fileId }, { headers: { Accept: 'application/octet-stream' } }),
+        ),
       ).toEqual([503, 'pinning_unavailable']);
     });
   });

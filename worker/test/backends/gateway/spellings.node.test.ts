@@ -7,7 +7,7 @@ import { base58btc } from 'multiformats/bases/base58';
 import { CID } from 'multiformats/cid';
 import { expect, test } from 'vitest';
 import { adminToken, sharedService } from '../../../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf } from '../../client.ts';
+import { bytesOf, client, problemOf } from '../../client.ts';
 import { newOwner } from '../../stored-state.ts';
 
 const service = await sharedService();
@@ -43,11 +43,11 @@ test.each([20, 1_500_000])('a file of %i bytes is read by every spelling, and go
       expect((await get(cid, 'HEAD')).status, cid).toBeGreaterThanOrEqual(404);
     }
   };
-  await jsonOf(operator(`/v1/denylist/${file.cid}`, { method: 'PUT' }));
+  await operator.denyCid({ cid: file.cid });
   await refused('content_denied');
-  await operator(`/v1/denylist/${file.cid}`, { method: 'DELETE' });
+  await operator.ask('allowCid', { cid: file.cid });
   expect((await get(all[1] ?? '')).status).toBe(200);
-  await jsonOf(owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+  await owner.call.deleteFile({ fileId: file.fileId });
   await refused('not_found');
 });
 

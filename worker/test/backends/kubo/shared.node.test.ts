@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startNode } from '../../../../testkit/node.ts';
-import type { Receipt, StoredFile } from '../../../../shared/api.ts';
-import { bytesOf, client, jsonOf } from '../../client.ts';
+import type { StoredFile } from '../../../../shared/api.ts';
+import { bytesOf, client } from '../../client.ts';
 import { startPeer, type Peer } from '../../peer.ts';
 import { cidOfBytes } from '../../../../testkit/cid.ts';
 import { shardName } from '../../../objects/pin/shard-names.ts';
@@ -65,7 +65,7 @@ function onOneNode(start: () => Promise<Node>, ids: readonly ('a' | 'b')[], test
 const store = ({ owner }: User, bytes: Buffer): Promise<StoredFile> => owner.call.store('plain', bytes);
 
 async function remove({ owner }: User, { fileId }: StoredFile): Promise<string> {
-  const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+  const receipt = await owner.call.deleteFile({ fileId });
   return receipt.pins[0]!.status;
 }
 
