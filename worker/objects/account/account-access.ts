@@ -11,7 +11,7 @@ type Options = {
   registry: KeyRegistry;
   settings: AccountSettings;
   /** Lists an account from before there was a list. */
-  enlist(): void;
+  listAccount(): void;
   /** Runs for each request of a key that may store. */
   wroteBy(keyId: string): void;
   now(): number;
@@ -36,7 +36,7 @@ export class AccountAccess {
     if (this.#o.settings.get().disabled) return err('account_disabled');
     if (!this.#isListed) {
       this.#isListed = true;
-      this.#o.enlist();
+      this.#o.listAccount();
     }
     if (found.key.scopes.includes('write')) this.#o.wroteBy(found.key.id);
     return { ok: true, key: found.key, account };

@@ -25,7 +25,7 @@ import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './uploads/parts.ts';
 import { PendingUploads, pendingMs, type UploadTerms } from './uploads/pending-uploads.ts';
 import type { PinPlan } from '../pin/pin-ownership.ts';
-import type { RemovedHome } from '../pin/pin-homes.ts';
+import type { RemovedPin } from '../pin/backend-pin.ts';
 import type { Removal } from '../pin/pin-steps.ts';
 import { err, type Result } from '../result.ts';
 import { Receipts } from './files/receipt-rows.ts';
@@ -65,7 +65,7 @@ export class Account extends DurableObject<AccountEnv> {
     row: this.#row,
     registry: this.#registry,
     settings: this.#settings,
-    enlist: () => this.ctx.waitUntil(this.#administration.enlist()),
+    listAccount: () => this.ctx.waitUntil(this.#administration.listAccount()),
     wroteBy: (keyId) => this.#files.provisional.postpone(keyId, this.now()),
     now: () => this.now(),
   });
@@ -193,7 +193,7 @@ export class Account extends DurableObject<AccountEnv> {
       this.#settings.set({ ...defaultSettings, quotaBytes });
     });
     this.#row.reload();
-    await this.#administration.enlist();
+    await this.#administration.listAccount();
     await this.#alarm.by(this.now() + eventRetentionMs);
     return { ok: true };
   }
@@ -254,9 +254,9 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Gives up the claim and the parts of an upload that has ended, unless its file is stored. */
-  async giveUp(fileId: string): Promise<Result> {
+  async abandon(fileId: string): Promise<Result> {
     if (this.#row.open === undefined) return { ok: true };
-    this.#uploads.giveUp(fileId);
+    this.#uploads.abandon(fileId);
     await this.#flushSoon();
     return { ok: true };
   }
@@ -330,7 +330,7 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /** Records what `Pin` reports of the pins of a deleted file. */
-  async unreferred(fileId: string, pins: readonly RemovedHome[]): Promise<Result> {
+  async unreferred(fileId: string, pins: readonly RemovedPin[]): Promise<Result> {
     if (this.#row.open !== undefined) this.#receipts.setPins(fileId, pins);
     return { ok: true };
   }

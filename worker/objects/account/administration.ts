@@ -49,7 +49,7 @@ export class Administration extends RpcTarget {
     const { row, settings } = this.#o;
     const account = row.open;
     if (account === undefined) return noAccount();
-    await this.enlist();
+    await this.listAccount();
     return { ok: true, account, usage: row.usage(), settings: settings.get() };
   }
 
@@ -113,7 +113,7 @@ export class Administration extends RpcTarget {
     const { keys } = sql.exec<{ keys: number }>('SELECT count(*) AS keys FROM api_key').one();
     if (page.next === null) {
       storage.transactionSync(() => endRestore({ sql, settings }));
-      await this.enlist();
+      await this.listAccount();
       const due = nextDue();
       if (due !== undefined) await alarmBy(due);
     }
@@ -127,7 +127,7 @@ export class Administration extends RpcTarget {
   }
 
   /** Enters an account from before there was a list, in a transaction with the message that does it. */
-  async enlist(): Promise<void> {
+  async listAccount(): Promise<void> {
     const { row, settings, outbox, storage, flushSoon } = this.#o;
     const { open } = row;
     if (open === undefined || settings.isListed) return;

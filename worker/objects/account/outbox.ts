@@ -5,7 +5,7 @@
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import type { FileRecord } from './files/file-rows.ts';
-import type { RemovedHome } from '../pin/pin-homes.ts';
+import type { RemovedPin } from '../pin/backend-pin.ts';
 import { leastDone, type Removal } from '../pin/pin-steps.ts';
 import type { Result } from '../result.ts';
 
@@ -23,7 +23,7 @@ export function referenceRemoval({ cid, service, fileId }: Pick<FileRecord, 'cid
 }
 
 /** Outcome of removals: altogether, and at each service of those CIDs. A message to `Share` or KV has no pins. */
-export type Delivered = { status: Removal; pins: RemovedHome[] };
+export type Delivered = { status: Removal; pins: RemovedPin[] };
 
 /** Sends a message; one that succeeds is acknowledged. */
 type Send = (message: Message, requestId: string) => Promise<Result<Delivered>>;
@@ -44,7 +44,7 @@ const batch = 200;
 type OutboxOptions = {
   send: Send;
   /** Takes note of what became of a file's reference, in the step that removes the message. */
-  unreferred(fileId: string, pins: readonly RemovedHome[]): void;
+  unreferred(fileId: string, pins: readonly RemovedPin[]): void;
   now(): number;
 };
 

@@ -3,7 +3,7 @@ import manifest from '../../../package.json' with { type: 'json' };
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { randomBytes } from 'node:crypto';
-import { FileList, Problem, Receipt, StoredFile } from '../../../shared/api.ts';
+import { Problem, Receipt, StoredFile, type FileList } from '../../../shared/api.ts';
 import { cidBuilder } from '../../../shared/ipfs/index.ts';
 import { bytesOf, client, problemOf, type Client, type Init } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';

@@ -37,8 +37,8 @@ const manual = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8'
 /** The routes in the table of a manual: `METHOD path: access`, without HEAD. `…/x` abbreviates a path beside the one before. */
 function listedRoutes(text: string): string[] {
   return [...text.matchAll(/^\| (\[`[A-Z].*?) \| (.*?) \|/gm)].flatMap(([, calls = '', who = '']) => {
-    const scope = /`(\w+)`/.exec(who)?.[1];
-    const access = scope ?? /operator|key\b/.exec(who)?.[0] ?? 'anybody';
+    const scopes = [...who.matchAll(/`(\w+)`/g)].map(([, scope]) => scope);
+    const access = scopes.length > 0 ? scopes.join(' ') : (/operator|key\b/.exec(who)?.[0] ?? 'anybody');
     const found: string[] = [];
     let methods: string[] = [];
     for (const [, method, path, sibling] of calls.matchAll(/`(?:([A-Z]+)(?: (\/[^`]+))?|…(\/[^`]+))`/g)) {
@@ -55,7 +55,7 @@ function listedRoutes(text: string): string[] {
 
 it('lists every route with its access, and no other', () => {
   const access = (route: Route): string => {
-    if (route.who === 'key') return route.scope ?? 'key';
+    if (route.who === 'key') return (route.scopes ?? ['key']).join(' ');
     if (route.who === 'monitor') return 'METRICS_TOKEN';
     return route.who === 'operator' ? 'operator' : 'anybody';
   };

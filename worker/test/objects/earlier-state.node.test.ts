@@ -36,12 +36,12 @@ beforeAll(async () => {
   made = JSON.parse(await readFile(join(dir, 'made.json'), 'utf8')) as Made;
   node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
   kubo = kuboProgram() === undefined ? undefined : await startKubo({ repository: join(dir, 'kubo'), token: rpcToken });
-  const home = (id: string, url: string) => ({ id, type: 'kubo', url, tokenSecret: 'KUBO_TOKEN' });
+  const backend = (id: string, url: string) => ({ id, type: 'kubo', url, tokenSecret: 'KUBO_TOKEN' });
   service = await startService({
     dir,
     node,
     vars: {
-      PINNING_SERVICES: JSON.stringify([home('node', node.url), home('kubo', kubo?.url ?? 'http://127.0.0.1:9')]),
+      PINNING_SERVICES: JSON.stringify([backend('node', node.url), backend('kubo', kubo?.url ?? 'http://127.0.0.1:9')]),
       REPLICAS: '2',
       SERVICE_ID: 'made-by-ab333d8',
       SHARE_MAX_DAYS: '36500',

@@ -1,7 +1,7 @@
 /** Shares, receipts and events of an account's backup. */
 import type { BackupEvent, BackupReceipt, EventAction } from '../../../../shared/api.ts';
 import { msOf, section, timeOf, type BackupShareRow, type Placed } from './backup-section.ts';
-import { receiptMs } from '../../pin/pin-homes.ts';
+import { receiptMs } from '../../pin/backend-pin.ts';
 import type { ReceiptRow } from '../files/receipt-rows.ts';
 import { shareRetentionMs } from '../../share/share.ts';
 import { shareColumns, type ShareRow } from '../shares/share-rows.ts';

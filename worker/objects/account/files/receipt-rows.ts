@@ -4,14 +4,14 @@ import { wasBackedUp } from '../account-row.ts';
 import type { EndedShare } from '../shares/account-shares.ts';
 import type { ContentKind } from './beginning.ts';
 import type { FileRecord } from './file-rows.ts';
-import { receiptMs, type RemovedHome } from '../../pin/pin-homes.ts';
+import { receiptMs, type RemovedPin } from '../../pin/backend-pin.ts';
 
 /** The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. */
 export type ReceiptRecord = {
   fileId: string;
   reason: DeletionReason;
   key: KeyFate;
-  pins: RemovedHome[];
+  pins: RemovedPin[];
   shares: EndedShare[];
   deletedAt: number;
   /** Set if a backup of the account was ever fetched. */
@@ -55,7 +55,7 @@ export class Receipts {
       file.fileId,
       reason,
       file.mode === 'encrypted' ? 'destroyed' : keyPlaces[file.beginning],
-      JSON.stringify([{ service: file.service, status: 'scheduled' } satisfies RemovedHome]),
+      JSON.stringify([{ service: file.service, status: 'scheduled' } satisfies RemovedPin]),
       JSON.stringify(shares),
       nowMs,
       nowMs + receiptMs,
@@ -66,12 +66,12 @@ export class Receipts {
    * Records what became of the pins of a deleted file; of anything else nothing is recorded. `Pin` says what becomes of those that are
    * `scheduled`, possibly before its answer to the removal is here.
    */
-  setPins(fileId: string, pins: readonly RemovedHome[]): void {
+  setPins(fileId: string, pins: readonly RemovedPin[]): void {
     const [row] = this.#sql
       .exec<Pick<ReceiptRow, 'pins'>>('SELECT pins FROM receipt WHERE file_id = ?', fileId)
       .toArray();
     if (row === undefined) return;
-    const done = (JSON.parse(row.pins) as RemovedHome[]).filter(({ status }) => status !== 'scheduled');
+    const done = (JSON.parse(row.pins) as RemovedPin[]).filter(({ status }) => status !== 'scheduled');
     const merged = pins.map((pin) => done.find(({ service }) => service === pin.service) ?? pin);
     const others = done.filter(({ service }) => pins.every((pin) => pin.service !== service));
     this.#sql.exec(
@@ -86,7 +86,7 @@ export class Receipts {
     for (const { file_id: fileId, pins } of this.#sql
       .exec<Pick<ReceiptRow, 'file_id' | 'pins'>>(`SELECT file_id, pins FROM receipt WHERE ${forgotten}`)
       .toArray()) {
-      const done = (JSON.parse(pins) as RemovedHome[]).map(({ service, status }): RemovedHome => ({
+      const done = (JSON.parse(pins) as RemovedPin[]).map(({ service, status }): RemovedPin => ({
         service,
         status: status === 'scheduled' && !removing.has(service) ? 'unpinned' : status,
       }));
@@ -107,7 +107,7 @@ export class Receipts {
       .toArray();
     if (row === undefined) return undefined;
     const { reason, key_fate: key, shares, deleted_at: deletedAt } = row;
-    const pins = JSON.parse(row.pins) as RemovedHome[];
+    const pins = JSON.parse(row.pins) as RemovedPin[];
     const ended = (JSON.parse(shares) as string[]).map((id): EndedShare => ({ id, record: this.#recordOf(id, nowMs) }));
     return { fileId, reason, key, pins, shares: ended, deletedAt, backedUp: wasBackedUp(this.#sql) };
   }

@@ -149,7 +149,7 @@ export class PendingUploads {
   }
 
   /** Gives up the claim and the parts of an upload that has ended, unless its file is stored. */
-  giveUp(fileId: string): void {
+  abandon(fileId: string): void {
     const { storage, claims, files, parts } = this.#stores;
     storage.transactionSync(() => {
       if (files.find(fileId) === undefined) claims.drop(fileId);

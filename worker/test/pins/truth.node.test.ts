@@ -1,5 +1,5 @@
 /**
- * Statements about files while a home fails: what was seen there, and when. One home fails in each way, the other is in
+ * Statements about files while a backend fails: what was seen there, and when. One backend fails in each way, the other is in
  * order.
  */
 import { randomBytes } from 'node:crypto';
@@ -17,13 +17,13 @@ import {
   removeBlock,
   ring,
   settle,
-  startTwoHomes,
+  startTwoBackends,
   statuses,
   storeAtBoth,
   unpinBehindOurBack,
-  type Home,
+  type Backend,
   type World,
-} from './two-homes.ts';
+} from './two-backends.ts';
 
 const leafBytes = 1_048_576;
 const json = 'application/json';
@@ -67,7 +67,7 @@ const respond =
     turn.answer(status, body, headers);
 const full = respond(500, '{"Message":"write /data/blocks/x: no space left on device","Code":0,"Type":"error"}');
 
-/** Ways in which a home fails while a file is copied there. `words`: what the operator reads of it. */
+/** Ways in which a backend fails while a file is copied there. `words`: what the operator reads of it. */
 const refusals = [
   {
     way: 'unreachable',
@@ -121,24 +121,24 @@ const refusals = [
   },
 ] as const;
 
-/** Ways in which a home loses what it held, and what is seen there then. What is only unpinned is pinned again with the first look. */
+/** Ways in which a backend loses what it held, and what is seen there then. What is only unpinned is pinned again with the first look. */
 const losses = [
   { way: 'unpinned and collected', lose: unpinBehindOurBack, status: 'lost', reason: 'pinning_lost' },
   {
     way: 'without a block below a pin',
-    lose: (home: Home) => removeBlock(home, leaf),
+    lose: (backend: Backend) => removeBlock(backend, leaf),
     status: 'lost',
     reason: 'pinning_lost',
   },
   {
     way: 'with other bytes in a block',
-    lose: (home: Home) => corrupt(home, leaf),
+    lose: (backend: Backend) => corrupt(backend, leaf),
     status: 'lost',
     reason: 'content_mismatch',
   },
   {
     way: 'unpinned',
-    lose: ({ kubo }: Home, { cid }: StoredFile) => kubo.ipfs('pin', 'rm', cid),
+    lose: ({ kubo }: Backend, { cid }: StoredFile) => kubo.ipfs('pin', 'rm', cid),
     status: 'pinned',
     reason: undefined,
   },
@@ -146,9 +146,9 @@ const losses = [
 
 const isAfter = (time: string | undefined, ms: number) => time !== undefined && Date.parse(time) >= ms;
 
-describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
+describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
   beforeAll(async () => {
-    world = await startTwoHomes();
+    world = await startTwoBackends();
   });
   afterAll(() => world.close());
   beforeEach(() => {
@@ -213,7 +213,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
 
   test.each(losses.slice(0, 3))('$way at both: damaged with the first verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
-    for (const home of [world.a, world.b]) await lose(home, file);
+    for (const backend of [world.a, world.b]) await lose(backend, file);
     const { done, pins } = await verify(file);
     expect([done, pins.map(({ status }) => status)]).toEqual([true, ['lost', 'lost']]);
     expect(await surveyed(file, 'damaged')).toMatchObject([
@@ -226,7 +226,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
 
   test.each(losses.slice(0, 2))('$way at both: a read has it seen', async ({ lose }) => {
     const file = await storeAtBoth(world, bytes);
-    for (const home of [world.a, world.b]) await lose(home, file);
+    for (const backend of [world.a, world.b]) await lose(backend, file);
     const read = world.owner.call.ask('getFileContent', { fileId: file.fileId });
     await read.then((response) => response.arrayBuffer()).catch(() => undefined);
     await expect.poll(() => statuses(world, file), { timeout: 10_000 }).toEqual({ a: 'lost', b: 'lost' });
@@ -237,7 +237,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
     const file = await storeAtBoth(world, bytes, 'encrypted');
     const content = () => world.owner.call.ask('getFileContent', { fileId: file.fileId });
     const blob = await bytesOf(fetch(`${world.service.url}/ipfs/${file.cid}`));
-    for (const home of [world.a, world.b]) await unpinBehindOurBack(home, file);
+    for (const backend of [world.a, world.b]) await unpinBehindOurBack(backend, file);
     const problem = await jsonOf<{ code: string; hint: string }>(content(), 502);
     expect(problem).toMatchObject({
       code: 'pinning_lost',

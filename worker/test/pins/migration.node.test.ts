@@ -6,7 +6,16 @@ import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { problemOf, client, type Client } from '../client.ts';
 import { pinObject } from '../stored-state.ts';
-import { corrupt, names, readBack, ring, startTwoHomes, statuses, type Home, type World } from './two-homes.ts';
+import {
+  corrupt,
+  names,
+  readBack,
+  ring,
+  startTwoBackends,
+  statuses,
+  type Backend,
+  type World,
+} from './two-backends.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const files = { short: 4, long: 5000, together: 8 };
@@ -27,9 +36,9 @@ async function isDone(): Promise<boolean> {
   return (await progress())?.state === 'done';
 }
 
-/** The CIDs that we have pinned at a home. */
-async function ours(home: Home): Promise<string[]> {
-  const all = Object.entries(await names(home));
+/** The CIDs that we have pinned at a backend. */
+async function ours(backend: Backend): Promise<string[]> {
+  const all = Object.entries(await names(backend));
   return all.filter(([, name]) => name.startsWith('sealpin')).map(([cid]) => cid);
 }
 
@@ -45,7 +54,7 @@ async function store(count: number): Promise<{ file: StoredFile; bytes: Buffer }
 
 describe.skipIf(kuboProgram() === undefined)('a migration', () => {
   beforeAll(async () => {
-    world = await startTwoHomes({ REPLICAS: '1' });
+    world = await startTwoBackends({ REPLICAS: '1' });
   });
   afterEach(async () => {
     world.b.peer.onBody = undefined;

@@ -1,4 +1,4 @@
-/** Checks of homes: they are asked, read and repaired; rows are not believed. */
+/** Checks of backends: they are asked, read and repaired; rows are not believed. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFailed, test } from 'vitest';
 import type { PinPage, StoredFile, Verification } from '../../../shared/api.ts';
@@ -16,13 +16,13 @@ import {
   readBack,
   ring,
   settle,
-  startTwoHomes,
+  startTwoBackends,
   statuses,
   storeAtBoth,
   weekMs,
   unpinBehindOurBack,
   type World,
-} from './two-homes.ts';
+} from './two-backends.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const hourMs = 3_600_000;
@@ -41,9 +41,9 @@ async function pinOf(file: StoredFile, service: string) {
   return pins.find((pin) => pin.service === service);
 }
 
-/** Reads a file while only one home responds. */
-async function readsFrom(home: 'a' | 'b', file: StoredFile): Promise<boolean> {
-  const other = world[home === 'a' ? 'b' : 'a'].peer;
+/** Reads a file while only one backend responds. */
+async function readsFrom(backend: 'a' | 'b', file: StoredFile): Promise<boolean> {
+  const other = world[backend === 'a' ? 'b' : 'a'].peer;
   other.onCommand = (turn) => turn.cut();
   try {
     return (await readBack(world, file)).equals(bytes);
@@ -52,9 +52,9 @@ async function readsFrom(home: 'a' | 'b', file: StoredFile): Promise<boolean> {
   }
 }
 
-describe.skipIf(kuboProgram() === undefined)('two homes', () => {
+describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   beforeAll(async () => {
-    world = await startTwoHomes();
+    world = await startTwoBackends();
   });
   afterAll(() => world.close());
   beforeEach(() => {
@@ -98,7 +98,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect(await row()).toMatchObject({ part: 0, verified_at: expect.any(Number) as unknown });
   });
 
-  test('a damaged block is found, and replaced from the other home', async () => {
+  test('a damaged block is found, and replaced from the other backend', async () => {
     const file = await storeAtBoth(world, bytes);
     expect(await corrupt(world.b, leaf)).toBe(1);
     expect(await readsFrom('b', file).catch(() => false)).toBe(false);
@@ -108,7 +108,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await expect.poll(async () => (await pinOf(file, 'b'))?.verifiedAt).toBeDefined();
   });
 
-  test('a CAR has the right bytes of a leaf that one home has damaged', async () => {
+  test('a CAR has the right bytes of a leaf that one backend has damaged', async () => {
     const file = await storeAtBoth(world, bytes);
     expect(await corrupt(world.a, leaf)).toBe(1);
     const car = await bytesOf(fetch(`${world.service.url}/ipfs/${file.cid}?format=car`));
@@ -143,7 +143,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect((await names(world.b))[file.cid]).toBe('sealpin:us');
   });
 
-  test('a home that does not respond for weeks has lost nothing', async () => {
+  test('a backend that does not respond for weeks has lost nothing', async () => {
     const file = await storeAtBoth(world, bytes);
     world.b.peer.onCommand = (turn) => turn.cut();
     for (let week = 0; week < 3; week += 1) await ring(world, file, weekMs);
@@ -155,7 +155,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
 
   test('no copy is left: it is listed with its files, until the same bytes are stored again', async () => {
     const file = await storeAtBoth(world, bytes);
-    for (const home of [world.a, world.b]) await corrupt(home, leaf);
+    for (const backend of [world.a, world.b]) await corrupt(backend, leaf);
     await ring(world, file, 2 * weekMs);
     expect(await statuses(world, file)).toEqual({ a: 'lost', b: 'lost' });
     const damaged = await operator().listPins({ state: 'damaged' });
@@ -173,7 +173,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect(await readsFrom('b', file)).toBe(true);
   });
 
-  test('a verification reads every byte at each home, now', async () => {
+  test('a verification reads every byte at each backend, now', async () => {
     const file = await storeAtBoth(world, bytes);
     const path = `/v1/storage/${file.fileId}/verification`;
     const verified = await jsonOf<Verification>(world.owner.call(path, { method: 'POST' }));
@@ -188,7 +188,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await settle(world, file);
   });
 
-  test('a home that gives a wrong block is not asked first again, and is repaired', async () => {
+  test('a backend that gives a wrong block is not asked first again, and is repaired', async () => {
     const file = await storeAtBoth(world, bytes);
     await corrupt(world.a, leaf);
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -211,7 +211,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect(await readsFrom('a', file)).toBe(true);
   });
 
-  test('a repair asks the homes for everything at once', async () => {
+  test('a repair asks the backends for everything at once', async () => {
     const file = await storeAtBoth(world, bytes);
     await unpinBehindOurBack(world.b, file);
     const { pins } = await operator().repairPins();
@@ -220,7 +220,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await expect.poll(async () => (await names(world.b))[file.cid], { timeout: 10_000 }).toBe('sealpin:us');
   });
 
-  test('single blocks are served although homes were down after the upload, or an earlier version took it', async () => {
+  test('single blocks are served although backends were down after the upload, or an earlier version took it', async () => {
     const served = async () => (await fetch(`${world.service.url}/ipfs/${leafCid}?format=raw`)).status;
     const leafCid = cidOf('raw', await sha256(leaf)).text;
     const file = await storeAtBoth(world, bytes);
@@ -284,7 +284,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect(await problemOf(client(world.service.url).ask(operationId, given))).toEqual([401, 'unauthorized']);
   });
 
-  test('a larger file that moves to a home which has it is read as a whole there, whatever part would be next', async () => {
+  test('a larger file that moves to a backend which has it is read as a whole there, whatever part would be next', async () => {
     bytes = randomBytes(17 * leafBytes);
     const file = await storeAtBoth(world, bytes);
     // The last of nine parts is next, and the migration begins while it is read.

@@ -6,7 +6,7 @@ import { clusterProgram, noCluster, startCluster, type RealCluster } from '../..
 import { adminToken } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { startPeer } from '../peer.ts';
-import { readBack, ring, settle, startTwoHomes, statuses, storeAtBoth, weekMs, type World } from './two-homes.ts';
+import { readBack, ring, settle, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const longestMs = 1.5 * 3_600_000;
@@ -18,7 +18,7 @@ async function startWorld(): Promise<World> {
   cluster = await startCluster(1);
   const [peer] = cluster.peers;
   const entry = { type: 'psa', url: peer!.psa, tokenSecret: 'PSA_TOKEN' };
-  const world = await startTwoHomes(
+  const world = await startTwoBackends(
     { PSA_TOKEN: cluster.token },
     {
       first: { online: true },
