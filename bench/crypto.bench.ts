@@ -43,7 +43,7 @@ const figure = (name: string, ours: Sample, peerName: string, peer: Sample, targ
   value: ours.median,
   spread: ours.spread,
   peer: { name: peerName, value: peer.median, spread: peer.spread },
-  ...(target === undefined ? {} : { target }),
+  target,
 });
 
 async function* inNode(): AsyncGenerator<Figure> {

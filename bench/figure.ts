@@ -8,9 +8,9 @@ export type Figure = {
   unit: string;
   value: number;
   /** Half the distance between the fastest and the slowest run, in `unit`. */
-  spread?: number;
-  peer?: { name: string; value: number; spread?: number };
-  target?: { value?: Bound; ratio?: Bound };
+  spread?: number | undefined;
+  peer?: { name: string; value: number; spread?: number | undefined } | undefined;
+  target?: { value?: Bound; ratio?: Bound } | undefined;
 };
 type Bound = { atLeast: number } | { atMost: number };
 

@@ -60,7 +60,7 @@ async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
       value: median,
       spread,
       peer: beside,
-      ...(target === undefined ? {} : { target }),
+      target,
     });
     yield per('small GETs', rates.alone, { ratio: { atLeast: 0.6 } });
     yield per('small GETs, encrypted mode', rates.encrypted);

@@ -22,11 +22,11 @@ import { abortable, contentOf, type Content } from './web-bytes.ts';
 /** A file that was passed on. Of a blob link nothing but the bytes is known: no name, type and size. */
 export type ReceivedFile = {
   /** The sender's words, safe as a filename. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** The media type, as the sender says. */
-  readonly type?: string;
+  readonly type?: string | undefined;
   /** Bytes of the file, which reading it confirms. */
-  readonly size?: number;
+  readonly size?: number | undefined;
   /** Its blob ID. */
   readonly cid: string;
   /**
@@ -38,7 +38,11 @@ export type ReceivedFile = {
 };
 
 /** Contents of a link. `note` and `from` are the sender's own words, which prove nothing. */
-export type Received = { readonly note?: string; readonly from?: string; readonly files: readonly ReceivedFile[] };
+export type Received = {
+  readonly note?: string | undefined;
+  readonly from?: string | undefined;
+  readonly files: readonly ReceivedFile[];
+};
 
 /** A password, or a function that asks for one: `failed` says how many were wrong so far, and undefined gives up. */
 export type AskedPassword = string | ((failed: number) => Promise<string | undefined>);

@@ -20,7 +20,7 @@ export interface Transport {
     readonly method: 'POST' | 'HEAD' | 'PATCH' | 'GET' | 'DELETE';
     readonly path: string;
     readonly headers: Readonly<Record<string, string>>;
-    readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number };
+    readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number } | undefined;
     readonly signal: AbortSignal;
   }): Promise<Reply>;
   /** The error that a response other than 2xx stands for. */
@@ -39,18 +39,18 @@ export type UploadedFile = NonNullable<ResumableUpload['file']>;
 export type UploadOptions = {
   readonly signal: AbortSignal;
   /** Waits; rejects with the signal's reason. For tests. */
-  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly wait?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
 };
 
 export type SendOptions = UploadOptions & {
   /** The longest body that the service takes; a part has 64 MiB at most in any case. */
   readonly maxBodyBytes: number | null;
   /** Called with the bytes that the service has: once it is known where to continue, and after each part. */
-  readonly onOffset?: (offset: number) => void;
+  readonly onOffset?: ((offset: number) => void) | undefined;
   /** Called with the length of each chunk on its way. What the service has not kept of them, `onOffset` takes back. */
-  readonly onBytes?: (bytes: number) => void;
+  readonly onBytes?: ((bytes: number) => void) | undefined;
   /** Called before each wait. */
-  readonly onRetry?: (failure: SealpinError) => void;
+  readonly onRetry?: ((failure: SealpinError) => void) | undefined;
 };
 
 /** Below the 100 MB that Cloudflare's Free and Pro plans take in one request (developers.cloudflare.com/workers/platform/limits). */
@@ -247,8 +247,8 @@ function failureOf(transport: Transport, reply: Reply, path?: string): SealpinEr
   const seconds = Number(reply.header('retry-after')) || undefined;
   return new TemporaryError(error.code, error.message, {
     cause: error,
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
-    ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }),
+    hint: error.hint,
+    retryAfterSeconds: seconds,
   });
 }
 

@@ -47,7 +47,7 @@ export function storeAt(http: ServiceHttp, { provisional = false }: { provisiona
   return async (payload, { bytes, signal, onProgress }) => {
     if (bytes !== undefined && bytes > partBytes)
       return uploadStream(http, payload, bytes, { signal, onProgress, provisional });
-    const file = await put(http, payload, { mode: 'plain', provisional, ...(signal === undefined ? {} : { signal }) });
+    const file = await put(http, payload, { mode: 'plain', provisional, signal });
     onProgress(file.size);
     return file;
   };
@@ -81,7 +81,7 @@ export async function sealAndStore(
   const { note, from, signal, onProgress, backend = webBackend } = o;
   const all = [files].flat().map(parsed);
   if (all.length === 0) throw new SealpinError('invalid_request', 'there is no file to send');
-  const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+  const words = { note, from };
   const parcel = checkParcel({ files: all, ...words });
   const opened = all.map(({ size, ...each }) => {
     const source = openSource(each.source);

@@ -15,7 +15,7 @@ type ServiceRequest = {
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: BodyInit;
+  readonly body?: BodyInit | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
@@ -84,8 +84,8 @@ export function serviceHttp({
           ...headers,
         },
         redirect: 'manual',
-        ...(body === undefined ? {} : { body }),
-        ...(signal === undefined ? {} : { signal }),
+        body: body ?? null,
+        signal: signal ?? null,
         // Required for a stream (Fetch standard, "RequestInit.duplex"), which types of the DOM do not have.
         ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
       });

@@ -16,7 +16,7 @@ export type StoredSource = Exclude<Source, Response | ReadableStream<Uint8Array>
 export type Content = {
   readonly stream: ReadableStream<Uint8Array>;
   /** Length of the stream, where that is known before its end. */
-  readonly size?: number;
+  readonly size?: number | undefined;
   /** Reads all of it into memory. */
   bytes(): Promise<Uint8Array<ArrayBuffer>>;
   /** Reads all of it as UTF-8. */
@@ -30,7 +30,7 @@ export function contentOf(stream: ReadableStream<Uint8Array>, size: number | und
   const bytes = () => readAll(stream, Infinity, () => new RangeError('unreachable'));
   return {
     stream,
-    ...(size === undefined ? {} : { size }),
+    size,
     bytes,
     text: async () => new TextDecoder().decode(await bytes()),
     async blob(type = '') {

@@ -14,6 +14,7 @@ import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
 import { type Progress, silentProgress, sizeText } from '../terminal/progress.ts';
 import { maxTries } from '../keys/passwords.ts';
+import { counted } from '../terminal/size.ts';
 
 /** Input, keys and destination of a decryption. */
 export type Unsealing = {
@@ -268,7 +269,7 @@ async function folderDestination(path: string, context: Context): Promise<Destin
     commit: () => extraction.commit(),
     abort: () => extraction.abort(),
     async fill(plaintext, { progress, signal }) {
-      const counted = plaintext.pipeThrough(
+      const observed = plaintext.pipeThrough(
         new TransformStream<Uint8Array, Uint8Array>({
           transform(chunk, controller) {
             progress.add(chunk.length);
@@ -276,10 +277,10 @@ async function folderDestination(path: string, context: Context): Promise<Destin
           },
         }),
       );
-      const { files, bytes, warning } = await extraction.unpack(counted, signal);
+      const { files, bytes, warning } = await extraction.unpack(observed, signal);
       progress.done();
       if (warning !== undefined) context.output.warn(warning);
-      return { bytes, wrote: `wrote ${path} (${files} ${files === 1 ? 'file' : 'files'}, ${sizeText(bytes)})` };
+      return { bytes, wrote: `wrote ${path} (${counted(files, 'file')}, ${sizeText(bytes)})` };
     },
   };
 }
@@ -293,7 +294,7 @@ function failureOf(thrown: unknown, o: Unsealing): unknown {
   const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
     ...(error.reason === 'no_key' && keys.length > 0 ? { hint: `what you named opens files to ${shown(keys)}` } : {}),
-    ...(error.reason === undefined ? {} : { reason: error.reason }),
+    reason: error.reason,
     cause: error,
   });
 }

@@ -27,7 +27,7 @@ export type SendOptions = {
    * The chunks are consumed: their memory is released once they are sent. `bytes` is the exact length if it is known; otherwise the
    * body goes out with chunked encoding.
    */
-  readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined };
+  readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined } | undefined;
   readonly signal: AbortSignal;
   readonly timeouts: Timeouts;
   /** Name of the peer in errors; its host when left out. */

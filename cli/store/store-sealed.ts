@@ -21,7 +21,7 @@ export type Container = {
   /** About how many, for the progress. */
   readonly expectedBytes: number | undefined;
   /** File key that opens a payload without a header. */
-  readonly fileKey?: Uint8Array;
+  readonly fileKey?: Uint8Array | undefined;
 };
 
 /** A service, with what it takes and the ID of the API key. `provisional`: it keeps files only if a parcel names them. */
@@ -39,7 +39,7 @@ export type Destination = {
 export type Stored = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
   readonly pins?: StoredFile['pins'];
   /** File key that opens a payload without a header. */
-  readonly fileKey?: Uint8Array;
+  readonly fileKey?: Uint8Array | undefined;
 };
 
 /** A broken upload of less is begun again by hand more quickly than it is continued. */

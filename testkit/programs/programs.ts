@@ -8,7 +8,7 @@ import { test } from 'vitest';
 /** Runs a program to its end; throws its standard error when it fails. */
 export function run(program: string, args: readonly string[], input?: Uint8Array): Uint8Array {
   const { status, stdout, stderr, error } = spawnSync(pathOf(program) ?? program, args, {
-    ...(input === undefined ? {} : { input }),
+    input,
     maxBuffer: 2 ** 28,
   });
   if (error !== undefined || status !== 0)

@@ -109,7 +109,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
     ...status,
     state: isDone ? 'done' : 'open',
     expiresAt: createdAt,
-    ...(isDone ? { file: await fileOf(join(behind.dir, id), uuid) } : {}),
+    file: isDone ? await fileOf(join(behind.dir, id), uuid) : undefined,
   });
 }
 

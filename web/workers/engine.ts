@@ -76,7 +76,7 @@ async function findShare(
     },
   };
   const { password, ...about } = status;
-  return { kind: 'share', exposed, ...about, ...(password ? { needs: 'password' } : {}) };
+  return { kind: 'share', exposed, ...about, needs: password ? 'password' : undefined };
 }
 
 async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean, signal: AbortSignal): Promise<Found> {
@@ -153,11 +153,7 @@ async function openFound(credentials: Credentials, signal: AbortSignal): Promise
   files = opened;
   return {
     ...words,
-    files: opened.map(({ name, size, cid }) => ({
-      name,
-      ...(size === undefined ? {} : { size }),
-      ...(cid === undefined ? {} : { cid }),
-    })),
+    files: opened.map(({ name, size, cid }) => ({ name, size, cid })),
   };
 }
 
