@@ -4,6 +4,7 @@
  */
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
+import { sleep } from '../shared/streams/timing.ts';
 
 /** A response whose body, if any, was read. */
 type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
@@ -305,19 +306,4 @@ function attemptsOf({ signal, wait = sleep, onRetry }: UploadOptions & Pick<Send
       await wait(error.retryAfterSeconds === undefined ? backOffMs : error.retryAfterSeconds * 1000, signal);
     },
   };
-}
-
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    }, ms);
-    signal.addEventListener('abort', stop, { once: true });
-  });
 }

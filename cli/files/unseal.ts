@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { type Identity, open, type Opened, passwordIdentity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
+import { observed, peeked } from '../../shared/streams/pulled.ts';
 import { isBlobId, isBlobReference, optionsOf, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { release } from '../io/byte-stream.ts';
@@ -199,22 +200,11 @@ export async function openWith(
  * @throws wrong_kind
  */
 async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
-  const reader = stream.getReader();
-  let first = (await reader.read()).value;
-  if (first !== undefined && isCar(first)) {
-    await reader.cancel();
-    throw new SealpinError('wrong_kind', 'a CAR file cannot be read from a pipe', {
-      hint: 'write it to a file, and name that: ./letter.car',
-    });
-  }
-  return new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const piece = first ?? (await reader.read()).value;
-      first = undefined;
-      if (piece === undefined) controller.close();
-      else controller.enqueue(piece);
-    },
-    cancel: (reason) => reader.cancel(reason),
+  const { start, stream: whole } = await peeked(stream);
+  if (!start.some(isCar)) return whole;
+  await whole.cancel();
+  throw new SealpinError('wrong_kind', 'a CAR file cannot be read from a pipe', {
+    hint: 'write it to a file, and name that: ./letter.car',
   });
 }
 
@@ -269,15 +259,8 @@ async function folderDestination(path: string, context: Context): Promise<Destin
     commit: () => extraction.commit(),
     abort: () => extraction.abort(),
     async fill(plaintext, { progress, signal }) {
-      const observed = plaintext.pipeThrough(
-        new TransformStream<Uint8Array, Uint8Array>({
-          transform(chunk, controller) {
-            progress.add(chunk.length);
-            controller.enqueue(chunk);
-          },
-        }),
-      );
-      const { files, bytes, warning } = await extraction.unpack(observed, signal);
+      const plain = observed(plaintext, { onChunk: ({ length }) => progress.add(length) });
+      const { files, bytes, warning } = await extraction.unpack(plain, signal);
       progress.done();
       if (warning !== undefined) context.output.warn(warning);
       return { bytes, wrote: `wrote ${path} (${counted(files, 'file')}, ${sizeText(bytes)})` };

@@ -2,6 +2,7 @@
 import { dirname } from 'node:path';
 import * as v from 'valibot';
 import { SealpinError, otherwise } from '../../shared/errors.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { holdFolder } from './held-folder.ts';
 import { readSmall, type Reading } from './input.ts';
@@ -87,10 +88,9 @@ async function hold(
   { dataDir, signal }: Context,
 ): Promise<{ release(): void }> {
   for (let left = tries; left > 0; left -= 1) {
-    signal.throwIfAborted();
     const held = await holdFolder(dirname(path), dataDir);
     if (held !== undefined) return held;
-    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    await sleep(waitMs, signal);
   }
   throw new SealpinError('conflict', `another command is changing the ${what}`, { hint: 'try again' });
 }

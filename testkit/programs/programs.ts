@@ -37,6 +37,7 @@ const built: Record<string, string> = {
   promtool: 'prometheus/promtool',
   tusd: 'tusd-v2.9.2/tusd',
   'tuspy-python': 'tuspy-1.1.0/bin/python',
+  versitygw: 'versitygw-v1.8.0/versitygw',
 };
 
 /** Finds a program on the PATH or among those that were built for the tests. */
