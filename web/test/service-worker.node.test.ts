@@ -5,6 +5,7 @@ import type { Download, Page } from 'playwright-core';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ToServiceWorker } from '../protocol.ts';
 import { Receiver } from './receiver.ts';
+import { present } from '../../testkit/present.ts';
 
 /** Message over the port: so many bytes, or a word. */
 type Answer = number | string;
@@ -26,7 +27,7 @@ type Player = typeof globalThis & {
 async function play(): Promise<void> {
   const page = globalThis as Player;
   const registration = await navigator.serviceWorker.register('dl/sw.js');
-  const worker = (registration.active ?? registration.waiting ?? registration.installing)!;
+  const worker = present(registration.active ?? registration.waiting ?? registration.installing);
   while (worker.state !== 'activated')
     await new Promise((resolve) => worker.addEventListener('statechange', resolve, { once: true }));
   const ports = new Map<string, MessagePort>();
@@ -132,7 +133,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await keptWaiting('slow', silent.failure())).not.toBeNull();
     for (const answer of [size - 1000, 'end']) await send('slow', answer);
     expect(await slow.failure()).toBeNull();
-    expect([await said('silent'), (await said('slow'))!.at(-1)]).toEqual([['pull', 'pull', 'broken'], 'done']);
+    expect([await said('silent'), present(await said('slow')).at(-1)]).toEqual([['pull', 'pull', 'broken'], 'done']);
   });
 
   test('a download that its page ends is forgotten, and fails', async () => {

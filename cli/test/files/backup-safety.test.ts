@@ -8,6 +8,7 @@ import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from '.
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { localService } from '../local.ts';
 import { snapshotOf } from '../snapshot.ts';
+import { flip, itemOf } from '../../../testkit/present.ts';
 
 const local = localService();
 let other: Service;
@@ -51,7 +52,7 @@ describe('a folder with other files', () => {
 
   test('in a backup keeps them, whatever they are called, while --prune removes what was deleted', async () => {
     const { source, directory, fileId } = await backedUp();
-    const { cid } = (await source.files.list()).files[0]!;
+    const { cid } = itemOf((await source.files.list()).files, 0);
     const cidOfNone = `bafkrei${'a'.repeat(52)}`;
     const foreign = [
       'files/mine.json',
@@ -120,7 +121,7 @@ describe('account.key', () => {
       title: 'with one byte changed',
       change: async (key) => {
         const bytes = await readFile(key);
-        bytes[bytes.length - 3]! ^= 1;
+        flip(bytes, bytes.length - 3);
         await writeFile(key, bytes);
       },
       says: 'account.key',

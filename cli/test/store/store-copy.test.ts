@@ -9,6 +9,7 @@ import type { Limits } from '../../store/limits.ts';
 import { storeCopy, storeEncrypted, type Target, targetAt } from '../../store/store-copy.ts';
 import { defaultTimeouts } from '../../timeouts.ts';
 import { drain, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
+import { present } from '../../../testkit/present.ts';
 
 const mib = 1_048_576;
 const context = { signal: new AbortController().signal, timeouts: defaultTimeouts };
@@ -32,7 +33,7 @@ async function fileOf(bytes: Uint8Array): Promise<{ cid: string; sources: BlockS
   });
   await builder.write(bytes);
   const { cid } = await builder.finish();
-  return { cid, sources: [{ id: 'memory', block: async (wanted) => blocks.get(wanted)! }] };
+  return { cid, sources: [{ id: 'memory', block: async (wanted) => present(blocks.get(wanted)) }] };
 }
 
 const fileId = storedFile('', 0).fileId;

@@ -15,6 +15,7 @@ import { recoverable } from '../../routes/files/recoverable.ts';
 import { adminToken, restoreToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { accountObject, askNode, newOwner, type Owner } from '../stored-state.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -88,8 +89,8 @@ beforeAll(async () => {
     const by = index === 0 ? revoked : owner.call;
     files.push({ file: await by.store(mode, bytes, { filename: secretName }), bytes });
   }
-  await owner.call.changeFile({ fileId: files[3]!.file.fileId, tags: ['one'], filename: 'renamed' });
-  await owner.call.changeFile({ fileId: files[2]!.file.fileId, tags: ['two'] });
+  await owner.call.changeFile({ fileId: itemOf(files, 3).file.fileId, tags: ['one'], filename: 'renamed' });
+  await owner.call.changeFile({ fileId: itemOf(files, 2).file.fileId, tags: ['two'] });
   await owner.call.revokeKey({ id: made.key.id });
   await operator(before).changeAccount({ id: owner.id, quotaBytes: 1_000_000 });
   deletedId = (await owner.call.store('plain', 'deleted')).fileId;
@@ -100,7 +101,12 @@ beforeAll(async () => {
     ['revoked', 2, 0],
     ['active', 2, 0],
   ] as const) {
-    const request = { record: btoa(`record ${state} ${opens}`), files: [files[1]!.file.fileId], password: true, opens };
+    const request = {
+      record: btoa(`record ${state} ${opens}`),
+      files: [itemOf(files, 1).file.fileId],
+      password: true,
+      opens,
+    };
     const share = await owner.call.createShare({ ...request, label: state });
     for (let times = 0; times < opened; times += 1) await jsonOf(open(before, share));
     if (state === 'revoked') await owner.call.deleteShare({ shareId: share.id });
@@ -265,7 +271,7 @@ describe('a restoration', () => {
 
   it('makes what it restored count: files are deleted with their pins, and new ones are stored', async () => {
     const call = client(after.url, owner.call.apiKey);
-    const receipt = await call.deleteFile({ fileId: files[0]!.file.fileId });
+    const receipt = await call.deleteFile({ fileId: itemOf(files, 0).file.fileId });
     expect(receipt.pins).toEqual([expect.objectContaining({ status: 'unpinned' })]);
     const { fileId } = await call.store('encrypted', 'new');
     expect(String(await call.getFileContent({ fileId }))).toBe('new');
@@ -320,7 +326,7 @@ describe('a restoration', () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const request = { record: btoa('record'), files: named, password: false, opens: 1, expiresAt };
     await call.createShare(request);
-    await operator(before).denyCid({ cid: denied!.cid });
+    await operator(before).denyCid({ cid: present(denied).cid });
     const settings = { origins: ['https://a.example'], disabled: true };
     await operator(before).changeAccount({ id, ...settings });
     const [page] = await backUp(before, id, 100);

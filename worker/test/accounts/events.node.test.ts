@@ -5,6 +5,7 @@ import { adminToken, startService, type Service } from '../../../testkit/service
 import { client, problemOf, type Client } from '../client.ts';
 import { changeDatabases, keepState, type KeptState } from '../kept-state.ts';
 import { accountObject, newOwner, shareObject, type Owner } from '../stored-state.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const dayMs = 86_400_000;
 /** A share whose clock is so far ahead rings its alarm when the test does, however slow the machine is. */
@@ -43,7 +44,7 @@ const openings = async (id: string): Promise<number> =>
 
 describe('the events of an account', () => {
   it('say what happened, to what, and by which key, and nothing else', async () => {
-    const first = (await events())[0]!;
+    const first = itemOf(await events(), 0);
     expect(first).toEqual({ id: '1', time: expect.any(String), action: 'key.created', keyId: expect.any(String) });
     const by = first.keyId;
     const { fileId } = await owner.call.store('encrypted', 'a secret', { filename: 'secret-name.pdf' });
@@ -75,7 +76,11 @@ describe('the events of an account', () => {
     const tus = { 'Tus-Resumable': '1.0.0' };
     const made = await owner.call.ask('createUploadPlain', {}, { headers: { ...tus, 'Upload-Length': '3' } });
     const patch = { ...tus, 'Upload-Offset': '0', 'Content-Type': 'application/offset+octet-stream' };
-    const sent = await owner.call(made.headers.get('Location')!, { method: 'PATCH', headers: patch, body: 'abc' });
+    const sent = await owner.call(present(made.headers.get('Location')), {
+      method: 'PATCH',
+      headers: patch,
+      body: 'abc',
+    });
     expect(sent.status).toBe(204);
     const wrong = owner.call.ask('storePlain', { cid: sent.headers.get('Sealpin-Cid') }, { body: 'no' });
     expect(await problemOf(wrong)).toEqual([422, 'cid_mismatch']);
@@ -84,7 +89,7 @@ describe('the events of an account', () => {
       await owner.call.storePlain({}, { headers, body: 'twice' });
     }
     expect(await actions()).toEqual(['key.created', 'file.stored', 'file.stored']);
-    expect((await events())[1]!.fileId).toBe(sent.headers.get('Sealpin-File'));
+    expect(itemOf(await events(), 1).fileId).toBe(sent.headers.get('Sealpin-File'));
   });
 
   it('are read by the scope that can list what they are about', async () => {

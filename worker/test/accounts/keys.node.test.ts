@@ -5,6 +5,7 @@ import { Problem, scopes, type NewAccountResponse, type Scope } from '../../../s
 import { identityFromPkcs8, open, parseApiKey, unsealPrivateKey } from '../../../shared/crypto/index.ts';
 import { bytesOf, client, problemOf, type Client } from '../client.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 
 let service: Service;
 
@@ -42,10 +43,10 @@ describe('an account', () => {
     const { owner } = await newAccount();
     const file = await owner.store('encrypted', 'for the account');
     const { account, key } = await owner.getAccount();
-    const spki = Buffer.from(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)![1]!, 'base64');
-    const pkcs8 = await unsealPrivateKey((await parseApiKey(owner.apiKey))!, {
+    const spki = Buffer.from(itemOf(present(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)), 1), 'base64');
+    const pkcs8 = await unsealPrivateKey(present(await parseApiKey(owner.apiKey)), {
       id: key.id,
-      sealed: Buffer.from(key.sealed!, 'base64'),
+      sealed: Buffer.from(present(key.sealed), 'base64'),
       spki,
     });
     const container = await owner.ask(
@@ -106,7 +107,7 @@ describe('an API key', () => {
       expect((await holder.ask('getAccount')).status).toBe(200);
       for (const [needed, path, method] of routes) {
         if (needed !== scope)
-          expect(await problemOf(holder(path, { method: method! }))).toEqual([403, 'insufficient_scope']);
+          expect(await problemOf(holder(path, { method: present(method) }))).toEqual([403, 'insufficient_scope']);
       }
     }
     const writer = await owner.withKey(['write']);
@@ -287,7 +288,7 @@ describe('an API key', () => {
       }),
     );
     expect(new Set(bodies).size).toBe(1);
-    expect(JSON.parse(bodies[0]!)).toMatchObject({ status: 401, code: 'unauthorized' });
+    expect(JSON.parse(first(bodies))).toMatchObject({ status: 401, code: 'unauthorized' });
     // In a query it is no key, and a query that nobody knows is refused.
     expect(await problemOf(fetch(`${service.url}/v1/storage?key=${owner.apiKey}`))).toEqual([400, 'invalid_request']);
   });
@@ -312,8 +313,8 @@ describe('KV', () => {
     ]) {
       // Another one each time: an isolate remembers what KV says of a key.
       const reader = await owner.withKey(['read'], { expiresAt: soon(3_600_000) });
-      const name = `key:${(await parseApiKey(reader.apiKey))!.hash}`;
-      await kv.put(name, JSON.stringify(change(JSON.parse((await kv.get(name, 'text'))!) as object)));
+      const name = `key:${present(await parseApiKey(reader.apiKey)).hash}`;
+      await kv.put(name, JSON.stringify(change(JSON.parse(present(await kv.get(name, 'text'))) as object)));
       expect(await problemOf(reader.ask('storePlain', {}, { body: 'x' }))).toEqual([403, 'insufficient_scope']);
       expect((await reader.read(file.fileId)).toString()).toBe('x');
     }

@@ -5,6 +5,7 @@ import type { AccountDetails, ResumableUpload, Scope } from '../../../shared/api
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { jsonOf, problemOf, type Client } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
+import { present } from '../../../testkit/present.ts';
 
 type Limits = { files?: number; bytes?: number; fileBytes?: number };
 
@@ -38,7 +39,7 @@ const put = (call: Client, bytes: BodyInit, mode = 'plain', o: Record<string, st
   });
 const streamed = (bytes: string): ReadableStream => new Blob([bytes]).stream();
 const full = [413, 'quota_exceeded'];
-const files = async (): Promise<number> => (await owner.call.getAccount()).usage!.files;
+const files = async (): Promise<number> => present((await owner.call.getAccount()).usage).files;
 
 describe('an API key with limits', () => {
   it('stores so many files, and another one when one is deleted', async () => {
@@ -119,11 +120,11 @@ describe('an API key with limits', () => {
         body,
       });
     expect(await problemOf(begin({ 'Upload-Length': '1001' }))).toEqual(full);
-    const later = (await begin({ 'Upload-Defer-Length': '1' })).headers.get('Location')!;
+    const later = present((await begin({ 'Upload-Defer-Length': '1' })).headers.get('Location'));
     expect(await problemOf(patch(later, 0, 'x', { 'Upload-Length': '1001' }))).toEqual(full);
     expect(await problemOf(patch(later, 0, fresh(1001)))).toEqual(full);
     expect(await jsonOf<ResumableUpload>(call(later))).toMatchObject({ state: 'failed', code: 'quota_exceeded' });
-    const one = (await begin({ 'Upload-Length': '9' })).headers.get('Location')!;
+    const one = present((await begin({ 'Upload-Length': '9' })).headers.get('Location'));
     expect(await problemOf(begin({ 'Upload-Length': '9' }))).toEqual(full);
     expect((await patch(one, 0, fresh(9))).status).toBe(204);
     expect(await problemOf(begin({ 'Upload-Length': '9' }))).toEqual(full);
@@ -140,7 +141,7 @@ describe('an API key with limits', () => {
     await owner.object.change('UPDATE key_limit SET max_files = 1');
     const last = { method: 'PATCH', headers: { ...tus, 'Upload-Offset': '0' } };
     const statuses = begun.map(
-      async ({ headers }) => (await call(headers.get('Location')!, { ...last, body: fresh(9) })).status,
+      async ({ headers }) => (await call(present(headers.get('Location')), { ...last, body: fresh(9) })).status,
     );
     expect((await Promise.all(statuses)).toSorted((a, b) => a - b)).toEqual([204, 413, 413]);
     expect(await files()).toBe(1);

@@ -18,6 +18,7 @@ import {
 } from '../../../shared/crypto/index.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
 import { adminToken, sharedService, startService, type Service } from '../../../testkit/service.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 let service: Service;
 beforeAll(async () => {
@@ -47,17 +48,17 @@ function recover(id: string, privateKey: string, at: Service = service): Promise
 /** The account's private key in PEM, as a key with `read` exports it. */
 async function exported(reader: Client): Promise<string> {
   const { account, key } = await reader.getAccount();
-  const spki = Buffer.from(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)![1]!, 'base64');
-  const pkcs8 = await unsealPrivateKey((await parseApiKey(reader.apiKey))!, {
+  const spki = Buffer.from(itemOf(present(/-----BEGIN PUBLIC KEY-----([^-]+)/.exec(account.publicKey)), 1), 'base64');
+  const pkcs8 = await unsealPrivateKey(present(await parseApiKey(reader.apiKey)), {
     id: key.id,
-    sealed: Buffer.from(key.sealed!, 'base64'),
+    sealed: Buffer.from(present(key.sealed), 'base64'),
     spki,
   });
   expect(recipientFromSpki(spki).kind).toBe('key');
   return `-----BEGIN PRIVATE KEY-----\n${Buffer.from(pkcs8).toString('base64')}\n-----END PRIVATE KEY-----\n`;
 }
 
-const secretOf = (text: string): string => /^# recovery: ([0-9A-Za-z]{43})$/m.exec(text)![1]!;
+const secretOf = (text: string): string => itemOf(present(/^# recovery: ([0-9A-Za-z]{43})$/m.exec(text)), 1);
 
 describe('an account with a recovery key', () => {
   it('is recovered by the text of its opened file: one key with all scopes, no other', async () => {
@@ -78,7 +79,7 @@ describe('an account with a recovery key', () => {
     expect((await jsonOf<{ keys: unknown[] }>(recovered('/v1/keys'))).keys.length).toBe(1);
     const { events } = await jsonOf<EventList>(recovered('/v1/events'));
     const since = events.slice(events.findIndex(({ action }) => action === 'account.recovered'));
-    const { action, by, keyId } = since.at(-1)!;
+    const { action, by, keyId } = itemOf(since, -1);
     expect(since.map((event) => event.action).toSorted()).toEqual([
       'account.recovered',
       'key.created',
@@ -103,7 +104,7 @@ describe('an account with a recovery key', () => {
     const text = await openedFile(account);
     const responses = await Promise.all(Array.from({ length: 6 }, () => recover(account.id, text)));
     expect(responses.filter((each) => each.status === 403).length).toBe(5);
-    const { apiKey } = await responses.find((each) => each.status === 201)!.json<NewAccountResponse>();
+    const { apiKey } = await present(responses.find((each) => each.status === 201)).json<NewAccountResponse>();
     expect((await client(service.url, apiKey).ask('getAccount')).status).toBe(200);
   });
 

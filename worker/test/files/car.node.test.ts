@@ -26,6 +26,7 @@ import { sendCar } from '../../upload/send-car.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { pinned } from '../stored-state.ts';
+import { itemOf } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const maxFileBytes = 32 * 2 ** 30;
@@ -82,7 +83,7 @@ describe('a CAR', () => {
     async (size) => {
       const bytes = randomBytes(size);
       const blocks = await blocksOf(bytes);
-      const root = blocks.at(-1)!.cid;
+      const root = itemOf(blocks, -1).cid;
       const file = await jsonOf<Stored>(
         store(car(blocks, size % 2 === 0 ? root : undefined), `?cid=${root.text}`),
         201,
@@ -228,7 +229,7 @@ describe('a CAR is refused, and nothing is kept,', () => {
       async () => {
         const blocks: (Block & { fileBytes?: number })[] = [await leaf(Uint8Array.of(1))];
         for (let depth = 0; depth < 2; depth += 1)
-          blocks.push(await node(...Array.from({ length: 40 }, () => blocks.at(-1)!)));
+          blocks.push(await node(...Array.from({ length: 40 }, () => itemOf(blocks, -1))));
         return car(blocks);
       },
     ],
@@ -237,7 +238,7 @@ describe('a CAR is refused, and nothing is kept,', () => {
       async () => {
         const blocks: (Block & { fileBytes?: number })[] = [await leaf(new Uint8Array(leafBytes))];
         for (let depth = 0; depth < 4; depth += 1)
-          blocks.push(await node(...Array.from({ length: 16 }, () => blocks.at(-1)!)));
+          blocks.push(await node(...Array.from({ length: 16 }, () => itemOf(blocks, -1))));
         return car(blocks);
       },
       [413, 'too_large'],

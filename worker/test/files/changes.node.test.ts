@@ -12,6 +12,7 @@ import { sharedService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const minuteMs = 60_000;
 
@@ -45,7 +46,7 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     );
     const { changedAt } = changed;
     expect(changed).toEqual({ ...file, filename: 'new.pdf', contentType: 'application/pdf', changedAt });
-    expect(Date.parse(changedAt!)).toBeGreaterThanOrEqual(Date.parse(file.createdAt));
+    expect(Date.parse(present(changedAt))).toBeGreaterThanOrEqual(Date.parse(file.createdAt));
     expect(await read(file.fileId)).toEqual(changed);
     const { files } = await owner.call.listFiles({ cid: file.cid });
     expect(files).toEqual([changed]);
@@ -159,9 +160,10 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
   it('is changed only as it was seen, where the request says so', async () => {
     const { fileId } = await owner.call.store(mode, 'x');
     const path = `/v1/storage/${fileId}`;
-    const etag = async (suffix: string): Promise<string> => (await owner.call(`${path}${suffix}`)).headers.get('ETag')!;
+    const etag = async (suffix: string): Promise<string> =>
+      present((await owner.call(`${path}${suffix}`)).headers.get('ETag'));
     const before = [await etag(''), await etag('?data=false'), await etag('/content')];
-    const changed = await patch(fileId, { filename: 'a' }, { 'If-Match': before[2]! });
+    const changed = await patch(fileId, { filename: 'a' }, { 'If-Match': itemOf(before, 2) });
     expect(changed.status).toBe(200);
     expect(await etag('?data=false')).toBe(changed.headers.get('ETag'));
     for (const tag of before)
@@ -169,7 +171,7 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
         412,
         'precondition_failed',
       ]);
-    expect((await owner.call(`${path}/content`, { headers: { 'If-None-Match': before[2]! } })).status).toBe(200);
+    expect((await owner.call(`${path}/content`, { headers: { 'If-None-Match': itemOf(before, 2) } })).status).toBe(200);
     expect((await patch(fileId, { filename: 'c' }, { 'If-Match': '*' })).status).toBe(200);
     expect((await read(fileId)).filename).toBe('c');
   });
@@ -327,18 +329,18 @@ describe('what is known of a file', () => {
     const { fileId } = await own.call.store('encrypted', 'the plaintext');
     await jsonOf(patch(fileId, { filename: 'renamed', tags: ['t'] }, {}, own.call));
     const { account, key } = await own.call.getAccount();
-    const apiKey = (await parseApiKey(own.call.apiKey))!;
-    const spki = decodePem('PUBLIC KEY', account.publicKey)!;
-    const sealed = Buffer.from(key.sealed!, 'base64');
+    const apiKey = present(await parseApiKey(own.call.apiKey));
+    const spki = present(decodePem('PUBLIC KEY', account.publicKey));
+    const sealed = Buffer.from(present(key.sealed), 'base64');
     const pkcs8 = await unsealPrivateKey(apiKey, { id: key.id, sealed, spki });
     const identities = [identityFromPkcs8(pkcs8)];
     const [row] = await own.object.rows('file');
-    const opened = await openDetached(new Uint8Array(row!['header'] as ArrayBuffer), { fileId, identities });
+    const opened = await openDetached(new Uint8Array(present(row)['header'] as ArrayBuffer), { fileId, identities });
     expect(opened.file).toEqual({ filename: 'renamed', contentType: 'image/png', size: 13, tags: ['t'] });
     const accept = { headers: { Accept: 'application/vnd.sealpin' } };
     const container = await bytesOf(own.call(`/v1/storage/${fileId}`, accept));
-    expect(container.subarray(0, (row!['header'] as ArrayBuffer).byteLength)).toEqual(
-      Buffer.from(row!['header'] as ArrayBuffer),
+    expect(container.subarray(0, (present(row)['header'] as ArrayBuffer).byteLength)).toEqual(
+      Buffer.from(present(row)['header'] as ArrayBuffer),
     );
   });
 });

@@ -6,6 +6,7 @@ import { changeDatabases, keepState } from '../kept-state.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { accountObject, newOwner, pinned, shareObject, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
@@ -58,7 +59,7 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
       pins: [{ service: 'node', status: 'unpinned' }],
       shares: [{ id: share.id, record: 'destroyed' }],
     });
-    expect(Date.parse(deletedAt!)).toBeGreaterThanOrEqual(Date.parse(expiresAt));
+    expect(Date.parse(present(deletedAt))).toBeGreaterThanOrEqual(Date.parse(expiresAt));
     const { usage } = await own.call.getAccount();
     expect(usage).toEqual({ files: 0, bytes: 0 });
   });
@@ -94,7 +95,7 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
         },
         body: 'hello',
       });
-    const fileId = (await create(expiresAt)).headers.get('Sealpin-File')!;
+    const fileId = present((await create(expiresAt)).headers.get('Sealpin-File'));
     expect(await own.call.getFile({ fileId, data: false })).toMatchObject({ expiresAt });
     await own.object.ring(2 * minuteMs);
     expect(await jsonOf(receiptOf(fileId, own))).toMatchObject({ reason: 'expired' });

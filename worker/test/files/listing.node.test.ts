@@ -4,6 +4,7 @@ import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 
 let service: Service;
 let owner: Owner;
@@ -64,13 +65,13 @@ describe('the list of files', () => {
   it('has the files of one key, of one CID, and of the time between two', async () => {
     expect(await places({ createdBy: writerId })).toEqual([4, 3]);
     expect(await places({ createdBy: writerId, mode: 'plain' })).toEqual([4]);
-    expect(await places({ cid: stored[2]!.cid, mode: 'plain' })).toEqual([2]);
-    expect(await places({ cid: stored[2]!.cid, mode: 'encrypted' })).toEqual([]);
+    expect(await places({ cid: itemOf(stored, 2).cid, mode: 'plain' })).toEqual([2]);
+    expect(await places({ cid: itemOf(stored, 2).cid, mode: 'encrypted' })).toEqual([]);
     const [, second] = stored;
-    const after = stored.filter(({ createdAt }) => createdAt > second!.createdAt).length;
-    const before = stored.filter(({ createdAt }) => createdAt < second!.createdAt).length;
-    expect(await places({ createdAfter: second!.createdAt })).toHaveLength(after);
-    expect(await places({ createdBefore: second!.createdAt })).toHaveLength(before);
+    const after = stored.filter(({ createdAt }) => createdAt > present(second).createdAt).length;
+    const before = stored.filter(({ createdAt }) => createdAt < present(second).createdAt).length;
+    expect(await places({ createdAfter: present(second).createdAt })).toHaveLength(after);
+    expect(await places({ createdBefore: present(second).createdAt })).toHaveLength(before);
   });
 
   it('refuses what it cannot compare', async () => {
@@ -111,7 +112,7 @@ describe('a cursor', () => {
         if (path !== undefined) expect(new URL(path, service.url).searchParams.get('cursor')).toBe(page.cursor);
         // Newest first, a new file is before the first page; the other way round, behind the last.
         if (seen.length === 1 && query['order'] !== 'asc') await own.call.store('plain', 'new');
-        if (seen.length === 2) await own.call.ask('deleteFile', { fileId: seen[0]!.fileId });
+        if (seen.length === 2) await own.call.ask('deleteFile', { fileId: first(seen).fileId });
       }
       expect(seen).toEqual(all);
     },
@@ -120,11 +121,14 @@ describe('a cursor', () => {
   it('is refused with other filters', async () => {
     const { cursor: plain } = await list({ limit: '1', mode: 'plain' });
     const { cursor: all } = await list({ limit: '1' });
-    expect(await problemOf(ask({ cursor: plain! }))).toEqual([400, 'invalid_request']);
-    expect(await problemOf(ask({ cursor: plain!, mode: 'encrypted' }))).toEqual([400, 'invalid_request']);
-    expect(await problemOf(ask({ cursor: plain!, mode: 'plain', order: 'asc' }))).toEqual([400, 'invalid_request']);
-    expect(await problemOf(ask({ cursor: all!, mode: 'plain' }))).toEqual([400, 'invalid_request']);
-    expect((await ask({ cursor: plain!, mode: 'plain', limit: '2' })).status).toBe(200);
+    expect(await problemOf(ask({ cursor: present(plain) }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(ask({ cursor: present(plain), mode: 'encrypted' }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(ask({ cursor: present(plain), mode: 'plain', order: 'asc' }))).toEqual([
+      400,
+      'invalid_request',
+    ]);
+    expect(await problemOf(ask({ cursor: present(all), mode: 'plain' }))).toEqual([400, 'invalid_request']);
+    expect((await ask({ cursor: present(plain), mode: 'plain', limit: '2' })).status).toBe(200);
   });
 
   it('comes with an empty page where a filter matches little among many files', async () => {

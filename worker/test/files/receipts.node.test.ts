@@ -14,6 +14,7 @@ import { err, type Result } from '../../objects/result.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';
 import { newOwner } from '../stored-state.ts';
+import { present } from '../../../testkit/present.ts';
 
 const reference = { cid: 'a CID', service: 'a', account: 'an account', fileId: 'a file' };
 const file = { ...reference, mode: 'encrypted', beginning: 'other' } as unknown as FileRecord;
@@ -74,12 +75,12 @@ it('a removal is reported when it is made, until the account has heard of it, an
   rows.remove({ cid: 'a CID', service: 'b' });
   for (const failing of [undefined, err('overloaded')]) {
     answer = failing;
-    nowMs = removals.nextTime()!;
+    nowMs = present(removals.nextTime());
     await removals.flush();
     expect(removals.nextTime()).toBeGreaterThan(nowMs);
   }
   answer = { ok: true };
-  nowMs = removals.nextTime()!;
+  nowMs = present(removals.nextTime());
   await removals.flush();
   expect(pins()).toEqual([pin('a', 'kept'), pin('b', 'unpinned')]);
   expect([told.length, removals.nextTime(), removals.answer(reference)]).toEqual([4, undefined, undefined]);

@@ -21,6 +21,7 @@ import { isSealpinError } from '../../../shared/errors.ts';
 import { bytesOf, client } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { askNode } from '../stored-state.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 
 let dir: string;
 
@@ -70,7 +71,7 @@ async function loot(service: Service): Promise<Loot> {
       for (const row of database.prepare('SELECT file_id, header FROM file').all()) {
         found.headers.push({ fileId: String(row['file_id']), header: row['header'] as Uint8Array });
       }
-      found.spki = database.prepare('SELECT spki FROM account').get()!['spki'] as Uint8Array;
+      found.spki = present(database.prepare('SELECT spki FROM account').get())['spki'] as Uint8Array;
     }
     database.close();
   }
@@ -93,7 +94,7 @@ async function openWith(
     }
     for (const { fileId, header } of headers) {
       const opened = await openDetached(header, { fileId, identities: [identityFromPkcs8(pkcs8)] });
-      return `${opened.file.filename}: ${await new Response(opened.decrypt(new Response(payload).body!)).text()}`;
+      return `${opened.file.filename}: ${await new Response(opened.decrypt(present(new Response(payload).body))).text()}`;
     }
   }
   return undefined;
@@ -115,8 +116,10 @@ it('no key that opens an encrypted file is kept anywhere: only a key with read u
   expect(holding(canary.content)).toEqual([]);
   expect(holding(canary.filename)).toEqual([]);
   for (const key of [apiKey, writer]) expect(holding(key)).toEqual([]);
-  expect(await openWith((await parseApiKey(writer))!, stolen, payload)).toBeUndefined();
-  expect(await openWith((await parseApiKey(apiKey))!, stolen, payload)).toBe(`${canary.filename}: ${canary.content}`);
+  expect(await openWith(present(await parseApiKey(writer)), stolen, payload)).toBeUndefined();
+  expect(await openWith(present(await parseApiKey(apiKey)), stolen, payload)).toBe(
+    `${canary.filename}: ${canary.content}`,
+  );
 });
 
 it('the header of a deleted file is in no file any more, once the service is stopped', async () => {
@@ -141,8 +144,8 @@ it('the header of a deleted file is in no file any more, once the service is sto
   await vacuum(join(dir, 'state'));
   const parts = (header: Buffer): Buffer[] =>
     Array.from({ length: Math.floor(header.length / 48) }, (_, index) => header.subarray(index * 48, index * 48 + 48));
-  expect(parts(headers[0]!).map((part) => holding(part).length)).toEqual(parts(headers[0]!).map(() => 1));
-  expect(parts(headers[1]!).flatMap((part) => holding(part))).toEqual([]);
-  expect(holding(Buffer.from(record.sealed!, 'base64'))).toEqual([]);
-  expect(holding(record.sealed!)).toEqual([]);
+  expect(parts(first(headers)).map((part) => holding(part).length)).toEqual(parts(first(headers)).map(() => 1));
+  expect(parts(itemOf(headers, 1)).flatMap((part) => holding(part))).toEqual([]);
+  expect(holding(Buffer.from(present(record.sealed), 'base64'))).toEqual([]);
+  expect(holding(present(record.sealed))).toEqual([]);
 });

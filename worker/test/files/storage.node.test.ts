@@ -8,6 +8,7 @@ import { cidBuilder } from '../../../shared/ipfs/index.ts';
 import { bytesOf, client, problemOf, type Client, type Init } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { pinned } from '../stored-state.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 
 const { version } = manifest;
 const maxFileBytes = 32 * 2 ** 30;
@@ -160,7 +161,7 @@ it('lists newest first, by cursor, and by CID', async () => {
   const call = client(service.url, (await service.account()).apiKey);
   const files: StoredFile[] = [];
   for (let index = 0; index < 5; index += 1) {
-    const response = await call(`/v1/storage/${modes[index % 2]!}`, {
+    const response = await call(`/v1/storage/${present(modes[index % 2])}`, {
       method: 'POST',
       headers: { 'Content-Disposition': `attachment; filename="${index}"` },
       body: `file ${index}`,
@@ -176,10 +177,10 @@ it('lists newest first, by cursor, and by CID', async () => {
     ({ cursor } = page);
   } while (cursor !== undefined);
   expect(seen).toEqual(files);
-  const byCid = await call.listFiles({ cid: files[3]!.cid });
+  const byCid = await call.listFiles({ cid: itemOf(files, 3).cid });
   expect(byCid.files).toEqual([files[3]]);
   const others = await client(service.url, key).listFiles();
-  expect(others.files.some((file) => file.cid === files[0]!.cid)).toBe(false);
+  expect(others.files.some((file) => file.cid === first(files).cid)).toBe(false);
 });
 
 it('S67: refuses bytes that do not have the CID that was announced, and keeps nothing', async () => {

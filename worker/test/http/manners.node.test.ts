@@ -6,6 +6,7 @@ import { startService, type Service } from '../../../testkit/service.ts';
 import { routes } from '../../routes/table.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, pathOf } from '../client.ts';
 import { inOneMinute } from '../one-minute.ts';
+import { present } from '../../../testkit/present.ts';
 
 const origin = 'https://app.example.com';
 
@@ -117,7 +118,7 @@ describe('a response', () => {
       const id = (await ask('/v1/health?live', { headers: { traceparent } })).headers.get('X-Request-Id');
       await expect.poll(() => service.log.some((each) => each.includes(`"${id}"`))).toBe(true);
       const lines = service.log.map((each) => JSON.parse(each) as Record<string, unknown>);
-      return lines.find(({ requestId }) => requestId === id)!;
+      return present(lines.find(({ requestId }) => requestId === id));
     };
     expect(await line(`00-${trace}-00f067aa0ba902b7-01`)).toMatchObject({ event: 'request', trace });
     expect(await line(`00-${trace}-canary`)).not.toHaveProperty('trace');
@@ -191,9 +192,9 @@ describe('a rate limit', () => {
   it('is told as wrangler.toml sets it', async () => {
     const toml = await readFile('wrangler.toml', 'utf8');
     for (const name of ['KEY_LIMIT', 'ADDRESS_LIMIT']) {
-      const [, limit, period] = new RegExp(
-        `name = "${name}"\n.*\nsimple = \\{ limit = (\\d+), period = (\\d+) \\}`,
-      ).exec(toml)!;
+      const [, limit, period] = present(
+        new RegExp(`name = "${name}"\n.*\nsimple = \\{ limit = (\\d+), period = (\\d+) \\}`).exec(toml),
+      );
       expect(toml).toContain(`\n${name}_POLICY = "${limit}/${period}"\n`);
     }
   });

@@ -16,6 +16,7 @@ import { bytesOf, client } from '../client.ts';
 import { pathOf } from '../../../testkit/programs/programs.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, metricsToken, restoreToken, rpcToken, startService } from '../../../testkit/service.ts';
+import { present } from '../../../testkit/present.ts';
 
 function has(program: string): boolean {
   try {
@@ -117,7 +118,7 @@ it.skipIf(!runnable)(
         KEY_ID: spare.key.id,
       };
       for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
-        await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch(
+        await promisify(execFile)('bash', ['-eu', '-c', present(script)], { cwd: dir, env }).catch(
           (error: { stdout?: string; stderr?: string }) => {
             throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
           },

@@ -14,6 +14,7 @@ import { keepState } from '../kept-state.ts';
 import { client, signedPath } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
+import { present } from '../../../testkit/present.ts';
 
 /** A claim lasts so long here, instead of a minute. */
 const leaseMs = 300;
@@ -119,8 +120,8 @@ it(`each of ${rounds} uploads ends in one file, whatever happens to its attempts
   for (let round = 0; round < rounds; round += 1) {
     const body = randomBytes(1 + next(round % 10 === 9 ? 20_000_000 : 1_000_000));
     const mode = round % 2 === 0 ? 'plain' : 'encrypted';
-    const first = troubles[round % troubles.length]!;
-    const plan = [first, ...Array.from({ length: next(3) }, () => troubles[next(troubles.length)]!)];
+    const first = present(troubles[round % troubles.length]);
+    const plan = [first, ...Array.from({ length: next(3) }, () => present(troubles[next(troubles.length)]))];
     const common = { 'Content-Type': 'a/b', 'Content-Disposition': 'inline; filename=a' };
     const { apiKey } = owner.call;
     const exp = Math.floor(Date.now() / 1000) + 3600;

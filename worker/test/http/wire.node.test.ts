@@ -8,6 +8,7 @@ import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
+import { first, flip, present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -93,7 +94,7 @@ describe.each(['encrypted', 'plain'] as const)(
         async (turn) => {
           const { body, deliver } = await turn.pass();
           const changed = Buffer.from(body);
-          changed[body.length >> 1]! ^= 1;
+          flip(changed, body.length >> 1);
           deliver(changed);
         },
       ],
@@ -161,7 +162,7 @@ describe.each(['encrypted', 'plain'] as const)(
         }
         peer.onCommand = undefined;
         expect(
-          Buffer.compare(await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers: forms[0]! })), bytes),
+          Buffer.compare(await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers: first(forms) })), bytes),
         ).toBe(0);
       }
     });
@@ -379,7 +380,7 @@ describe('S90: a client that reads', () => {
       headers: { Authorization: `Bearer ${owner.call.apiKey}`, Accept: 'application/octet-stream' },
       signal: controller.signal,
     });
-    const reader = response.body!.getReader();
+    const reader = present(response.body).getReader();
     await reader.read();
     controller.abort();
     await expect.poll(() => peer.aborted.includes('cat'), { timeout: 10_000 }).toBe(true);

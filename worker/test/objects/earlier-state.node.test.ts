@@ -17,6 +17,7 @@ import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { create, head, patch } from '../uploads/tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 /** Answers of the earlier version. Links are those of the address that it had. */
 type Made = Record<'account' | 'apiKey' | 'reader' | 'writer' | 'deleted' | 'link' | 'share', string> &
@@ -80,7 +81,7 @@ it('continues uploads that an earlier version began', async () => {
   for (const path of [made.plainUpload, made.encryptedUpload]) {
     expect((await head(call, path)).headers.get('Upload-Offset')).toBe('10');
     const response = await patch(call, path, 10, Buffer.from('abcdefghijklmnopqrst'));
-    expect(await content(response.headers.get('Sealpin-File')!)).toBe('0123456789abcdefghijklmnopqrst');
+    expect(await content(present(response.headers.get('Sealpin-File')))).toBe('0123456789abcdefghijklmnopqrst');
   }
   const { path } = await create(call, 'encrypted', 1);
   expect((await patch(call, path, 0, Buffer.from('x'))).status).toBe(204);
@@ -111,7 +112,7 @@ it('keeps the inbox of an earlier version and what came by it', async () => {
 });
 
 it.skipIf(kuboProgram() === undefined)('knows the copies that an earlier version made at a Kubo', async () => {
-  const pinned = await kubo!.ipfs('pin', 'ls', '--type=recursive', '--quiet');
+  const pinned = await present(kubo).ipfs('pin', 'ls', '--type=recursive', '--quiet');
   for (const { cid } of [made.plain, made.large, made.encrypted]) expect(pinned).toContain(cid);
   const { pins } = await call.getFile({ fileId: made.large.fileId, data: false });
   expect(pins).toMatchObject([

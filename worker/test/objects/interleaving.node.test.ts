@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
+import { present } from '../../../testkit/present.ts';
 
 let service: Service;
 let peer: Peer;
@@ -73,7 +74,7 @@ async function play(
   const gate: Turn[] = [];
   peer.onCommand = (turn) => void gate.push(turn);
   const actors = scripts.map((operations, index) => ({
-    owner: owners[index]!,
+    owner: present(owners[index]),
     todo: [...operations],
     files: [] as string[],
     busy: false,
@@ -82,7 +83,7 @@ async function play(
   let cid: string | undefined;
 
   const start = (actor: (typeof actors)[number]): void => {
-    const operation = actor.todo.shift()!;
+    const operation = present(actor.todo.shift());
     actor.busy = true;
     void (async () => {
       if (operation === 'store') {
@@ -93,7 +94,7 @@ async function play(
           ({ cid } = file);
         } else expect(answer.status).toBeGreaterThanOrEqual(500);
       } else if (actor.files.length > 0) {
-        const answer = await actor.owner.call.ask('deleteFile', { fileId: actor.files.shift()! });
+        const answer = await actor.owner.call.ask('deleteFile', { fileId: present(actor.files.shift()) });
         expect([answer.status, await answer.text()]).toEqual([200, expect.any(String)]);
       }
       actor.busy = false;
@@ -135,7 +136,7 @@ async function play(
       continue; // an actor waits for one of our time limits
     }
     const { choice, fate } = steps[index] ?? { choice: 0, fate: 'pass' };
-    await options[choice % options.length]!(fate);
+    await present(options[choice % options.length])(fate);
   }
 
   async function leave(turn: Turn, fate: Fate): Promise<void> {

@@ -14,6 +14,7 @@ import { scopesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { client, jsonOf } from '../client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 type Schema = { [key: string]: unknown };
 type Content = Record<string, { schema?: Schema; example?: unknown; examples?: Record<string, unknown> }>;
@@ -48,7 +49,7 @@ beforeAll(async () => {
 /** Lists the faults of a value, by a JSON Schema: by as much of it as the description uses. */
 function faults(schema: Schema, value: unknown, at = ''): string[] {
   if (schema['$ref'] !== undefined)
-    return faults(document.components.schemas[(schema['$ref'] as string).split('/').at(-1)!]!, value, at);
+    return faults(present(document.components.schemas[itemOf((schema['$ref'] as string).split('/'), -1)]), value, at);
   const out: string[] = [];
   const no = (what: string): void => void out.push(`${at}: ${what}`);
   for (const part of (schema['allOf'] as Schema[] | undefined) ?? []) out.push(...faults(part, value, at));
@@ -91,8 +92,8 @@ async function ask(
   path: string,
   o: { key: string; path?: Record<string, string>; query?: string; body?: string; headers?: Record<string, string> },
 ): Promise<Response> {
-  const described = document.paths[path]![method]!;
-  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => o.path![name]!);
+  const described = present(present(document.paths[path])[method]);
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => present(present(o.path)[name]));
   const response = await fetch(`${service.url}${filled}${o.query ?? ''}`, {
     method: method.toUpperCase(),
     headers: { Authorization: `Bearer ${o.key}`, ...o.headers },
@@ -104,13 +105,15 @@ async function ask(
     `${method} ${path} ${response.status} ${response.ok ? '' : await response.clone().text()}`,
   ).toBeDefined();
   const type = response.headers.get('Content-Type')?.split(';')[0] ?? '';
-  const media = written!.content?.[type] ?? written!.content?.['*/*'];
-  if (written!.content !== undefined) expect(media, `${path} ${type}`).toBeDefined();
+  const media = present(written).content?.[type] ?? present(written).content?.['*/*'];
+  if (present(written).content !== undefined) expect(media, `${path} ${type}`).toBeDefined();
   const sent = Object.keys(document.components.headers).filter(
     // Every response may have a length.
     (name) => name !== 'Content-Length' && response.headers.has(name),
   );
-  expect(Object.keys(written!.headers), `${method} ${path} ${response.status}`).toEqual(expect.arrayContaining(sent));
+  expect(Object.keys(present(written).headers), `${method} ${path} ${response.status}`).toEqual(
+    expect.arrayContaining(sent),
+  );
   if (method !== 'head' && media?.schema !== undefined && media.schema['format'] !== 'binary')
     expect(faults(media.schema, await response.clone().json()), `${method} ${path}`).toEqual([]);
   return response;
@@ -187,7 +190,7 @@ it('marks the headers without which a route refuses every request', async () => 
   const { account, apiKey } = await service.account();
   const begin = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1' };
   const begun = await ask('post', '/v1/uploads/plain', { key: apiKey, headers: begin });
-  const uploadId = begun.headers.get('Location')!.split('/').at(-1)!;
+  const uploadId = itemOf(present(begun.headers.get('Location')).split('/'), -1);
   const statuses = required.map(async (each) => {
     const [method = '', path = '', missing = ''] = each.split(' ');
     const headers = { ...begin, 'Upload-Offset': '0', 'Content-Type': 'application/offset+octet-stream' };
@@ -223,7 +226,8 @@ it('has an example of each body in JSON, of its shape', () => {
     ),
   );
   expect(examples.length).toBeGreaterThan(15);
-  for (const [, { schema, example }] of examples) expect(faults(schema!, example), JSON.stringify(example)).toEqual([]);
+  for (const [, { schema, example }] of examples)
+    expect(faults(present(schema), example), JSON.stringify(example)).toEqual([]);
 });
 
 it('links results to the routes that take their IDs', () => {
@@ -237,7 +241,7 @@ it('links results to the routes that take their IDs', () => {
     const target = operations.find(({ operationId }) => operationId === link.operationId);
     expect(target, link.operationId).toBeDefined();
     for (const [name, expression] of Object.entries(link.parameters)) {
-      expect(target!.parameters?.map((each) => each.name)).toContain(name);
+      expect(present(target).parameters?.map((each) => each.name)).toContain(name);
       const [, ...tokens] = expression.replace('$response.body#', '').split('/');
       const value = tokens.reduce<unknown>((at, token) => (at as Schema)[token], example?.example);
       expect(value, expression).toBeTypeOf('string');

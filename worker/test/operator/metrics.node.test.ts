@@ -10,6 +10,7 @@ import { keepState, type KeptState } from '../kept-state.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, type Owner } from '../stored-state.ts';
 import { create } from '../uploads/tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 let kept: KeptState;
 let service: Service;
@@ -170,7 +171,9 @@ it('has a dashboard that Grafana can import: JSON with panels that query Prometh
 
 withProgram('promtool', { probe: ['--version'], isOptional: true }, () => {
   it('is what promtool accepts', async () => {
-    const { stdout, stderr, status } = spawnSync(pathOf('promtool')!, ['check', 'metrics'], { input: await scrape() });
+    const { stdout, stderr, status } = spawnSync(present(pathOf('promtool')), ['check', 'metrics'], {
+      input: await scrape(),
+    });
     expect([status, stdout.toString(), stderr.toString()]).toEqual([0, '', '']);
   });
 

@@ -5,6 +5,7 @@ import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { hasTusd, noTusd } from '../../../testkit/programs/tusd.ts';
 import { startPinata, type PinataServer } from '../backends/documented/pinata-server.ts';
 import { startBackend, startTwoBackends, storeAtBoth, type World } from './two-backends.ts';
+import { flip } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -35,7 +36,7 @@ function asSecond(): void {
   test('a source that gives a wrong block is found out, and nothing wrong is sent', async () => {
     world.a.peer.onCommand = async (turn) => {
       const { body, deliver } = await turn.pass();
-      if (turn.command === 'cat' || turn.command === 'block/get') body[0]! ^= 1;
+      if (turn.command === 'cat' || turn.command === 'block/get') flip(body, 0);
       deliver(body);
     };
     const file = await world.owner.call.store('plain', randomBytes(2_000_000));

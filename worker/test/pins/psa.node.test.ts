@@ -7,6 +7,7 @@ import { adminToken } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { readBack, ring, settle, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const longestMs = 1.5 * 3_600_000;
@@ -17,17 +18,22 @@ let cluster: RealCluster;
 async function startWorld(): Promise<World> {
   cluster = await startCluster(1);
   const [peer] = cluster.peers;
-  const entry = { type: 'psa', url: peer!.psa, tokenSecret: 'PSA_TOKEN' };
+  const entry = { type: 'psa', url: present(peer).psa, tokenSecret: 'PSA_TOKEN' };
   const world = await startTwoBackends(
     { PSA_TOKEN: cluster.token },
     {
       first: { online: true },
-      second: async () => ({ kubo: peer!.kubo, peer: await startPeer(peer!.kubo.url), entry, close: cluster.close }),
+      second: async () => ({
+        kubo: present(peer).kubo,
+        peer: await startPeer(present(peer).kubo.url),
+        entry,
+        close: cluster.close,
+      }),
     },
   );
   // The operator would name it in `origins`; here its address is known only once it runs.
-  const { Addresses } = JSON.parse(await peer!.kubo.ipfs('id')) as { Addresses: string[] };
-  await world.a.kubo.ipfs('swarm', 'connect', Addresses[0]!);
+  const { Addresses } = JSON.parse(await present(peer).kubo.ipfs('id')) as { Addresses: string[] };
+  await world.a.kubo.ipfs('swarm', 'connect', itemOf(Addresses, 0));
   return world;
 }
 

@@ -9,6 +9,7 @@ import { startService, type Service } from '../../../testkit/service.ts';
 import { client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, pinObject, type Owner } from '../stored-state.ts';
+import { flip } from '../../../testkit/present.ts';
 
 export type Backend = { kubo: RealKubo; peer: Peer };
 
@@ -153,7 +154,7 @@ export async function names(backend: { kubo: RealKubo }): Promise<Record<string,
 /** Changes a byte of each block file of a Kubo that has these bytes. Kubo itself does not notice. @returns how many there were */
 export async function corrupt(backend: Backend, block: Buffer): Promise<number> {
   return await changeBlocks(backend, block, async (path, bytes) => {
-    bytes[bytes.length - 1]! ^= 1;
+    flip(bytes, bytes.length - 1);
     await writeFile(path, bytes);
   });
 }

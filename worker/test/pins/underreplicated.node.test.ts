@@ -10,6 +10,7 @@ import { nothingToRead, PinRows } from '../../objects/pin/pin-table.ts';
 import { PinWork } from '../../objects/pin/pin-work.ts';
 import { storedPin } from '../../routes/files/file-backends.ts';
 import { storageOf } from '../sqlite-storage.ts';
+import { present } from '../../../testkit/present.ts';
 
 const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
 const { signal } = new AbortController();
@@ -41,8 +42,8 @@ it.each([
   rows.add(cid, 'many', 'live', nowMs);
   rows.change({ cid, service: 'many' }, nothingToRead);
   const look = async () => {
-    await work.next(rows.find(cid, 'many')!, signal);
-    const row = rows.find(cid, 'many')!;
+    await work.next(present(rows.find(cid, 'many')), signal);
+    const row = present(rows.find(cid, 'many'));
     return { row, status: storedPin(backendPin(row)).status };
   };
 
@@ -53,12 +54,12 @@ it.each([
   });
   expect(first.row.detail).toBe(`pinned, ${second} (no\\u{7} route)`);
   expect(asked).toEqual([request]);
-  expect(first.row.due! - nowMs).toBeLessThanOrEqual(60_000);
-  nowMs = first.row.due!;
+  expect(present(first.row.due) - nowMs).toBeLessThanOrEqual(60_000);
+  nowMs = present(first.row.due);
   const second_ = await look();
   expect(second_.status).toBe('pinning');
   isBack = true;
-  nowMs = second_.row.due!;
+  nowMs = present(second_.row.due);
   expect(await look()).toMatchObject({ row: { reason: null, detail: null, attempts: 0 }, status: 'pinned' });
   expect(asked).toEqual([request, request]);
 });

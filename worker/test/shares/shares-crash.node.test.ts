@@ -8,6 +8,7 @@ import { startService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
 import { accountObject, newOwner, shareObject, type Owner } from '../stored-state.ts';
+import { first } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const hangs = long ? (['hangs before', 'hangs after'] as const) : (['hangs after'] as const);
@@ -146,12 +147,12 @@ it('a share whose file was deleted before its record came is refused, and ended'
 
 describe('a record that cannot be reached', () => {
   const endings: [string, () => Promise<unknown>][] = [
-    ['its revocation', async () => [await jsonOf<ShareReceipt>(remove(`/v1/shares/${(await listed())[0]!}`))]],
+    ['its revocation', async () => [await jsonOf<ShareReceipt>(remove(`/v1/shares/${first(await listed())}`))]],
     ['the deletion of its file', async () => (await jsonOf<Receipt>(remove(`/v1/storage/${fileId}`))).shares],
     [
       'the revocation of its key',
       async () => {
-        const { id } = (await owner.call.listKeys()).keys[0]!;
+        const { id } = first((await owner.call.listKeys()).keys);
         const spare = await owner.call.createKey({
           label: 'spare',
           scopes: ['read', 'write', 'delete', 'keys', 'share'],

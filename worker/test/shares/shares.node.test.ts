@@ -14,6 +14,7 @@ import { adminToken, sharedService, startService, type Service } from '../../../
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { newOwner, shareObject, type Owner } from '../stored-state.ts';
+import { itemOf } from '../../../testkit/present.ts';
 
 const dayMs = 86_400_000;
 const minuteMs = 60_000;
@@ -190,16 +191,19 @@ describe('a share', () => {
 
 it('the list shows each share as it is, newest first, by cursor', async () => {
   const made = [await share({ label: 'one', opens: 1 }), await share({ label: 'two' }), await share()];
-  await open(made[0]!.id);
-  await open(made[1]!.id);
+  await open(itemOf(made, 0).id);
+  await open(itemOf(made, 1).id);
   const first = await owner.call.listShares({ limit: 2 });
   expect(first.shares).toEqual([made[2], { ...made[1], opensLeft: 4 }]);
   const second = await owner.call.listShares({ limit: 2, cursor: first.cursor });
   expect(second).toEqual({ shares: [{ ...made[0], state: 'used_up', opensLeft: 0 }] });
   const stranger = await newOwner(service);
   expect(await stranger.call.listShares()).toEqual({ shares: [] });
-  expect(await problemOf(stranger.call.ask('deleteShare', { shareId: made[1]!.id }))).toEqual([404, 'not_found']);
-  expect((await look(made[1]!.id)).state).toBe('active');
+  expect(await problemOf(stranger.call.ask('deleteShare', { shareId: itemOf(made, 1).id }))).toEqual([
+    404,
+    'not_found',
+  ]);
+  expect((await look(itemOf(made, 1).id)).state).toBe('active');
 });
 
 it('an unknown share is not found, and asking for it writes nothing', async () => {

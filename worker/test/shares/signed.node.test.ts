@@ -8,6 +8,7 @@ import { startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, type Init } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const dayMs = 86_400_000;
 let service: Service;
@@ -98,7 +99,7 @@ describe('a signed URL for a download', () => {
   it('that is for one use is not used up by an answer without a byte of the file', async () => {
     const file = await owner.call.store('plain', 'once');
     const path = await reading(file, { jti: 'x' });
-    const etag = (await anybody(path, { method: 'HEAD' })).headers.get('ETag')!;
+    const etag = present((await anybody(path, { method: 'HEAD' })).headers.get('ETag'));
     const status = async (headers: Record<string, string>): Promise<number> =>
       (await anybody(path, { headers })).status;
     expect(await status({ 'If-None-Match': etag })).toBe(304);
@@ -153,7 +154,7 @@ describe('a signed URL for an upload', () => {
     expect(again.headers.get('Idempotency-Replayed')).toBe('true');
     expect((await jsonOf<StoredFile>(again, 201)).fileId).toBe(file.fileId);
     const { events } = await owner.call.listEvents();
-    expect(events.map(({ action, by }) => [action, by === events[0]!.keyId])).toEqual([
+    expect(events.map(({ action, by }) => [action, by === itemOf(events, 0).keyId])).toEqual([
       ['key.created', false],
       ['file.stored', true],
     ]);
@@ -179,7 +180,7 @@ describe('a signed URL for an upload', () => {
     peer.onCommand = undefined;
     const statuses = await Promise.all([0, 1, 2].map(async () => (await post(path, 'x')).status));
     expect(statuses.every((status) => status === 201 || status === 409)).toBe(true);
-    expect((await jsonOf<StoredFile>(post(path, 'x'), 201)).fileId).toBe((await files())[0]!.fileId);
+    expect((await jsonOf<StoredFile>(post(path, 'x'), 201)).fileId).toBe(itemOf(await files(), 0).fileId);
     expect((await files()).length).toBe(1);
   });
 
@@ -201,7 +202,7 @@ describe('a signed URL for an upload', () => {
   it('holds the file of a CAR to the bytes that it allows, not its body alone', async () => {
     const blocks = [{ cid: cidOf('raw', await sha256(Buffer.alloc(100))), bytes: Buffer.alloc(100), fileBytes: 100 }];
     for (let depth = 0; depth < 2; depth += 1) {
-      const { cid, bytes, fileBytes } = blocks.at(-1)!;
+      const { cid, bytes, fileBytes } = itemOf(blocks, -1);
       const node = Buffer.from(
         encodeNode(Array.from({ length: 10 }, () => ({ cid, fileBytes, dagBytes: bytes.length }))),
       );
@@ -222,7 +223,7 @@ describe('a signed URL is refused', () => {
   it('with another signature, key, account, or anything changed in it', async () => {
     const file = await owner.call.store('plain', 'x');
     const path = await reading(file);
-    const token = path.split('/').at(-1)!;
+    const token = itemOf(path.split('/'), -1);
     const [header = '', claims = '', signature = ''] = token.split('.');
     const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
     const kid = (JSON.parse(Buffer.from(header, 'base64url').toString()) as { kid: string }).kid;

@@ -12,6 +12,7 @@ import { client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { create, mib, modes, offsetOf, patch, stateOf, type Mode } from '../uploads/tus-client.ts';
 import { accountObject, askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
+import { present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const rounds = 20;
@@ -88,7 +89,7 @@ async function resume(mode: Mode): Promise<Acknowledged> {
       const rest = bytes.subarray(offset, offset + requestBytes);
       if (rest.length > 0) await patch(owner.call, path, offset, rest);
       const { state, file } = await stateOf(owner.call, path);
-      if (state === 'done') return { fileId: file!.fileId, sha256: sha256(bytes) };
+      if (state === 'done') return { fileId: present(file).fileId, sha256: sha256(bytes) };
     } catch (error) {
       if (attempt === attempts) throw error;
     }
@@ -114,7 +115,7 @@ it.runIf(long && kuboProgram() !== undefined)(
     const acknowledged: Acknowledged[] = [];
     for (let round = 0; round < rounds; round += 1) {
       const [one, other] = round % 2 === 0 ? modes : modes.toReversed();
-      const uploads = Promise.all([post(one!), resume(other!)]);
+      const uploads = Promise.all([post(present(one)), resume(present(other))]);
       uploads.catch(() => undefined);
       const kills = round % 2 === 0 ? [killService, killKubo] : [killKubo, killService];
       for (const kill of kills) {

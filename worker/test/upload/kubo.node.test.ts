@@ -12,6 +12,7 @@ import { rpcToken, startService, type Service } from '../../../testkit/service.t
 import { bytesOf, jsonOf } from '../client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
+import { first } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -188,8 +189,8 @@ function uploads(online: boolean): void {
       expect(await slow.response).toMatch(/^HTTP\/1.1 201 /);
       slow.socket.destroy();
       const { files } = await owner.call.listFiles();
-      expect((await read(files[0]!)).equals(bytes)).toBe(true);
-      expect(await afterSweep()).toEqual({ files: [files[0]!.cid], pins: [files[0]!.cid], rows: 0 });
+      expect((await read(first(files))).equals(bytes)).toBe(true);
+      expect(await afterSweep()).toEqual({ files: [first(files).cid], pins: [first(files).cid], rows: 0 });
     });
   });
 

@@ -16,6 +16,7 @@ import { partMs, partWriter } from '../../upload/part-writer.ts';
 import { receiveLeaves } from '../../upload/receive-leaves.ts';
 import { quickMs } from '../../upload/send-parts.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
+import { present } from '../../../testkit/present.ts';
 
 let dir: string;
 let node: RunningNode;
@@ -39,10 +40,10 @@ it('the first part has at most 16 leaves, and the root above the parts is the on
   const writer = partWriter({ service, signal, firstLeaf: 0, now: Date.now });
   const sent = [];
   for (const leaf of leaves) {
-    if (writer.isDue()) sent.push((await writer.close())!);
+    if (writer.isDue()) sent.push(present(await writer.close()));
     await writer.add(leaf);
   }
-  sent.push((await writer.close())!);
+  sent.push(present(await writer.close()));
   expect(await writer.close()).toBeUndefined();
   const parts = sent.map(({ part }) => part);
   expect(parts.map(({ firstLeaf, bytes }) => [firstLeaf, bytes])).toEqual([
@@ -69,7 +70,7 @@ it('parts grow with their file, from 16 to 64 leaves', async () => {
   const leaf = new Uint8Array(leafBytes);
   const leaves: number[] = [];
   for (let left = 16 + 32 + 64 + 64 + 1; left > 0; left -= 1) {
-    if (writer.isDue()) leaves.push((await writer.close())!.part.digests.length / 32);
+    if (writer.isDue()) leaves.push(present(await writer.close()).part.digests.length / 32);
     await writer.add(leaf);
   }
   expect(leaves).toEqual([16, 32, 64, 64]);

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startService } from '../../../testkit/service.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
 import { client, problemOf } from '../client.ts';
+import { itemOf } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -22,14 +23,14 @@ describe('permits', () => {
     });
     await vi.advanceTimersByTimeAsync(1000);
     expect(order).toEqual([]);
-    held[0]!.release();
+    itemOf(held, 0).release();
     await vi.advanceTimersByTimeAsync(0);
     expect(order).toEqual(['third']);
-    (await waiting[0]!).release();
+    (await itemOf(waiting, 0)).release();
     await vi.advanceTimersByTimeAsync(0);
     expect(order).toEqual(['third', 'fourth']);
-    (await waiting[1]!).release();
-    held[1]!.release();
+    (await itemOf(waiting, 1)).release();
+    itemOf(held, 1).release();
     expect(vi.getTimerCount()).toBe(0);
   });
 
@@ -38,12 +39,12 @@ describe('permits', () => {
     const held = [await permits.acquire(), await permits.acquire()];
     expect([permits.isFree(), permits.taken]).toEqual([false, 2]);
     const waiting = permits.acquire();
-    held[0]!.release();
+    itemOf(held, 0).release();
     const third = await waiting;
     expect([permits.isFree(), permits.taken]).toEqual([false, 2]);
     third.release();
     expect(permits.isFree()).toBe(true);
-    held[1]!.release();
+    itemOf(held, 1).release();
     expect([permits.isFree(), permits.taken]).toEqual([true, 0]);
   });
 
@@ -55,13 +56,13 @@ describe('permits', () => {
     const next = permits.acquire(9000, 'a');
     await vi.advanceTimersByTimeAsync(1000);
     await refused;
-    others[0]!.release();
+    itemOf(others, 0).release();
     const third = await permits.acquire(1000, 'd');
     third.release();
-    mine[0]!.release();
+    itemOf(mine, 0).release();
     (await next).release();
-    mine[1]!.release();
-    others[1]!.release();
+    itemOf(mine, 1).release();
+    itemOf(others, 1).release();
     expect([permits.taken, vi.getTimerCount()]).toEqual([0, 0]);
   });
 
@@ -151,8 +152,8 @@ it.runIf(long)(
       expect((await owner.ask('listFiles')).status).toBe(200);
 
       const waiting = owner.storePlain({}, { body: 'cd' });
-      const done = answerOf(sockets[0]!);
-      sockets[0]!.write('b');
+      const done = answerOf(itemOf(sockets, 0));
+      itemOf(sockets, 0).write('b');
       expect(await done).toMatch(/^HTTP\/1.1 201 /);
       await waiting;
     } finally {

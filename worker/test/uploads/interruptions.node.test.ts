@@ -18,6 +18,7 @@ import {
   stateOf,
   version,
 } from './tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 let peer: Peer;
@@ -243,7 +244,7 @@ describe('a file whose bytes have all arrived', () => {
     const bytes = random(1_200_000);
     const last = await unfinished(bytes, command, (turn) => turn.answer(503, ''));
     expect((await head(owner.call, last.path)).status).toBe(200);
-    await isFinishing(last.headers.get('Sealpin-File')!);
+    await isFinishing(present(last.headers.get('Sealpin-File')));
     await owner.object.ring(10_000);
     expect(await stateOf(owner.call, last.path)).toMatchObject({ state: 'finishing' });
     peer.onCommand = undefined;
@@ -294,7 +295,7 @@ describe('a file whose bytes have all arrived', () => {
     const { path, headers } = await unfinished(bytes, 'pin/add', (turn) => turn.answer(503, ''));
     peer.onCommand = undefined;
     expect((await owner.call(path, { method: 'DELETE', headers: version })).status).toBe(204);
-    const cid = headers.get('Sealpin-Cid')!;
+    const cid = present(headers.get('Sealpin-Cid'));
     await sweep(service, [owner], [cid]);
     expect(await owner.object.rows('file')).toEqual([]);
     expect(await pinned(service)).not.toContain(cid);
@@ -312,7 +313,7 @@ describe('a file whose bytes have all arrived', () => {
     // What is due now goes out before the service has pinned it.
     await owner.object.ring(10_000);
     (await turn.pass()).deliver();
-    const cid = (await last).headers.get('Sealpin-Cid')!;
+    const cid = present((await last).headers.get('Sealpin-Cid'));
     await sweep(service, [owner], [cid]);
     for (const table of ['file', 'outbox', 'upload'] as const)
       expect([table, (await owner.object.rows(table)).length]).toEqual([table, 0]);

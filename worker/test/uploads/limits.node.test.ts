@@ -7,6 +7,7 @@ import { adminToken, sharedService, type Service } from '../../../testkit/servic
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { create, expectStored, mib, modes, patch, random, send, stateOf, version, type Mode } from './tus-client.ts';
+import { first, present } from '../../../testkit/present.ts';
 
 type Limits = { files?: number; bytes?: number; fileBytes?: number };
 
@@ -57,7 +58,7 @@ describe('a key that begins a hundred uploads', () => {
     expect(await problemOf(begin(call, 5))).toEqual(tooMany);
     expect(await owner.object.rows('upload')).toHaveLength(10);
     for (const other of [owner.call, await guest()]) expect((await begin(other, 5)).status).toBe(201);
-    const path = responses.find(({ status }) => status === 201)!.headers.get('Location')!;
+    const path = present(present(responses.find(({ status }) => status === 201)).headers.get('Location'));
     await patch(call, path, 0, random(5));
     expect((await begin(call, 5)).status).toBe(201);
     expect(await problemOf(begin(call, 5))).toEqual(tooMany);
@@ -69,7 +70,7 @@ describe('a key that begins a hundred uploads', () => {
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([201]));
     expect(await problemOf(begin(owner.call, 5))).toEqual(tooMany);
     expect((await begin((await newOwner(service)).call, 5)).status).toBe(201);
-    await owner.call.revokeKey({ id: keys[0]!.id });
+    await owner.call.revokeKey({ id: first(keys).id });
     expect((await begin(owner.call, 5)).status).toBe(201);
   });
 });
@@ -91,10 +92,10 @@ describe('what an upload announces', () => {
     expect(await problemOf(post(call, 'x'))).toEqual(full);
     const { uploads } = await call.listUploads();
     const [one, other] = uploads.map(({ uploadId }) => `/v1/uploads/${uploadId}`);
-    expect((await patch(call, one!, 0, random(600))).status).toBe(204);
-    expect(await problemOf(patch(call, other!, 0, random(1), { 'Upload-Length': '401' }))).toEqual(full);
-    expect(await problemOf(patch(call, other!, 0, random(401)))).toEqual(full);
-    expect((await patch(call, one!, 600, random(400), { 'Upload-Length': '1000' })).status).toBe(204);
+    expect((await patch(call, present(one), 0, random(600))).status).toBe(204);
+    expect(await problemOf(patch(call, present(other), 0, random(1), { 'Upload-Length': '401' }))).toEqual(full);
+    expect(await problemOf(patch(call, present(other), 0, random(401)))).toEqual(full);
+    expect((await patch(call, present(one), 600, random(400), { 'Upload-Length': '1000' })).status).toBe(204);
     expect(await leftOf(call)).toEqual({ files: 1, bytes: 0 });
   });
 
@@ -118,7 +119,7 @@ describe('what an upload announces', () => {
     expect(await problemOf(post(owner.call, 'x'.repeat(mib + 1)))).toEqual(full);
     expect((await post(owner.call, 'x'.repeat(1000))).status).toBe(201);
     const { uploads } = await owner.call.listUploads();
-    await owner.call.ask('deleteUpload', { uploadId: uploads[0]!.uploadId }, { headers: version });
+    await owner.call.ask('deleteUpload', { uploadId: first(uploads).uploadId }, { headers: version });
     expect((await begin(owner.call, 2 * mib)).status).toBe(201);
   });
 
@@ -170,9 +171,9 @@ it('no part of an upload is served by its CID until its file is stored', async (
   const parts = (await owner.object.rows('part')).map((row) => String(row['cid']));
   expect(parts).toHaveLength(1);
   const gateway = (cid: string): Promise<Response> => fetch(`${service.url}/ipfs/${cid}?format=raw`);
-  expect((await gateway(parts[0]!)).status).toBe(404);
+  expect((await gateway(first(parts))).status).toBe(404);
   const finished = await patch(call, path, mib + 100_000, bytes.subarray(mib + 100_000));
-  const root = finished.headers.get('Sealpin-Cid')!;
+  const root = present(finished.headers.get('Sealpin-Cid'));
   expect((await gateway(root)).status).toBe(200);
-  expect((await gateway(parts[0]!)).status).toBe(200);
+  expect((await gateway(first(parts))).status).toBe(200);
 });

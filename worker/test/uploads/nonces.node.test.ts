@@ -13,6 +13,7 @@ import { newOwner, type Owner } from '../stored-state.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { startRecorder, type Recorder } from './recorder.ts';
 import { broken, create, expectStored, head, mib, patch, random, stateOf } from './tus-client.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 /** The short form has few schedules, so it takes those that are long enough to change an upload. */
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -41,8 +42,8 @@ type Opener = (index: number, sealed: Uint8Array) => Promise<boolean>;
 
 /** Says whether bytes are a chunk of an upload with an index, by the key that the upload has sealed. */
 async function openerOf(uploadId: string): Promise<Opener> {
-  const row = (await owner.object.rows('upload')).find((each) => each['id'] === uploadId)!;
-  const key = (await parseApiKey(owner.call.apiKey))!;
+  const row = present((await owner.object.rows('upload')).find((each) => each['id'] === uploadId));
+  const key = present(await parseApiKey(owner.call.apiKey));
   const preamble = new Uint8Array(row['preamble'] as ArrayBuffer);
   const seal = await uploadSeal(key, { uploadId, preamble });
   const fileKey = await seal.open(new Uint8Array(row['sealed_key'] as ArrayBuffer));
@@ -109,8 +110,8 @@ describe('a leaf that was sent and not recorded', () => {
   });
 
   it.each([
-    ['edited in its first byte', (bytes: Uint8Array) => bytes.with(0, bytes[0]! ^ 1), '2097152'],
-    ['edited in its last byte', (bytes: Uint8Array) => bytes.with(1_047_000, bytes[1_047_000]! ^ 1), '2097152'],
+    ['edited in its first byte', (bytes: Uint8Array) => bytes.with(0, itemOf(bytes, 0) ^ 1), '2097152'],
+    ['edited in its last byte', (bytes: Uint8Array) => bytes.with(1_047_000, itemOf(bytes, 1_047_000) ^ 1), '2097152'],
     ['as a shorter file', (bytes: Uint8Array) => bytes.subarray(0, 1_000_000), '1000000'],
   ])('and not %s: that ends the upload', async (_, edit, length) => {
     const bytes = random(2 * mib);

@@ -4,6 +4,7 @@ import { expect } from 'vitest';
 import type { ResumableUpload } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { jsonOf, type Client } from '../client.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 export const version = { 'Tus-Resumable': '1.0.0' };
 export const mib = 1_048_576;
@@ -50,8 +51,8 @@ export async function create(
     ...(o.body === undefined ? {} : { body: o.body as BodyInit }),
   });
   expect([response.status, response.status === 201 ? '' : await response.clone().text()]).toEqual([201, '']);
-  const path = response.headers.get('Location')!;
-  return { path, id: path.split('/').at(-1)!, response };
+  const path = present(response.headers.get('Location'));
+  return { path, id: itemOf(path.split('/'), -1), response };
 }
 
 export function patch(
@@ -102,8 +103,8 @@ export async function send(call: Client, path: string, bytes: Uint8Array, size: 
 
 /** Checks that a file is there, with these bytes, under the CID of what is stored. */
 export async function expectStored(call: Client, finished: Response, bytes: Uint8Array): Promise<void> {
-  const fileId = finished.headers.get('Sealpin-File')!;
-  const cid = finished.headers.get('Sealpin-Cid')!;
+  const fileId = present(finished.headers.get('Sealpin-File'));
+  const cid = present(finished.headers.get('Sealpin-Cid'));
   const file = await call.getFile({ fileId, data: false });
   expect(file).toMatchObject({ cid, size: bytes.length, filename: 'näme.bin', contentType: 'image/png' });
   const read = await call.read(fileId);

@@ -17,6 +17,7 @@ import { concat } from '../../../../shared/streams/concat.ts';
 import { sharedService, startService, type Service } from '../../../../testkit/service.ts';
 import { bytesOf, problemOf } from '../../client.ts';
 import { newOwner } from '../../stored-state.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const text = 'one block\n';
 /** A file whose blocks are smaller than ours, as another program made it: four of 256 bytes and one of 2. */
@@ -34,10 +35,14 @@ beforeAll(async () => {
   ({ cid: small } = await call.store('plain', text));
   const chunks = Array.from({ length: 5 }, (_, index) => chunked.slice(index * chunkBytes, (index + 1) * chunkBytes));
   const cids = await Promise.all(chunks.map(async (chunk) => cidOf('raw', await sha256(chunk))));
-  const links = cids.map((cid, index) => ({ cid, fileBytes: chunks[index]!.length, dagBytes: chunks[index]!.length }));
+  const links = cids.map((cid, index) => ({
+    cid,
+    fileBytes: present(chunks[index]).length,
+    dagBytes: present(chunks[index]).length,
+  }));
   const node = encodeNode(links);
   const root = cidOf('dag-pb', await sha256(node));
-  const sections = [...cids.map((cid, index) => [cid, chunks[index]!] as const), [root, node] as const];
+  const sections = [...cids.map((cid, index) => [cid, present(chunks[index])] as const), [root, node] as const];
   const car = concat(carHeader(root), ...sections.flatMap(([cid, bytes]) => [carSection(cid, bytes.length), bytes]));
   const stored = await call.storePlain(
     {},

@@ -13,6 +13,7 @@ import { cidOfBytes } from '../../../../testkit/cid.ts';
 import { rpcToken, startService, type Service } from '../../../../testkit/service.ts';
 import { newOwner, pinned, sweep, type Owner } from '../../stored-state.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../../testkit/programs/kubo.ts';
+import { first, present } from '../../../../testkit/present.ts';
 
 async function container(plaintext: Uint8Array, password: string): Promise<{ bytes: Buffer; cid: string }> {
   const recipients = [passwordRecipient(password, { name: 'scrypt', logN: 10 })];
@@ -50,7 +51,7 @@ if (kuboProgram() === undefined) {
       const [address] = (await near.ipfs('id', '-f', '<addrs>'))
         .split('\n')
         .filter((line) => line.includes('/ip4/127.0.0.1/tcp/'));
-      await far.ipfs('swarm', 'connect', address!);
+      await far.ipfs('swarm', 'connect', present(address));
       service = await startService({ node: near, entry: 'worker/test/clock.ts' });
       owner = await newOwner(service);
     });
@@ -111,7 +112,9 @@ if (kuboProgram() === undefined) {
       const car = await bytesOf(fetch(`${service.url}/ipfs/${file.cid}?format=car`));
       await writeFile(join(dir, 'export.car'), car);
       const imported = await far.ipfs('dag', 'import', '--enc=json', '--stats', join(dir, 'export.car'));
-      expect(JSON.parse(imported.split('\n')[0]!)).toMatchObject({ Root: { Cid: { '/': file.cid }, PinErrorMsg: '' } });
+      expect(JSON.parse(first(imported.split('\n')))).toMatchObject({
+        Root: { Cid: { '/': file.cid }, PinErrorMsg: '' },
+      });
       expect(await far.ipfs('--offline', 'dag', 'stat', '--progress=false', file.cid)).toContain(file.cid);
     });
 
@@ -162,7 +165,7 @@ if (kuboProgram() === undefined) {
         });
         const nobodys = cidOf('raw', await sha256(randomBytes(9))).text;
         const [source] = withNetwork([backend]);
-        await expect(source!.block(nobodys, AbortSignal.timeout(20_000))).rejects.toMatchObject({
+        await expect(present(source).block(nobodys, AbortSignal.timeout(20_000))).rejects.toMatchObject({
           code: 'pinning_lost',
           message: expect.stringContaining('deadline'),
         });
