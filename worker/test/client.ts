@@ -9,14 +9,14 @@ import { routes } from '../routes/table.ts';
 
 export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit; duplex?: 'half' };
 
-/** The code of a response that must be a problem, with its status. */
-export async function problemOf(asked: Response | Promise<Response>): Promise<[number, string]> {
+/** The status and the code of a response that must be a problem, such as `404 not_found`. */
+export async function problemOf(asked: Response | Promise<Response>): Promise<string> {
   const response = await asked;
   expect(response.headers.get('Content-Type')).toBe('application/problem+json');
   const problem = v.parse(Problem, await response.json());
   expect(problem.requestId).toBe(response.headers.get('X-Request-Id'));
   expect(problem.status).toBe(response.status);
-  return [response.status, problem.code];
+  return `${response.status} ${problem.code}`;
 }
 
 /** The JSON of a response that must have this status. */

@@ -76,7 +76,7 @@ describe('a folder with other files', () => {
     const ours = [`files/${fileId}.json`, `blobs/${cid}.car`, 'backup.json', 'files', 'blobs', ''];
     for (const name of ours) expect(before.has(name)).toBe(true);
     for (const name of ours) before.delete(name);
-    for (const [name, content] of before) expect([name, after.get(name)]).toEqual([name, content]);
+    for (const [name, content] of before) expect(after.get(name), name).toEqual(content);
     expect([...after.keys()]).not.toContain(`files/${fileId}.json`);
     expect([...after.keys()]).not.toContain(`blobs/${cid}.car`);
   });

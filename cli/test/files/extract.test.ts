@@ -172,7 +172,8 @@ describe('nothing is written, linked or changed through a link that leads out:',
       { highWaterMark: 0 },
     );
     const { warning } = await extraction.unpack(stream, new AbortController().signal);
-    expect([...seen, await linkOf()]).toEqual(['a', '/etc']);
+    expect(seen).toEqual(['a']);
+    expect(await linkOf()).toBe('/etc');
     expect(warning).toBe('symbolic links may lead out of out: d/a -> /etc');
     expect((await stat(join(outer, first(await readdir(outer)), 'd'))).mtime).toEqual(mtime);
     await extraction.abort();

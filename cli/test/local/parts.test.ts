@@ -174,7 +174,8 @@ describe('the state of the local service', () => {
     expect(secrets).toMatchObject(earlier);
     expect(await loadSecrets(data)).toEqual(secrets);
     const { adminToken, metricsToken, rpcToken, serviceId } = secrets;
-    expect([metricsToken.length, serviceId.length]).toEqual([43, 32]);
+    expect(metricsToken.length).toBe(43);
+    expect(serviceId.length).toBe(32);
     expect(new Set([adminToken, metricsToken, rpcToken]).size).toBe(3);
   });
 
@@ -275,7 +276,7 @@ describe('the guard before the Worker', () => {
     expect(status).toBe(403);
     const problem = JSON.parse(body) as { hint: string };
     expect(problem).toMatchObject({ code: 'forbidden', status: 403 });
-    expect([name, problem.hint.includes('--cors-origin')]).toEqual([name, /Origin|site/.test(name)]);
+    expect(problem.hint.includes('--cors-origin'), name).toEqual(/Origin|site/.test(name));
   });
 
   const link = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };

@@ -125,11 +125,7 @@ test('it is said of each argument what it takes, and the parser knows which are 
   for (const { command, arg, isPath } of subjects) {
     // A blob ID is no path, and a container beside it one with a slash.
     const kind = kindOf({ command, arg });
-    expect([command, arg, isPath]).toEqual([
-      command,
-      arg,
-      arg === '--data-dir' || (kind !== text && kind !== container),
-    ]);
+    expect(isPath, `${command} ${arg}`).toEqual(arg === '--data-dir' || (kind !== text && kind !== container));
   }
   expect(paths.length).toBeGreaterThan(50);
 });
@@ -297,7 +293,7 @@ describe('an empty value', () => {
       const forms = isFlag(arg) ? [[arg, ''], [`${arg}=`]] : [[...Array.from({ length: count }, () => 'x'), '']];
       for (const form of forms) {
         const ran = await run([...command.split(' '), ...form], desk, { env: { SEALPIN_HOME: home } });
-        expect([command, arg, ran.exit, ran.stdout]).toEqual([command, arg, 2, '']);
+        expect({ command, arg, exit: ran.exit, stdout: ran.stdout }).toEqual({ command, arg, exit: 2, stdout: '' });
         expect(ran.stderr).toContain(isPath ? 'sealpin: error: the file name is empty\n' : ' is empty\n');
       }
     }
@@ -336,9 +332,9 @@ describe('what is a mistake or belongs to somebody else', () => {
         if (kind === source && ['here', 'folder', 'linkToFolder'].includes(name))
           expect(ran.stderr, why).toMatch(/^sealpin: packing the folder (desk|theirs): \d+ files$/m);
         const after = await deskNow();
-        for (const [path, about] of before) expect([why, path, after.get(path)]).toEqual([why, path, about]);
+        for (const [path, about] of before) expect(after.get(path), `${why} ${path}`).toEqual(about);
         const made = [...after.keys()].filter((path) => !before.has(path));
-        if (ran.exit !== 0) expect([why, made]).toEqual([why, []]);
+        if (ran.exit !== 0) expect(made, why).toEqual([]);
         for (const path of made) await rm(join(desk, path), { recursive: true, force: true });
         for (const path of ['out', 'received', 'backup'])
           await rm(join(desk, '../ours', path), { recursive: true, force: true });
@@ -367,7 +363,7 @@ describe('what is a mistake or belongs to somebody else', () => {
         const own = positionalsOf(present(commands.find(({ name: each }) => each === command)));
         const argv = [...command.split(' '), ...own.map(() => 'x'), `--data-dir=${values[name]}`];
         const ran = await sealpin(argv);
-        expect([argv, ran.exit]).toEqual([argv, 2]);
+        expect(ran.exit, JSON.stringify(argv)).toBe(2);
         expect(ran.stderr).toMatch(/is not a directory\n/);
       }
     for (const name of ['belowFile', 'unwritable', 'folder'] as const) {

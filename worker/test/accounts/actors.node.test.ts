@@ -222,7 +222,7 @@ describe('the actors of SECURITY.md', () => {
         for (const name of actor[column] ?? []) {
           const response = await attempts[column][name]?.(ask);
           const after = await stateOf(world);
-          expect([column, name, response?.ok]).toEqual([column, name, true]);
+          expect(response?.ok, `${column} ${name}`).toBe(true);
           expect(after, name).not.toEqual(state);
           state = after;
         }
@@ -258,12 +258,12 @@ describe('the tables of SECURITY.md', () => {
       for (const [index, column] of columns.entries()) {
         const isNo = actors.every((actor) => (actor[column] ?? []).length === 0);
         const cell = can.get(name)?.[index] ?? '';
-        expect([name, column, /^no\b/.test(cell)]).toEqual([name, column, isNo]);
+        expect(/^no\b/.test(cell), `${name} ${column}`).toEqual(isNo);
       }
     for (const [name, cells] of can) {
       expect(cells, name).toHaveLength(columns.length);
       const isMarked = [...(sees.get(name) ?? []), ...cells].every((cell) => cell.endsWith('°'));
-      expect([name, isMarked]).toEqual([name, untried.includes(name)]);
+      expect(isMarked, name).toEqual(untried.includes(name));
     }
   });
 });

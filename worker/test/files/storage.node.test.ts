@@ -136,9 +136,9 @@ describe.each(modes)('a file in %s mode', (mode) => {
       key: mode === 'encrypted' ? 'destroyed' : 'none',
       pins: [{ service: 'node', status: 'unpinned' }],
     });
-    expect(await problemOf(call.ask('deleteFile', { fileId: file.fileId }))).toEqual([404, 'not_found']);
-    expect(await problemOf(call.ask('getFile', { fileId: file.fileId }))).toEqual([404, 'not_found']);
-    expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toEqual([404, 'not_found']);
+    expect(await problemOf(call.ask('deleteFile', { fileId: file.fileId }))).toBe('404 not_found');
+    expect(await problemOf(call.ask('getFile', { fileId: file.fileId }))).toBe('404 not_found');
+    expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toBe('404 not_found');
   });
 });
 
@@ -192,10 +192,10 @@ it('S67: refuses bytes that do not have the CID that was announced, and keeps no
   const list = async () => (await call.listFiles()).files.map(({ fileId }) => fileId);
   const before = await list();
   const pins = await pinned(service);
-  expect(await problemOf(call.ask('storePlain', { cid: file.cid }, { body: other }))).toEqual([422, 'cid_mismatch']);
+  expect(await problemOf(call.ask('storePlain', { cid: file.cid }, { body: other }))).toBe('422 cid_mismatch');
   expect(await list()).toEqual(before);
   expect((await call.listFiles({ cid })).files).toEqual([]);
-  expect(await problemOf(fetch(`${service.url}/ipfs/${cid}`))).toEqual([404, 'not_found']);
+  expect(await problemOf(fetch(`${service.url}/ipfs/${cid}`))).toBe('404 not_found');
   expect(await pinned(service)).toEqual(pins);
   expect((await call.ask('storePlain', { cid: file.cid }, { body: 'one' })).status).toBe(201);
 });
@@ -204,9 +204,9 @@ it('S78: reveals nothing about a file to a stranger', async () => {
   const file = await call.store('plain', Buffer.from('mine'));
   const stranger = client(service.url, (await service.account()).apiKey);
   for (const method of ['GET', 'DELETE']) {
-    expect(await problemOf(stranger(`/v1/storage/${file.fileId}`, { method }))).toEqual([404, 'not_found']);
-    expect(await problemOf(stranger(`/v1/storage/${crypto.randomUUID()}`, { method }))).toEqual([404, 'not_found']);
-    expect(await problemOf(stranger('/v1/storage/..%2f', { method }))).toEqual([404, 'not_found']);
+    expect(await problemOf(stranger(`/v1/storage/${file.fileId}`, { method }))).toBe('404 not_found');
+    expect(await problemOf(stranger(`/v1/storage/${crypto.randomUUID()}`, { method }))).toBe('404 not_found');
+    expect(await problemOf(stranger('/v1/storage/..%2f', { method }))).toBe('404 not_found');
   }
 });
 
@@ -230,30 +230,25 @@ it('S76: gives one response to every key that is not good', async () => {
 });
 
 it('refuses what it does not understand, with the code that says why', async () => {
-  const post = (path: string, init: Init): Promise<[number, string]> =>
-    problemOf(call(path, { method: 'POST', ...init }));
+  const post = (path: string, init: Init): Promise<string> => problemOf(call(path, { method: 'POST', ...init }));
   const json = { 'Content-Type': 'application/json' };
-  expect(await post('/v1/storage/encrypted', { body: 'x' })).toEqual([400, 'invalid_filename']);
+  expect(await post('/v1/storage/encrypted', { body: 'x' })).toBe('400 invalid_filename');
   expect(
     await post('/v1/storage/plain', { body: 'x', headers: { 'Content-Disposition': 'attachment; filename="a/b"' } }),
-  ).toEqual([400, 'invalid_filename']);
-  expect(await post('/v1/storage/plain', { body: '{', headers: json })).toEqual([400, 'invalid_json']);
+  ).toBe('400 invalid_filename');
+  expect(await post('/v1/storage/plain', { body: '{', headers: json })).toBe('400 invalid_json');
   expect(await post('/v1/storage/plain', { body: '{"data":"A*=="}', headers: json })).toEqual([400, 'invalid_base64']);
-  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA=="}', headers: json })).toEqual([
-    400,
-    'invalid_json',
-  ]);
-  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA==","filename":"../x"}', headers: json })).toEqual([
-    400,
-    'invalid_filename',
-  ]);
-  expect(await post('/v1/storage/plain?cid=Qm', { body: 'x' })).toEqual([400, 'invalid_cid']);
-  expect(await problemOf(call.ask('listFiles', { limit: 101 }))).toEqual([400, 'invalid_request']);
-  expect(await problemOf(call.ask('listFiles', { cursor: '*' }))).toEqual([400, 'invalid_request']);
-  expect(await problemOf(call('/v1/nothing'))).toEqual([404, 'not_found']);
+  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA=="}', headers: json })).toBe('400 invalid_json');
+  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA==","filename":"../x"}', headers: json })).toBe(
+    '400 invalid_filename',
+  );
+  expect(await post('/v1/storage/plain?cid=Qm', { body: 'x' })).toBe('400 invalid_cid');
+  expect(await problemOf(call.ask('listFiles', { limit: 101 }))).toBe('400 invalid_request');
+  expect(await problemOf(call.ask('listFiles', { cursor: '*' }))).toBe('400 invalid_request');
+  expect(await problemOf(call('/v1/nothing'))).toBe('404 not_found');
   const put = await call('/v1/storage', { method: 'PUT' });
   expect(put.headers.get('Allow')).toBe('GET, HEAD');
-  expect(await problemOf(put)).toEqual([405, 'method_not_allowed']);
+  expect(await problemOf(put)).toBe('405 method_not_allowed');
 });
 
 it('serves what is stored here to anybody, and nothing else', async () => {
@@ -265,8 +260,8 @@ it('serves what is stored here to anybody, and nothing else', async () => {
   const head = await fetch(`${service.url}/ipfs/${file.cid}`, { method: 'HEAD' });
   expect(head.headers.get('Content-Length')).toBe(String(bytes.length));
   const stranger = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
-  expect(await problemOf(fetch(`${service.url}/ipfs/${stranger}`))).toEqual([404, 'not_found']);
-  expect(await problemOf(fetch(`${service.url}/ipfs/nonsense`))).toEqual([400, 'invalid_cid']);
+  expect(await problemOf(fetch(`${service.url}/ipfs/${stranger}`))).toBe('404 not_found');
+  expect(await problemOf(fetch(`${service.url}/ipfs/nonsense`))).toBe('400 invalid_cid');
 });
 
 it('S66: what is no spelling of a CID is refused', async () => {
@@ -284,7 +279,7 @@ it('S66: what is no spelling of a CID is refused', async () => {
     'bafkqaaa',
   ]) {
     const response = await fetch(`${service.url}/ipfs/${text}`);
-    expect([text, (await problemOf(response))[0]]).toEqual([text, expect.toBeOneOf([400, 404])]);
+    expect(await problemOf(response), text).toMatch(/^40[04] /);
   }
   expect((await fetch(`${service.url}/ipfs/${cid}`)).status).toBe(200);
 });
@@ -318,6 +313,6 @@ it('reports its version and its limit', async () => {
 it('lets only the operator create accounts', async () => {
   for (const Authorization of ['', 'Bearer wrong', `Bearer ${key}`]) {
     const asked = client(service.url, '', { Authorization }).ask('createAccount', { label: 'x' });
-    expect(await problemOf(asked)).toEqual([401, 'unauthorized']);
+    expect(await problemOf(asked)).toBe('401 unauthorized');
   }
 });

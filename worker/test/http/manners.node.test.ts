@@ -54,7 +54,11 @@ describe('a response', () => {
       const headers = { 'Tus-Resumable': '1.0.0' };
       const [head, get] = [await call(path, { method: 'HEAD', headers }), await call(path, { headers })];
       const { length } = await bytesOf(get);
-      expect([path, head.status, Number(head.headers.get('Content-Length'))]).toEqual([path, get.status, length]);
+      expect({ path, status: head.status, 'Content-Length': Number(head.headers.get('Content-Length')) }).toEqual({
+        path,
+        status: get.status,
+        'Content-Length': length,
+      });
     }
   });
 
@@ -65,16 +69,20 @@ describe('a response', () => {
     const code = ['script', 'worker', 'sharedworker', 'serviceworker', 'audioworklet', 'paintworklet', 'Script'];
     for (const path of [`/ipfs/${script.cid}`, signed]) {
       for (const dest of [...code, ...style])
-        expect(await problemOf(ask(path, { headers: { 'Sec-Fetch-Dest': dest } }))).toEqual([403, 'forbidden']);
+        expect(await problemOf(ask(path, { headers: { 'Sec-Fetch-Dest': dest } }))).toBe('403 forbidden');
       for (const dest of ['empty', 'document', 'image', 'video', 'audio', 'track', 'font'])
-        expect([dest, (await ask(path, { headers: { 'Sec-Fetch-Dest': dest } })).status]).toEqual([dest, 200]);
+        expect((await ask(path, { headers: { 'Sec-Fetch-Dest': dest } })).status, dest).toBe(200);
     }
   });
 
   it('of an address that every page may read is so however the address is spelled', async () => {
     for (const path of [`/%69pfs/${file.cid}`, `/ipf%73/%62${file.cid.slice(1)}`, `/x/../ipfs/${file.cid}`]) {
       const { status, headers } = await ask(path, { headers: { Origin: 'https://other.example.com' } });
-      expect([path, status, headers.get('Access-Control-Allow-Origin')]).toEqual([path, 200, '*']);
+      expect({ path, status, 'Access-Control-Allow-Origin': headers.get('Access-Control-Allow-Origin') }).toEqual({
+        path,
+        status: 200,
+        'Access-Control-Allow-Origin': '*',
+      });
       expect((await ask(path, { headers: { 'Sec-Fetch-Dest': 'worker' } })).status).toBe(403);
     }
   });
@@ -88,7 +96,8 @@ describe('a response', () => {
       expect(vary(await ask('/v1/nowhere', by))).toEqual(['Origin']);
       // The same for every page, so a cache may give one what another one asked for.
       const gateway = await ask(`/ipfs/${file.cid}`, by);
-      expect([gateway.headers.get('Access-Control-Allow-Origin'), vary(gateway)]).toEqual(['*', ['Accept']]);
+      expect(gateway.headers.get('Access-Control-Allow-Origin')).toBe('*');
+      expect(vary(gateway)).toEqual(['Accept']);
     }
   });
 
@@ -106,10 +115,11 @@ describe('a response', () => {
       await ask(`${path}?format=raw`),
       await ask(`${path}?format=car`),
     ])
-      expect([response.status, response.headers.get('Cache-Control')]).toEqual([response.status, kept]);
+      expect(response.headers.get('Cache-Control'), JSON.stringify(response.status)).toEqual(kept);
     await jsonOf(call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
     const gone = await ask(path, { headers: { 'If-None-Match': etag } });
-    expect([gone.status, gone.headers.get('Cache-Control')]).toEqual([404, 'no-store']);
+    expect(gone.status).toBe(404);
+    expect(gone.headers.get('Cache-Control')).toBe('no-store');
   });
 
   it('is logged with the trace that its request belongs to, if that is one', async () => {
@@ -130,7 +140,7 @@ describe('a response', () => {
     for (const path of [`/ipfs/${secret}`, `/v1/storage?cid=${secret}`]) {
       const response = await call(path);
       expect(await response.clone().text()).not.toContain(secret.slice(3, 20));
-      expect(await problemOf(response)).toEqual([400, 'invalid_cid']);
+      expect(await problemOf(response)).toBe('400 invalid_cid');
     }
   });
 });
@@ -183,7 +193,7 @@ describe('a rate limit', () => {
   it('that is told in a wrong form is a fault of the configuration', async () => {
     const service = await startService({ ratelimits, vars: { ADDRESS_LIMIT_POLICY: 'plenty' } });
     try {
-      expect(await problemOf(fetch(`${service.url}/v1/health?live`))).toEqual([500, 'misconfigured']);
+      expect(await problemOf(fetch(`${service.url}/v1/health?live`))).toBe('500 misconfigured');
     } finally {
       await service.close();
     }

@@ -163,7 +163,7 @@ describe('S81 S82: the service dies', () => {
   )('%s: nothing is left of a deleted file', async (_, when) => {
     const { fileId } = await jsonOf<StoredFile>(store(), 201);
     await killAt('pin/rm', when, () => owner.call.ask('deleteFile', { fileId }));
-    expect(await problemOf(owner.call.ask('getFile', { fileId }))).toEqual([404, 'not_found']);
+    expect(await problemOf(owner.call.ask('getFile', { fileId }))).toBe('404 not_found');
     expect(await afterSweep()).toEqual(nothing);
   });
 });
@@ -175,7 +175,7 @@ describe('an upload in two parts that ends early', () => {
     const { cid: other } = await owner.call.store('plain', 'other bytes');
     pinnedBefore.push(other);
     const response = owner.call.ask('storePlain', { cid: other }, { body: bytes });
-    expect(await problemOf(response)).toEqual([422, 'cid_mismatch']);
+    expect(await problemOf(response)).toBe('422 cid_mismatch');
     // The part is released at once: only the removal of its reference waits for the alarm.
     expect(await owner.object.rows('part')).toEqual([]);
     expect(await afterSweep()).toEqual(nothing);
@@ -202,7 +202,7 @@ describe('S82: a call between the objects fails', () => {
 
   it.each(faults)('%s a reference is added: the upload fails, and nothing is left', async (fault) => {
     await owner.object.fail('addReference', fault);
-    expect(await problemOf(store())).toEqual([503, 'overloaded']);
+    expect(await problemOf(store())).toBe('503 overloaded');
     expect(await afterSweep()).toEqual(nothing);
   });
 
@@ -211,7 +211,7 @@ describe('S82: a call between the objects fails', () => {
     await owner.object.fail('removeReference', fault);
     const receipt = await owner.call.deleteFile({ fileId });
     expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
-    expect(await problemOf(owner.call.ask('deleteFile', { fileId }))).toEqual([404, 'not_found']);
+    expect(await problemOf(owner.call.ask('deleteFile', { fileId }))).toBe('404 not_found');
     expect(await afterSweep()).toEqual(nothing);
   });
 
@@ -228,7 +228,7 @@ describe('S82: a call between the objects fails', () => {
   )('%s of an upload in two parts, %s: it fails, and nothing is left', async (call, fault, status) => {
     await setBytes(1_600_000);
     await owner.object.fail(call, fault);
-    expect((await problemOf(store()))[0]).toBe(status);
+    expect(await problemOf(store())).toMatch(new RegExp(`^${status} `));
     expect(await listed()).toEqual([]);
     expect(await afterSweep()).toEqual(nothing);
   });
@@ -246,13 +246,13 @@ describe('S82: a call between the objects fails', () => {
 
   it('before a file is committed: the upload fails, and nothing is left', async () => {
     await owner.object.fail('commit', 'before');
-    expect(await problemOf(store())).toEqual([500, 'internal']);
+    expect(await problemOf(store())).toBe('500 internal');
     expect(await afterSweep()).toEqual(nothing);
   });
 
   it('S71: after a file is committed: the response is lost, and the file is found by its CID', async () => {
     await owner.object.fail('commit', 'after');
-    expect(await problemOf(store())).toEqual([500, 'internal']);
+    expect(await problemOf(store())).toBe('500 internal');
     expect((await listed()).map((file) => file.cid)).toEqual([cid]);
     expect(await afterSweep()).toEqual(whole);
   });
@@ -276,7 +276,7 @@ describe('the pinning service', () => {
 
   it.each(['dag/import', 'pin/add'])('S69 S82: refuses %s: nothing is left', async (command) => {
     answering(command, (turn) => turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }), json));
-    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
+    expect(await problemOf(store())).toBe('502 pinning_failed');
     expect(await listed()).toEqual([]);
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
@@ -290,8 +290,9 @@ describe('the pinning service', () => {
       answering('pin/add', async (turn) =>
         (seen += 1) === nth ? turn.answer(500, lost, json) : (await turn.pass()).deliver(),
       );
-      expect(await problemOf(store())).toEqual([503, 'pinning_unavailable']);
-      expect([await owner.object.rows('part'), await owner.object.rows('file')]).toEqual([[], []]);
+      expect(await problemOf(store())).toBe('503 pinning_unavailable');
+      expect(await owner.object.rows('part')).toEqual([]);
+      expect(await owner.object.rows('file')).toEqual([]);
     }
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
@@ -302,7 +303,7 @@ describe('the pinning service', () => {
     ['has pinned another CID', 'pin/add', { Pins: ['bafkqaaa'] }],
   ])('S67: says that it %s: the upload fails, and nothing is left', async (_, command, answer) => {
     answering(command, async (turn) => (await turn.pass()).deliver(Buffer.from(JSON.stringify(answer))));
-    expect(await problemOf(store())).toEqual([502, 'pinning_failed']);
+    expect(await problemOf(store())).toBe('502 pinning_failed');
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
   });
@@ -313,7 +314,7 @@ describe('the pinning service', () => {
     const receipt = await owner.call.deleteFile({ fileId });
     expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
     // Until then the same bytes cannot be stored: what the service does with the request that it has is unknown.
-    expect(await problemOf(store())).toEqual([503, 'overloaded']);
+    expect(await problemOf(store())).toBe('503 overloaded');
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);
   });
@@ -330,13 +331,10 @@ describe('the pinning service', () => {
 
 it('a request for something that does not exist writes nothing', async () => {
   const stranger = accountObject(service, 'A'.repeat(22));
-  expect(await problemOf(client(service.url).ask('getRecoveryFile', { id: 'A'.repeat(22) }))).toEqual([
-    404,
-    'not_found',
-  ]);
+  expect(await problemOf(client(service.url).ask('getRecoveryFile', { id: 'A'.repeat(22) }))).toBe('404 not_found');
   expect(await stranger.tables()).toBe(0);
   const unknown = await cidOfBytes(Buffer.from('nowhere'));
-  expect(await problemOf(fetch(`${service.url}/ipfs/${unknown}`))).toEqual([404, 'not_found']);
+  expect(await problemOf(fetch(`${service.url}/ipfs/${unknown}`))).toBe('404 not_found');
   const before = await (await pinObject(service, unknown)).rows('pin');
   expect(before.filter((row) => row['cid'] === unknown)).toEqual([]);
 });

@@ -95,7 +95,7 @@ async function play(
         } else expect(answer.status).toBeGreaterThanOrEqual(500);
       } else if (actor.files.length > 0) {
         const answer = await actor.owner.call.ask('deleteFile', { fileId: present(actor.files.shift()) });
-        expect([answer.status, await answer.text()]).toEqual([200, expect.any(String)]);
+        expect({ status: answer.status, text: await answer.text() }).toEqual({ status: 200, text: expect.any(String) });
       }
       actor.busy = false;
       finished += 1;

@@ -42,7 +42,7 @@ it('an account gets the columns and tables that its own lack', async () => {
     // A key of before signs once its holder has shown it.
     const anybody = client(service.url, '');
     const path = await signedPath(before.apiKey, { method: 'GET', file: fileId });
-    expect(await problemOf(anybody(path))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(anybody(path))).toBe('401 unauthorized');
     expect((await (await anybody(path)).json<Problem>()).detail).toContain('GET /v1/account');
     await call.getAccount();
     expect((await bytesOf(anybody(path))).toString()).toBe('stored before');

@@ -164,7 +164,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
       { service: 'b', state: 'lost', reason: 'content_mismatch', files: [{ account: world.owner.id }] },
     ]);
     const store = () => world.owner.call.ask('storePlain', {}, { headers: binary, body: bytes });
-    expect(await problemOf(store())).toEqual([503, 'pinning_unavailable']);
+    expect(await problemOf(store())).toBe('503 pinning_unavailable');
     const again = await jsonOf<StoredFile>(store(), 201);
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
     await ring(world, file, 24 * hourMs);
@@ -184,7 +184,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     const second = await jsonOf<Verification>(world.owner.call(path, { method: 'POST' }));
     expect(second.pins.map(({ status }) => status)).toEqual(['pinned', 'lost']);
     const unknown = world.owner.call.ask('verifyFile', { fileId: crypto.randomUUID() });
-    expect(await problemOf(unknown)).toEqual([404, 'not_found']);
+    expect(await problemOf(unknown)).toBe('404 not_found');
     await settle(world, file);
   });
 
@@ -247,7 +247,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     const object = await pinObject(world.service, await cidOfBytes(bytes));
     await object.breakTransaction();
     const store = () => world.owner.call.ask('storePlain', {}, { headers: binary, body: bytes });
-    expect((await problemOf(store()))[0]).toBeGreaterThanOrEqual(500);
+    expect(await problemOf(store())).toMatch(/^5/);
     expect((await operator().ask('listPins')).status).toBe(200);
     expect((await store()).status).toBe(201);
     expect(await statuses(world, { fileId } as StoredFile)).toEqual({ a: 'pinned', b: 'pinned' });
@@ -264,14 +264,14 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     } while (cursor !== undefined);
     for (const { cid } of files) expect(found).toEqual(expect.arrayContaining([`${cid} a`, `${cid} b`]));
     expect(new Set(found).size).toBe(found.length);
-    expect(await problemOf(operator().ask('listPins', { cursor: 'zz' }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(operator().ask('listPins', { cursor: 'zz' }))).toBe('400 invalid_request');
   });
 
   test.each([
     ['a service that is not configured', { from: 'a', to: 'c' }],
     ['the same service', { from: 'a', to: 'a' }],
   ])('a migration to %s is refused', async (_, body) => {
-    expect(await problemOf(operator().ask('createMigration', body))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(operator().ask('createMigration', body))).toBe('400 invalid_request');
   });
 
   test.each([
@@ -281,7 +281,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     ['listMigrations', {}],
     ['cancelMigration', { from: 'a', to: 'b' }],
   ])('%s is for the operator', async (operationId, given) => {
-    expect(await problemOf(client(world.service.url).ask(operationId, given))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(client(world.service.url).ask(operationId, given))).toBe('401 unauthorized');
   });
 
   test('a larger file that moves to a backend which has it is read as a whole there, whatever part would be next', async () => {

@@ -79,7 +79,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     const uploadId = response.headers.get('X-Request-Id');
     const file = await jsonOf<StoredFile>(response, 201);
     await settle(world, file);
-    expect([[...ids.a], [...ids.b]]).toEqual([[uploadId], [uploadId]]);
+    expect({ a: [...ids.a], b: [...ids.b] }).toEqual({ a: [uploadId], b: [uploadId] });
     // A check begins with nobody's request.
     await ring(world, file, weekMs);
     const [, check] = [...ids.b];

@@ -64,12 +64,10 @@ async function crash(lost: Promise<unknown>): Promise<void> {
 /** Expects that nothing is listed, opens, or waits. */
 async function expectNothing(id: string): Promise<void> {
   await owner.object.ring(longMs);
-  expect([await listed(), await record(id), await outbox(), await owner.object.rows('share')]).toEqual([
-    [],
-    undefined,
-    [],
-    [],
-  ]);
+  expect(await listed()).toEqual([]);
+  expect(await record(id)).toBe(undefined);
+  expect(await outbox()).toEqual([]);
+  expect(await owner.object.rows('share')).toEqual([]);
   expect([404, 410]).toContain((await open(id)).status);
 }
 
@@ -97,11 +95,11 @@ it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
       const [row] = await owner.object.rows('share');
       if (typeof row?.['id'] === 'string') id = row['id'];
     }
-    expect(await asked).toEqual([503, 'overloaded']);
+    expect(await asked).toBe('503 overloaded');
     expect(await listed()).toEqual([]);
     if (id !== undefined) await expectNothing(id);
     await owner.object.ring(longMs);
-    expect([await outbox(), await owner.object.rows('share')]).toEqual([[], []]);
+    expect({ outbox: await outbox(), share: await owner.object.rows('share') }).toEqual({ outbox: [], share: [] });
   },
 );
 
@@ -118,7 +116,7 @@ it('a key that is revoked while it makes a share makes none, since nothing would
   });
   await expect.poll(() => owner.object.awaits('setAlarm')).toBe(false);
   await jsonOf<Revoked>(remove(`/v1/keys/${key.key.id}`));
-  expect(await problemOf(lost)).toEqual([401, 'unauthorized']);
+  expect(await problemOf(lost)).toBe('401 unauthorized');
   expect(await owner.object.rows('share')).toEqual([]);
 });
 
@@ -141,7 +139,7 @@ it('a share whose file was deleted before its record came is refused, and ended'
   const asked = problemOf(make());
   const id = await making();
   await jsonOf(remove(`/v1/storage/${fileId}`));
-  expect(await asked).toEqual([409, 'conflict']);
+  expect(await asked).toBe('409 conflict');
   await expectNothing(id);
 });
 

@@ -69,11 +69,9 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
     test('an import asks for no pin, sends nothing before its first block, and needs no request without one', async () => {
       const answer = say(200, '{"Stats":{"BlockCount":1,"BlockBytesCount":700000}}\n');
       const { error, service } = await before(answer, present(calls['import']));
-      expect([error, service.commands, service.lengths]).toEqual([
-        undefined,
-        ['/api/v0/dag/import?pin-roots=false&stats=true'],
-        [undefined],
-      ]);
+      expect(error).toBe(undefined);
+      expect(service.commands).toEqual(['/api/v0/dag/import?pin-roots=false&stats=true']);
+      expect(service.lengths).toEqual([undefined]);
       expect(
         (await before(answer, { ...present(calls['import']), fault: 'none' } as Scenario)).service.commands,
       ).toEqual([]);
@@ -82,12 +80,10 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
     test('a pin has our name and a time limit that grows with its bytes, and is asked for afterwards', async () => {
       const answer = say(200, `{"Pins":["${cid}"],"Keys":{"${cid}":{"Name":"sealpin:tested"}}}`);
       const { service, error } = await before(answer, { url: '', method: 'pin', cid, bytes: 1_048_576 * 16 });
-      expect([error, service.commands]).toEqual([
-        undefined,
-        [
-          `/api/v0/pin/add?arg=${cid}&name=sealpin%3Atested&progress=false&timeout=10800ms`,
-          `/api/v0/pin/ls?arg=${cid}&type=recursive&names=true`,
-        ],
+      expect(error).toBe(undefined);
+      expect(service.commands).toEqual([
+        `/api/v0/pin/add?arg=${cid}&name=sealpin%3Atested&progress=false&timeout=10800ms`,
+        `/api/v0/pin/ls?arg=${cid}&type=recursive&names=true`,
       ]);
     });
 

@@ -206,10 +206,8 @@ onEachServer((server) => {
           const type = 'Content-Type: application/offset+octet-stream';
           const args = ['-X', 'PATCH', '-H', type, '-H', `Upload-Offset: ${offset}`, '--data-binary', `@${part}`, url];
           const { status, headers } = await curl(args);
-          expect([status, Number(headers.get('Upload-Offset'))]).toEqual([
-            204,
-            Math.min(offset + chunkSize, file.length),
-          ]);
+          expect(status).toBe(204);
+          expect(Number(headers.get('Upload-Offset'))).toEqual(Math.min(offset + chunkSize, file.length));
         }
         await isStored(url);
         expect((await curl(['-X', 'DELETE', url])).status).toBe(204);
