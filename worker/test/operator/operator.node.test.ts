@@ -83,6 +83,13 @@ describe('the list of accounts', () => {
     expect(await problemOf(operator.ask('getAccountSummary', { id: owner.id }))).toBe('404 not_found');
   });
 
+  it('has an account as soon as it is made', async () => {
+    for (let times = 0; times < 10; times += 1) {
+      const { account } = await operator.createAccount({ label: 'new' });
+      expect((await accounts(100)).map(({ id }) => id)).toContain(account.id);
+    }
+  });
+
   it('is for the operator alone', async () => {
     const { id } = owner;
     const cid = await cidOfBytes(Buffer.from('x'));
