@@ -26,7 +26,6 @@ export type Passed = { readonly method: string; readonly path: string; readonly 
 
 /**
  * Starts a proxy in front of a service; it ends with the test.
- *
  * @param fault called for each request with those before it; undefined passes the request on
  */
 export async function faultyProxy(

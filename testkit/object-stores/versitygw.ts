@@ -35,7 +35,6 @@ export type Versitygw = Bucket & {
  * Starts one with an empty bucket. What differs from other stores: it syncs nothing that it acknowledges; lifecycle and replication
  * rules answer 501, and a key ID that it does not know 404 (`XAdminUserNotFound`); where a bucket keeps versions, `If-None-Match: *`
  * fails also while the newest of a key is a delete marker.
- *
  * @param o.keeps what the buckets keep of removed objects: versions, or versions that are locked for a day
  */
 export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}): Promise<Versitygw> {
