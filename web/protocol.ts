@@ -40,7 +40,8 @@ export type PageSink =
 
 /** Calls of the engine that receives: the argument and the result of each. */
 export type Receiving = {
-  find(o: { text: string; root: string }): Found;
+  /** Looks at a link or a blob ID. `opening`: what a share is opened with, which counts once; used for nothing else. */
+  find(o: { text: string; root: string; opening: string }): Found;
   findFile(o: { file: File }): Found;
   /** Finds once more what was found last, which may have ended meanwhile. */
   findAgain(o: undefined): Found;

@@ -248,8 +248,8 @@ async function folderDestination(path: string, context: Context): Promise<Plaint
     commit: () => extraction.commit(),
     abort: () => extraction.abort(),
     async fill(plaintext, { progress, signal }) {
-      const plain = observed(plaintext, { onChunk: ({ length }) => progress.add(length) });
-      const { files, bytes, warning } = await extraction.unpack(plain, signal);
+      const progressing = observed(plaintext, { onChunk: ({ length }) => progress.add(length) });
+      const { files, bytes, warning } = await extraction.unpack(progressing, signal);
       progress.done();
       if (warning !== undefined) context.output.warn(warning);
       return { bytes, wrote: `wrote ${path} (${countText(files, 'file')}, ${sizeText(bytes)})` };

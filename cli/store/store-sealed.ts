@@ -1,6 +1,6 @@
 /** Storing a file encrypted: in one request or, where it is large, breaks off in the middle of much or has to wait, by a resumable upload. */
 import { resolve } from 'node:path';
-import { maxRetryAfterSeconds } from '../../client/resumable-upload.ts';
+import { maxRetryAfterSeconds } from '../../client/attempts.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError } from '../../shared/errors.ts';
