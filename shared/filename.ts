@@ -28,7 +28,12 @@ export function parseFilename(text: string): string {
 
 /** Recognizes text that `parseFilename` accepts. */
 export function isFilename(text: string): boolean {
-  return isAllowed(text) && text.replace(unseen, '') === text;
+  return isAllowed(text) && isSeen(text);
+}
+
+/** Recognizes text all of whose characters are seen, or change one that is. */
+export function isSeen(text: string): boolean {
+  return text.replace(unseen, '') === text;
 }
 
 /** Makes a filename of an older one: what is not seen becomes `_`. @throws invalid_filename where none can be */

@@ -48,20 +48,20 @@ function problemOf(error: unknown, again: () => void): Problem {
   return { title: words.problemTitle, text: describeFailure(error, words).text, retry: again };
 }
 
-async function lookUp(look: () => Promise<Found>): Promise<void> {
+async function findLink(look: () => Promise<Found>): Promise<void> {
   setUsedUp(false);
   show('wait');
   try {
     showFound(await look());
   } catch (error) {
-    showProblem(problemOf(error, () => void lookUp(look)));
+    showProblem(problemOf(error, () => void findLink(look)));
   }
 }
 
-function findLink(text: string): void {
+function findText(text: string): void {
   const { opening } = keptOpening(text) ?? { opening: crypto.randomUUID() };
   link = { text, opening };
-  void lookUp(() => engine.call('find', { text, root, opening }));
+  void findLink(() => engine.call('find', { text, root, opening }));
 }
 
 /** Tells whether this tab has opened the share that was found, and can do so again. */
@@ -161,7 +161,7 @@ async function openLink(): Promise<void> {
       (error.code === 'gone' || error.code === 'not_found')
     ) {
       forgetOpening();
-      return void lookUp(() => engine.call('findAgain', undefined));
+      return void findLink(() => engine.call('findAgain', undefined));
     }
     if (!isCredential) return showProblem(problemOf(error, () => show('asked')));
     setText(errorText, text);
@@ -242,12 +242,12 @@ function start(): void {
     event.preventDefault();
     const text = byId('link', HTMLInputElement).value;
     byId('find', HTMLFormElement).reset();
-    findLink(text);
+    findText(text);
   });
   const chooser = byId('container', HTMLInputElement);
   const findFile = (files: FileList | null | undefined): void => {
     const file = files?.[0];
-    if (file !== undefined) void lookUp(() => engine.call('findFile', { file }));
+    if (file !== undefined) void findLink(() => engine.call('findFile', { file }));
   };
   chooser.addEventListener('change', () => findFile(chooser.files));
   addEventListener('dragover', (event) => event.preventDefault());
@@ -283,11 +283,11 @@ function readAddress(): void {
   history.replaceState(null, '', page.replace(/(?:%23|[#?])[^]*$/, ''));
   if (!/%23|#./.test(page)) {
     const kept = page.startsWith('s') ? keptOpening() : undefined;
-    if (kept !== undefined) return findLink(kept.link);
+    if (kept !== undefined) return findText(kept.link);
     const text = page.startsWith('s') ? `${words.noKeyText} ${words.noKeyCounts}` : words.noKeyText;
     return showProblem({ title: words.noKeyTitle, text });
   }
-  findLink(text);
+  findText(text);
 }
 
 start();

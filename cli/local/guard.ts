@@ -5,6 +5,7 @@
  * from the disk before the response, and keeps requests for accounts and shares that do not exist from their objects. None of
  * this is deployed.
  */
+import { timingSafeEqual, utf8 } from '../../shared/crypto/bytes.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { problemType, toProblem } from '../../shared/problem-object.ts';
 import { acquireReader } from '../../shared/streams/reader.ts';
@@ -187,7 +188,8 @@ export * from './worker.js';
 export { LocalAccount as Account, LocalShare as Share };
 export default {
   async fetch(request: Request, env: GuardEnv, context: unknown): Promise<Response> {
-    if (request.headers.get('sealpin-control') === env.LOCAL_CONTROL) return Response.json({ running: running.size });
+    const token = request.headers.get('sealpin-control') ?? '';
+    if (timingSafeEqual(utf8(token), utf8(env.LOCAL_CONTROL))) return Response.json({ running: running.size });
     const origins = (env.LOCAL_ORIGINS ?? '').split(',').map((origin) => origin.trim());
     const reason = refusal(request.headers, env.LOCAL_PORT, { origins, method: request.method });
     if (reason !== undefined) return refuse(request, reason);

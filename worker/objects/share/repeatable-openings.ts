@@ -1,4 +1,4 @@
-/** The openings of a share that can be repeated: whoever lost the answer to one gets it again, without another opening. */
+/** The openings of a share that can be repeated: anyone who lost the answer to one gets it again, without another opening. */
 
 /** Time for which an opening can be repeated, in ms: 10 minutes. */
 export const repeatMs = 600_000;

@@ -73,6 +73,14 @@ export async function readMetrics(c: Ctx): Promise<Response> {
         value: status === 'ok' ? 1 : 0,
       })),
     ),
+    gauge(
+      'sealpin_pinning_service_refuses',
+      'Whether a pinning service was seen to take no new files',
+      state.services.map(({ id, refuses }) => ({
+        labels: labelsOf({ service: id }),
+        value: refuses === undefined ? 0 : 1,
+      })),
+    ),
   ];
   return c.body(exposition(metrics), 200, { 'Content-Type': expositionType, 'Cache-Control': 'no-store' });
 }

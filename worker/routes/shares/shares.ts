@@ -108,7 +108,7 @@ async function hashOfOpening(c: Ctx): Promise<string | undefined> {
   if (token === undefined) return undefined;
   if (!/^[ -~]{22,255}$/.test(token))
     throw new SealpinError('invalid_request', 'the Idempotency-Key of an opening has 22 to 255 characters of ASCII', {
-      hint: 'make a random one, such as a UUID: whoever guesses it can open the share again',
+      hint: 'make a random one, such as a UUID: anyone who guesses it can open the share again',
     });
   return (await webBackend.sha256(new TextEncoder().encode(token))).toHex();
 }

@@ -122,6 +122,10 @@ describe('a request with a wrong value', () => {
         { label: 'x'.repeat(101), scopes: ['read'] },
         'label has 1 to 100 characters, without control characters and invisible ones',
       ],
+      ...['a\u200b', 'a\u2060b', '\u200ca'].map((label): [unknown, string] => [
+        { label, scopes: ['read'] },
+        'label has 1 to 100 characters, without control characters and invisible ones',
+      ]),
       [{ label: 'x', scopes: [] }, 'scopes must be a list that is not empty'],
       [{ label: 'x', scopes: 'read' }, 'scopes must be a list'],
       [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] must be read or write or delete or keys or share'],

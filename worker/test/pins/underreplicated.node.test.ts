@@ -42,7 +42,15 @@ async function startCluster(secondOf: (cid: string) => string) {
   rows.create();
   const migrations = new Migrations(sql, { rows, now });
   const breakers = new Breakers(sql);
-  const work = new PinWork({ env, rows, breakers, migrations, now, removed: () => undefined });
+  const work = new PinWork({
+    env,
+    rows,
+    breakers,
+    migrations,
+    now,
+    removed: () => undefined,
+    refused: () => undefined,
+  });
   const row = (cid: string) => rows.find(cid, 'many')!;
   return {
     asked,

@@ -36,7 +36,7 @@ it('nothing of them is left once the logs of the databases are written back', as
   expect(headers.map(({ length }) => length > 200)).toEqual([true, true]);
   for (const [index, end] of endings.entries())
     for (let before = 0; before < 4; before += 1) {
-      // Each opening may write the row anew.
+      // Each opening may write the row again.
       const id = await share(before + 1);
       for (let each = 0; each < before; each += 1) await open(id, (each + index) % 2 === 0);
       await end(id);
