@@ -66,7 +66,7 @@ const floors: Record<string, string[][]> = {
     ['routes'],
     ['index.ts'],
   ],
-  'worker/objects': [['alarm.ts', 'batches.ts', 'columns.ts', 'result.ts'], ['metrics', 'pin', 'share'], ['account']],
+  'worker/objects': [['alarm.ts', 'batches.ts', 'columns.ts', 'result.ts'], ['metrics'], ['pin', 'share'], ['account']],
   'worker/routes': [
     ['page.ts', 'route-parts.ts', 'openapi.ts', 'web-pages.ts', 'files', 'uploads'],
     ['accounts', 'gateway', 'shares'],
