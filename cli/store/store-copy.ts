@@ -52,6 +52,7 @@ const anyType = 'application/octet-stream';
 /**
  * Stores a blob under its CID, whatever its layout is: as a CAR, or, where that is too large for one request, in several, which take
  * Sealpin's own layout only. Every block is verified before it is sent.
+ *
  * @param sources of its blocks, in order of preference
  * @param o.idempotencyKey the same for a repeated call, which then continues what is stored in several requests; `onBytes` gets the
  *   length of what is on its way
@@ -105,6 +106,7 @@ export async function storeCopy(
 /**
  * Stores a plaintext that the service encrypts to the account's key. In one request a digest of what arrived is compared with what was
  * sent, where the service gives one.
+ *
  * @param o.idempotencyKey the same for a repeated call, which stores nothing twice; `onBytes` gets the length of what is on its way
  * @throws content_mismatch when something else arrived (it is then deleted); too_large; what the service refuses with
  */
