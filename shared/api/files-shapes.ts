@@ -27,6 +27,13 @@ import { EndedShare } from './shares-shapes.ts';
 /** Mode of storage: the service encrypts a file, or stores it unchanged. */
 export const Mode = v.picklist(['encrypted', 'plain']);
 
+/**
+ * Kind of content of a plain file, by its first bytes: a `container`, which carries its own header; a `payload`, whose
+ * header or file key is elsewhere. Rows store the index of each.
+ */
+export const ContentKind = v.picklist(['other', 'container', 'payload']);
+export type ContentKind = v.InferOutput<typeof ContentKind>;
+
 /** The most pairs of metadata, and the most tags, of a file. */
 const maxEntries = 16;
 
@@ -266,6 +273,7 @@ export const EncryptedJsonUpload = v.strictObject({ ...JsonUpload.entries, filen
 
 /** Result of removing a pin of a deleted file. */
 export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) });
+export type RemovedPin = v.InferOutput<typeof RemovedPin>;
 
 /** Reason of a deletion: a request, or a time that had come. */
 export const DeletionReason = v.picklist(['deleted', 'expired']);

@@ -7,6 +7,7 @@ import { Base64, Count, ExpiresAt, FileId, KeyId, Label, Positive, Recoverable, 
  * until it does.
  */
 export const EndedShare = v.object({ id: ShareId, record: v.picklist(['destroyed', 'scheduled']) });
+export type EndedShare = v.InferOutput<typeof EndedShare>;
 
 /** The most files that a share names. */
 const maxSharedFiles = 500;
