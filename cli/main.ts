@@ -79,7 +79,7 @@ async function run(
   }
 }
 
-/** Adds what the interrupted command has left, and how to go on. */
+/** Adds what the interrupted command has left, and how to resume. */
 function interruption(reason: unknown, { interrupted: hint }: Command): unknown {
   if (!isSealpinError(reason, 'interrupted') || hint === undefined) return reason;
   return new SealpinError('interrupted', reason.message, { hint, cause: reason });

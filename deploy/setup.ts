@@ -184,7 +184,7 @@ async function deploy(wrangler: Wrangler, print: Context['print']): Promise<stri
   const { ok, stdout, stderr } = await wrangler(['deploy']);
   if (!ok)
     throw new SealpinError('service_unreachable', `wrangler deploy failed: ${reasonOf(stderr)}`, {
-      hint: 'code 100328 is the Free plan: Sealpin needs Workers Paid. Then run npm run setup again: it goes on where it stopped',
+      hint: 'code 100328 is the Free plan: Sealpin needs Workers Paid. Then run npm run setup again: it resumes where it stopped',
     });
   print('✓ deployed');
   return /https:\/\/[a-z0-9.-]+\.workers\.dev/.exec(stdout)?.[0];

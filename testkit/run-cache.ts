@@ -18,7 +18,7 @@ const builds = new Map<string, Promise<string>>();
 
 /** Linux's file system in memory, and the room that all of a run needs there, in bytes. */
 const memory = '/dev/shm';
-const roomOfRun = 2 ** 32;
+const runBytes = 2 ** 32;
 
 /**
  * Returns the folder for the temporary directories of a run: in memory where there is room, unless `TMPDIR` says
@@ -28,7 +28,7 @@ const roomOfRun = 2 ** 32;
 async function temporaryRoot(): Promise<string> {
   if (process.env['TMPDIR'] !== undefined) return tmpdir();
   const disk = await statfs(memory).catch(() => undefined);
-  return disk !== undefined && disk.bavail * disk.bsize >= roomOfRun ? memory : tmpdir();
+  return disk !== undefined && disk.bavail * disk.bsize >= runBytes ? memory : tmpdir();
 }
 
 /** Vitest calls it before the first test file; gives what it calls after the last. */

@@ -103,7 +103,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     pid,
     miniflare,
     async account() {
-      const response = await fetch(`${url}/v1/accounts`, {
+      const response = await fetch(`${url}/v1/operator/accounts`, {
         method: 'POST',
         headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
         body: JSON.stringify({ label: 'test' }),

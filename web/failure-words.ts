@@ -1,6 +1,6 @@
 /** Error texts. */
 import { EngineError } from './engine-client.ts';
-import { CutOff, NoRoom } from './save.ts';
+import { CutOff, TooLargeToSave } from './save.ts';
 import type { Words } from './words/en.ts';
 
 /** Words for codes; the rest are faults of the page or of the service. */
@@ -32,7 +32,7 @@ const byCode: Partial<Record<EngineError['code'], keyof Words['errors']>> = {
 
 /** A sentence about a failure, and whether another password or key could help. */
 export function describeFailure(error: unknown, { errors }: Words): { text: string; isCredential: boolean } {
-  if (error instanceof NoRoom) return { text: errors.no_room, isCredential: false };
+  if (error instanceof TooLargeToSave) return { text: errors.no_room, isCredential: false };
   if (error instanceof CutOff) return { text: errors.cut_off, isCredential: false };
   if (!(error instanceof EngineError)) return { text: errors.other, isCredential: false };
   const { code, reason } = error;

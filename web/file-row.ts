@@ -2,7 +2,7 @@
 import { durationText, percentText, sizeText } from './amounts.ts';
 import { EngineError, type Engine } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
-import { keptMs, type FileView, type Receiving } from './protocol.ts';
+import { deliveryMs, type FileView, type Receiving } from './protocol.ts';
 import { progressText } from './progress-text.ts';
 import { CutOff, Dismissed, save, type Place } from './save.ts';
 import { announce, locale, partsOf, setText, words } from './states.ts';
@@ -94,7 +94,7 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
   /** Says that this origin has a copy, as long as it has. */
   async function tellOfCopy(release: () => void): Promise<void> {
     copies += 1;
-    setText(copy, words.copyStays(durationText(keptMs(size ?? 0) / 1000, locale)));
+    setText(copy, words.copyStays(durationText(deliveryMs(size ?? 0) / 1000, locale)));
     await engine.call('copiesGone', undefined).catch(() => undefined);
     release();
     copies -= 1;

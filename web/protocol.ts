@@ -131,7 +131,7 @@ export type ToPort = Uint8Array | 'wait' | 'end' | 'failed';
  * Time for which a file is there for the browser to copy after it was handed over, in ms, because no event tells when
  * it has: a minute, and as long as the slowest disks take, at 4 MB/s.
  */
-export const keptMs = (bytes: number): number => 60_000 + bytes / 4_000;
+export const deliveryMs = (bytes: number): number => 60_000 + bytes / 4_000;
 
 /** Interval at which the engine says that it is still working on a piece, in ms. */
 export const heartbeatMs = 3_000;

@@ -1,10 +1,10 @@
 /** Five ways to the disk, of which a browser gets the first that it has and that the file fits into. */
 import type { CallOptions, Engine } from './engine-client.ts';
-import { keptMs, type FileView, type Receiving, type Sink, type ToServiceWorker } from './protocol.ts';
+import { deliveryMs, type FileView, type Receiving, type Sink, type ToServiceWorker } from './protocol.ts';
 import { trustedAddress } from './page-scripts.ts';
 
 /** A browser has no place for a file of this size. */
-export class NoRoom extends Error {}
+export class TooLargeToSave extends Error {}
 
 /** The user closed the browser's dialog. */
 export class Dismissed extends Error {}
@@ -37,7 +37,7 @@ const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: P
  * Saves a file that the engine has opened. It resolves once all of the file was authenticated and handed over.
  * @param o.index of the file in the engine's list
  * @param o.mayAsk whether this follows a click of its own, which a dialog needs
- * @throws EngineError, `CutOff`, `Dismissed`, `NoRoom`
+ * @throws EngineError, `CutOff`, `Dismissed`, `TooLargeToSave`
  */
 export async function save(
   engine: Engine<Receiving>,
@@ -78,7 +78,7 @@ export async function save(
     if (place !== undefined) return place;
   }
   if (size <= memoryBytes) return inMemory();
-  throw new NoRoom();
+  throw new TooLargeToSave();
 }
 
 /**
@@ -95,7 +95,7 @@ function download(blob: Blob | undefined, name: string): void {
   link.download = name;
   link.click();
   // As long as it lives the browser can read from it.
-  setTimeout(() => URL.revokeObjectURL(link.href), keptMs(blob.size));
+  setTimeout(() => URL.revokeObjectURL(link.href), deliveryMs(blob.size));
 }
 
 /** Checks that the private files of this origin have so much room; private windows of Firefox have none. */

@@ -17,7 +17,7 @@ export function byId<E extends HTMLElement>(id: string, kind: new () => E): E {
 }
 
 /** Sets every text with `data-word` below a node. */
-function speak(below: ParentNode): void {
+function fillWords(below: ParentNode): void {
   for (const element of below.querySelectorAll<HTMLElement>('[data-word]'))
     element.textContent = words[element.dataset['word'] as Word];
 }
@@ -25,7 +25,7 @@ function speak(below: ParentNode): void {
 /** Copies a template, with its texts, and gives the way to its elements. */
 export function partsOf(template: string): <E extends HTMLElement>(selector: string, kind: new () => E) => E {
   const copy = byId(template, HTMLTemplateElement).content.cloneNode(true) as DocumentFragment;
-  speak(copy);
+  fillWords(copy);
   return (selector, kind) => {
     const found = copy.querySelector(selector);
     if (!(found instanceof kind)) throw new TypeError(`the document has no ${selector}`);
@@ -37,7 +37,7 @@ export function partsOf(template: string): <E extends HTMLElement>(selector: str
 export function translate(): void {
   document.documentElement.lang = words.language;
   document.documentElement.dir = words.direction;
-  speak(document);
+  fillWords(document);
 }
 
 let isFirst = true;
@@ -58,11 +58,11 @@ export function setText(element: HTMLElement, text: string | undefined): void {
 
 /** Pause before progress is read out again, in ms. */
 const statusMs = 5_000;
-let toldAt = -Infinity;
+let announcedAt = -Infinity;
 
 /** Reads a text out. @param o.isProgress whether it may be left out because another one was read out just now */
 export function announce(text: string, { isProgress = false } = {}): void {
-  if (isProgress && performance.now() - toldAt < statusMs) return;
-  toldAt = performance.now();
+  if (isProgress && performance.now() - announcedAt < statusMs) return;
+  announcedAt = performance.now();
   byId('status', HTMLParagraphElement).textContent = text;
 }

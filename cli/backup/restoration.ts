@@ -29,7 +29,7 @@ export type RestoredAccount = {
 };
 
 /**
- * Stores the files of a backup in the account of the API key. What it has already is left alone, so that the next call goes on after an
+ * Stores the files of a backup in the account of the API key. What it has already is left alone, so that the next call resumes after an
  * interruption, and a second one changes nothing.
  *
  * Plain files keep their blob IDs. Those that the service encrypted are opened here and encrypted again, to the key of the new account.

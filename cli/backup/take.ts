@@ -52,7 +52,7 @@ export type Taken = {
 };
 
 /**
- * Brings a backup up to date. After an interruption the next call goes on where it stopped.
+ * Brings a backup up to date. After an interruption the next call resumes where it stopped.
  *
  * @param o.newPassword for `account.key`, asked for when there is none yet; `password`: the one that was given, which opens one that is
  *   there; `prune`: whether what the account no longer has is removed

@@ -24,7 +24,7 @@ export const command = defineCommand({
     ...newPasswordFlags,
   },
   service: true,
-  interrupted: 'what is in the folder stays: the same command goes on from there',
+  interrupted: 'what is in the folder stays: the same command resumes there',
   examples: [
     { command: 'sealpin backup /media/disk/backup', does: 'The first time it asks for a new password' },
     { command: 'sealpin backup /media/disk/backup --check', does: 'Whether the copy is still right' },

@@ -118,7 +118,7 @@ async function follow(routes: Operator, begun: Migration, { output, signal }: Co
       migration = now;
     }
   } catch (error) {
-    output.note('the migration goes on without this command; how far it is: sealpin migrate --status');
+    output.note('the migration continues without this command; how far it is: sealpin migrate --status');
     signal.throwIfAborted();
     throw error;
   } finally {

@@ -9,7 +9,7 @@ export const command = defineCommand({
   about:
     'Stores the files of a backup in the account of the API key, at any service. Blobs keep their IDs. What the service ' +
     "encrypted is opened here with the backup's account.key, which asks for its password, and encrypted again to the new " +
-    'account, under a new blob ID. Files that are there already are left alone, so the same command goes on after an ' +
+    'account, under a new blob ID. Files that are there already are left alone, so the same command resumes after an ' +
     'interruption. The API key needs the scopes read and write, and delete for files that expire.',
   args: {
     folder: { type: 'positional', path: true, description: 'The folder of a backup' },
@@ -22,7 +22,7 @@ export const command = defineCommand({
     ...passwordFlags,
   },
   service: true,
-  interrupted: 'what was restored stays: the same command goes on from there',
+  interrupted: 'what was restored stays: the same command resumes there',
   examples: [
     { command: 'sealpin restore /media/disk/backup', does: 'Into the account in use' },
     { command: 'sealpin restore /media/disk/backup --profile new', does: 'Into an account at another service' },

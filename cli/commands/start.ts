@@ -82,7 +82,7 @@ export const command = defineCommand({
       log.release();
       throw error;
     });
-    await printReady(context, { ...service, keyFile, stop: 'Ctrl-C stops it; go on in another terminal' });
+    await printReady(context, { ...service, keyFile, stop: 'Ctrl-C stops it; continue in another terminal' });
     log.release();
     // Where it cannot stop, `stopped` says so, too.
     const onSignal = (): void => void service.stop().catch(() => undefined);

@@ -93,8 +93,8 @@ async function keep(cid: string, size: number, { dataDir, now }: Context): Promi
     await removeOld(downloads, cid, dataDir, now());
     const disk = await statfs(folder);
     // Both the container and what comes out of it: the output must not fail for what is only a convenience.
-    const isRoomy = disk.blocks === 0 || disk.bavail * disk.bsize > 2 * size;
-    return new Kept(parseCid(cid), folder, held, isRoomy);
+    const hasSpace = disk.blocks === 0 || disk.bavail * disk.bsize > 2 * size;
+    return new Kept(parseCid(cid), folder, held, hasSpace);
   } catch {
     held?.release();
     return undefined;

@@ -24,7 +24,7 @@ import type { Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { hasSpool } from '../store/spool.ts';
 import { type Container, type Destination, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
-import { forgetUpload, isWorthRetrying, tellToContinue } from '../store/upload-blob.ts';
+import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-blob.ts';
 import { keepInHistory, openSource } from './seal.ts';
 import type { ShareTerms } from '../flags/share-terms.ts';
 
@@ -247,7 +247,7 @@ async function afterFailure(
     await routes.remove(fileId).catch(() => (left += 1));
     await forgetUpload(id, context);
   }
-  if (isWorthIt && kept.size > 0) return tellToContinue(failure, context, provisional ? '24 hours' : '7 days');
+  if (isWorthIt && kept.size > 0) return withResumeHint(failure, context, provisional ? '24 hours' : '7 days');
   if (context.signal.aborted)
     context.output.note(
       left === 0

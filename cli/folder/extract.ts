@@ -11,7 +11,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure } from '../errno.ts';
 import { removeTree } from '../io/remove-tree.ts';
-import { checkRoom, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
+import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
 import { checkTarget, isInside, LeavingLinks, namesOf, UnsafePath } from './archive-path.ts';
 
 /** Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask applies, too. */
@@ -83,7 +83,7 @@ export class Extraction {
 
   /** @throws disk_full when the disk has no room for so many bytes */
   async room(bytes: number): Promise<void> {
-    await checkRoom(dirname(this.#target), this.name, bytes);
+    await checkFreeSpace(dirname(this.#target), this.name, bytes);
   }
 
   /**

@@ -12,7 +12,7 @@ import { errnoOf, writeFailure } from '../errno.ts';
 import type { FileIdentity } from './input.ts';
 import { write } from '../terminal/output.ts';
 import type { Progress } from '../terminal/progress.ts';
-import { checkRoom, removeLeftovers, syncDirectory, temporaryPath } from './unfinished.ts';
+import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from './unfinished.ts';
 
 /** Bytes of a write to the disk. Plaintext comes in pieces of this size, which are then written without a copy. */
 const blockBytes = 1024 * 1024;
@@ -120,7 +120,7 @@ class FileSink implements Sink {
   }
 
   async room(bytes: number): Promise<void> {
-    await checkRoom(dirname(this.#target), this.name, bytes);
+    await checkFreeSpace(dirname(this.#target), this.name, bytes);
   }
 
   async write(chunk: Uint8Array, onWritten?: () => void): Promise<void> {

@@ -60,7 +60,7 @@ function isAlive(pid: number): boolean {
  * @param name of the output, for the message
  * @throws disk_full
  */
-export async function checkRoom(directory: string, name: string, bytes: number): Promise<void> {
+export async function checkFreeSpace(directory: string, name: string, bytes: number): Promise<void> {
   // Some file systems do not report their size.
   const disk = await statfs(directory).catch(() => undefined);
   if (disk === undefined || disk.blocks === 0) return;

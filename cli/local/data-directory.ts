@@ -9,7 +9,7 @@ import type { CleanupStack } from './cleanup.ts';
 import { erasingClasses, tableOf, type ClassName } from './code/erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
 import { keepLog } from './log-file.ts';
-import { keepRoom } from './node/reserve.ts';
+import { reserveDiskSpace } from './node/reserve.ts';
 import { lockWhenFree } from './other-service.ts';
 import { loadSecrets, localPaths, makeLocal, type Secrets } from './state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
@@ -60,7 +60,7 @@ export async function prepareDirectory(
   await rm(paths.tmp, { recursive: true, force: true });
   await mkdir(paths.tmp, { mode: 0o700 });
   cleanup.add(() => rm(paths.tmp, { recursive: true, force: true }));
-  const room = keepRoom(paths.reserve, (detail) => log(JSON.stringify({ event: 'disk.full', detail })));
+  const room = reserveDiskSpace(paths.reserve, (detail) => log(JSON.stringify({ event: 'disk.full', detail })));
   cleanup.add(() => room.close());
   return { secrets, stateDir, crashed, log };
 }

@@ -34,10 +34,10 @@ export interface Operator {
 export function operator(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>): Operator {
   const { url } = service;
   const common = { signal: context.signal, timeouts: context.timeouts };
-  const accountPath = (id: string): string => `v1/accounts/${encodeURIComponent(id)}`;
+  const accountPath = (id: string): string => `v1/operator/accounts/${encodeURIComponent(id)}`;
   return {
     async create(account) {
-      const response = await call(service, 'v1/accounts', { method: 'POST', ...jsonBody(account), ...common });
+      const response = await call(service, 'v1/operator/accounts', { method: 'POST', ...jsonBody(account), ...common });
       return await json(response, NewAccountResponse, url);
     },
     async list() {
@@ -48,7 +48,7 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
           limit: String(pageAccounts),
           ...(cursor === undefined ? {} : { cursor }),
         });
-        const response = await call(service, `v1/accounts?${query}`, { method: 'GET', ...common });
+        const response = await call(service, `v1/operator/accounts?${query}`, { method: 'GET', ...common });
         const found = await json(response, AccountList, url);
         accounts.push(...found.accounts);
         ({ cursor } = found);
@@ -67,15 +67,19 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
       return await json(response, AccountReceipt, url);
     },
     async migrate(from, to) {
-      const response = await call(service, 'v1/migrations', { method: 'POST', ...jsonBody({ from, to }), ...common });
+      const response = await call(service, 'v1/operator/migrations', {
+        method: 'POST',
+        ...jsonBody({ from, to }),
+        ...common,
+      });
       return await json(response, Migration, url);
     },
     async migrations() {
-      const response = await call(service, 'v1/migrations', { method: 'GET', ...common });
+      const response = await call(service, 'v1/operator/migrations', { method: 'GET', ...common });
       return (await json(response, MigrationList, url)).migrations;
     },
     async cancelMigration(from, to) {
-      const path = `v1/migrations/${encodeURIComponent(from)}/${encodeURIComponent(to)}`;
+      const path = `v1/operator/migrations/${encodeURIComponent(from)}/${encodeURIComponent(to)}`;
       return await json(await call(service, path, { method: 'DELETE', ...common }), Migration, url);
     },
   };

@@ -163,7 +163,7 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
         await sink.commit();
         return await save({ v: 1, ...about, ...made });
       } catch (error) {
-        throw isSealpinError(error, 'disk_full') ? noRoom(error, bytes) : error;
+        throw isSealpinError(error, 'disk_full') ? spoolFull(error, bytes) : error;
       } finally {
         await sink.abort();
       }
@@ -194,7 +194,7 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
 
 const readBytes = 256 * 1024;
 
-function noRoom(error: SealpinError, bytes: number | undefined): SealpinError {
+function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError {
   return new SealpinError('disk_full', error.message, {
     hint:
       'a large upload needs a copy of the encrypted file on this disk until it ends' +

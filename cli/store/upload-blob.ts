@@ -256,7 +256,7 @@ async function afterFailure(spool: Spool, error: unknown, o: Uploading, transpor
     if (o.context.signal.aborted && !o.keep) o.context.output.note('nothing was stored: the same command begins again');
     return error;
   }
-  return o.keep ? error : tellToContinue(error, o.context);
+  return o.keep ? error : withResumeHint(error, o.context);
 }
 
 /** Tells whether the same command may succeed later: it was interrupted, or the failure may pass. */
@@ -265,7 +265,7 @@ export function isWorthRetrying(error: unknown, { signal }: Pick<Context, 'signa
 }
 
 /** Says that the same command continues. @returns the error, with that as its hint */
-export function tellToContinue(
+export function withResumeHint(
   error: unknown,
   { signal, output }: Pick<Context, 'signal' | 'output'>,
   within = '7 days',

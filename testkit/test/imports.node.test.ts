@@ -273,7 +273,7 @@ describe('the checks themselves', () => {
     expect(upwards('worker/objects/pin/pin.ts', '../account/account.ts')).toHaveLength(1);
     expect(upwards('cli/context.ts', './command.ts')).toHaveLength(1);
     expect(upwards('cli/command.ts', './context.ts')).toEqual([]);
-    expect(upwards('worker/upload/body.ts', './turns.ts')).toEqual([]);
+    expect(upwards('worker/upload/body.ts', './semaphore.ts')).toEqual([]);
     expect(upwards('worker/upload/body.ts', '../../shared/errors.ts')).toEqual([]);
     expect(upwards('cli/test/a.ts', '../main.ts')).toEqual([]);
     expect(() => upwards('worker/unknown/a.ts', '../env.ts')).toThrow('worker/unknown is on no floor');

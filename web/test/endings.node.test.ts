@@ -146,7 +146,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
 
   test.each(long ? (['picked', 'memory', 'disk', 'stream'] as const) : (['stream'] as const))(
-    '%s: a failure that lasts holds saving up, and trying again goes on where it stopped',
+    '%s: a failure that lasts holds saving up, and trying again resumes where it stopped',
     async (way) => {
       let state: 'well' | 'down' | 'back' = 'well';
       /** Positions at which the requests for most of the file begin. */

@@ -1,7 +1,7 @@
 /** Tests of the destinations of bytes: what is left when writing ends before all of them are there. */
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
-import { keptMs, type Sink } from '../protocol.ts';
+import { deliveryMs, type Sink } from '../protocol.ts';
 import { copiesGone, writeTo } from '../workers/sinks.ts';
 
 afterEach(() => vi.useRealTimers());
@@ -100,7 +100,7 @@ test('a private file stays until the browser has had the time to copy it, and no
   await written('disk', file, () => undefined);
   const gone = vi.fn();
   void copiesGone().then(gone);
-  await vi.advanceTimersByTimeAsync(keptMs(3000) - 1);
+  await vi.advanceTimersByTimeAsync(deliveryMs(3000) - 1);
   expect([file.isThere, gone.mock.calls.length]).toEqual([true, 0]);
   await vi.advanceTimersByTimeAsync(1);
   expect([file.isThere, gone.mock.calls.length]).toEqual([false, 1]);

@@ -4,7 +4,7 @@
  */
 import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
-import { heartbeatMs, keptMs, type FromServiceWorker, type Sink, type ToPort } from '../protocol.ts';
+import { heartbeatMs, deliveryMs, type FromServiceWorker, type Sink, type ToPort } from '../protocol.ts';
 
 type Bytes = AsyncIterable<Uint8Array>;
 /** `pool` gets the memory of what was written. */
@@ -91,7 +91,7 @@ async function writeToDisk(bytes: Bytes, { signal, pool }: Options): Promise<Fil
     access.flush();
     access.close();
     const file = await handle.getFile();
-    const removal = new Promise((resolve) => setTimeout(resolve, keptMs(at)))
+    const removal = new Promise((resolve) => setTimeout(resolve, deliveryMs(at)))
       .then(remove)
       .then(() => void removals.delete(removal));
     removals.add(removal);

@@ -29,7 +29,7 @@ const passing: readonly Code[] = [
 const maxRetries = 6;
 
 /**
- * The bytes of a file, each authenticated. When the connection breaks, the file is opened again, and reading goes on where it stopped.
+ * The bytes of a file, each authenticated. When the connection breaks, the file is opened again, and reading resumes where it stopped.
  * @param size what the file must have in all; it ends normally after exactly so many bytes
  * @param o.stalled waits until it is worth while to try again, after a failure that lasts
  * @throws what `open` throws, and what reading the file throws

@@ -4,7 +4,7 @@ import type { BlockSource, Cid } from '../../shared/ipfs/index.ts';
 
 /**
  * A recursive pin: none, ours, somebody else's with its name, or `unknown`: there is one, at a service that keeps no
- * names. `lacks`: the service is to hold our pin in more places than it does, in its own words.
+ * names. `lacks`: the service is to hold our pin on more machines than it does, in its own words.
  */
 export type Held =
   | { pin: 'absent' | 'unknown'; lacks?: undefined }
@@ -84,7 +84,7 @@ export interface PinningService {
   /** Tells whose recursive pin of the CID the service holds, if any. */
   stat(cid: string, signal: AbortSignal): Promise<Held>;
 
-  /** Asks for the copies that our pin lacks to be made now; left out by a service that holds a pin in one place. @returns at once */
+  /** Asks for the copies that our pin lacks to be made now; left out by a service that holds a pin on one machine. @returns at once */
   recover?(cid: string, signal: AbortSignal): Promise<void>;
 
   /** Removes what `pin` with `beside` made; can be repeated. `foreign`: the pin of somebody else is still there. */

@@ -1,7 +1,7 @@
-/** Several places that can do the same, of which some may be down. */
+/** Peers of a service that can all do the same, of which some may be down. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 
-/** Tells whether another place may succeed where this one failed. */
+/** Tells whether another peer may succeed where this one failed. */
 function isElsewhere(error: unknown): error is SealpinError {
   return (['pinning_unavailable', 'pinning_timeout', 'pinning_lost', 'disk_full'] as const).some((code) =>
     isSealpinError(error, code),
@@ -9,70 +9,70 @@ function isElsewhere(error: unknown): error is SealpinError {
 }
 
 /**
- * Ranks a failure by how little a retry changes it. Lost bytes may be, and room may be found, at a place that is down
+ * Ranks a failure by how little a retry changes it. Lost bytes may be, and room may be found, at a peer that is down
  * now.
  */
 function lastingOf({ code }: SealpinError): number {
   return code === 'pinning_lost' ? 2 : code === 'disk_full' ? 1 : 0;
 }
 
-/** Times until which a place is asked last, in ms since 1970, by its number. Plain data, which requests share. */
+/** Times until which a peer is asked last, in ms since 1970, by its number. Plain data, which requests share. */
 export type LastUntil = Map<number, number>;
 
-/** Places in the order in which they are asked. One that is down, or full, is asked last for a while. */
+/** Peers in the order in which they are asked. One that is down, or full, is asked last for a while. */
 export class Failover<T> {
-  readonly #places: readonly T[];
+  readonly #peers: readonly T[];
   readonly #lastUntil: LastUntil;
   readonly #lastMs: number;
 
-  /** @param o.lastMs how long a place that has failed is asked last: a minute */
-  constructor(places: readonly T[], o: { lastUntil?: LastUntil; lastMs?: number } = {}) {
-    this.#places = places;
+  /** @param o.lastMs how long a peer that has failed is asked last: a minute */
+  constructor(peers: readonly T[], o: { lastUntil?: LastUntil; lastMs?: number } = {}) {
+    this.#peers = peers;
     this.#lastUntil = o.lastUntil ?? new Map();
     this.#lastMs = o.lastMs ?? 60_000;
   }
 
-  /** The places in their order at the moment. */
-  get places(): readonly T[] {
+  /** The peers in their order at the moment. */
+  get inOrder(): readonly T[] {
     return this.by(() => 0);
   }
 
-  /** The places by a rank, the lowest first; those that have failed lately are behind all others. */
-  by(rank: (place: T, index: number) => number): readonly T[] {
-    const ranked = this.#places.map((place, index) => ({ place, last: this.#failed(place), rank: rank(place, index) }));
-    return ranked.toSorted((a, b) => a.last - b.last || a.rank - b.rank).map(({ place }) => place);
+  /** The peers by a rank, the lowest first; those that have failed lately are behind all others. */
+  by(rank: (peer: T, index: number) => number): readonly T[] {
+    const ranked = this.#peers.map((peer, index) => ({ peer, last: this.#failed(peer), rank: rank(peer, index) }));
+    return ranked.toSorted((a, b) => a.last - b.last || a.rank - b.rank).map(({ peer }) => peer);
   }
 
-  /** Asks a place last from now on. @returns whether there is one that has not failed */
-  avoid(place: T): boolean {
-    this.#lastUntil.set(this.#places.indexOf(place), Date.now() + this.#lastMs);
-    return this.#places.some((each) => this.#failed(each) === 0);
+  /** Asks a peer last from now on. @returns whether there is one that has not failed */
+  avoid(peer: T): boolean {
+    this.#lastUntil.set(this.#peers.indexOf(peer), Date.now() + this.#lastMs);
+    return this.#peers.some((each) => this.#failed(each) === 0);
   }
 
-  /** Returns the time until which a place is asked last; 0 if it is not. */
-  #failed(place: T): number {
-    const until = this.#lastUntil.get(this.#places.indexOf(place)) ?? 0;
+  /** Returns the time until which a peer is asked last; 0 if it is not. */
+  #failed(peer: T): number {
+    const until = this.#lastUntil.get(this.#peers.indexOf(peer)) ?? 0;
     return until > Date.now() ? until : 0;
   }
 
-  /** Asks one place after the other until one succeeds. @throws the failure that another attempt may change, otherwise the last */
-  async first<R>(ask: (place: T) => Promise<R>): Promise<R> {
-    return (await this.from(this.places, ask)).result;
+  /** Asks one peer after the other until one succeeds. @throws the failure that another attempt may change, otherwise the last */
+  async first<R>(ask: (peer: T) => Promise<R>): Promise<R> {
+    return (await this.from(this.inOrder, ask)).result;
   }
 
   /**
-   * Asks some of the places one after the other until one succeeds.
+   * Asks some of the peers one after the other until one succeeds.
    * @returns also those that come after it
    * @throws the failure that another attempt may change, otherwise the last
    */
-  async from<R>(places: readonly T[], ask: (place: T) => Promise<R>): Promise<{ result: R; rest: readonly T[] }> {
-    let failure = new SealpinError('pinning_unavailable', 'there is no other place to ask');
-    for (const [index, place] of places.entries()) {
+  async from<R>(peers: readonly T[], ask: (peer: T) => Promise<R>): Promise<{ result: R; rest: readonly T[] }> {
+    let failure = new SealpinError('pinning_unavailable', 'there is no other peer to ask');
+    for (const [index, peer] of peers.entries()) {
       try {
-        return { result: await ask(place), rest: places.slice(index + 1) };
+        return { result: await ask(peer), rest: peers.slice(index + 1) };
       } catch (error) {
         if (!isElsewhere(error)) throw error;
-        if (error.code !== 'pinning_lost') this.avoid(place);
+        if (error.code !== 'pinning_lost') this.avoid(peer);
         if (index === 0 || lastingOf(error) <= lastingOf(failure)) failure = error;
       }
     }
@@ -81,20 +81,20 @@ export class Failover<T> {
 }
 
 /**
- * A stream of `length` bytes that goes on at the next place where one breaks off.
- * @param open opens the bytes from `offset` at a place
- * @returns when the first place has opened
+ * A stream of `length` bytes that continues at the next peer where one breaks off.
+ * @param open opens the bytes from `offset` at a peer
+ * @returns when the first peer has opened
  */
 export async function failoverStream<T>(
   failover: Failover<T>,
   { offset, length, signal }: { offset: number; length: number; signal: AbortSignal },
-  open: (place: T, offset: number, length: number) => Promise<ReadableStream<Uint8Array>>,
-  order = failover.places,
+  open: (peer: T, offset: number, length: number) => Promise<ReadableStream<Uint8Array>>,
+  order = failover.inOrder,
 ): Promise<ReadableStream<Uint8Array>> {
   const end = offset + length;
   let at = offset;
-  const next = (places: readonly T[]) =>
-    failover.from(places, async (place) => (await open(place, at, end - at)).getReader());
+  const next = (peers: readonly T[]) =>
+    failover.from(peers, async (peer) => (await open(peer, at, end - at)).getReader());
   let { result: reader, rest } = await next(order);
   let hasEnded = false;
 

@@ -1,7 +1,7 @@
 /** The description of one route: an OpenAPI operation, and the one of HEAD that goes with it. */
 import * as v from 'valibot';
 import { describe, type Code } from '../../shared/errors.ts';
-import { codesOf, type Bodies, type Route } from './route.ts';
+import { codesOf, scopesOf, type Bodies, type Route } from './route.ts';
 import { headersOfProblem, requestHeaders, undescribable, type ResponseHeaderName } from './headers.ts';
 import { exampleOf, schemaOf, type JsonSchema } from './schemas.ts';
 import { tagOf } from './tags.ts';
@@ -31,7 +31,7 @@ function describeRoute(route: Route): JsonSchema {
     tags: [tagOf(route.path)],
     summary,
     description: descriptionOf(route),
-    security: who === 'anybody' || who === 'address' ? [] : [{ [who]: [] }],
+    security: who === 'anybody' || who === 'address' ? [] : [{ [who]: scopesOf(route) ?? [] }],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: contentOf(body) } }),
     ...(optionalBody === undefined ? {} : { requestBody: { required: false, content: contentOf(optionalBody) } }),
@@ -64,7 +64,8 @@ const access: Record<Route['who'], string> = {
 
 function descriptionOf(route: Route): string {
   const { who, description, headers } = route;
-  const scope = route.who === 'key' ? (route.scope === undefined ? '.' : ` with the scope \`${route.scope}\`.`) : '';
+  const needed = (scopesOf(route) ?? []).map((scope) => `\`${scope}\``);
+  const scope = who !== 'key' ? '' : needed.length === 0 ? '.' : ` with the scope ${needed.join(' and ')}.`;
   const accept = headers?.['Accept'];
   return [
     ...(description === undefined ? [] : [description]),

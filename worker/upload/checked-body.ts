@@ -3,15 +3,15 @@ import { SealpinError } from '../../shared/errors.ts';
 import { maxUploadBytes, uploadIdleMs, type Env } from '../env.ts';
 import { parseDigests } from '../http/digest-fields.ts';
 import { arrivingBody, heldBody, type ArrivingBody } from './body.ts';
-import { Turns } from './turns.ts';
+import { Semaphore } from './semaphore.ts';
 
 /**
  * The most bytes of a body with a digest. It is held until the digest is known to be right: an encrypted upload that has sent a wrong
  * leaf cannot send the right one, because both would have the same nonces.
  */
 const maxHeldBytes = 8 * 1024 * 1024;
-/** Bodies that an isolate holds at once: 32 MiB of its 128. How long another one waits for its turn, in ms. */
-const holders = new Turns(4);
+/** Bodies that an isolate holds at once: 32 MiB of its 128. Wait of another one for its permit, in ms. */
+const holders = new Semaphore(4);
 const waitMs = 10_000;
 
 /**
@@ -28,11 +28,11 @@ export async function withBody<T>(env: Env, request: Request, receive: (body: Ar
     throw new SealpinError('too_large', `a body with Content-Digest may have at most ${limitBytes} bytes here`, {
       hint: 'send smaller parts of the file, or leave Content-Digest out',
     });
-  const turn = await holders.take(waitMs);
+  const permit = await holders.acquire(waitMs);
   try {
     return await receive(bodyOf(await heldBody(request, { ...limits, limitBytes, digests })));
   } finally {
-    turn.end();
+    permit.release();
   }
 }
 

@@ -25,7 +25,7 @@ import { partWriter, type SentPart } from './part-writer.ts';
 import { pinPlanned } from './pin-rows.ts';
 import { receiveLeaves } from './receive-leaves.ts';
 import { parseMetadata } from '../http/tus-headers.ts';
-import { inPlace, leafTurns } from './turns.ts';
+import { withPermit, leafPermits } from './semaphore.ts';
 
 /** The type of a file that its client does not tell (RFC 9110 section 8.3). */
 const anyBytes = 'application/octet-stream';
@@ -54,7 +54,7 @@ export function continueUpload(
   caller: Principal,
   o: { uploadId: string; lease: string; offset: number; length: number | undefined; requestId: string },
 ): Promise<Continued> {
-  return inPlace(keyIdOf(caller.key.hash), async () => {
+  return withPermit(keyIdOf(caller.key.hash), async () => {
     const { uploadId, lease, offset, length, requestId } = o;
     const { hash } = caller.key;
     const { uploads } = caller.account;
@@ -64,13 +64,12 @@ export function continueUpload(
       const service = blockServiceOf(env, upload.service, requestId);
       const bytes = request.headers.get('Content-Length');
       const expected = bytes === null ? undefined : Math.floor(Number(bytes) / leafBytes);
-      const continuation = new Continuation({ caller, upload, lease, spki, service, expected, requestId });
-      const receive = (body: ArrivingBody): Promise<number> => continuation.receive(env, body, leaves);
+      const resumed = new ResumedUpload({ caller, upload, lease, spki, service, expected, requestId });
+      const receive = (body: ArrivingBody): Promise<number> => resumed.receive(env, body, leaves);
       const arrived = await withBody(env, request, receive).catch((error: unknown) => {
         throw atServices(error, [service.id]);
       });
-      if (arrived !== upload.length)
-        return { state: 'open', offset: arrived, expiresAt: continuation.expiresAt, cid: null };
+      if (arrived !== upload.length) return { state: 'open', offset: arrived, expiresAt: resumed.expiresAt, cid: null };
     }
     const { cid } = await unwrap(uploads.finish(uploadId, requestId));
     return { state: 'finishing', offset: upload.length ?? offset, expiresAt: upload.expiresAt, cid };
@@ -85,7 +84,7 @@ function checkBody(request: Request, { offset, length }: UploadRecord, maxBytes:
     throw new SealpinError('too_large', `the file has room for ${room} more bytes, and the body has ${announced}`);
 }
 
-type ContinuationOptions = {
+type ResumedUploadOptions = {
   caller: Principal;
   upload: UploadRecord;
   lease: string;
@@ -98,13 +97,13 @@ type ContinuationOptions = {
   requestId: string;
 };
 
-class Continuation {
-  readonly #o: ContinuationOptions;
+class ResumedUpload {
+  readonly #o: ResumedUploadOptions;
   readonly #stop = new AbortController();
   /** Time at which the upload expires unless it is continued, in ms. */
   expiresAt: number;
 
-  constructor(options: ContinuationOptions) {
+  constructor(options: ResumedUploadOptions) {
     this.#o = options;
     this.expiresAt = options.upload.expiresAt;
   }
@@ -147,7 +146,7 @@ class Continuation {
         announcer,
         save: async (part, take, isLast) =>
           await this.#save(seal, part, take, isLast ? await this.#ending(seal, sealer) : undefined),
-        turns: leafTurns,
+        permits: leafPermits,
         now: Date.now,
       });
     } catch (error) {

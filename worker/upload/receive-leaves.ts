@@ -6,7 +6,7 @@ import type { LeafAnnouncer } from './leaf-announcer.ts';
 import type { LeafSource, LeafState } from './leaf-source.ts';
 import type { PartWriter, SentPart } from './part-writer.ts';
 import { quickMs, settlesBefore } from './send-parts.ts';
-import type { Turn, Turns } from './turns.ts';
+import type { Permit, Semaphore } from './semaphore.ts';
 
 /** Time after which bytes that have arrived are recorded, in ms. */
 const saveMs = 5000;
@@ -31,7 +31,7 @@ export type ReceiveOptions = {
    * @param isLast whether every byte has arrived
    */
   save(part: SentPart | undefined, take: () => LeafState, isLast: boolean): Promise<void>;
-  turns: Turns;
+  permits: Semaphore;
   /** The clock, in ms. */
   now(): number;
 };
@@ -51,7 +51,7 @@ type Read = { bytes: Uint8Array<ArrayBuffer>; broken?: Error };
  * @throws what the body throws, once that is recorded; what the writer and `save` throw
  */
 export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
-  const { body, source, writer, length, maxBytes, announcer, save, turns, now } = o;
+  const { body, source, writer, length, maxBytes, announcer, save, permits, now } = o;
   const limit = length ?? maxBytes;
   let { offset, leaves } = o;
   let savedOffset = offset;
@@ -65,20 +65,20 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
 
   /**
-   * Takes a turn. Leaves that are not announced keep theirs. Where none is free, they are announced once all before them are sent: sooner,
-   * each turn that comes free would bring one more leaf, announced alone.
+   * Takes a permit. Leaves that are not announced keep theirs. Where none is free, they are announced once all before them are sent: sooner,
+   * each permit that comes free would bring one more leaf, announced alone.
    */
-  async function nextTurn(): Promise<Turn> {
-    if (turns.isFree()) return await turns.take();
+  async function nextPermit(): Promise<Permit> {
+    if (permits.isFree()) return await permits.acquire();
     let isWaiting = true;
-    const turn = turns.take().finally(() => (isWaiting = false));
-    await Promise.race([turn, writer.announcedSent()]);
+    const permit = permits.acquire().finally(() => (isWaiting = false));
+    await Promise.race([permit, writer.announcedSent()]);
     if (isWaiting) writer.flush();
-    return await turn;
+    return await permit;
   }
 
-  /** Makes leaves and sends them, in a turn that ends once they are sent. Meanwhile the next ones are made, in another turn. */
-  async function send(turn: Turn, make: () => Promise<Uint8Array[]>): Promise<void> {
+  /** Makes leaves and sends them, under a permit that is released once they are sent. Meanwhile the next ones are made, under another one. */
+  async function send(permit: Permit, make: () => Promise<Uint8Array[]>): Promise<void> {
     let last: Promise<void> = Promise.resolve();
     try {
       for (const leaf of await make()) {
@@ -86,7 +86,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
         leaves += 1;
       }
     } finally {
-      void last.catch(() => undefined).finally(() => turn.end());
+      void last.catch(() => undefined).finally(() => permit.release());
     }
   }
 
@@ -125,17 +125,17 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
     );
   }
 
-  /** Waits for bytes, in a turn that is given up while the client is slow. What is due to be recorded does not wait for them. */
-  async function arrival(): Promise<Read & { turn: Turn }> {
-    const turn = await nextTurn();
+  /** Waits for bytes, under a permit that is released while the client is slow. What is due to be recorded does not wait for them. */
+  async function arrival(): Promise<Read & { permit: Permit }> {
+    const permit = await nextPermit();
     const reading = ask();
     isQuick = await settlesBefore(reading, quickMs);
-    if (isQuick) return { ...(await reading), turn };
+    if (isQuick) return { ...(await reading), permit };
     writer.flush();
-    turn.end();
+    permit.release();
     while (Number.isFinite(dueAt()) && !(await settlesBefore(reading, dueAt() - now()))) await saveSoon();
     const got = await Promise.race([reading, failed.promise]);
-    return { ...got, turn: await turns.take() };
+    return { ...got, permit: await permits.acquire() };
   }
 
   async function announceTail(tail: Uint8Array): Promise<void> {
@@ -145,7 +145,7 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   }
 
   async function saveLast(): Promise<void> {
-    await send(await nextTurn(), () => source.finish());
+    await send(await nextPermit(), () => source.finish());
     const state = source.state();
     const part = await writer.close();
     if (state.tail.length > 0) await announceTail(state.tail);
@@ -156,15 +156,15 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   try {
     let broken: Error | undefined;
     while (offset < limit) {
-      const { bytes, turn, ...got } = await arrival();
+      const { bytes, permit, ...got } = await arrival();
       ({ broken } = got);
       const { length: count } = bytes;
       if (count === 0) {
-        turn.end();
+        permit.release();
         leafMemory.giveBack(bytes);
         break;
       }
-      await send(turn, () => source.write(bytes));
+      await send(permit, () => source.write(bytes));
       if (offset === savedOffset) unsavedSince = now();
       offset += count;
       // All bytes are recorded together with the end of the file: who has sent them all does not come back.

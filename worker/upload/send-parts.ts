@@ -1,7 +1,7 @@
 /** Sending of a request's pieces in parts, each of which is kept while the next one arrives. */
 import type { PinningService } from '../backends/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';
-import type { Turns } from './turns.ts';
+import type { Semaphore } from './semaphore.ts';
 
 export type SendOptions = {
   service: PinningService;
@@ -9,8 +9,8 @@ export type SendOptions = {
   signal: AbortSignal;
   /** Makes a part stay, once the service holds it: it has a row from before it is pinned. */
   keep(sent: SentPart, signal: AbortSignal): Promise<void>;
-  /** Turns for the pieces that all uploads may have in work at once. */
-  turns: Turns;
+  /** Bounds the pieces that all uploads may have in work at once. */
+  permits: Semaphore;
   /** The clock, in ms. */
   now(): number;
 };
@@ -36,7 +36,7 @@ export type PieceWriter<T> = {
 };
 
 /**
- * Time for which a turn may wait for the bytes of its piece, in ms: what a fast client takes for 1 MiB, at 20 MiB/s.
+ * Time for which a permit may wait for the bytes of its piece, in ms: what a fast client takes for 1 MiB, at 20 MiB/s.
  */
 export const quickMs = 50;
 
@@ -47,7 +47,7 @@ export const quickMs = 50;
  * @throws what the pieces, the service, `keep` and `finish` throw, whichever comes first; the reason of the signal
  */
 export async function sendParts<T, R>(
-  { keep, turns, now, signal: outer }: SendOptions,
+  { keep, permits, now, signal: outer }: SendOptions,
   open: (signal: AbortSignal) => { pieces: Pieces<T>; writer: PieceWriter<T> },
   finish: (parts: readonly Part[], signal: AbortSignal) => Promise<R>,
 ): Promise<R> {
@@ -78,16 +78,16 @@ export async function sendParts<T, R>(
     await pending;
   }
 
-  /** Reads a piece and sends it, in a turn. @returns whether there was one */
+  /** Reads a piece and sends it, under a permit. @returns whether there was one */
   async function pass(): Promise<boolean> {
-    let turn = await turns.take();
+    let permit = await permits.acquire();
     try {
       const pending = pieces.next();
       pending.catch(() => undefined);
       if (!(await settlesBefore(pending, quickMs))) {
-        turn.end();
+        permit.release();
         await arrival(pending);
-        turn = await turns.take();
+        permit = await permits.acquire();
       }
       const piece = await pending;
       signal.throwIfAborted();
@@ -98,7 +98,7 @@ export async function sendParts<T, R>(
       await sent;
       return true;
     } finally {
-      turn.end();
+      permit.release();
     }
   }
 

@@ -40,7 +40,7 @@ const checkMs = 500;
  * is released, so that files can still be deleted, and when there is enough again it is reserved again.
  * @param note called with a sentence when the space is released
  */
-export function keepRoom(path: string, note: (text: string) => void): { close(): void } {
+export function reserveDiskSpace(path: string, note: (text: string) => void): { close(): void } {
   const reserve = openReserve(path);
   let isHeld = true;
   const timer = setInterval(() => {

@@ -102,7 +102,7 @@ describe('an interruption', () => {
     }
   });
 
-  test('of a backup, a restoration, a copy and a download says how the same command goes on', async () => {
+  test('of a backup, a restoration, a copy and a download says how the same command resumes', async () => {
     await writeFile(join(directory, 'letter'), 'Dear Ann');
     await mkdir(join(directory, 'out'));
     const here = (argv: readonly string[], overrides = {}): Promise<Ran> =>
@@ -110,8 +110,8 @@ describe('an interruption', () => {
     const blob = (await here(['encrypt', 'letter', '--quiet'])).stdout.trim();
     expect(await here(['backup', 'copy'])).toMatchObject({ exit: 0 });
     for (const { argv, says } of [
-      { argv: ['backup', 'copy'], says: 'what is in the folder stays: the same command goes on from there' },
-      { argv: ['restore', 'copy'], says: 'what was restored stays: the same command goes on from there' },
+      { argv: ['backup', 'copy'], says: 'what is in the folder stays: the same command resumes there' },
+      { argv: ['restore', 'copy'], says: 'what was restored stays: the same command resumes there' },
       { argv: ['decrypt', blob, 'out/letter'], says: 'nothing was written: run the same command again, which' },
       { argv: ['export', blob, 'out/letter.car'], says: 'nothing was written: the same command begins again' },
     ]) {

@@ -101,7 +101,7 @@ export function clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fet
 
   async function learnHolders(cid: string, signal: AbortSignal): Promise<void> {
     if (memory.holders.has(cid)) return;
-    const [first] = peers.places;
+    const [first] = peers.inOrder;
     try {
       const pin = await peers.first(({ rest }) => rest.agreed(cid, signal));
       if (memory.holders.size >= maxHolders) memory.holders.clear();

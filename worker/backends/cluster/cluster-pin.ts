@@ -46,7 +46,7 @@ export async function pinAtPeers(
   const request = (o: { replication: Replication | undefined; wanted?: readonly string[] } = { replication }) =>
     peers.first(({ rest }) => rest.pin(cid, name, o, signal));
   const missing = () => {
-    const rpcs = peers.places.map(({ rpc }) => rpc);
+    const rpcs = peers.inOrder.map(({ rpc }) => rpc);
     return missingBlock(rpcs, cid, { walkMs, responseMs, signal });
   };
   const { min } = await request();
@@ -128,7 +128,7 @@ export async function unpinnedAtPeers(
 ): Promise<void> {
   const deadline = Date.now() + unpinMs;
   await Promise.all(
-    peers.places.map(async ({ rest }) => {
+    peers.inOrder.map(async ({ rest }) => {
       for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
         const statuses = await rest.statuses(cid, true, signal);
         if (statuses.every(({ status }) => status === 'unpinned')) return;

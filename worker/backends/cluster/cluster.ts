@@ -64,8 +64,8 @@ export function cluster(o: ClusterOptions): PinningService {
       } catch (cause) {
         const isFull = isSealpinError(cause, 'disk_full');
         if (!isFull && !isSealpinError(cause, 'pinning_unavailable')) throw cause;
-        const isRoomLeft = importers.avoid(peer);
-        if (!isFull || !isRoomLeft) throw cause;
+        const isAnyPeerLeft = importers.avoid(peer);
+        if (!isFull || !isAnyPeerLeft) throw cause;
         throw new SealpinError('pinning_unavailable', `${cause.message}, and other peers have room`, {
           hint: 'the pinning service took nothing of this request; sent again, it goes to another machine',
           retryAfterSeconds: 1,

@@ -105,7 +105,7 @@ export class AccountContext {
     const caller = this.authorize(hash, scope);
     if (!caller.ok) return caller;
     const result = await operation(caller);
-    if (!this.#isListed) await this.enlist();
+    if (!this.#isListed) await this.listAccount();
     return result;
   }
 
@@ -115,7 +115,7 @@ export class AccountContext {
   }
 
   /** Enters an account from before there was a list, in a transaction with the message that does it. */
-  async enlist(): Promise<void> {
+  async listAccount(): Promise<void> {
     const { open } = this.row;
     if (open === undefined) return;
     this.#isListed = true;

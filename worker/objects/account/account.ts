@@ -112,7 +112,7 @@ export class Account extends DurableObject<AccountEnv> {
       settings.set({ ...defaultSettings, quotaBytes });
     });
     row.reload();
-    await this.context.enlist();
+    await this.context.listAccount();
     await alarm.by(this.now() + eventRetentionMs);
     return { ok: true };
   }

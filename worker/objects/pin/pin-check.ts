@@ -39,7 +39,7 @@ type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
 type Context = WorkContext & {
   sources: PinSources;
   work: {
-    addHomes(cid: string, requestId: string | null): unknown;
+    addBackends(cid: string, requestId: string | null): unknown;
     nextCheck(): number;
     settle(cid: string): void;
   };
@@ -116,7 +116,7 @@ export class PinCheck {
   #seen(row: PinRow): void {
     const { rows, work, now } = this.#o;
     rows.change(row, { absences: 0, checked_at: now() });
-    if (rows.isFile(row.cid)) work.addHomes(row.cid, row.request_id);
+    if (rows.isFile(row.cid)) work.addBackends(row.cid, row.request_id);
   }
 
   /** Records that the pin is not there, whatever may be left of its bytes. */

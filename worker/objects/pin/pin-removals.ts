@@ -5,16 +5,16 @@
  */
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
-import { receiptMs, type RemovedHome } from './pin-homes.ts';
+import { receiptMs, type RemovedPin } from './backend-pin.ts';
 import type { PinRow, Reference } from './pin-table.ts';
 import type { Removal } from './pin-steps.ts';
 import type { Result } from '../result.ts';
 
 /** The object of an account, as this one tells it. */
-export type RemovalLog = { unreferred(fileId: string, pins: readonly RemovedHome[]): PromiseLike<Result> };
+export type RemovalLog = { unreferred(fileId: string, pins: readonly RemovedPin[]): PromiseLike<Result> };
 
 type Options = {
-  report(account: string, fileId: string, pins: readonly RemovedHome[]): PromiseLike<Result>;
+  report(account: string, fileId: string, pins: readonly RemovedPin[]): PromiseLike<Result>;
   /** The clock, in ms. */
   now(): number;
 };
@@ -63,7 +63,7 @@ export class Removals {
    * Returns the outcome for a file, of which the caller informs the account; undefined if no row has it. Unless all is
    * gone, the alarm repeats it: the answer may be lost.
    */
-  answer({ account, fileId }: Pick<Reference, 'account' | 'fileId'>): RemovedHome[] | undefined {
+  answer({ account, fileId }: Pick<Reference, 'account' | 'fileId'>): RemovedPin[] | undefined {
     const file = { account, file_id: fileId };
     const pins = this.#pinsOf(file);
     if (pins.every(({ status }) => status === 'unpinned')) this.#told(file, pins);
@@ -117,9 +117,9 @@ export class Removals {
     }
   }
 
-  #pinsOf({ account, file_id: fileId }: File): RemovedHome[] {
+  #pinsOf({ account, file_id: fileId }: File): RemovedPin[] {
     return this.#sql
-      .exec<RemovedHome>(
+      .exec<RemovedPin>(
         'SELECT service, status FROM removal WHERE account = ? AND file_id = ? ORDER BY service',
         account,
         fileId,
@@ -128,7 +128,7 @@ export class Removals {
   }
 
   /** Forgets what an account was told, once nothing of it is scheduled. */
-  #told({ account, file_id: fileId }: File, told: readonly RemovedHome[]): void {
+  #told({ account, file_id: fileId }: File, told: readonly RemovedPin[]): void {
     const isDone = told.every(({ status }) => status !== 'scheduled');
     if (isDone) this.#sql.exec('DELETE FROM removal WHERE account = ? AND file_id = ?', account, fileId);
     for (const { service, status } of isDone ? [] : told)

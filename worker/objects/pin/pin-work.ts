@@ -82,7 +82,7 @@ export class PinWork {
    * Adds rows until as many services are to hold a file as `REPLICAS` says.
    * @param requestId of the request from which it follows @returns the services that were added
    */
-  addHomes(cid: string, requestId: string | null): string[] {
+  addBackends(cid: string, requestId: string | null): string[] {
     const { env, rows, now } = this.#o;
     const held = rows.ofCid(cid).filter(({ wanted }) => wanted === 1);
     const isOpen = (id: string) => rows.find(cid, id) === undefined && this.#o.migrations.targetOf(id) === undefined;

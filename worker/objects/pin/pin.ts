@@ -23,7 +23,7 @@ import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { dueRow, dueTimes } from './pin-due.ts';
 import { ownership, type PinPlan } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
-import { homeOf, inOrderOfTrust, type Home, type RemovedHome } from './pin-homes.ts';
+import { backendPin, byReadPriority, type BackendPin, type RemovedPin } from './backend-pin.ts';
 import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
 import { Removals, type RemovalLog } from './pin-removals.ts';
 import { leastDone, repairedMs, requestMs, settledMs, type Removal } from './pin-steps.ts';
@@ -107,14 +107,14 @@ export class Pin extends DurableObject<Env & PinObjects> {
       }
       let held: Held;
       try {
-        const home = blockServiceOf(this.env, service, reference.requestId);
-        if (row?.state === 'unpinning' && home.ordersRequests !== true) return beingRemoved();
+        const backend = blockServiceOf(this.env, service, reference.requestId);
+        if (row?.state === 'unpinning' && backend.ordersRequests !== true) return beingRemoved();
         if (row?.state === 'lost' && row.damaged !== null) {
           // The service has kept it instead of the one that was sent.
           await this.#work.clear(row);
           return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
         }
-        held = await home.stat(cid, AbortSignal.timeout(requestMs));
+        held = await backend.stat(cid, AbortSignal.timeout(requestMs));
         if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
       } catch (error) {
         log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
@@ -133,7 +133,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
             this.#rows.change(each, { wanted: 1 });
         const target = this.#migrations.targetOf(service);
         if (target !== undefined) this.#migrations.move(cid, service, target);
-        if (!isPart) this.#work.addHomes(cid, reference.requestId ?? null);
+        if (!isPart) this.#work.addBackends(cid, reference.requestId ?? null);
         if (!isPart) this.#index.add(cid, this.now() + settledMs, reference.requestId);
         // The upload that follows is to repair it, and may fail.
         if (row !== undefined && row.state !== 'live') {
@@ -150,9 +150,9 @@ export class Pin extends DurableObject<Env & PinObjects> {
    * Removes a reference, and with the last one the pins at all services. `unpinned`: nothing is left to do for this reference.
    * @returns also what became of it at each service
    */
-  async removeReference(reference: Reference): Promise<Result<{ status: Removal; pins: RemovedHome[] }>> {
+  async removeReference(reference: Reference): Promise<Result<{ status: Removal; pins: RemovedPin[] }>> {
     const { cid, service, requestId = null } = reference;
-    return await this.#queue.interrupt<{ status: Removal; pins: RemovedHome[] }>(cid, async () => {
+    return await this.#queue.interrupt<{ status: Removal; pins: RemovedPin[] }>(cid, async () => {
       if (!this.#rows.exists) return { ok: true, status: 'unpinned', pins: [{ service, status: 'unpinned' }] };
       const removed = { state: 'unpinning', wanted: 0, attempts: 0, due: this.now(), request_id: requestId } as const;
       const { rows, isLast } = this.ctx.storage.transactionSync(() => {
@@ -165,7 +165,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
         return { rows, isLast };
       });
       await this.#wake();
-      const pins: RemovedHome[] = await Promise.all(
+      const pins: RemovedPin[] = await Promise.all(
         rows.map(async (row) => ({
           service: row.service,
           status: isLast ? await this.#work.remove({ ...row, ...removed }) : 'unpinned',
@@ -194,7 +194,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     // What only a part of an upload needs is not served: it counts for nobody yet, and the denylist has not seen its file.
     const isStored = rows.length > 0 && this.#rows.isFile(cid);
     const gone = !this.#rows.isReferenced(cid) && rows.some(({ state }) => state === 'unpinning');
-    return { ok: true, services: isStored ? inOrderOfTrust(rows) : [], gone };
+    return { ok: true, services: isStored ? byReadPriority(rows) : [], gone };
   }
 
   /** Remembers blocks as those below a root. */
@@ -246,12 +246,12 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /** Returns the state of a CID at each service. */
-  async homes(cid: string): Promise<Result<{ homes: Home[] }>> {
-    return { ok: true, homes: this.#rows.exists ? this.#rows.ofCid(cid).map((row) => homeOf(row)) : [] };
+  async pins(cid: string): Promise<Result<{ pins: BackendPin[] }>> {
+    return { ok: true, pins: this.#rows.exists ? this.#rows.ofCid(cid).map((row) => backendPin(row)) : [] };
   }
 
   /** Marks a service that gave a wrong block of a CID: it is asked last, until all of it is verified there. */
-  async suspect(cid: string, service: string): Promise<Result> {
+  async markSuspect(cid: string, service: string): Promise<Result> {
     if (!this.#rows.exists) return { ok: true };
     this.#work.sources.markSuspect(cid, service);
     await this.#wake();
@@ -261,8 +261,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
   /**
    * Reads all bytes of a CID from each service that holds it, and compares them. @returns whether that is done; otherwise it goes on
    */
-  async verify(cid: string): Promise<Result<{ homes: Home[]; isDone: boolean }>> {
-    if (!this.#rows.exists) return { ok: true, homes: [], isDone: true };
+  async verify(cid: string): Promise<Result<{ pins: BackendPin[]; isDone: boolean }>> {
+    if (!this.#rows.exists) return { ok: true, pins: [], isDone: true };
     const isDone = await verifyPins(cid, {
       rows: this.#rows,
       work: this.#work,
@@ -272,7 +272,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
       ended: () => this.#queue.ended(cid),
       now: () => this.now(),
     });
-    return { ok: true, homes: this.#rows.ofCid(cid).map((row) => homeOf(row)), isDone };
+    return { ok: true, pins: this.#rows.ofCid(cid).map((row) => backendPin(row)), isDone };
   }
 
   /** A page of pins in a state. */

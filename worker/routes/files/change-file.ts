@@ -10,7 +10,7 @@ import { parseFutureTime } from '../../http/validation.ts';
 import type { FileRecord, FileUpdate } from '../../objects/account/files/file-rows.ts';
 import type { KeyMaterial } from '../../objects/account/account.ts';
 import { unwrap } from '../../objects/result.ts';
-import { askPins } from './homes.ts';
+import { askPins } from './file-backends.ts';
 import {
   aboutPlain,
   checkFileConditions,

@@ -26,7 +26,7 @@ import {
   type Form,
   type Opened,
 } from './file-view.ts';
-import { askPins, homesOf, homeOptions } from './homes.ts';
+import { askPins, sourcesOf, sourceOptions } from './file-backends.ts';
 
 const json = 'application/json';
 const raw = 'application/octet-stream';
@@ -76,13 +76,13 @@ export async function readStored(c: Ctx, record: FileRecord, ask: () => Promise<
 /** The bytes of a file, decrypted when it is `opened`. */
 function bodyOf(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?: Opened): OpenBody {
   return async (span) => {
-    const homes = await homesOf(c, record);
+    const sources = await sourcesOf(c, record);
     try {
-      return await openBytes(c, record, homes, opened, span);
+      return await openBytes(c, record, sources, opened, span);
     } catch (error) {
       // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
       await ask();
-      const ids = homes.map(({ id }) => id);
+      const ids = sources.map(({ id }) => id);
       throw withRemedy(atServices(error, ids), record);
     }
   };
@@ -162,14 +162,14 @@ function metaOf(
 async function openBytes(
   c: Ctx,
   record: FileRecord,
-  homes: BlockSource[],
+  sources: BlockSource[],
   opened: Opened | undefined,
   span?: Span,
 ): Promise<ReadableStream<Uint8Array>> {
   const abort = new AbortController();
   const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
   try {
-    const file = await openFile(record.cid, homes, { signal, ...homeOptions(c, record.cid) });
+    const file = await openFile(record.cid, sources, { signal, ...sourceOptions(c, record.cid) });
     if (file.size !== record.bytes) throw new SealpinError('content_mismatch');
     return await awaitFirstChunk(await readSpan(file, opened, span), (reason) => abort.abort(reason));
   } catch (error) {

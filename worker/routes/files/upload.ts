@@ -18,7 +18,7 @@ import { keepPart, pinPlanned } from '../../upload/pin-rows.ts';
 import { sendCar } from '../../upload/send-car.ts';
 import { sendFile } from '../../upload/send-file.ts';
 import type { SentFile } from '../../upload/send-parts.ts';
-import { inPlace, leafTurns } from '../../upload/turns.ts';
+import { withPermit, leafPermits } from '../../upload/semaphore.ts';
 import { identityOf, type Principal } from '../../auth/authenticate.ts';
 import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../../env.ts';
 import { parseClaim } from '../../upload/idempotency-key.ts';
@@ -30,7 +30,7 @@ import type { KeyRecord } from '../../objects/account/keys/key-registry.ts';
 import { firstServiceOf } from '../../backends/configured.ts';
 import { atServices } from '../../backends/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
-import { newPins } from './homes.ts';
+import { newPins } from './file-backends.ts';
 
 type Mode = NewFile['mode'];
 
@@ -98,7 +98,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     checkLength(c.req.raw, limitBytes);
     const form = announced.json ? 'json' : 'bytes';
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
-    const { record, about, digest } = await inPlace(key.id, () => {
+    const { record, about, digest } = await withPermit(key.id, () => {
       const counted = announced.car ? undefined : room;
       body = uploadBody(c.req.raw, { limitBytes, allowance: counted, idleMs, form, ...announced });
       const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
@@ -110,7 +110,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const cause = body?.cause();
     // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
     abort.abort(error);
-    await giveUp(c, caller, fileId);
+    await abandon(c, caller, fileId);
     if (c.req.raw.signal.aborted)
       throw new SealpinError('body_incomplete', 'the client disconnected', { cause: error });
     throw cause ?? error;
@@ -144,9 +144,9 @@ function keepRenewing(
 }
 
 /** Gives up what the upload holds. It runs out by itself, so a failure here does not hide the error of the upload. */
-async function giveUp(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
+async function abandon(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
   try {
-    await unwrap(caller.account.giveUp(fileId));
+    await unwrap(caller.account.abandon(fileId));
   } catch (error) {
     log({ event: 'upload.giveUp', requestId: c.var.requestId, error: errorText(error) });
   }
@@ -234,7 +234,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
       : undefined;
   try {
     const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
-    const options = { service, signal, turns: leafTurns, keep, now: Date.now };
+    const options = { service, signal, permits: leafPermits, keep, now: Date.now };
     const sent: SentFile & { head?: Uint8Array } = announced.car
       ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
       : await sendFile(encrypted?.payload ?? body.stream, options);

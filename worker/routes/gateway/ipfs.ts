@@ -21,8 +21,8 @@ import { attachment } from '../../http/content-disposition.ts';
 import { isNotModified, type Span } from '../../http/conditions.ts';
 import { notModified, respond, type OpenBody } from '../../http/representation.ts';
 import { atServices } from '../../backends/unavailable.ts';
-import { placeOf, rememberBlocks, type Place } from './block-places.ts';
-import { homeOptions } from '../files/homes.ts';
+import { findBlock, rememberBlocks, type FoundBlock } from './find-block.ts';
+import { sourceOptions } from '../files/file-backends.ts';
 
 const types = {
   bytes: 'application/octet-stream',
@@ -58,23 +58,23 @@ export async function readGateway(c: Ctx): Promise<Response> {
     });
   const { text: cid } = canonicalCid(asked);
   const selection = form === 'car' ? parseSelection(c) : undefined;
-  const place = await requirePlace(c, cid);
+  const found = await requireBlock(c, cid);
   try {
-    if (selection !== undefined) return await respondWithCar(c, cid, selection, place);
-    return await respondWithBytes(c, cid, form, place);
+    if (selection !== undefined) return await respondWithCar(c, cid, selection, found);
+    return await respondWithBytes(c, cid, form, found);
   } catch (error) {
     // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
-    const now = await requirePlace(c, cid);
+    const now = await requireBlock(c, cid);
     throw atServices(
       error,
-      now.homes.map(({ id }) => id),
+      now.sources.map(({ id }) => id),
     );
   }
 }
 
-async function respondWithBytes(c: Ctx, cid: string, form: Form, { root, homes: sources }: Place): Promise<Response> {
+async function respondWithBytes(c: Ctx, cid: string, form: Form, { root, sources }: FoundBlock): Promise<Response> {
   const { signal, started } = abortable(c);
-  const options = { signal, ...homeOptions(c, root) };
+  const options = { signal, ...sourceOptions(c, root) };
   const { etag, headers } = metaOf(c, cid, form);
   // Before anything is fetched: the tag decides every condition.
   if (isNotModified(c.req.raw.headers, etag)) return notModified(etag, headers);
@@ -101,7 +101,7 @@ async function respondWithCar(
   c: Ctx,
   cid: string,
   selection: Selection,
-  { root, homes: sources }: Place,
+  { root, sources }: FoundBlock,
 ): Promise<Response> {
   const { scope, entityBytes, dups: hasDups } = selection;
   const dups = hasDups ? 'y' : 'n';
@@ -114,7 +114,7 @@ async function respondWithCar(
   if (isHead(c)) return new Response(null, { headers });
   const { signal, started } = abortable(c);
   // The reader of a CAR verifies it. Where another service could give what one has damaged, that is found here.
-  const options = { ...selection, signal, ...homeOptions(c, root), passLeaves: sources.length === 1 };
+  const options = { ...selection, signal, ...sourceOptions(c, root), passLeaves: sources.length === 1 };
   return new Response(await started(carOf(cid, sources, options)), { headers });
 }
 
@@ -154,10 +154,10 @@ async function sizeOf(etag: string, ask: () => Promise<number>): Promise<number>
   return size;
 }
 
-/** Finds a block. @throws not_found where it is in no file here, and as `placeOf` */
-async function requirePlace(c: Ctx, cid: string): Promise<Place> {
-  const place = await placeOf(c, cid);
-  if (place !== undefined) return place;
+/** Finds a block. @throws not_found where it is in no file here, and as `findBlock` */
+async function requireBlock(c: Ctx, cid: string): Promise<FoundBlock> {
+  const found = await findBlock(c, cid);
+  if (found !== undefined) return found;
   if (/\bonly-if-cached\b/i.test(c.req.header('Cache-Control') ?? ''))
     throw new SealpinError('precondition_failed', 'it is not here');
   throw new SealpinError('not_found', 'no file here has this block, as far as is known', {

@@ -108,7 +108,7 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
 
 /** Actors whose cells other tests try. */
 export const elsewhere: Readonly<Record<string, readonly string[]>> = {
-  'Pinning service': ['worker/test/backends/gateway/reader.node.test.ts', 'worker/test/homes/checks.node.test.ts'],
+  'Pinning service': ['worker/test/backends/gateway/reader.node.test.ts', 'worker/test/pins/checks.node.test.ts'],
   'IPFS gateway': ['shared/test/ipfs/gateway.test.ts', 'client/test/hostile-peers.node.test.ts'],
   'Holder of a link': ['client/test/sharing.node.test.ts', 'worker/test/shares/shares.node.test.ts'],
   'Holder of the recovery key': ['worker/test/accounts/recovery.node.test.ts'],

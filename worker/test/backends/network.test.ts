@@ -1,4 +1,4 @@
-/** Order of those who are asked for a block that a home has lost. */
+/** Order of those who are asked for a block that a backend has lost. */
 import { expect, it } from 'vitest';
 import { SealpinError, type Code } from '../../../shared/errors.ts';
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
@@ -7,8 +7,8 @@ import { withNetwork } from '../../backends/network.ts';
 
 const { signal } = new AbortController();
 
-/** A home that notes what it is asked. Its blocks fail with `failure`, its streams are empty. */
-function home(id: string, asked: string[], o: { failure?: Code; searches?: boolean } = {}): PinningService {
+/** A backend that notes what it is asked. Its blocks fail with `failure`, its streams are empty. */
+function backend(id: string, asked: string[], o: { failure?: Code; searches?: boolean } = {}): PinningService {
   const { failure = 'pinning_lost', searches = true } = o;
   const made = {
     id,
@@ -38,25 +38,25 @@ const codeOf = (work: Promise<unknown>): Promise<Code | undefined> =>
 const read = ({ read: of }: BlockSource, offset: number, length: number): Promise<Code | undefined> =>
   codeOf(of!('cid', offset, length, signal));
 
-it('the last home that can search does, and no other one', async () => {
+it('the last backend that can search does, and no other one', async () => {
   const asked: string[] = [];
-  const homes = [home('a', asked), home('b', asked), home('c', asked, { searches: false })];
+  const backends = [backend('a', asked), backend('b', asked), backend('c', asked, { searches: false })];
   const codes = [];
-  for (const source of withNetwork(homes)) codes.push(await codeOf(source.block('cid', signal)));
+  for (const source of withNetwork(backends)) codes.push(await codeOf(source.block('cid', signal)));
   expect(codes).toEqual(['pinning_lost', undefined, 'pinning_lost']);
   expect(asked).toEqual(['a block', 'b block', 'b search', 'c block']);
 });
 
-it('a home that does not respond has lost nothing, and is not searched', async () => {
+it('a backend that does not respond has lost nothing, and is not searched', async () => {
   const asked: string[] = [];
-  const [source] = withNetwork([home('a', asked, { failure: 'pinning_unavailable' })]);
+  const [source] = withNetwork([backend('a', asked, { failure: 'pinning_unavailable' })]);
   for (const _ of [1, 2]) expect(await codeOf(source!.block('cid', signal))).toBe('pinning_unavailable');
   expect(asked).toEqual(['a block', 'a block']);
 });
 
 it('of a file that lacks a block, the others are searched for at once', async () => {
   const asked: string[] = [];
-  const [source] = withNetwork([home('a', asked)]);
+  const [source] = withNetwork([backend('a', asked)]);
   for (const _ of [1, 2]) expect(await codeOf(source!.block('cid', signal))).toBeUndefined();
   expect(await read(source!, 0, 9)).toBe('pinning_lost');
   expect(asked).toEqual(['a block', 'a search', 'a search']);
@@ -64,7 +64,7 @@ it('of a file that lacks a block, the others are searched for at once', async ()
 
 it('a stream that is opened again before its end has ended at a missing block, which is asked for by itself', async () => {
   const asked: string[] = [];
-  const [source] = withNetwork([home('a', asked)]);
+  const [source] = withNetwork([backend('a', asked)]);
   const codes = [];
   for (const [offset, length] of [
     [0, 10],

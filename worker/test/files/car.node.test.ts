@@ -23,7 +23,7 @@ import { rpcToken, startService, type Service } from '../../../testkit/service.t
 import type { PinningService } from '../../backends/contract.ts';
 import { kubo } from '../../backends/kubo/kubo.ts';
 import { sendCar } from '../../upload/send-car.ts';
-import { Turns } from '../../upload/turns.ts';
+import { Semaphore } from '../../upload/semaphore.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
 import { pinned } from '../stored-state.ts';
 
@@ -299,7 +299,7 @@ it('the Worker hashes the blocks where the service does not promise to', async (
       abort: () => undefined,
     }),
   };
-  const options = { signal, keep: async () => undefined, turns: new Turns(1), now: Date.now, maxFileBytes };
+  const options = { signal, keep: async () => undefined, permits: new Semaphore(1), now: Date.now, maxFileBytes };
   const send = (service: PinningService, block: Block) =>
     sendCar(new Blob([car([block])]).stream(), { ...options, service });
   const right = await leaf(randomBytes(9));

@@ -10,7 +10,7 @@ import { Removals } from '../../objects/pin/pin-removals.ts';
 import { PinRows } from '../../objects/pin/pin-table.ts';
 import type { Removal } from '../../objects/pin/pin-steps.ts';
 import { Receipts } from '../../objects/account/files/receipt-rows.ts';
-import { receiptMs, type RemovedHome } from '../../objects/pin/pin-homes.ts';
+import { receiptMs, type RemovedPin } from '../../objects/pin/backend-pin.ts';
 import { err, type Result } from '../../objects/result.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';
@@ -18,7 +18,7 @@ import { newOwner } from '../stored-state.ts';
 
 const reference = { cid: 'a CID', service: 'a', account: 'an account', fileId: 'a file' };
 const file = { ...reference, mode: 'encrypted', beginning: 'other' } as unknown as FileRecord;
-const pin = (service: string, status: Removal): RemovedHome => ({ service, status });
+const pin = (service: string, status: Removal): RemovedPin => ({ service, status });
 
 let sql: SqlStorage;
 let nowMs: number;
@@ -27,7 +27,7 @@ let outbox: Outbox;
 let rows: PinRows;
 let removals: Removals;
 /** Removals that the account learns of, and its answer; undefined: it does not respond. */
-let told: RemovedHome[][];
+let told: RemovedPin[][];
 let answer: Result | undefined;
 
 const pins = () => receipts.find('a file', nowMs)?.pins;

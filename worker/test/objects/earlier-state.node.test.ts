@@ -36,12 +36,12 @@ beforeAll(async () => {
   made = JSON.parse(await readFile(join(dir, 'made.json'), 'utf8')) as Made;
   node = await startNode({ dir: join(dir, 'ipfs'), token: rpcToken });
   kubo = kuboProgram() === undefined ? undefined : await startKubo({ repository: join(dir, 'kubo'), token: rpcToken });
-  const home = (id: string, url: string) => ({ id, type: 'kubo', url, tokenSecret: 'KUBO_TOKEN' });
+  const backend = (id: string, url: string) => ({ id, type: 'kubo', url, tokenSecret: 'KUBO_TOKEN' });
   service = await startService({
     dir,
     node,
     vars: {
-      PINNING_SERVICES: JSON.stringify([home('node', node.url), home('kubo', kubo?.url ?? 'http://127.0.0.1:9')]),
+      PINNING_SERVICES: JSON.stringify([backend('node', node.url), backend('kubo', kubo?.url ?? 'http://127.0.0.1:9')]),
       REPLICAS: '2',
       SERVICE_ID: 'made-by-ab333d8',
       SHARE_MAX_DAYS: '36500',
@@ -123,6 +123,6 @@ it.skipIf(kuboProgram() === undefined)('knows the copies that an earlier version
 
 it('gives the operator a backup of an account that an earlier version made', async () => {
   const operator = client(service.url, adminToken);
-  const page = await jsonOf<{ files: { fileId: string }[] }>(operator(`/v1/accounts/${made.account}/backup`));
+  const page = await jsonOf<{ files: { fileId: string }[] }>(operator(`/v1/operator/accounts/${made.account}/backup`));
   expect(JSON.stringify(page)).toContain(made.plain.fileId);
 });

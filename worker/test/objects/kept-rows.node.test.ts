@@ -4,7 +4,7 @@ import { beforeEach, expect, it } from 'vitest';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { KeyUsage } from '../../objects/account/keys/key-usage.ts';
 import { Receipts } from '../../objects/account/files/receipt-rows.ts';
-import { receiptMs } from '../../objects/pin/pin-homes.ts';
+import { receiptMs } from '../../objects/pin/backend-pin.ts';
 import { reservedBy } from '../../objects/account/files/reserved.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';

@@ -10,6 +10,7 @@ import {
   type StoredFile,
 } from '../../../shared/api.ts';
 import { codes, describe as describeCode } from '../../../shared/errors.ts';
+import { scopesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { client, jsonOf } from '../client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
@@ -181,7 +182,7 @@ it('marks the headers without which a route refuses every request', async () => 
     'patch /v1/uploads/{uploadId} Upload-Offset',
     'post /v1/uploads/encrypted Tus-Resumable',
     'post /v1/uploads/plain Tus-Resumable',
-    'put /v1/accounts/{id}/backup Sealpin-Restore',
+    'put /v1/operator/accounts/{id}/backup Sealpin-Restore',
   ]);
   const { account, apiKey } = await service.account();
   const begin = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1' };
@@ -191,7 +192,7 @@ it('marks the headers without which a route refuses every request', async () => 
     const [method = '', path = '', missing = ''] = each.split(' ');
     const headers = { ...begin, 'Upload-Offset': '0', 'Content-Type': 'application/offset+octet-stream' };
     const sent = Object.fromEntries(Object.entries(headers).filter(([name]) => name !== missing));
-    const key = path.startsWith('/v1/accounts') ? adminToken : apiKey;
+    const key = path.startsWith('/v1/operator/accounts') ? adminToken : apiKey;
     return (await ask(method, path, { key, path: { uploadId, id: account.id }, headers: sent })).status;
   });
   expect(await Promise.all(statuses)).toEqual([412, 412, 412, 400, 412, 412, 401]);
@@ -290,8 +291,8 @@ it('names the scope that each route asks for', async () => {
   };
   let checked = 0;
   for (const route of routes) {
-    if (route.who !== 'key') continue;
-    const { scope } = route;
+    const needed = scopesOf(route);
+    if (needed === undefined) continue;
     const path = route.path.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? name);
     const headers = route.path.startsWith('/v1/uploads') ? uploading : storing;
     const codeFor = async (scopes: readonly string[]): Promise<unknown> => {
@@ -303,27 +304,30 @@ it('names the scope that each route asks for', async () => {
       const text = await response.text();
       return response.ok ? undefined : (JSON.parse(text) as Problem).code;
     };
-    const others = scopes.filter((each) => each !== scope);
     const context = `${route.method} ${route.path}`;
-    if (scope !== undefined) {
-      expect(await codeFor(others), context).toBe('insufficient_scope');
-      expect(await codeFor([scope]), context).not.toBe('insufficient_scope');
-      checked += 1;
-    } else for (const each of scopes) expect(await codeFor([each]), context).not.toBe('insufficient_scope');
+    for (const each of needed)
+      expect(await codeFor(scopes.filter((other) => other !== each)), `${context} without ${each}`).toBe(
+        'insufficient_scope',
+      );
+    for (const enough of needed.length > 0 ? [needed] : scopes.map((each) => [each]))
+      expect(await codeFor(enough), context).not.toBe('insufficient_scope');
+    const described = operations.find(({ operationId }) => operationId === route.operationId);
+    expect(described?.security, context).toEqual([{ key: needed }]);
+    checked += needed.length;
   }
   expect(checked).toBeGreaterThan(7);
 });
 
 it('is what the service does', async () => {
   const json = { 'Content-Type': 'application/json' };
-  const created = await ask('post', '/v1/accounts', {
+  const created = await ask('post', '/v1/operator/accounts', {
     key: adminToken,
     headers: json,
     body: '{"label":"a","recovery":"age1tag1qwndfwcq7uahk8styyyq3l6lqcpxvzj6g5xhlza7hf43r5tts0xc7fza0sc"}',
   });
   const { apiKey: key, account, key: record } = await created.json<NewAccountResponse>();
-  await ask('post', '/v1/accounts', { key: 'x', body: '{}' });
-  await ask('post', '/v1/accounts', { key: adminToken, body: '{}' });
+  await ask('post', '/v1/operator/accounts', { key: 'x', body: '{}' });
+  await ask('post', '/v1/operator/accounts', { key: adminToken, body: '{}' });
   await ask('get', '/v1/health', { key });
   await ask('get', '/v1/openapi.json', { key });
   await ask('get', '/v1/account', { key });
@@ -379,15 +383,15 @@ it('is what the service does', async () => {
     await ask('delete', '/v1/storage/{fileId}', { key, path: { fileId } });
   }
   const operator = { key: adminToken, path: { id: account.id } };
-  await ask('get', '/v1/accounts', { key: adminToken });
-  await ask('get', '/v1/accounts', { key: adminToken, query: '?limit=0' });
-  await ask('get', '/v1/accounts/{id}', operator);
-  await ask('patch', '/v1/accounts/{id}', { ...operator, body: '{"label":"b","quotaBytes":1}' });
-  await ask('patch', '/v1/accounts/{id}', { ...operator, body: '{"quotaBytes":-1}' });
+  await ask('get', '/v1/operator/accounts', { key: adminToken });
+  await ask('get', '/v1/operator/accounts', { key: adminToken, query: '?limit=0' });
+  await ask('get', '/v1/operator/accounts/{id}', operator);
+  await ask('patch', '/v1/operator/accounts/{id}', { ...operator, body: '{"label":"b","quotaBytes":1}' });
+  await ask('patch', '/v1/operator/accounts/{id}', { ...operator, body: '{"quotaBytes":-1}' });
   const cid = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
   for (const method of ['put', 'get', 'delete', 'get'] as const)
-    await ask(method, '/v1/denylist/{cid}', { key: adminToken, path: { cid } });
-  await ask('put', '/v1/denylist/{cid}', { key: adminToken, path: { cid: 'x' } });
-  await ask('delete', '/v1/accounts/{id}', { key: adminToken, path: { id: account.id } });
+    await ask(method, '/v1/operator/denylist/{cid}', { key: adminToken, path: { cid } });
+  await ask('put', '/v1/operator/denylist/{cid}', { key: adminToken, path: { cid: 'x' } });
+  await ask('delete', '/v1/operator/accounts/{id}', { key: adminToken, path: { id: account.id } });
   expect((await client(service.url, key)('/v1/account')).status).toBe(401);
 });

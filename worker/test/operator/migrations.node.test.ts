@@ -28,8 +28,8 @@ function hold(service: string): void {
   rows.add(cid, service, 'live', laterMs);
 }
 
-/** Returns the places of the CID, and their fate: `moving`, to where it is copied; `leaving`, once it is elsewhere. */
-function places(): Record<string, string> {
+/** Returns the backends of the CID, and their fate: `moving`, to where it is copied; `leaving`, once it is elsewhere. */
+function backendsOf(): Record<string, string> {
   const fate = ({ state, wanted, moved_from: from }: PinRow): string => {
     if (state === 'unpinning') return wanted === 1 ? 'wanted again' : 'removed';
     if (wanted === 0) return 'leaving';
@@ -58,23 +58,23 @@ function endRemovals(): void {
 
 it('a file that moves to one service is sent to another one instead, which it then leaves for a third', () => {
   hold('a');
-  // Another home, whose copy was verified, takes nobody's place.
+  // Another backend, whose copy was verified, takes nobody's place.
   hold('z');
   rows.change({ cid, service: 'z' }, { verified_at: nowMs });
   migrations.begin('a', 'b');
   work.settle(cid);
-  expect(places()).toEqual({ a: 'leaving', b: 'moving from a', z: 'live' });
+  expect(backendsOf()).toEqual({ a: 'leaving', b: 'moving from a', z: 'live' });
   rows.remove({ cid, service: 'z' });
   migrations.begin('a', 'c');
-  expect(places()).toEqual({ a: 'leaving', b: 'removed', c: 'moving from a' });
+  expect(backendsOf()).toEqual({ a: 'leaving', b: 'removed', c: 'moving from a' });
   expect(migrations.list()).toEqual([
     { from: 'a', to: 'c', state: 'running', startedAt: nowMs, total: 1, left: 1, failed: 0 },
   ]);
   endRemovals();
   migrations.begin('c', 'd');
-  expect(places()).toEqual({ a: 'leaving', c: 'leaving', d: 'moving from c' });
+  expect(backendsOf()).toEqual({ a: 'leaving', c: 'leaving', d: 'moving from c' });
   arrive('d');
-  expect(places()).toEqual({ a: 'removed', c: 'removed', d: 'live' });
+  expect(backendsOf()).toEqual({ a: 'removed', c: 'removed', d: 'live' });
 });
 
 it('what is uploaded to the first of a row of services moves to the last', () => {
@@ -97,27 +97,27 @@ it('a cancellation removes what was on its way, and may be taken back at once', 
     true,
   ]);
   expect(migrations.cancel('a', 'b')).toBe(false);
-  expect(places()).toEqual({ a: 'live', b: 'removed' });
+  expect(backendsOf()).toEqual({ a: 'live', b: 'removed' });
   migrations.begin('a', 'b');
-  expect(places()).toEqual({ a: 'leaving', b: 'wanted again' });
+  expect(backendsOf()).toEqual({ a: 'leaving', b: 'wanted again' });
   endRemovals();
-  expect(places()).toEqual({ a: 'leaving', b: 'moving from a' });
+  expect(backendsOf()).toEqual({ a: 'leaving', b: 'moving from a' });
   rows.change({ cid, service: 'b' }, { due: laterMs });
   migrations.cancel('a', 'b');
-  expect(places()).toEqual({ a: 'live', b: 'removed' });
+  expect(backendsOf()).toEqual({ a: 'live', b: 'removed' });
   expect(rows.find(cid, 'b')).toMatchObject({ due: nowMs });
-  // An upload of the same bytes makes it a home of its own.
+  // An upload of the same bytes makes it a backend of its own.
   rows.change({ cid, service: 'b' }, { state: 'live', wanted: 1 });
   migrations.begin('a', 'b');
   migrations.cancel('a', 'b');
-  expect(places()).toEqual({ a: 'live', b: 'live' });
+  expect(backendsOf()).toEqual({ a: 'live', b: 'live' });
 });
 
 it('a migration can be turned round before it is done', () => {
   hold('a');
   migrations.begin('a', 'b');
   migrations.begin('b', 'a');
-  expect(places()).toEqual({ a: 'live', b: 'leaving' });
+  expect(backendsOf()).toEqual({ a: 'live', b: 'leaving' });
   expect(rows.find(cid, 'a')).toMatchObject({ due: nowMs, read_from: 0 });
   expect(migrations.list()).toMatchObject([{ from: 'b', to: 'a', total: 1 }]);
 });
@@ -139,22 +139,22 @@ it('what is wanted again while it is removed moves, too', () => {
   hold('a');
   rows.change({ cid, service: 'a' }, { state: 'unpinning' });
   migrations.begin('a', 'b');
-  expect(places()).toEqual({ a: 'removed', b: 'moving from a' });
+  expect(backendsOf()).toEqual({ a: 'removed', b: 'moving from a' });
 });
 
 it('a cancellation leaves a file that has moved, also where the same bytes were sent to the old service since', () => {
   hold('a');
   migrations.begin('a', 'b');
   arrive('b');
-  expect(places()).toEqual({ a: 'removed', b: 'live' });
+  expect(backendsOf()).toEqual({ a: 'removed', b: 'live' });
   endRemovals();
   hold('a');
   migrations.move(cid, 'a', 'b');
-  expect(places()).toEqual({ a: 'leaving', b: 'live' });
+  expect(backendsOf()).toEqual({ a: 'leaving', b: 'live' });
   // It is read as a whole once more before it is the only copy.
   expect(rows.find(cid, 'b')).toMatchObject({ verified_at: null, read_from: 0 });
   migrations.cancel('a', 'b');
-  expect(places()).toEqual({ a: 'live', b: 'live' });
+  expect(backendsOf()).toEqual({ a: 'live', b: 'live' });
 });
 
 it('a cancellation leaves the copy of what was lost at the old service', () => {
@@ -189,5 +189,5 @@ it('a copy that failed is counted, and a migration that is begun again counts fr
   rows.change({ cid, service: 'b' }, { state: 'failed' });
   migrations.begin('a', 'b');
   expect(migrations.list()).toMatchObject([{ total: 2, left: 2, failed: 1 }]);
-  expect(places()).toEqual({ a: 'leaving', b: 'moving from a' });
+  expect(backendsOf()).toEqual({ a: 'leaving', b: 'moving from a' });
 });

@@ -15,7 +15,7 @@ import { plainLeaves } from '../../upload/leaf-source.ts';
 import { partMs, partWriter } from '../../upload/part-writer.ts';
 import { receiveLeaves } from '../../upload/receive-leaves.ts';
 import { quickMs } from '../../upload/send-parts.ts';
-import { Turns } from '../../upload/turns.ts';
+import { Semaphore } from '../../upload/semaphore.ts';
 
 let dir: string;
 let node: RunningNode;
@@ -206,12 +206,12 @@ async function receive(
   length: number,
   o: {
     read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>;
-    turns: Turns;
+    permits: Semaphore;
     announcer?: LeafAnnouncer;
     service?: PinningService;
   },
 ): Promise<number> {
-  const { read, turns, announcer } = o;
+  const { read, permits, announcer } = o;
   let saved = 0;
   const arrived = await receiveLeaves({
     body: { read, cancel: async () => undefined },
@@ -226,10 +226,10 @@ async function receive(
       await sent?.held;
       saved += 1;
     },
-    turns,
+    permits,
     now: Date.now,
   });
-  expect([arrived, turns.taken]).toEqual([length, 0]);
+  expect([arrived, permits.taken]).toEqual([length, 0]);
   return saved;
 }
 
@@ -263,17 +263,17 @@ it.each([
       await new Promise((resolve) => setTimeout(resolve));
       offsets.push(take().offset);
     },
-    turns: new Turns(4),
+    permits: new Semaphore(4),
     now: Date.now,
   });
   expect(offsets).toEqual(recorded);
 });
 
-it('leaves that wait to be announced are announced where no turn is free for the next one', async () => {
+it('leaves that wait to be announced are announced where no permit is free for the next one', async () => {
   const announced: number[] = [];
   const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
   const read = async (maxBytes: number): Promise<Uint8Array<ArrayBuffer>> => new Uint8Array(maxBytes);
-  expect(await receive(6 * leafBytes, { read, turns: new Turns(3), announcer })).toBe(1);
+  expect(await receive(6 * leafBytes, { read, permits: new Semaphore(3), announcer })).toBe(1);
   expect(announced[0]).toBe(3);
 });
 
@@ -282,7 +282,7 @@ it('leaves are announced together also while earlier ones are sent', async () =>
   const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
   const read = async (maxBytes: number): Promise<Uint8Array<ArrayBuffer>> => new Uint8Array(maxBytes);
   const slow = blind(() => new Promise((resolve) => setTimeout(resolve, 5)));
-  await receive(16 * leafBytes, { read, turns: new Turns(4), announcer, service: slow });
+  await receive(16 * leafBytes, { read, permits: new Semaphore(4), announcer, service: slow });
   // One at most comes alone: the last.
   expect(announced.filter((leaves) => leaves < 2).length).toBeLessThan(2);
 });
@@ -295,7 +295,7 @@ it('a client has memory for 64 KiB while it is slow, and for a leaf while it is 
     if (asked.length === 3) await new Promise((resolve) => setTimeout(resolve, 4 * quickMs));
     return new Uint8Array(maxBytes);
   }
-  await receive(3 * leafBytes, { read, turns: new Turns(4) });
+  await receive(3 * leafBytes, { read, permits: new Semaphore(4) });
   const few = 65_536;
   expect(asked).toEqual([few, leafBytes - few, leafBytes, few, leafBytes - few]);
 });

@@ -8,7 +8,7 @@ import {
   type BackupPage,
 } from '../../../../shared/api.ts';
 import { integer, json, optional, parsed, recordOf, rowOf, shown } from '../../columns.ts';
-import { receiptMs } from '../../pin/pin-homes.ts';
+import { receiptMs } from '../../pin/backend-pin.ts';
 import { shareRetentionMs } from '../../share/share.ts';
 import { all, insert } from '../../sql.ts';
 import { rows as files, wholeFileColumns } from '../files/file-rows.ts';

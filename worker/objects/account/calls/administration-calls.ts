@@ -22,7 +22,7 @@ export class AdministrationCalls extends AccountCalls {
     const { row, settings } = this.context;
     const account = row.open;
     if (account === undefined) return noAccount();
-    await this.context.enlist();
+    await this.context.listAccount();
     return { ok: true, account, usage: row.usage(), settings: settings.get() };
   }
 
@@ -84,7 +84,7 @@ export class AdministrationCalls extends AccountCalls {
     if (!copies.ok) return copies;
     if (page.next === null) {
       this.context.transaction(() => endRestore(this.context));
-      await this.context.enlist();
+      await this.context.listAccount();
       const due = this.context.nextDue();
       if (due !== undefined) await alarm.by(due);
     }

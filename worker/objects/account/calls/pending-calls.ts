@@ -56,8 +56,8 @@ export class PendingCalls extends AccountCalls {
     return this.context.as(hash, 'write', () => this.context.claims.renew(claim, fileId) ?? { ok: true });
   }
 
-  /** Gives up the claim and the parts of an upload that has ended, unless its file is stored. */
-  async giveUp(fileId: string): Promise<Result> {
+  /** Releases the claim and the parts of an upload that has ended, unless its file is stored. */
+  async abandon(fileId: string): Promise<Result> {
     const { row, claims, files, parts } = this.context;
     if (row.open === undefined) return { ok: true };
     this.context.transaction(() => {

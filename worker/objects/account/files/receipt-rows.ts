@@ -1,7 +1,7 @@
 /** Receipts of deleted files, as rows: of the files themselves nothing is left. */
 import type { ContentKind, DeletionReason, EndedShare, KeyFate, RemovedPin } from '../../../../shared/api.ts';
 import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
-import { receiptMs } from '../../pin/pin-homes.ts';
+import { receiptMs } from '../../pin/backend-pin.ts';
 import { all, exists, insert, least, update } from '../../sql.ts';
 import { wasBackedUp } from '../account-row.ts';
 import { receiptColumns } from '../tables.ts';

@@ -151,7 +151,7 @@ if (kuboProgram() === undefined) {
       });
 
       test('is searched for within a time limit', async () => {
-        const home = kubo({
+        const backend = kubo({
           id: 'near',
           url: near.url,
           headers: { Authorization: `Bearer ${near.token}` },
@@ -160,7 +160,7 @@ if (kuboProgram() === undefined) {
           timeouts: { searchMs: 200 },
         });
         const nobodys = cidOf('raw', await sha256(randomBytes(9))).text;
-        const [source] = withNetwork([home]);
+        const [source] = withNetwork([backend]);
         await expect(source!.block(nobodys, AbortSignal.timeout(20_000))).rejects.toMatchObject({
           code: 'pinning_lost',
           message: expect.stringContaining('deadline'),

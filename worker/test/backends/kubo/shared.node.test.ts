@@ -187,7 +187,7 @@ async function changePins(dir: string, cid: string, sql: string): Promise<void> 
 }
 
 /** Statements that remove what rows lacked before a file could be at several services. */
-const beforeHomes = [
+const beforePins = [
   'DROP INDEX pin_next',
   'DROP TABLE breaker',
   'DROP TABLE migration',
@@ -227,8 +227,8 @@ const earlier: Earlier[] = [
     },
   },
   ...[
-    { version: 'the first version', sql: [...beforeHomes, ...first] },
-    { version: 'the version before a file could be at several services', sql: beforeHomes },
+    { version: 'the first version', sql: [...beforePins, ...first] },
+    { version: 'the version before a file could be at several services', sql: beforePins },
   ].map(({ version, sql }): Earlier => ({
     title: `rows of ${version} are taken over`,
     sql,

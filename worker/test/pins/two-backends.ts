@@ -10,13 +10,13 @@ import { bytesOf, client, jsonOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, pinObject, type Owner } from '../stored-state.ts';
 
-export type Home = { kubo: RealKubo; peer: Peer };
+export type Backend = { kubo: RealKubo; peer: Peer };
 
 export type World = {
   service: Service;
   owner: Owner;
-  a: Home;
-  b: Home;
+  a: Backend;
+  b: Backend;
   /** Kills the service, as a power cut would, and starts it again. */
   restart(): Promise<void>;
   close(): Promise<void>;
@@ -26,30 +26,30 @@ const day = 86_400_000;
 /** Time after which every pin is due for its check. */
 export const weekMs = 7 * day;
 
-export async function startHome(o?: Parameters<typeof startKubo>[0]): Promise<Home> {
+export async function startBackend(o?: Parameters<typeof startKubo>[0]): Promise<Backend> {
   const kubo = await startKubo(o);
   return { kubo, peer: await startPeer(() => kubo.url) };
 }
 
-/** A home, what the configuration says of it besides its Kubo or instead, and what else must be closed. */
-export type OtherHome = Home & { entry: Record<string, unknown>; close(): Promise<void> };
+/** A backend, what the configuration says of it besides its Kubo or instead, and what else must be closed. */
+export type OtherBackend = Backend & { entry: Record<string, unknown>; close(): Promise<void> };
 
 /**
- * Starts both homes and the service, which stores each file at `a` first.
+ * Starts both backends and the service, which stores each file at `a` first.
  * @param vars besides the usual ones
  * @param o.second what `b` is; a Kubo if undefined @param o.first how the Kubo of `a` is started
  */
-export async function startTwoHomes(
+export async function startTwoBackends(
   vars: Record<string, string> = {},
-  o: { second?: () => Promise<OtherHome>; first?: Parameters<typeof startKubo>[0] } = {},
+  o: { second?: () => Promise<OtherBackend>; first?: Parameters<typeof startKubo>[0] } = {},
 ): Promise<World> {
-  const second: Promise<Home & Partial<OtherHome>> = o.second === undefined ? startHome() : o.second();
-  const [a, b] = await Promise.all([startHome(o.first), second]);
-  const entry = (id: string, { peer }: Home) => ({ id, type: 'kubo', url: peer.url, tokenSecret: 'KUBO_TOKEN' });
+  const second: Promise<Backend & Partial<OtherBackend>> = o.second === undefined ? startBackend() : o.second();
+  const [a, b] = await Promise.all([startBackend(o.first), second]);
+  const entry = (id: string, { peer }: Backend) => ({ id, type: 'kubo', url: peer.url, tokenSecret: 'KUBO_TOKEN' });
   const entries = [entry('a', a), b.entry ? { id: 'b', ...b.entry } : entry('b', b)];
   const all = { PINNING_SERVICES: JSON.stringify(entries), REPLICAS: '2', SERVICE_ID: 'us' };
   const token = { KUBO_TOKEN: a.kubo.token };
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-homes-'));
+  const dir = await mkdtemp(join(tmpdir(), 'sealbackend-pin-'));
   const start = () =>
     startService({
       dir,
@@ -91,7 +91,7 @@ export async function ring({ service }: World, { cid }: StoredFile, ms: number):
   await (await pinObject(service, cid)).ring(ms);
 }
 
-/** Rings until a file is at both homes. */
+/** Rings until a file is at both backends. */
 export async function settle(world: World, file: StoredFile): Promise<void> {
   await expect
     .poll(
@@ -107,7 +107,7 @@ export async function settle(world: World, file: StoredFile): Promise<void> {
 /** Time after which each new pin is asked for once. */
 const askedMs = 10_000;
 
-/** Stores a file, and waits until both homes have it and have been asked for it. */
+/** Stores a file, and waits until both backends have it and have been asked for it. */
 export async function storeAtBoth(
   world: World,
   bytes: Buffer,
@@ -138,33 +138,33 @@ async function command(
 }
 
 /** Removes a pin and its blocks, past the service. */
-export async function unpinBehindOurBack(home: Home, { cid }: StoredFile): Promise<void> {
-  await command(home, 'pin/rm', { arg: cid });
-  await command(home, 'repo/gc');
+export async function unpinBehindOurBack(backend: Backend, { cid }: StoredFile): Promise<void> {
+  await command(backend, 'pin/rm', { arg: cid });
+  await command(backend, 'repo/gc');
 }
 
 /** The names of the recursive pins of a Kubo, by CID. */
-export async function names(home: { kubo: RealKubo }): Promise<Record<string, string>> {
-  const answer = await command(home, 'pin/ls', { type: 'recursive', names: 'true' });
+export async function names(backend: { kubo: RealKubo }): Promise<Record<string, string>> {
+  const answer = await command(backend, 'pin/ls', { type: 'recursive', names: 'true' });
   const { Keys } = JSON.parse(answer) as { Keys: Record<string, { Name: string }> };
   return Object.fromEntries(Object.entries(Keys).map(([cid, { Name }]) => [cid, Name]));
 }
 
 /** Changes a byte of each block file of a Kubo that has these bytes. Kubo itself does not notice. @returns how many there were */
-export async function corrupt(home: Home, block: Buffer): Promise<number> {
-  return await changeBlocks(home, block, async (path, bytes) => {
+export async function corrupt(backend: Backend, block: Buffer): Promise<number> {
+  return await changeBlocks(backend, block, async (path, bytes) => {
     bytes[bytes.length - 1]! ^= 1;
     await writeFile(path, bytes);
   });
 }
 
 /** Removes each block file of a Kubo that has these bytes. Its pins stay. @returns how many there were */
-export async function removeBlock(home: Home, block: Buffer): Promise<number> {
-  return await changeBlocks(home, block, (path) => rm(path));
+export async function removeBlock(backend: Backend, block: Buffer): Promise<number> {
+  return await changeBlocks(backend, block, (path) => rm(path));
 }
 
 async function changeBlocks(
-  { kubo }: Home,
+  { kubo }: Backend,
   block: Buffer,
   change: (path: string, bytes: Buffer) => Promise<void>,
 ): Promise<number> {

@@ -1,9 +1,9 @@
-/** The homes of a CID, as those who ask a `Pin` object see them. */
+/** The pins of a CID, as those who ask a `Pin` object see them. */
 import type { PinRow, PinState } from './pin-table.ts';
 import type { Removal } from './pin-steps.ts';
 
 /** State of a CID at one service; times in ms. `reason`: what is wrong with it, as its row says. */
-export type Home = {
+export type BackendPin = {
   service: string;
   state: PinState;
   reason: string | null;
@@ -11,20 +11,26 @@ export type Home = {
   verifiedAt: number | null;
 };
 
-/** Retention of the receipt of a deleted file, with what became of its homes, in ms: 90 days. */
+/** Retention of the receipt of a deleted file, with what became of its pins, in ms: 90 days. */
 export const receiptMs = 90 * 86_400_000;
 
 /** Outcome of removing a CID from one service. */
-export type RemovedHome = { service: string; status: Removal };
+export type RemovedPin = { service: string; status: Removal };
 
 /** The services that hold a CID, or may have some of its blocks, in the order in which they are asked for blocks. */
-export function inOrderOfTrust(rows: readonly PinRow[]): string[] {
+export function byReadPriority(rows: readonly PinRow[]): string[] {
   const rank = ({ state, suspect }: PinRow): number => (state === 'live' ? 0 : 2) + suspect;
   const held = rows.filter(({ state }) => state === 'live' || state === 'lost');
   return held.toSorted((a, b) => rank(a) - rank(b)).map(({ service }) => service);
 }
 
-/** Makes a home of its row. */
-export function homeOf({ service, state, reason, checked_at: checkedAt, verified_at: verifiedAt }: PinRow): Home {
+/** Makes a pin of its row. */
+export function backendPin({
+  service,
+  state,
+  reason,
+  checked_at: checkedAt,
+  verified_at: verifiedAt,
+}: PinRow): BackendPin {
   return { service, state, reason, checkedAt, verifiedAt };
 }

@@ -1,4 +1,4 @@
-/** Checks of homes: they are asked, read and repaired; rows are not believed. */
+/** Checks of backends: they are asked, read and repaired; rows are not believed. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFailed, test } from 'vitest';
 import type { PinPage, Repair, StoredFile, Verification } from '../../../shared/api.ts';
@@ -16,13 +16,13 @@ import {
   readBack,
   ring,
   settle,
-  startTwoHomes,
+  startTwoBackends,
   statuses,
   storeAtBoth,
   weekMs,
   unpinBehindOurBack,
   type World,
-} from './two-homes.ts';
+} from './two-backends.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const hourMs = 3_600_000;
@@ -42,9 +42,9 @@ async function pinOf(file: StoredFile, service: string) {
   return pins.find((pin) => pin.service === service);
 }
 
-/** Reads a file while only one home responds. */
-async function readsFrom(home: 'a' | 'b', file: StoredFile): Promise<boolean> {
-  const other = world[home === 'a' ? 'b' : 'a'].peer;
+/** Reads a file while only one backend responds. */
+async function readsFrom(backend: 'a' | 'b', file: StoredFile): Promise<boolean> {
+  const other = world[backend === 'a' ? 'b' : 'a'].peer;
   other.onCommand = (turn) => turn.cut();
   try {
     return (await readBack(world, file)).equals(bytes);
@@ -53,9 +53,9 @@ async function readsFrom(home: 'a' | 'b', file: StoredFile): Promise<boolean> {
   }
 }
 
-describe.skipIf(kuboProgram() === undefined)('two homes', () => {
+describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   beforeAll(async () => {
-    world = await startTwoHomes();
+    world = await startTwoBackends();
   });
   afterAll(() => world.close());
   beforeEach(() => {
@@ -99,7 +99,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect(await row()).toMatchObject({ part: 0, verified_at: expect.any(Number) as unknown });
   });
 
-  test('a damaged block is found, and replaced from the other home', async () => {
+  test('a damaged block is found, and replaced from the other backend', async () => {
     const file = await storeAtBoth(world, bytes);
     expect(await corrupt(world.b, leaf)).toBe(1);
     expect(await readsFrom('b', file).catch(() => false)).toBe(false);
@@ -109,7 +109,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await expect.poll(async () => (await pinOf(file, 'b'))?.verifiedAt).toBeDefined();
   });
 
-  test('a CAR has the right bytes of a leaf that one home has damaged', async () => {
+  test('a CAR has the right bytes of a leaf that one backend has damaged', async () => {
     const file = await storeAtBoth(world, bytes);
     expect(await corrupt(world.a, leaf)).toBe(1);
     const car = await bytesOf(fetch(`${world.service.url}/ipfs/${file.cid}?format=car`));
@@ -144,7 +144,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect((await names(world.b))[file.cid]).toBe('sealpin:us');
   });
 
-  test('a home that does not respond for weeks has lost nothing', async () => {
+  test('a backend that does not respond for weeks has lost nothing', async () => {
     const file = await storeAtBoth(world, bytes);
     world.b.peer.onCommand = (turn) => turn.cut();
     for (let week = 0; week < 3; week += 1) await ring(world, file, weekMs);
@@ -156,10 +156,10 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
 
   test('no copy is left: it is listed with its files, until the same bytes are stored again', async () => {
     const file = await storeAtBoth(world, bytes);
-    for (const home of [world.a, world.b]) await corrupt(home, leaf);
+    for (const backend of [world.a, world.b]) await corrupt(backend, leaf);
     await ring(world, file, 2 * weekMs);
     expect(await statuses(world, file)).toEqual({ a: 'lost', b: 'lost' });
-    const damaged = await jsonOf<PinPage>(ask('/v1/pins?state=damaged'));
+    const damaged = await jsonOf<PinPage>(ask('/v1/operator/pins?state=damaged'));
     expect(damaged.pins.filter(({ cid }) => cid === file.cid)).toMatchObject([
       { service: 'a', state: 'lost', reason: 'content_mismatch', files: [{ fileId: file.fileId }] },
       { service: 'b', state: 'lost', reason: 'content_mismatch', files: [{ account: world.owner.id }] },
@@ -174,7 +174,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect(await readsFrom('b', file)).toBe(true);
   });
 
-  test('a verification reads every byte at each home, now', async () => {
+  test('a verification reads every byte at each backend, now', async () => {
     const file = await storeAtBoth(world, bytes);
     const path = `/v1/storage/${file.fileId}/verification`;
     const verified = await jsonOf<Verification>(world.owner.call(path, { method: 'POST' }));
@@ -189,7 +189,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await settle(world, file);
   });
 
-  test('a home that gives a wrong block is not asked first again, and is repaired', async () => {
+  test('a backend that gives a wrong block is not asked first again, and is repaired', async () => {
     const file = await storeAtBoth(world, bytes);
     await corrupt(world.a, leaf);
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -212,16 +212,16 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect(await readsFrom('a', file)).toBe(true);
   });
 
-  test('a repair asks the homes for everything at once', async () => {
+  test('a repair asks the backends for everything at once', async () => {
     const file = await storeAtBoth(world, bytes);
     await unpinBehindOurBack(world.b, file);
-    const { pins } = await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    const { pins } = await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
     expect(pins.live).toBeGreaterThanOrEqual(2);
     await settle(world, file);
     await expect.poll(async () => (await names(world.b))[file.cid], { timeout: 10_000 }).toBe('sealpin:us');
   });
 
-  test('single blocks are served although homes were down after the upload, or an earlier version took it', async () => {
+  test('single blocks are served although backends were down after the upload, or an earlier version took it', async () => {
     const served = async () => (await fetch(`${world.service.url}/ipfs/${leafCid}?format=raw`)).status;
     const leafCid = cidOf('raw', await sha256(leaf)).text;
     const file = await storeAtBoth(world, bytes);
@@ -241,7 +241,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
   test('an object whose first transaction fails works with the next one', async () => {
     const { cid, fileId } = await storeAtBoth(world, bytes);
     const used = new Set([await shardName(cid)]);
-    const { pins } = await jsonOf<PinPage>(ask('/v1/pins?limit=100'));
+    const { pins } = await jsonOf<PinPage>(ask('/v1/operator/pins?limit=100'));
     for (const pin of pins) used.add(await shardName(pin.cid));
     do bytes = randomBytes(10);
     while (used.has(await shardName(await cidOfBytes(bytes))));
@@ -249,7 +249,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     await object.breakTransaction();
     const store = () => world.owner.call('/v1/storage/plain', { method: 'POST', headers: binary, body: bytes });
     expect((await problemOf(store()))[0]).toBeGreaterThanOrEqual(500);
-    expect((await ask('/v1/pins')).status).toBe(200);
+    expect((await ask('/v1/operator/pins')).status).toBe(200);
     expect((await store()).status).toBe(201);
     expect(await statuses(world, { fileId } as StoredFile)).toEqual({ a: 'pinned', b: 'pinned' });
   });
@@ -259,13 +259,13 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     const found: string[] = [];
     let cursor = '';
     do {
-      const page = await jsonOf<PinPage>(ask(`/v1/pins?limit=3${cursor}`));
+      const page = await jsonOf<PinPage>(ask(`/v1/operator/pins?limit=3${cursor}`));
       found.push(...page.pins.map(({ cid, service }) => `${cid} ${service}`));
       cursor = page.cursor === undefined ? '' : `&cursor=${page.cursor}`;
     } while (cursor !== '');
     for (const { cid } of files) expect(found).toEqual(expect.arrayContaining([`${cid} a`, `${cid} b`]));
     expect(new Set(found).size).toBe(found.length);
-    expect(await problemOf(ask('/v1/pins?cursor=zz'))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(ask('/v1/operator/pins?cursor=zz'))).toEqual([400, 'invalid_request']);
   });
 
   test.each([
@@ -273,7 +273,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     ['the same service', { from: 'a', to: 'a' }],
   ])('a migration to %s is refused', async (_, body) => {
     const headers = { ...operator, 'Content-Type': 'application/json' };
-    const response = fetch(`${world.service.url}/v1/migrations`, {
+    const response = fetch(`${world.service.url}/v1/operator/migrations`, {
       method: 'POST',
       headers,
       body: JSON.stringify(body),
@@ -282,16 +282,16 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
   });
 
   test.each([
-    ['GET', '/v1/pins'],
-    ['POST', '/v1/repair'],
-    ['POST', '/v1/migrations'],
-    ['GET', '/v1/migrations'],
-    ['DELETE', '/v1/migrations/a/b'],
+    ['GET', '/v1/operator/pins'],
+    ['POST', '/v1/operator/repair'],
+    ['POST', '/v1/operator/migrations'],
+    ['GET', '/v1/operator/migrations'],
+    ['DELETE', '/v1/operator/migrations/a/b'],
   ])('%s %s is for the operator', async (method, path) => {
     expect(await problemOf(fetch(`${world.service.url}${path}`, { method }))).toEqual([401, 'unauthorized']);
   });
 
-  test('a larger file that moves to a home which has it is read as a whole there, whatever part would be next', async () => {
+  test('a larger file that moves to a backend which has it is read as a whole there, whatever part would be next', async () => {
     bytes = randomBytes(17 * leafBytes);
     const file = await storeAtBoth(world, bytes);
     // The last of nine parts is next, and the migration begins while it is read.
@@ -301,7 +301,8 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     const migration = { method: 'POST', headers, body: JSON.stringify({ from: 'a', to: 'b' }) };
     let begun: Promise<unknown> | undefined;
     world.b.peer.onCommand = async (turn) => {
-      if (turn.command === 'cat') await (begun ??= jsonOf(fetch(`${world.service.url}/v1/migrations`, migration), 202));
+      if (turn.command === 'cat')
+        await (begun ??= jsonOf(fetch(`${world.service.url}/v1/operator/migrations`, migration), 202));
       (await turn.pass()).deliver();
     };
     await ring(world, file, weekMs);
@@ -317,7 +318,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
       )
       .toEqual({ b: 'pinned' });
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
-    await jsonOf(ask('/v1/migrations/a/b', 'DELETE'));
+    await jsonOf(ask('/v1/operator/migrations/a/b', 'DELETE'));
   });
 });
 

@@ -6,7 +6,7 @@ import type { Bindings, Ctx } from '../../http/app.ts';
 import { errorText, log } from '../../log.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { underreplicated } from '../../objects/pin/pin-check.ts';
-import type { Home } from '../../objects/pin/pin-homes.ts';
+import type { BackendPin } from '../../objects/pin/backend-pin.ts';
 import { unwrap } from '../../objects/result.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
 import { blockServiceOf, servicesOf } from '../../backends/configured.ts';
@@ -21,24 +21,24 @@ const statuses = {
   lost: 'lost',
   failed: 'failed',
   unpinning: 'unpinning',
-} as const satisfies Record<Home['state'], StoredPin['status']>;
+} as const satisfies Record<BackendPin['state'], StoredPin['status']>;
 
 /** Reasons for which a copy waits for the operator: the service would refuse the next one as well. */
 const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured'];
 
-function statusOf({ state, reason }: Home): StoredPin['status'] {
+function statusOf({ state, reason }: BackendPin): StoredPin['status'] {
   // It has fewer copies than it is to have.
   if (state === 'live' && reason === underreplicated) return 'pinning';
   if (statuses[state] === 'pinning' && refusals.includes(reason)) return 'failed';
   return statuses[state];
 }
 
-/** A home in the shape of the API. */
-export function storedPin(home: Home): StoredPin {
-  const { service, checkedAt, verifiedAt } = home;
+/** The pin of a backend in the shape of the API. */
+export function storedPin(pin: BackendPin): StoredPin {
+  const { service, checkedAt, verifiedAt } = pin;
   return {
     service,
-    status: statusOf(home),
+    status: statusOf(pin),
     ...(checkedAt === null ? {} : { checkedAt: new Date(checkedAt).toISOString() }),
     ...(verifiedAt === null ? {} : { verifiedAt: new Date(verifiedAt).toISOString() }),
   };
@@ -48,29 +48,31 @@ type Stored = Pick<FileRecord, 'cid' | 'service'>;
 
 /** The pins of a file, as `Pin` knows them. */
 export async function askPins(env: Bindings, { cid, service }: Stored): Promise<StoredPin[]> {
-  const { homes } = await unwrap((await pinOf(env, cid)).homes(cid));
-  // The first home comes first.
-  return homes.toSorted((a, b) => Number(b.service === service) - Number(a.service === service)).map(storedPin);
+  const { pins } = await unwrap((await pinOf(env, cid)).pins(cid));
+  // The first backend comes first.
+  return pins.toSorted((a, b) => Number(b.service === service) - Number(a.service === service)).map(storedPin);
 }
 
 /** The pins of a file that has just been stored: without a request where there can be one only, which the service has acknowledged. */
 export async function newPins(env: Bindings, record: Stored): Promise<StoredPin[]> {
-  return isOnlyHome(env, record.service) ? [{ service: record.service, status: 'pinned' }] : await askPins(env, record);
+  return isOnlyBackend(env, record.service)
+    ? [{ service: record.service, status: 'pinned' }]
+    : await askPins(env, record);
 }
 
 /** The services that hold a file, in the order in which they are to be asked, and behind them the network. */
-export async function homesOf(c: Ctx, { cid, service }: Stored): Promise<BlockSource[]> {
+export async function sourcesOf(c: Ctx, { cid, service }: Stored): Promise<BlockSource[]> {
   const { env } = c;
-  if (isOnlyHome(env, service)) return configuredHomes(c, cid, [service]);
+  if (isOnlyBackend(env, service)) return configuredSources(c, cid, [service]);
   const { services } = await unwrap((await pinOf(env, cid)).services(cid));
-  return configuredHomes(c, cid, services.length > 0 ? services : [service]);
+  return configuredSources(c, cid, services.length > 0 ? services : [service]);
 }
 
 /**
- * The services with these ids that can be read, as `homesOf`. One that is not configured now is skipped if there is another. One that
+ * The services with these ids that can be read, as `sourcesOf`. One that is not configured now is skipped if there is another. One that
  * says it lacks a block below `root` is checked after the response.
  */
-export function configuredHomes(c: Ctx, root: string, ids: readonly string[]): BlockSource[] {
+export function configuredSources(c: Ctx, root: string, ids: readonly string[]): BlockSource[] {
   const {
     env,
     var: { requestId },
@@ -81,17 +83,17 @@ export function configuredHomes(c: Ctx, root: string, ids: readonly string[]): B
       .map(({ id }) => id),
   );
   const usable = ids.filter((id) => known.has(id));
-  const homes = (usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id, requestId));
-  return withNetwork(homes.map((home) => reporting(home, () => markSuspect(c, root, home.id))));
+  const backends = (usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id, requestId));
+  return withNetwork(backends.map((backend) => reporting(backend, () => markSuspect(c, root, backend.id))));
 }
 
 /** The same service, with a report of each block that it says it does not have. */
-function reporting(home: PinningService, report: () => void): PinningService {
+function reporting(backend: PinningService, report: () => void): PinningService {
   return {
-    ...home,
+    ...backend,
     async block(cid, signal) {
       try {
-        return await home.block(cid, signal);
+        return await backend.block(cid, signal);
       } catch (error) {
         if (isSealpinError(error, 'pinning_lost')) report();
         throw error;
@@ -104,7 +106,7 @@ function reporting(home: PinningService, report: () => void): PinningService {
 function markSuspect(c: Ctx, cid: string, service: string): void {
   const report = async (): Promise<void> => {
     try {
-      await unwrap((await pinOf(c.env, cid)).suspect(cid, service));
+      await unwrap((await pinOf(c.env, cid)).markSuspect(cid, service));
     } catch (error) {
       log({ event: 'read.suspect', requestId: c.var.requestId, service, error: errorText(error) });
     }
@@ -119,11 +121,11 @@ const hedgeMs = 1_000;
  * Returns the options for reading from the services that hold a file. One that gives a wrong block is checked after the
  * response.
  */
-export function homeOptions(c: Ctx, cid: string): Required<Pick<OpenOptions, 'hedgeMs' | 'onMismatch'>> {
+export function sourceOptions(c: Ctx, cid: string): Required<Pick<OpenOptions, 'hedgeMs' | 'onMismatch'>> {
   return { hedgeMs, onMismatch: ({ id }) => markSuspect(c, cid, id) };
 }
 
-function isOnlyHome(env: Bindings, service: string): boolean {
+function isOnlyBackend(env: Bindings, service: string): boolean {
   const [first, ...others] = servicesOf(env);
   return others.length === 0 && first?.id === service;
 }

@@ -6,7 +6,7 @@ import { clusterProgram, noCluster, startCluster, type RealCluster } from '../..
 import { adminToken } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { startPeer } from '../peer.ts';
-import { readBack, ring, settle, startTwoHomes, statuses, storeAtBoth, weekMs, type World } from './two-homes.ts';
+import { readBack, ring, settle, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const longestMs = 1.5 * 3_600_000;
@@ -18,7 +18,7 @@ async function startWorld(): Promise<World> {
   cluster = await startCluster(1);
   const [peer] = cluster.peers;
   const entry = { type: 'psa', url: peer!.psa, tokenSecret: 'PSA_TOKEN' };
-  const world = await startTwoHomes(
+  const world = await startTwoBackends(
     { PSA_TOKEN: cluster.token },
     {
       first: { online: true },
@@ -98,7 +98,7 @@ describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as
   test('files cannot move to it, because they could not be read back', async () => {
     const body = JSON.stringify({ from: 'a', to: 'b' });
     const headers = { 'Content-Type': 'application/json' };
-    const begun = client(world.service.url, adminToken)('/v1/migrations', { method: 'POST', headers, body });
+    const begun = client(world.service.url, adminToken)('/v1/operator/migrations', { method: 'POST', headers, body });
     expect(await problemOf(begun)).toEqual([400, 'invalid_request']);
   });
 });

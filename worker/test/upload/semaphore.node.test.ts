@@ -1,99 +1,102 @@
-/** Turns in an isolate and their order, and uploads beyond what one isolate serves. */
+/** Permits of a semaphore and their order, and uploads beyond what one isolate serves. */
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startService } from '../../../testkit/service.ts';
-import { Turns } from '../../upload/turns.ts';
+import { Semaphore } from '../../upload/semaphore.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
-describe('turns', () => {
+describe('permits', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
   it('are handed out in the order in which they were asked for', async () => {
-    const turns = new Turns(2);
-    const held = [await turns.take(), await turns.take()];
+    const permits = new Semaphore(2);
+    const held = [await permits.acquire(), await permits.acquire()];
     const order: string[] = [];
     const waiting = ['third', 'fourth'].map(async (name) => {
-      const turn = await turns.take();
+      const permit = await permits.acquire();
       order.push(name);
-      return turn;
+      return permit;
     });
     await vi.advanceTimersByTimeAsync(1000);
     expect(order).toEqual([]);
-    held[0]!.end();
+    held[0]!.release();
     await vi.advanceTimersByTimeAsync(0);
     expect(order).toEqual(['third']);
-    (await waiting[0]!).end();
+    (await waiting[0]!).release();
     await vi.advanceTimersByTimeAsync(0);
     expect(order).toEqual(['third', 'fourth']);
-    (await waiting[1]!).end();
-    held[1]!.end();
+    (await waiting[1]!).release();
+    held[1]!.release();
     expect(vi.getTimerCount()).toBe(0);
   });
 
   it('are free for who asks until all are taken', async () => {
-    const turns = new Turns(2);
-    const held = [await turns.take(), await turns.take()];
-    expect([turns.isFree(), turns.taken]).toEqual([false, 2]);
-    const waiting = turns.take();
-    held[0]!.end();
+    const permits = new Semaphore(2);
+    const held = [await permits.acquire(), await permits.acquire()];
+    expect([permits.isFree(), permits.taken]).toEqual([false, 2]);
+    const waiting = permits.acquire();
+    held[0]!.release();
     const third = await waiting;
-    expect([turns.isFree(), turns.taken]).toEqual([false, 2]);
-    third.end();
-    expect(turns.isFree()).toBe(true);
-    held[1]!.end();
-    expect([turns.isFree(), turns.taken]).toEqual([true, 0]);
+    expect([permits.isFree(), permits.taken]).toEqual([false, 2]);
+    third.release();
+    expect(permits.isFree()).toBe(true);
+    held[1]!.release();
+    expect([permits.isFree(), permits.taken]).toEqual([true, 0]);
   });
 
   it('of one holder are at most its share, and others pass it by', async () => {
-    const turns = new Turns(4, 2);
-    const mine = [await turns.take(1000, 'a'), await turns.take(1000, 'a')];
-    const refused = expect(turns.take(1000, 'a')).rejects.toMatchObject({ code: 'overloaded' });
-    const others = [await turns.take(1000, 'b'), await turns.take(1000, 'c')];
-    const next = turns.take(9000, 'a');
+    const permits = new Semaphore(4, 2);
+    const mine = [await permits.acquire(1000, 'a'), await permits.acquire(1000, 'a')];
+    const refused = expect(permits.acquire(1000, 'a')).rejects.toMatchObject({ code: 'overloaded' });
+    const others = [await permits.acquire(1000, 'b'), await permits.acquire(1000, 'c')];
+    const next = permits.acquire(9000, 'a');
     await vi.advanceTimersByTimeAsync(1000);
     await refused;
-    others[0]!.end();
-    const third = await turns.take(1000, 'd');
-    third.end();
-    mine[0]!.end();
-    (await next).end();
-    mine[1]!.end();
-    others[1]!.end();
-    expect([turns.taken, vi.getTimerCount()]).toEqual([0, 0]);
+    others[0]!.release();
+    const third = await permits.acquire(1000, 'd');
+    third.release();
+    mine[0]!.release();
+    (await next).release();
+    mine[1]!.release();
+    others[1]!.release();
+    expect([permits.taken, vi.getTimerCount()]).toEqual([0, 0]);
   });
 
   it('that end twice count once', async () => {
-    const turns = new Turns(1);
-    const first = await turns.take();
-    first.end();
-    const second = await turns.take();
-    first.end();
-    const refused = expect(turns.take(10)).rejects.toMatchObject({ code: 'overloaded' });
+    const permits = new Semaphore(1);
+    const first = await permits.acquire();
+    first.release();
+    const second = await permits.acquire();
+    first.release();
+    const refused = expect(permits.acquire(10)).rejects.toMatchObject({ code: 'overloaded' });
     await vi.advanceTimersByTimeAsync(10);
     await refused;
-    second.end();
+    second.release();
   });
 
   it('are waited for no longer than asked, and who gave up gets none', async () => {
-    const turns = new Turns(1);
-    const held = await turns.take();
-    const refused = expect(turns.take(10_000)).rejects.toMatchObject({ code: 'overloaded', retryAfterSeconds: 10 });
+    const permits = new Semaphore(1);
+    const held = await permits.acquire();
+    const refused = expect(permits.acquire(10_000)).rejects.toMatchObject({
+      code: 'overloaded',
+      retryAfterSeconds: 10,
+    });
     await vi.advanceTimersByTimeAsync(9000);
-    const patient = turns.take();
+    const patient = permits.acquire();
     await vi.advanceTimersByTimeAsync(1000);
     await refused;
-    held.end();
-    (await patient).end();
+    held.release();
+    (await patient).release();
     expect(vi.getTimerCount()).toBe(0);
   });
 
   it('are kept for as long as their holder lives, and free again when it was killed', async () => {
-    const turns = new Turns(1);
-    const holder = await turns.take();
-    const waiting = turns.take();
+    const permits = new Semaphore(1);
+    const holder = await permits.acquire();
+    const waiting = permits.acquire();
     let taken = false;
     void waiting.then(() => (taken = true));
     await vi.advanceTimersByTimeAsync(600_000);
@@ -102,17 +105,17 @@ describe('turns', () => {
     const now = Date.now();
     vi.clearAllTimers();
     vi.setSystemTime(now);
-    const next = turns.take();
+    const next = permits.acquire();
     await vi.advanceTimersByTimeAsync(65_000);
     expect(taken).toBe(true);
-    holder.end();
-    (await waiting).end();
-    (await next).end();
+    holder.release();
+    (await waiting).release();
+    (await next).release();
   });
 });
 
 it.runIf(long)(
-  'an upload beyond 64 at once, or 32 of a key, waits for a place, and is refused after 10 s',
+  'an upload beyond 64 at once, or 32 of a key, waits for a permit, and is refused after 10 s',
   async () => {
     const service = await startService();
     const sockets: Socket[] = [];

@@ -1,4 +1,4 @@
-/** Files at two homes: copied, read and deleted at both, whatever one of them does. */
+/** Files at two backends: copied, read and deleted at both, whatever one of them does. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
@@ -11,12 +11,12 @@ import {
   readBack,
   ring,
   settle,
-  startTwoHomes,
+  startTwoBackends,
   statuses,
   storeAtBoth,
   weekMs,
   type World,
-} from './two-homes.ts';
+} from './two-backends.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 /** CIDs of a service that is down, and the objects that keep their rows: each has a bound of its own. */
@@ -34,9 +34,9 @@ async function remove(fileId: string): Promise<Receipt> {
   return await jsonOf<Receipt>(world.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
 }
 
-describe.skipIf(kuboProgram() === undefined)('two homes', () => {
+describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   beforeAll(async () => {
-    world = await startTwoHomes();
+    world = await startTwoBackends();
   });
   afterAll(() => world.close());
   beforeEach(() => {
@@ -64,7 +64,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
           { service: 'b', status: 'unpinned' },
         ],
       });
-      for (const home of [world.a, world.b]) expect(await names(home)).not.toHaveProperty(file.cid);
+      for (const backend of [world.a, world.b]) expect(await names(backend)).not.toHaveProperty(file.cid);
     },
   );
 
@@ -87,7 +87,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     expect([...ids.b]).toEqual([uploadId, check]);
   });
 
-  test('the second is killed in the middle of a copy: it goes on where it was', async () => {
+  test('the second is killed in the middle of a copy: it resumes where it was', async () => {
     const leaves = long ? 20 : 10;
     bytes = randomBytes(leaves * 1_048_576);
     let imports = 0;
@@ -149,7 +149,7 @@ describe.skipIf(kuboProgram() === undefined)('two homes', () => {
     const receipt = await remove(file.fileId);
     expect(receipt.pins.map(({ status }) => status)).toEqual(['unpinned', 'unpinned']);
     await ring(world, file, longestMs);
-    for (const home of [world.a, world.b]) expect(await names(home)).not.toHaveProperty(file.cid);
+    for (const backend of [world.a, world.b]) expect(await names(backend)).not.toHaveProperty(file.cid);
     expect(await (await pinObject(world.service, file.cid)).rows('pin')).not.toContainEqual(
       expect.objectContaining({ cid: file.cid }),
     );

@@ -5,27 +5,27 @@ import type { Bindings, Ctx } from '../../http/app.ts';
 import { unwrap } from '../../objects/result.ts';
 import { blocksByShard, blockShardName } from '../../objects/pin/block-roots.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
-import { configuredHomes } from '../files/homes.ts';
+import { configuredSources } from '../files/file-backends.ts';
 
 /** The root of a file that lives here and has the block, which may be the block itself, and the services that hold it. */
-export type Place = { readonly root: string; readonly homes: BlockSource[] };
+export type FoundBlock = { readonly root: string; readonly sources: BlockSource[] };
 
 /**
  * Finds a block.
  * @returns undefined where it is in no file here, as far as is known
  * @throws gone when its file is being deleted, content_denied when it or every file with it is on the denylist
  */
-export async function placeOf(c: Ctx, cid: string): Promise<Place | undefined> {
+export async function findBlock(c: Ctx, cid: string): Promise<FoundBlock | undefined> {
   const { env } = c;
   const pin = await pinOf(env, cid);
   const { services, gone } = await unwrap(pin.services(cid));
-  if (services.length > 0) return { root: cid, homes: configuredHomes(c, cid, services) };
+  if (services.length > 0) return { root: cid, sources: configuredSources(c, cid, services) };
   // What was a part of an upload, and is released, may be below the root of the file that it has become.
   let refusal = gone ? new SealpinError('gone') : undefined;
   for (const root of (await unwrap(env.PIN.getByName(await blockShardName(cid)).rootsOf(cid))).roots) {
     try {
       const found = await unwrap((await pinOf(env, root)).services(root));
-      if (found.services.length > 0) return { root, homes: configuredHomes(c, root, found.services) };
+      if (found.services.length > 0) return { root, sources: configuredSources(c, root, found.services) };
       if (found.gone) refusal ??= new SealpinError('gone');
     } catch (error) {
       if (!isSealpinError(error, 'content_denied')) throw error;

@@ -6,7 +6,7 @@ import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { hasTusd, noTusd } from '../../../testkit/programs/tusd.ts';
 import { jsonOf } from '../client.ts';
 import { startPinata, type PinataServer } from '../backends/documented/pinata-server.ts';
-import { startHome, startTwoHomes, storeAtBoth, type World } from './two-homes.ts';
+import { startBackend, startTwoBackends, storeAtBoth, type World } from './two-backends.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -17,8 +17,8 @@ function asSecond(): void {
     server = await startPinata();
     const { url, uploads } = server;
     const entry = { type: 'pinata', tokenSecret: 'PINATA_JWT', url, uploads };
-    const second = async () => ({ ...(await startHome()), entry, close: server.close });
-    world = await startTwoHomes({ PINATA_JWT: server.token }, { second });
+    const second = async () => ({ ...(await startBackend()), entry, close: server.close });
+    world = await startTwoBackends({ PINATA_JWT: server.token }, { second });
   });
   afterAll(() => world.close());
 

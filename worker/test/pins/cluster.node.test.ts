@@ -6,7 +6,7 @@ import { clusterProgram, noCluster } from '../../../testkit/programs/cluster.ts'
 import { jsonOf } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { startHonestCluster, type HonestCluster } from '../backends/cluster/real-cluster.ts';
-import { readBack, ring, startTwoHomes, statuses, storeAtBoth, weekMs, type World } from './two-homes.ts';
+import { readBack, ring, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const timeout = 240_000;
@@ -20,7 +20,7 @@ function asSecond(): void {
     const { kubo } = honest.real.peers[0]!;
     const entry = { type: 'cluster', tokenSecret: 'CLUSTER_TOKEN', ...honest.cluster };
     const second = async () => ({ kubo, peer: await startPeer(kubo.url), entry, close: honest.close });
-    world = await startTwoHomes({ CLUSTER_TOKEN: honest.token }, { second });
+    world = await startTwoBackends({ CLUSTER_TOKEN: honest.token }, { second });
   }, timeout);
   afterAll(() => world.close(), timeout);
   const holders = async (cid: string) => (await honest.real.pins()).filter((pins) => pins.includes(cid)).length;

@@ -1,5 +1,5 @@
 /**
- * Statements about files while a home fails: what was seen there, and when. One home fails in each way, the other is in
+ * Statements about files while a backend fails: what was seen there, and when. One backend fails in each way, the other is in
  * order.
  */
 import { randomBytes } from 'node:crypto';
@@ -17,13 +17,13 @@ import {
   removeBlock,
   ring,
   settle,
-  startTwoHomes,
+  startTwoBackends,
   statuses,
   storeAtBoth,
   unpinBehindOurBack,
-  type Home,
+  type Backend,
   type World,
-} from './two-homes.ts';
+} from './two-backends.ts';
 
 const leafBytes = 1_048_576;
 const operator = { Authorization: `Bearer ${adminToken}` };
@@ -42,7 +42,7 @@ async function verify({ fileId }: StoredFile) {
 }
 
 async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]> {
-  const { pins } = await jsonOf<PinPage>(ask(`/v1/pins?limit=100${state && `&state=${state}`}`));
+  const { pins } = await jsonOf<PinPage>(ask(`/v1/operator/pins?limit=100${state && `&state=${state}`}`));
   return pins.filter((pin) => pin.cid === cid);
 }
 
@@ -68,7 +68,7 @@ const respond =
     turn.answer(status, body, headers);
 const full = respond(500, '{"Message":"write /data/blocks/x: no space left on device","Code":0,"Type":"error"}');
 
-/** Ways in which a home fails while a file is copied there. `words`: what the operator reads of it. */
+/** Ways in which a backend fails while a file is copied there. `words`: what the operator reads of it. */
 const refusals = [
   {
     way: 'unreachable',
@@ -122,24 +122,24 @@ const refusals = [
   },
 ] as const;
 
-/** Ways in which a home loses what it held, and what is seen there then. What is only unpinned is pinned again with the first look. */
+/** Ways in which a backend loses what it held, and what is seen there then. What is only unpinned is pinned again with the first look. */
 const losses = [
   { way: 'unpinned and collected', lose: unpinBehindOurBack, status: 'lost', reason: 'pinning_lost' },
   {
     way: 'without a block below a pin',
-    lose: (home: Home) => removeBlock(home, leaf),
+    lose: (backend: Backend) => removeBlock(backend, leaf),
     status: 'lost',
     reason: 'pinning_lost',
   },
   {
     way: 'with other bytes in a block',
-    lose: (home: Home) => corrupt(home, leaf),
+    lose: (backend: Backend) => corrupt(backend, leaf),
     status: 'lost',
     reason: 'content_mismatch',
   },
   {
     way: 'unpinned',
-    lose: ({ kubo }: Home, { cid }: StoredFile) => kubo.ipfs('pin', 'rm', cid),
+    lose: ({ kubo }: Backend, { cid }: StoredFile) => kubo.ipfs('pin', 'rm', cid),
     status: 'pinned',
     reason: undefined,
   },
@@ -147,9 +147,9 @@ const losses = [
 
 const isAfter = (time: string | undefined, ms: number) => time !== undefined && Date.parse(time) >= ms;
 
-describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
+describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
   beforeAll(async () => {
-    world = await startTwoHomes();
+    world = await startTwoBackends();
   });
   afterAll(() => world.close());
   beforeEach(() => {
@@ -170,7 +170,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
       expect(row).not.toHaveProperty('checkedAt');
       expect(row?.detail).not.toContain('token-of-the-tests');
       world.b.peer.onCommand = undefined;
-      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
       await settle(world, file);
       const [, copied] = await surveyed(file);
       expect(copied).not.toHaveProperty('detail');
@@ -194,7 +194,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
         // The alarm may have begun to copy it.
         expect(await surveyed(file, 'damaged')).toEqual([]);
       }
-      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
       await settle(world, file);
       world.a.peer.onCommand = (turn) => turn.cut();
       expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -205,7 +205,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
   test.each(losses.slice(0, 3))('$way, with one repair and no verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
     await lose(world.b, file);
-    await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
     await expect.poll(async () => (await surveyed(file))[1]?.reason).toBe(reason);
     await settle(world, file);
     world.a.peer.onCommand = (turn) => turn.cut();
@@ -214,20 +214,20 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
 
   test.each(losses.slice(0, 3))('$way at both: damaged with the first verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
-    for (const home of [world.a, world.b]) await lose(home, file);
+    for (const backend of [world.a, world.b]) await lose(backend, file);
     const { done, pins } = await verify(file);
     expect([done, pins.map(({ status }) => status)]).toEqual([true, ['lost', 'lost']]);
     expect(await surveyed(file, 'damaged')).toMatchObject([
       { service: 'a', state: 'lost', reason },
       { service: 'b', state: 'lost', reason },
     ]);
-    const { pins: counts } = await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    const { pins: counts } = await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
     expect(counts.damaged).toBeGreaterThanOrEqual(2);
   });
 
   test.each(losses.slice(0, 2))('$way at both: a read has it seen', async ({ lose }) => {
     const file = await storeAtBoth(world, bytes);
-    for (const home of [world.a, world.b]) await lose(home, file);
+    for (const backend of [world.a, world.b]) await lose(backend, file);
     const read = world.owner.call(`/v1/storage/${file.fileId}/content`);
     await read.then((response) => response.arrayBuffer()).catch(() => undefined);
     await expect.poll(() => statuses(world, file), { timeout: 10_000 }).toEqual({ a: 'lost', b: 'lost' });
@@ -238,7 +238,7 @@ describe.skipIf(kuboProgram() === undefined)('a home that fails', () => {
     const file = await storeAtBoth(world, bytes, 'encrypted');
     const content = () => world.owner.call(`/v1/storage/${file.fileId}/content`);
     const blob = await bytesOf(fetch(`${world.service.url}/ipfs/${file.cid}`));
-    for (const home of [world.a, world.b]) await unpinBehindOurBack(home, file);
+    for (const backend of [world.a, world.b]) await unpinBehindOurBack(backend, file);
     const problem = await jsonOf<{ code: string; hint: string }>(content(), 502);
     expect(problem).toMatchObject({
       code: 'pinning_lost',

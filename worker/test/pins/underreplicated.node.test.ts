@@ -5,10 +5,10 @@ import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import type { Env } from '../../env.ts';
 import { Breakers } from '../../objects/pin/breaker.ts';
 import { Migrations } from '../../objects/pin/migrations.ts';
-import { homeOf } from '../../objects/pin/pin-homes.ts';
+import { backendPin } from '../../objects/pin/backend-pin.ts';
 import { nothingToRead, PinRows } from '../../objects/pin/pin-table.ts';
 import { PinWork } from '../../objects/pin/pin-work.ts';
-import { storedPin } from '../../routes/files/homes.ts';
+import { storedPin } from '../../routes/files/file-backends.ts';
 import { storageOf } from '../sqlite-storage.ts';
 
 const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
@@ -43,7 +43,7 @@ it.each([
   const look = async () => {
     await work.next(rows.find(cid, 'many')!, signal);
     const row = rows.find(cid, 'many')!;
-    return { row, status: storedPin(homeOf(row)).status };
+    return { row, status: storedPin(backendPin(row)).status };
   };
 
   const first = await look();

@@ -1,6 +1,6 @@
 /**
- * Turns that the requests of one isolate take, because an isolate has 128 MB for all of them. A request that was killed ends no
- * turn, so a turn is lost when its holder has given no sign of life for a while.
+ * Semaphores of one isolate, because an isolate has 128 MB for all of them. A request that was killed releases no
+ * permit, so a permit is lost when its holder has given no sign of life for a while.
  */
 import { SealpinError } from '../../shared/errors.ts';
 
@@ -8,25 +8,25 @@ import { SealpinError } from '../../shared/errors.ts';
 const leavesAtOnce = 4;
 /** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
 const uploadsAtOnce = 64;
-/** Share of one API key in these, so that its slow clients leave places to others. */
+/** Share of one API key in these, so that its slow clients leave permits to others. */
 const uploadsOfKey = 32;
-/** Time for which an upload waits for its place, in ms, and after which a client may try again. */
-const placeWaitMs = 10_000;
-const placeRetrySeconds = 10;
+/** Time for which an upload waits for its permit, in ms, and after which a client may try again. */
+const permitWaitMs = 10_000;
+const permitRetrySeconds = 10;
 
-/** Time without a sign of life after which a turn is free again, in ms: twice the longest step of a transfer. */
+/** Time without a sign of life after which a permit is free again, in ms: twice the longest step of a transfer. */
 const lostMs = 60_000;
-/** Interval at which those who wait look for lost turns, and those who hold one for long renew it. */
+/** Interval at which those who wait look for lost permits, and those who hold one for long renew it. */
 const lookMs = 5_000;
 
-/** A turn that a request holds until it ends it. */
-export type Turn = { end(): void };
+/** A permit that a request holds until it releases it. */
+export type Permit = { release(): void };
 
 type Held = { renewedAt: number; readonly by: string | undefined };
 type Waiting = { readonly by: string | undefined; grant(held: Held): void };
 
-/** A number of turns, handed out in the order in which they were asked for. */
-export class Turns {
+/** A number of permits, handed out in the order in which they were asked for. */
+export class Semaphore {
   readonly #count: number;
   readonly #share: number;
   readonly #now: () => number;
@@ -40,26 +40,26 @@ export class Turns {
     this.#now = now;
   }
 
-  /** Number of turns that are taken. */
+  /** Number of permits that are taken. */
   get taken(): number {
     return this.#held.size;
   }
 
-  /** Tells whether `take` would not wait. */
+  /** Tells whether `acquire` would not wait. */
   isFree(): boolean {
     return this.#waiting.size === 0 && this.#held.size < this.#count;
   }
 
   /**
-   * Waits for a turn.
-   * @param waitMs the longest wait @param by who takes it; others pass by who waits for a turn of their own
+   * Waits for a permit.
+   * @param waitMs the longest wait @param by who takes it; others pass by who waits for a permit of their own
    * @throws overloaded when there was none in time
    */
-  async take(waitMs = Number.POSITIVE_INFINITY, by?: string): Promise<Turn> {
+  async acquire(waitMs = Number.POSITIVE_INFINITY, by?: string): Promise<Permit> {
     const held = await this.#wait(waitMs, by);
     const renewing = setInterval(() => (held.renewedAt = this.#now()), lookMs);
     return {
-      end: () => {
+      release: () => {
         clearInterval(renewing);
         this.#held.delete(held);
         this.#grant();
@@ -79,7 +79,7 @@ export class Turns {
         this.#grant();
         if (this.#now() - startedAt < waitMs || !this.#waiting.delete(waiting)) return;
         const detail = 'too many uploads run at the moment';
-        reject(new SealpinError('overloaded', detail, { retryAfterSeconds: placeRetrySeconds }));
+        reject(new SealpinError('overloaded', detail, { retryAfterSeconds: permitRetrySeconds }));
       },
       Math.min(waitMs, lookMs),
     );
@@ -90,7 +90,7 @@ export class Turns {
     }
   }
 
-  /** Gives the free turns to those who wait. */
+  /** Gives the free permits to those who wait. */
   #grant(): void {
     const now = this.#now();
     for (const held of this.#held) if (now - held.renewedAt >= lostMs) this.#held.delete(held);
@@ -107,20 +107,20 @@ export class Turns {
 }
 
 /** The uploads of this isolate. */
-const places = new Turns(uploadsAtOnce, uploadsOfKey);
+const uploads = new Semaphore(uploadsAtOnce, uploadsOfKey);
 
-/** The turns of leaves. An upload gives its turn up while it waits for a client that is slow. */
-export const leafTurns = new Turns(leavesAtOnce);
+/** The permits of leaves. An upload releases its permit while it waits for a client that is slow. */
+export const leafPermits = new Semaphore(leavesAtOnce);
 
 /**
  * Serves an upload when there is room for it. @param by the ID of its API key
  * @throws overloaded when there is none within 10 s
  */
-export async function inPlace<T>(by: string, upload: () => Promise<T>): Promise<T> {
-  const place = await places.take(placeWaitMs, by);
+export async function withPermit<T>(by: string, upload: () => Promise<T>): Promise<T> {
+  const permit = await uploads.acquire(permitWaitMs, by);
   try {
     return await upload();
   } finally {
-    place.end();
+    permit.release();
   }
 }
