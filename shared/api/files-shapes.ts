@@ -200,18 +200,19 @@ export const ListQuery = v.object({
 
 export const ReadQuery = v.object({ data: flag('whether JSON has the bytes of the file; true by default') });
 
-/** The query of an upload in encrypted mode. */
-export const SealedUploadQuery = v.object({
+/** Details of a file that come with its upload: in the query, or in `Upload-Metadata`. */
+export const UploadDetails = v.object({
   expiresAt: v.optional(v.pipe(ExpiresAt, v.description('when the file is deleted, and its key destroyed'))),
 });
+export type UploadDetails = v.InferOutput<typeof UploadDetails>;
 
 /** The most files that an upload names: more than a parcel has room for. */
 const maxNamed = 300;
 
-/** The same in plain mode. */
+/** The query of an upload in plain mode. */
 export const UploadQuery = v.object({
   cid: v.optional(cidParameter('the CID that the bytes must have')),
-  ...SealedUploadQuery.entries,
+  ...UploadDetails.entries,
   provisional: flag(
     'whether the file is removed 24 hours after the last request of its API key, after 7 days at the latest, unless another upload names it',
   ),

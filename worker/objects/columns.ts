@@ -24,12 +24,18 @@ export type RecordOf<C extends Columns> = { -readonly [K in keyof C]: ReturnType
 /** Its members in JSON. */
 export type JsonOf<C extends Columns> = { -readonly [K in keyof C]: ReturnType<C[K]['show']> };
 
-/** An object of valibot, of which only the names of its members count. */
-type Shape = { readonly entries: object };
-type Shown<C extends Columns, S extends Shape> = Pick<JsonOf<C>, keyof C & keyof S['entries']>;
-/** The same, with members that are null left out. */
-type Viewed<T> = { [K in keyof T as null extends T[K] ? never : K]: T[K] } & {
-  [K in keyof T as null extends T[K] ? K : never]?: Exclude<T[K], null>;
+/** An object of valibot: the names of its members, and which of them are optional. */
+type Shape = { readonly entries: Readonly<Record<string, { readonly type: string }>> };
+/** The members that columns and a shape have in common. */
+type Common<C extends Columns, S extends Shape> = keyof C & keyof S['entries'];
+type LeftOut<T, S extends Shape, K extends keyof T> = null extends T[K]
+  ? S['entries'][K & string]['type'] extends 'optional'
+    ? K
+    : never
+  : never;
+/** Members in JSON, of which the optional ones are left out where they are null. */
+type Viewed<T, S extends Shape> = { [K in keyof T as Exclude<K, LeftOut<T, S, K>>]: T[K] } & {
+  [K in keyof T as LeftOut<T, S, K>]?: Exclude<T[K], null>;
 };
 
 const same = <T>(value: T): T => value;
@@ -147,19 +153,29 @@ export function rowOf<C extends Columns>(columns: C, record: Partial<RecordOf<C>
 }
 
 /** Puts into JSON the members of a record that a shape has, and no others. */
-export function shown<C extends Columns, S extends Shape>(columns: C, shape: S, record: RecordOf<C>): Shown<C, S> {
-  const members = Object.keys(shape.entries).filter((member) => member in columns);
-  return Object.fromEntries(members.map((member) => [member, columns[member]?.show(record[member])])) as Shown<C, S>;
+export function shown<C extends Columns, S extends Shape>(
+  columns: C,
+  shape: S,
+  record: Pick<RecordOf<C>, Common<C, S>>,
+): Pick<JsonOf<C>, Common<C, S>> {
+  const members: Partial<Record<string, unknown>> = record;
+  const common = Object.entries(columns).filter(([member]) => member in shape.entries);
+  return Object.fromEntries(common.map(([member, column]) => [member, column.show(members[member])])) as Pick<
+    JsonOf<C>,
+    Common<C, S>
+  >;
 }
 
-/** Does the same for a response of the API, in which nothing is null. */
+/** Does the same for a response of the API, where what is optional is never null. */
 export function viewed<C extends Columns, S extends Shape>(
   columns: C,
   shape: S,
-  record: RecordOf<C>,
-): Viewed<Shown<C, S>> {
-  const members = Object.entries(shown(columns, shape, record)).filter(([, value]) => value !== null);
-  return Object.fromEntries(members) as Viewed<Shown<C, S>>;
+  record: Pick<RecordOf<C>, Common<C, S>>,
+): Viewed<Pick<JsonOf<C>, Common<C, S>>, S> {
+  const members = Object.entries(shown(columns, shape, record)).filter(
+    ([member, value]) => value !== null || shape.entries[member]?.type !== 'optional',
+  );
+  return Object.fromEntries(members) as Viewed<Pick<JsonOf<C>, Common<C, S>>, S>;
 }
 
 /** Reads the members from JSON that are there. */
@@ -170,4 +186,13 @@ export function parsed<C extends Columns, M extends { readonly [K in keyof C]?: 
   const given = Object.entries(columns).filter(([member]) => members[member] !== undefined);
   const read = given.map(([member, column]) => [member, column.parse(members[member])] as const);
   return Object.fromEntries(read) as Pick<RecordOf<C>, keyof C & keyof M>;
+}
+
+/** Reads the members from JSON; those that are missing are null. */
+export function given<C extends Columns>(
+  columns: C,
+  members: { readonly [K in keyof C]?: JsonOf<C>[K] | undefined },
+): RecordOf<C> {
+  const read = Object.entries(columns).map(([member, column]) => [member, column.parse(members[member] ?? null)]);
+  return Object.fromEntries(read) as RecordOf<C>;
 }

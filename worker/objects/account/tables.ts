@@ -27,6 +27,7 @@ import {
   text,
   time,
   words,
+  type Column,
   type Columns,
 } from '../columns.ts';
 import { hasTable } from '../sql.ts';
@@ -89,12 +90,20 @@ export const fileColumns = {
 /** Details of a file that its upload brings: kept from when the upload begins, before the file has a row. */
 export const detailColumns = { expiresAt: optional(time('expires_at')) };
 
-const description = json<Pick<FileInfo, 'metadata' | 'tags'>>('description');
+type Description = Pick<FileInfo, 'metadata' | 'tags'>;
+
+/** Empty where the row has null. A backup has it as the text that is stored. */
+const description: Column<Description, string | null> = {
+  ...json<Description>('description', 'TEXT'),
+  read: (stored) => (stored === null ? {} : (JSON.parse(stored as string) as Description)),
+  show: (value) => (Object.keys(value).length === 0 ? null : JSON.stringify(value)),
+  parse: (text) => (text === null ? {} : (JSON.parse(text) as Description)),
+};
+
 export const changeColumns = {
   version: counter('version'),
   changedAt: optional(time('changed_at')),
-  // A backup has it as the text that is stored.
-  description: optional({ ...description, show: JSON.stringify, parse: (json: string) => description.read(json) }),
+  description,
 };
 
 export const uploadColumns = {
@@ -126,16 +135,23 @@ export const uploadColumns = {
   requestId: optional(text('request_id')),
 };
 
+/** What the maker of a share says of it, and the service only keeps. */
+export const shareNoteColumns = { label: optional(text('label')) };
+
 export const shareColumns = {
-  number: integer('seq', 'INTEGER PRIMARY KEY AUTOINCREMENT'),
   id: text('id', 'TEXT NOT NULL UNIQUE'),
-  state: text<'making' | 'active'>('state'),
   createdBy: text('api_key'),
-  label: optional(text('label')),
+  ...shareNoteColumns,
   password: flag('password'),
   opens: integer('opens'),
   createdAt: time('created_at'),
   expiresAt: time('expires_at'),
+};
+
+/** Columns of a share that only its account knows. */
+export const hiddenShareColumns = {
+  number: integer('seq', 'INTEGER PRIMARY KEY AUTOINCREMENT'),
+  state: text<'making' | 'active'>('state'),
   due: time('due'),
 };
 
@@ -167,7 +183,7 @@ const described = {
   file: fileColumns,
   file_detail: { ...detailColumns, ...changeColumns },
   upload: uploadColumns,
-  share: shareColumns,
+  share: { ...hiddenShareColumns, ...shareColumns },
   receipt: receiptColumns,
   event: eventColumns,
   outbox: { requestId: optional(text('request_id')) },

@@ -2,7 +2,7 @@
  * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration,
  * so that no progress must be reported, and a rule also holds for uploads that end at the old service later.
  */
-import { wholeFile, type PinRows } from './pin-table.ts';
+import { wholeFile, type PinRows } from './pin-rows.ts';
 
 /**
  * Progress of a migration in one object, or in all of them. `total`: the CIDs that were at `from` when it began, or are

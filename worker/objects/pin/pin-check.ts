@@ -10,7 +10,7 @@ import { backoffMs, lastRetryMs, withJitter } from '../alarm.ts';
 import { drain } from './copy-blocks.ts';
 import { isLost, isMissing, maxDetail } from './pin-faults.ts';
 import type { PinSources } from './pin-sources.ts';
-import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
+import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
 import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps.ts';
 
 /**

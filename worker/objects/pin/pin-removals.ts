@@ -6,7 +6,7 @@
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import { receiptMs, type RemovedPin } from './backend-pin.ts';
-import type { PinRow, Reference } from './pin-table.ts';
+import type { PinRow, Reference } from './pin-rows.ts';
 import type { Removal } from './pin-steps.ts';
 import type { Result } from '../result.ts';
 

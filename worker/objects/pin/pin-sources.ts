@@ -5,7 +5,7 @@ import { blockServiceOf, serviceOf, servicesOf } from '../../backends/configured
 import { takesBlocks, type PinningService } from '../../backends/contract.ts';
 import type { ConfiguredService } from '../../backends/services.ts';
 import { isServiceFault } from './pin-faults.ts';
-import { wholeFile, type PinRow } from './pin-table.ts';
+import { wholeFile, type PinRow } from './pin-rows.ts';
 import type { WorkContext } from './pin-steps.ts';
 
 /** Sources that are asked for the blocks of CIDs. */

@@ -1,6 +1,6 @@
 /** Operator's questions to a `Pin` object: which pins are in which state, and that all of them be checked. */
 import type { SurveyState } from '../../../shared/api.ts';
-import type { PinRow, PinState } from './pin-table.ts';
+import type { PinRow, PinState } from './pin-rows.ts';
 
 /** A pin with the files that need it; times in ms. */
 export type SurveyedPin = {

@@ -1,5 +1,5 @@
 /** The verification of a CID that somebody waits for. */
-import type { PinRow, PinRows } from './pin-table.ts';
+import type { PinRow, PinRows } from './pin-rows.ts';
 import type { PinWork } from './pin-work.ts';
 
 /** Time limit of the response, in ms; the work goes on afterwards. */

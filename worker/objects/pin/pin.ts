@@ -3,7 +3,7 @@
  * CID's text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that
  * add and remove.
  *
- * Each CID has a row for each service, with what is desired and what was last seen there (`pin-table.ts`), which the alarm brings
+ * Each CID has a row for each service, with what is desired and what was last seen there (`pin-rows.ts`), which the alarm brings
  * together (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
@@ -16,7 +16,7 @@ import type { Held } from '../../backends/contract.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
-import { Breakers } from './breaker.ts';
+import { Breakers } from './breakers.ts';
 import { beingRemoved, CidQueue, waitMs } from './cid-queue.ts';
 import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
@@ -24,7 +24,7 @@ import { dueRow, dueTimes } from './pin-due.ts';
 import { ownership, type PinPlan } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { backendPin, byReadPriority, type BackendPin, type RemovedPin } from './backend-pin.ts';
-import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
+import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
 import { Removals, type RemovalLog } from './pin-removals.ts';
 import { leastDone, repairedMs, requestMs, settledMs, type Removal } from './pin-steps.ts';
 import { PinWork } from './pin-work.ts';

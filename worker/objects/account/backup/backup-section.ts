@@ -150,15 +150,15 @@ function eventRows(sql: SqlStorage, after: string, limit: number): Placed<Backup
 }
 
 /** Shares whose objects have their records. */
-const shareSection = section('shares', 's', shareRows, (sql, { files: named, ...share }) => {
-  const row = parsed(shareColumns, { ...share, files: named });
-  insertShare(sql, { ...row, state: 'active', due: row.expiresAt + shareRetentionMs });
+const shareSection = section('shares', 's', shareRows, (sql, { number, ...share }) => {
+  const row = parsed(shareColumns, share);
+  insertShare(sql, { ...row, number, state: 'active', due: row.expiresAt + shareRetentionMs });
 });
 
 function shareRows(sql: SqlStorage, after: string, limit: number): Placed<BackupShareRow>[] {
   return activeShares(sql, 'seq > ? ORDER BY seq LIMIT ?', Number(after), limit).map((share) => {
-    const { state: _, ...item } = shown(shareColumns, BackupShare, share);
-    return { position: String(item.number), item };
+    const { number } = share;
+    return { position: String(number), item: { number, ...shown(shareColumns, BackupShare, share) } };
   });
 }
 

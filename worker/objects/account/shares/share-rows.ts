@@ -3,14 +3,16 @@ import { json, recordOf, rowOf, type RecordOf } from '../../columns.ts';
 import { all, first, insert, least } from '../../sql.ts';
 import type { EventRows } from '../event-rows.ts';
 import type { Outbox } from '../outbox.ts';
-import { shareColumns as ownColumns } from '../tables.ts';
+import { hiddenShareColumns, shareColumns as ownColumns } from '../tables.ts';
 
 /** Columns of a share with its files. */
 export const shareColumns = { ...ownColumns, files: json<string[]>('files') };
-type Row = RecordOf<typeof shareColumns>;
+const rowColumns = { ...shareColumns, ...hiddenShareColumns };
+
+type Row = RecordOf<typeof rowColumns>;
 
 /** A share, made with the API key that has the ID `createdBy`; times in ms. `files`: those whose deletion ends it. */
-export type ShareRecord = Omit<Row, 'number' | 'state' | 'due'>;
+export type ShareRecord = RecordOf<typeof shareColumns>;
 
 /** A share that is being made. */
 export type NewShare = Omit<ShareRecord, 'createdBy'>;
@@ -31,12 +33,12 @@ const selected = `SELECT *, (SELECT json_group_array(file_id) FROM
 /** Reads active shares. @param rest of the query */
 export function activeShares(sql: SqlStorage, rest: string, ...values: SqlStorageValue[]): Row[] {
   const rows = all(sql, `${selected} WHERE state = 'active' AND ${rest}`, ...values);
-  return rows.map((row) => recordOf(shareColumns, row));
+  return rows.map((row) => recordOf(rowColumns, row));
 }
 
 /** Writes the rows of a share. */
 export function insertShare(sql: SqlStorage, share: Omit<Row, 'number'> & { number?: number }): void {
-  insert(sql, 'share', rowOf(ownColumns, share));
+  insert(sql, 'share', rowOf({ ...ownColumns, ...hiddenShareColumns }, share));
   share.files.forEach((fileId, place) =>
     insert(sql, 'share_file', { share_id: share.id, file_id: fileId, place }),
   );
