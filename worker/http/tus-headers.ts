@@ -84,8 +84,7 @@ export function parseMetadata(text: string): Metadata {
     values.set(key, decode(key, value));
   }
   const details = v.safeParse(UploadDetails, Object.fromEntries(values));
-  if (!details.success)
-    throw new SealpinError('invalid_request', invalidRequest('query', details.issues).message);
+  if (!details.success) throw new SealpinError('invalid_request', invalidRequest('query', details.issues).message);
   return {
     filename: values.get('filename') ?? values.get('name') ?? null,
     // Browsers have no type for many files, and clients send what they have.

@@ -11,6 +11,7 @@ export function all<T extends Row>(sql: SqlStorage, query: string, ...values: Sq
 }
 
 /** The first row of a query, or of what a statement returns. */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the type of the row, as `exec` takes it
 export function first<T extends Row>(sql: SqlStorage, query: string, ...values: SqlValue[]): T | undefined {
   return all<T>(sql, query, ...values)[0];
 }
@@ -46,16 +47,16 @@ export function least(sql: SqlStorage, column: string, from: string, ...values: 
  * @param rest of the statement, such as `ON CONFLICT DO NOTHING RETURNING id`
  * @returns what it returns
  */
-export function insert<T extends Row>(
+export function insert(
   sql: SqlStorage,
   table: string,
   row: Readonly<Record<string, SqlValue>>,
   rest = '',
-): T | undefined {
+): Row | undefined {
   const names = Object.keys(row).join(', ');
   const values = Object.values(row);
   const places = values.map(() => '?').join(', ');
-  return first<T>(sql, `INSERT INTO ${table} (${names}) VALUES (${places}) ${rest}`, ...values);
+  return first(sql, `INSERT INTO ${table} (${names}) VALUES (${places}) ${rest}`, ...values);
 }
 
 /** Changes columns of rows. @param where such as `id = ?` */

@@ -75,8 +75,7 @@ export class AccountContext {
     this.shares = new ShareRows(sql, this.outbox, this.events);
     this.uploads = new UploadRows(sql);
     this.parts = new PartRows(sql, this.outbox);
-    const isReady = (id: string): boolean =>
-      this.files.find(id) !== undefined || this.uploads.find(id) !== undefined;
+    const isReady = (id: string): boolean => this.files.find(id) !== undefined || this.uploads.find(id) !== undefined;
     this.claims = new Claims(sql, { isReady, now, leaseMs });
   }
 

@@ -60,7 +60,7 @@ export class Outbox {
 
   /**
    * Writes a message that is due at once, unless `dueMs` says when.
-   * @param o.requestId of the request from which it follows @returns its ID
+   * @param requestId of the request from which it follows @returns its ID
    */
   add(
     message: Message,
@@ -71,7 +71,7 @@ export class Outbox {
       this.#sql.exec(`DELETE FROM outbox WHERE op = 'enlist' AND target = ?`, message.target);
     const { op, target, service = '', fileId = '' } = { service: undefined, fileId: undefined, ...message };
     const row = { op, target, service, file_id: fileId, due: dueMs, attempts: 0, request_id: requestId ?? null };
-    return insert<{ id: number }>(this.#sql, 'outbox', row, 'RETURNING id')?.id ?? 0;
+    return Number(insert(this.#sql, 'outbox', row, 'RETURNING id')?.['id']);
   }
 
   /**

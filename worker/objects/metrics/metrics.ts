@@ -5,9 +5,12 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { Env } from '../../env.ts';
 import type { Result } from '../result.ts';
+import { all, insert } from '../sql.ts';
 
 /** A sum. `labels`: as Prometheus writes them between braces, which also identifies it. */
 export type Counter = { name: string; labels: string; value: number };
+
+const addToSum = 'ON CONFLICT (name, labels) DO UPDATE SET value = value + excluded.value';
 
 /** The sums of all isolates. */
 export class Metrics extends DurableObject<Env> {
@@ -17,14 +20,7 @@ export class Metrics extends DurableObject<Env> {
   async add(counted: readonly Counter[]): Promise<Result> {
     this.ctx.storage.transactionSync(() => {
       this.#create();
-      for (const { name, labels, value } of counted)
-        this.#sql.exec(
-          `INSERT INTO counter (name, labels, value) VALUES (?, ?, ?)
-           ON CONFLICT (name, labels) DO UPDATE SET value = value + excluded.value`,
-          name,
-          labels,
-          value,
-        );
+      for (const counter of counted) insert(this.#sql, 'counter', counter, addToSum);
     });
     return { ok: true };
   }
@@ -32,8 +28,8 @@ export class Metrics extends DurableObject<Env> {
   /** All sums, by name and labels. */
   async read(): Promise<Result<{ counters: Counter[] }>> {
     this.#create();
-    const rows = this.#sql.exec<Counter>('SELECT name, labels, value FROM counter ORDER BY name, labels');
-    return { ok: true, counters: rows.toArray() };
+    const counters = all<Counter>(this.#sql, 'SELECT name, labels, value FROM counter ORDER BY name, labels');
+    return { ok: true, counters };
   }
 
   #create(): void {

@@ -7,8 +7,10 @@
 import { DurableObject } from 'cloudflare:workers';
 import { errorText, log } from '../../log.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
+import { bytes, definitions, flag, integer, optional, recordOf, rowOf, text, time, type RecordOf } from '../columns.ts';
 import { Openings, type OpeningBinding, type Origin } from './openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
+import { first, hasTable, insert } from '../sql.ts';
 
 /** Time after its expiry for which a share can still be told from one that never existed, in ms: 7 days. */
 export const shareRetentionMs = 7 * 86_400_000;
@@ -16,29 +18,23 @@ export const shareRetentionMs = 7 * 86_400_000;
 /** The values are stored in rows, so they never change. */
 export type ShareState = 'active' | 'used_up' | 'expired' | 'revoked';
 
-/** A record that is about to be kept; times in ms. `password`: whether the record needs one. */
-export type NewRecord = { record: Uint8Array; password: boolean; opens: number; expiresAt: number };
+const columns = {
+  state: text<ShareState>('state'),
+  record: optional(bytes('record')),
+  password: flag('password'),
+  opens: integer('opens'),
+  opened: integer('opened'),
+  expiresAt: time('expires_at'),
+};
+
+/** Backup of a share; times in ms. `record`: null once it has ended. `password`: whether it needs one. */
+export type KeptShare = RecordOf<typeof columns>;
+
+/** A record that is about to be kept. */
+export type NewRecord = Pick<KeptShare, 'password' | 'opens' | 'expiresAt'> & { record: Uint8Array };
 
 /** Status of a share, for anybody who knows its ID. */
-export type ShareStatus = {
-  state: ShareState;
-  password: boolean;
-  opens: number;
-  opensLeft: number;
-  expiresAt: number;
-};
-
-/** Backup of a share. `record`: null once it has ended. */
-export type KeptShare = Omit<NewRecord, 'record'> & { state: ShareState; opened: number; record: Uint8Array | null };
-
-type Row = {
-  state: ShareState;
-  record: ArrayBuffer | null;
-  password: number;
-  opens: number;
-  opened: number;
-  expires_at: number;
-};
+export type ShareStatus = Omit<KeptShare, 'record' | 'opened'> & { opensLeft: number };
 
 export class Share extends DurableObject<OpeningBinding> {
   readonly #sql = this.ctx.storage.sql;
@@ -54,11 +50,11 @@ export class Share extends DurableObject<OpeningBinding> {
   protected async erased(): Promise<void> {}
 
   /** Keeps a record. @returns `conflict` where there is one */
-  async create(origin: Origin, { record, password, opens, expiresAt }: NewRecord): Promise<Result> {
+  async create(origin: Origin, record: NewRecord): Promise<Result> {
     if (this.#row() !== undefined) return err('conflict', 'the share exists');
     // Before the row: a record that no alarm ends would stay for ever.
-    await this.#alarm.by(expiresAt);
-    this.#insert(origin, { state: 'active', record, password, opens, opened: 0, expiresAt });
+    await this.#alarm.by(record.expiresAt);
+    this.#insert(origin, { ...record, state: 'active', opened: 0 });
     return { ok: true };
   }
 
@@ -67,9 +63,7 @@ export class Share extends DurableObject<OpeningBinding> {
     await this.#expire();
     const row = this.#row();
     if (row === undefined) return err('not_found');
-    const { state, password, opens, opened, expires_at: expiresAt } = row;
-    const record = row.record === null ? null : new Uint8Array(row.record);
-    return { ok: true, state, record, password: password === 1, opens, opened, expiresAt };
+    return { ok: true, ...row };
   }
 
   /** Writes what a backup has of the share. One that is there stays as it is: it may have been opened or revoked since. */
@@ -85,8 +79,8 @@ export class Share extends DurableObject<OpeningBinding> {
     await this.#expire();
     const row = this.#row();
     if (row === undefined) return err('not_found');
-    const { state, password, opens, opened, expires_at: expiresAt } = row;
-    return { ok: true, state, password: password === 1, opens, opensLeft: opens - opened, expiresAt };
+    const { record: _, opened, ...status } = row;
+    return { ok: true, ...status, opensLeft: row.opens - opened };
   }
 
   /**
@@ -105,7 +99,7 @@ export class Share extends DurableObject<OpeningBinding> {
       this.#sql.exec('UPDATE share SET opened = opened + 1');
       this.#openings.add({ number: row.opened + 1, time: this.now() }, this.now() + backoffMs(1));
       if (opensLeft === 0) this.#end('used_up');
-      return { ok: true, record: new Uint8Array(row.record), opensLeft };
+      return { ok: true, record: row.record, opensLeft };
     });
     if (opened.ok) this.ctx.waitUntil(this.#openings.deliver(this.now()));
     if (opened.ok && opened.opensLeft === 0) await this.erased();
@@ -127,9 +121,9 @@ export class Share extends DurableObject<OpeningBinding> {
       if ((this.#openings.nextDue() ?? Infinity) <= this.now()) await this.#openings.deliver(this.now());
       const row = this.#row();
       const unreported = this.#openings.nextDue();
-      if (row === undefined || (row.expires_at + shareRetentionMs <= this.now() && unreported === undefined))
+      if (row === undefined || (row.expiresAt + shareRetentionMs <= this.now() && unreported === undefined))
         return await this.#purge();
-      const ending = row.state === 'active' ? row.expires_at : row.expires_at + shareRetentionMs;
+      const ending = row.state === 'active' ? row.expiresAt : row.expiresAt + shareRetentionMs;
       await this.#alarm.reset(Math.min(unreported ?? Infinity, ending > this.now() ? ending : Infinity));
     } catch (error) {
       log({ event: 'share.alarm', error: errorText(error) });
@@ -137,22 +131,12 @@ export class Share extends DurableObject<OpeningBinding> {
     }
   }
 
-  #insert(origin: Origin, { state, record, password, opens, opened, expiresAt }: KeptShare): void {
+  #insert(origin: Origin, kept: KeptShare): void {
     this.ctx.storage.transactionSync(() => {
-      this.#sql.exec(`
-        CREATE TABLE IF NOT EXISTS share (
-          id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL, record BLOB, password INTEGER NOT NULL, opens INTEGER NOT NULL,
-          opened INTEGER NOT NULL, expires_at INTEGER NOT NULL)
-      `);
       this.#sql.exec(
-        'INSERT INTO share (id, state, record, password, opens, opened, expires_at) VALUES (1, ?, ?, ?, ?, ?, ?)',
-        state,
-        record,
-        password ? 1 : 0,
-        opens,
-        opened,
-        expiresAt,
+        `CREATE TABLE IF NOT EXISTS share (id INTEGER PRIMARY KEY CHECK (id = 1), ${definitions(columns)})`,
       );
+      insert(this.#sql, 'share', { id: 1, ...rowOf(columns, kept) });
       this.#openings.create(origin);
     });
   }
@@ -160,7 +144,7 @@ export class Share extends DurableObject<OpeningBinding> {
   /** An alarm may be late, so every call asks the clock, too. */
   async #expire(): Promise<void> {
     const row = this.#row();
-    if (row?.state !== 'active' || row.expires_at > this.now()) return;
+    if (row?.state !== 'active' || row.expiresAt > this.now()) return;
     this.ctx.storage.transactionSync(() => this.#end('expired'));
     await this.erased();
   }
@@ -178,9 +162,9 @@ export class Share extends DurableObject<OpeningBinding> {
   }
 
   /** Reading creates nothing, so that a request for an unknown share leaves no trace. */
-  #row(): Row | undefined {
-    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'share'`).toArray().length === 0) return undefined;
-    return this.#sql.exec<Row>('SELECT * FROM share').toArray()[0];
+  #row(): KeptShare | undefined {
+    const row = hasTable(this.#sql, 'share') ? first(this.#sql, 'SELECT * FROM share') : undefined;
+    return row && recordOf(columns, row);
   }
 }
 

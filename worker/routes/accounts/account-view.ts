@@ -1,5 +1,10 @@
 /** Accounts and API keys in the shape of the API. */
-import { AccountRecord as AccountShape, AccountSummary, ApiKeyRecord, type NewAccountResponse } from '../../../shared/api.ts';
+import {
+  AccountRecord as AccountShape,
+  AccountSummary,
+  ApiKeyRecord,
+  type NewAccountResponse,
+} from '../../../shared/api.ts';
 import { encodePublicKeyFile } from '../../../shared/crypto/index.ts';
 import type { AccountRecord } from '../../objects/account/account-row.ts';
 import type { AdministeredAccount } from '../../objects/account/calls/administration-calls.ts';

@@ -242,7 +242,12 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     if (isOnly && about.filename === null) throw nameless();
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
     const { createdAt, ...plan } = await unwrap(account.pending.prepare(key.hash, file, terms));
-    await pinPlanned(service, sent, { plan, withdraw: () => account.pending.abort(fileId, requestId), signal, requestId });
+    await pinPlanned(service, sent, {
+      plan,
+      withdraw: () => account.pending.abort(fileId, requestId),
+      signal,
+      requestId,
+    });
     await unwrap(account.pending.commit(fileId, keyIdOf(key.hash), terms));
     return {
       record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },

@@ -129,7 +129,7 @@ export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
 /** The uploads of the caller's key, or with `keys` those of the account, newest first: those that are not finished, then the others. */
 export async function listUploads(c: Ctx, caller: Principal): Promise<Response> {
   const { uploads } = await unwrap(caller.account.uploads.list(caller.key.hash));
-  const body: ResumableUploadList = { uploads: uploads.map((upload) => uploadView(upload as UploadRecord)) };
+  const body: ResumableUploadList = { uploads: uploads.map((upload) => uploadView(upload)) };
   return c.json(body, 200);
 }
 

@@ -30,12 +30,7 @@ type Progress = { next: string | null; disabled: number };
  * @param cursor `next` of the page before it; undefined for the first one
  * @param limit items of all lists on a page
  */
-export function backupPage(
-  context: Context,
-  accountId: string,
-  cursor: string | undefined,
-  limit: number,
-): RowPage {
+export function backupPage(context: Context, accountId: string, cursor: string | undefined, limit: number): RowPage {
   const account = cursor === undefined ? accountOf(context) : null;
   const page: RowPage = {
     accountId,

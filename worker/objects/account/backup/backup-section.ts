@@ -83,7 +83,7 @@ const limitColumns = {
 };
 
 function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKey>[] {
-  return all(
+  return all<Record<string, SqlStorageValue> & { position: number }>(
     sql,
     `SELECT api_key.rowid AS position, api_key.*, key_limit.* FROM api_key LEFT JOIN key_limit ON key_id = api_key.id
      WHERE api_key.rowid > ? ORDER BY api_key.rowid LIMIT ?`,
@@ -92,7 +92,7 @@ function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKe
   ).map((row) => {
     const { signer, ...key } = shown(allKeyColumns, BackupKey, recordOf(allKeyColumns, row));
     const limits = row['key_id'] === null ? null : recordOf(limitColumns, row);
-    return { position: String(row['position']), item: { ...key, ...(signer === null ? {} : { signer }), limits } };
+    return { position: String(row.position), item: { ...key, ...(signer === null ? {} : { signer }), limits } };
   });
 }
 

@@ -230,7 +230,10 @@ export class FileRows {
     const [file] = this.#read('file_id = ? AND state = ?', fileId, state);
     if (file === undefined) return undefined;
     // The page of the database is overwritten, not only given back.
-    this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE seq = ? AND header IS NOT NULL', file.number);
+    this.#sql.exec(
+      'UPDATE file SET header = zeroblob(length(header)) WHERE seq = ? AND header IS NOT NULL',
+      file.number,
+    );
     this.#sql.exec('DELETE FROM file WHERE seq = ?', file.number);
     this.#sql.exec('DELETE FROM file_detail WHERE file_id = ?', fileId);
     this.#sql.exec('DELETE FROM file_tag WHERE seq = ?', file.number);

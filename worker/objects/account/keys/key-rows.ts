@@ -100,8 +100,7 @@ export class KeyRows {
     const [row] = this.#read('WHERE id = ?', keyIdOf(hash));
     // A hash that is not there is compared, too, so that the time reveals nothing.
     const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
-    const valid =
-      row !== undefined && same && row.revokedAt === null && (row.key.expiresAt ?? Infinity) > nowMs;
+    const valid = row !== undefined && same && row.revokedAt === null && (row.key.expiresAt ?? Infinity) > nowMs;
     if (!valid) return err('unauthorized');
     if (scope !== undefined && !row.key.scopes.includes(scope))
       return err('insufficient_scope', `this needs a key with the scope ${scope}`);

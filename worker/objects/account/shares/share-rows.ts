@@ -39,9 +39,7 @@ export function activeShares(sql: SqlStorage, rest: string, ...values: SqlStorag
 /** Writes the rows of a share. */
 export function insertShare(sql: SqlStorage, share: Omit<Row, 'number'> & { number?: number }): void {
   insert(sql, 'share', rowOf({ ...ownColumns, ...hiddenShareColumns }, share));
-  share.files.forEach((fileId, place) =>
-    insert(sql, 'share_file', { share_id: share.id, file_id: fileId, place }),
-  );
+  share.files.forEach((fileId, place) => insert(sql, 'share_file', { share_id: share.id, file_id: fileId, place }));
 }
 
 /**
