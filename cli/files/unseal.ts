@@ -261,7 +261,7 @@ async function openDestination(o: Unsealing, input?: FileIdentity): Promise<Dest
 }
 
 async function folderDestination(path: string, context: Context): Promise<Destination> {
-  const { openExtraction } = await import('../folder/extract.ts');
+  const { openExtraction } = await import('../folder/extraction.ts');
   const extraction = await openExtraction(path, context);
   return {
     room: (bytes) => extraction.room(bytes),

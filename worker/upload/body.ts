@@ -6,8 +6,8 @@ import type { Algorithm, Digests } from '../http/digest-fields.ts';
 import { leafMemory } from '../leaf-memory.ts';
 import { exceedsAllowance, type Allowance } from '../objects/account/keys/key-limits.ts';
 import { toError } from '../objects/result.ts';
-import { PassingDigests } from './body-digests.ts';
-import { JsonUploadReader } from './json-stream.ts';
+import { PassingDigests } from './passing-digests.ts';
+import { JsonUploadReader } from './json-upload-reader.ts';
 
 /** Bytes of one read: workerd gives 4 KiB otherwise, and each read has its cost. */
 const readBytes = 1024 * 1024;

@@ -6,7 +6,7 @@ import { startService } from '../../../testkit/service.ts';
 import { jsonOf, problemOf } from '../client.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { Outbox, referenceRemoval } from '../../objects/account/outbox.ts';
-import { Removals } from '../../objects/pin/pin-removals.ts';
+import { PinRemovals } from '../../objects/pin/pin-removals.ts';
 import { PinRows } from '../../objects/pin/pin-rows.ts';
 import type { Removal } from '../../objects/pin/pin-steps.ts';
 import { ReceiptRows } from '../../objects/account/files/receipt-rows.ts';
@@ -25,7 +25,7 @@ let nowMs: number;
 let receipts: ReceiptRows;
 let outbox: Outbox;
 let rows: PinRows;
-let removals: Removals;
+let removals: PinRemovals;
 /** Removals that the account learns of, and its answer; undefined: it does not respond. */
 let told: RemovedPin[][];
 let answer: Result | undefined;
@@ -42,7 +42,7 @@ beforeEach(() => {
   const ofPin = storageOf(new DatabaseSync(':memory:'));
   rows = new PinRows(ofPin);
   rows.create();
-  removals = new Removals(ofPin, {
+  removals = new PinRemovals(ofPin, {
     now: () => nowMs,
     report: async (_account, fileId, reported) => {
       told.push([...reported]);
