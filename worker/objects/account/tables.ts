@@ -95,6 +95,7 @@ type Description = Pick<FileInfo, 'metadata' | 'tags'>;
 /** Empty where the row has null. A backup has it as the text that is stored. */
 const description: Column<Description, string | null> = {
   ...json<Description>('description', 'TEXT'),
+  write: (value) => (Object.keys(value).length === 0 ? null : JSON.stringify(value)),
   read: (stored) => (stored === null ? {} : (JSON.parse(stored as string) as Description)),
   show: (value) => (Object.keys(value).length === 0 ? null : JSON.stringify(value)),
   parse: (text) => (text === null ? {} : (JSON.parse(text) as Description)),

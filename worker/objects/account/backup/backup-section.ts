@@ -98,11 +98,12 @@ function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKe
 
 /** Files that are stored. */
 const fileSection = section('files', 'f', fileRows, (sql, file) => {
-  const { number, fileId, expiresAt, version, tags, denied } = file;
+  const { number, fileId, tags, denied } = file;
   insert(sql, 'file', { ...rowOf(fileColumns, parsed(fileColumns, file)), state: 'ready' });
-  const details = { ...detailColumns, ...changeColumns };
-  if (expiresAt !== null || version > 0)
-    insert(sql, 'file_detail', { file_id: fileId, ...rowOf(details, parsed(details, file)) });
+  const columns = { ...detailColumns, ...changeColumns };
+  const details = rowOf(columns, parsed(columns, file));
+  if (Object.values(details).some((value) => value !== null && value !== 0))
+    insert(sql, 'file_detail', { file_id: fileId, ...details });
   for (const tag of tags) insert(sql, 'file_tag', { tag, seq: number });
   if (denied) insert(sql, 'denied_file', { file_id: fileId });
 });
