@@ -5,6 +5,7 @@ import { SealpinError } from '../shared/errors.ts';
 import { printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
 import { recipientsOf } from './credentials.ts';
 import type { ServiceHttp } from './service-http.ts';
+import { base64 } from './web-bytes.ts';
 
 /** Terms of a share. */
 export type ShareOptions = Readonly<ShareTerms> & {
@@ -60,7 +61,7 @@ export async function shareParcel(
     files: [...files],
     password: o.password !== undefined,
     ...membersOf(ShareTerms, o),
-    ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }),
+    expiresAt: expiresAt === undefined ? undefined : new Date(expiresAt).toISOString(),
   };
   const share = await http.json(Share, {
     method: 'POST',
@@ -70,9 +71,4 @@ export async function shareParcel(
     signal: o.signal,
   });
   return { link: printLink({ kind: 'share', service: http.url, id: share.id, secret }), share };
-}
-
-/** Base64 (RFC 4648 section 4). `Uint8Array.toBase64` is not in all of the browsers yet. */
-function base64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }

@@ -39,12 +39,7 @@ export function membersOf<S extends { readonly entries: object }, T extends obje
   return Object.fromEntries(given) as Pick<T, keyof T & keyof S['entries']>;
 }
 
-/**
- * Validates a response of a service.
- * @param shape expected of the response
- * @param value its parsed JSON
- * @throws service_answer when it has another shape
- */
+/** Validates the parsed JSON of a response. @throws service_answer when it has another shape */
 export function parseResponse<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
   const result = v.safeParse(shape, value);
   if (!result.success)

@@ -2,7 +2,7 @@
 
 import type { SurveyState } from '../../../shared/api.ts';
 import { addColumns, definitions, integer, optional, text, type RecordOf } from '../columns.ts';
-import { all, exists, first, hasTable, insert, list, update } from '../sql.ts';
+import { all, count, exists, first, hasTable, insert, list, update } from '../sql.ts';
 
 /**
  * State of a CID at a service, as last seen. `wanted`: nothing yet; `copying`: the blocks of the first `cursor` bytes;
@@ -200,6 +200,30 @@ export class PinRows {
   firstDue(service: string, nowMs: number): PinRow | undefined {
     const query = 'SELECT * FROM pin WHERE service = ? AND due <= ? ORDER BY due LIMIT 1';
     return first<PinRow>(this.#sql, query, service, nowMs);
+  }
+
+  /** Counts the other pins of a service that have this reason, and are looked at before a time, as far as `limit`. */
+  countBefore(
+    { cid, service }: Key,
+    { reason, beforeMs, limit }: { reason: string; beforeMs: number; limit: number },
+  ): number {
+    const some = '(SELECT 1 FROM pin WHERE service = ? AND due < ? AND reason = ? AND cid <> ? LIMIT ?)';
+    return count(this.#sql, some, service, beforeMs, reason, cid, limit);
+  }
+
+  /** Has the service asked within some time for its pins with this reason, each at a time of its own; null: for those in order. */
+  askWithin(service: string, { reason, nowMs, ms }: { reason: string | null; nowMs: number; ms: number }): void {
+    const { read_from: from, read_to: to } = nothingToRead;
+    this.#sql.exec(
+      `UPDATE pin SET read_from = ?1, read_to = ?2, due = ?3 + abs(random() % ?4)
+       WHERE service = ?5 AND due > ?3 + ?4 AND state = 'live' AND reason IS ?6 AND (read_from IS NULL OR read_to = ?2)`,
+      from,
+      to,
+      nowMs,
+      ms,
+      service,
+      reason,
+    );
   }
 
   /** The CIDs that a service is to hold, also where one that is being removed comes back afterwards. */

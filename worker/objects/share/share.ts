@@ -2,13 +2,14 @@
  * Share: the record of one share (docs/links.md), and how often it may still be opened. It hands the record out and counts in one
  * transaction. Only `Account`, which decides who may, creates and revokes it; anybody who knows its ID may look and open.
  *
- * At the end, whether it is revoked, used up or expired, the record is overwritten. The row stays for a while, to say what became of it.
+ * At the end the record is overwritten: at once when the share is revoked or expires, and when it is used up as soon as no opening can
+ * be repeated any more. The row stays for a while, to say what became of it.
  */
 import { DurableObject } from 'cloudflare:workers';
 import { errorText, log } from '../../log.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
-import { bytes, definitions, flag, integer, optional, recordOf, rowOf, text, time, type RecordOf } from '../columns.ts';
 import { Openings, type OpeningBinding, type Origin } from './openings.ts';
+import { RepeatableOpenings } from './repeatable-openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
 import { first, hasTable, insert } from '../sql.ts';
 
@@ -18,28 +19,38 @@ export const shareRetentionMs = 7 * 86_400_000;
 /** The values are stored in rows, so they never change. */
 export type ShareState = 'active' | 'used_up' | 'expired' | 'revoked';
 
-const columns = {
-  state: text<ShareState>('state'),
-  record: optional(bytes('record')),
-  password: flag('password'),
-  opens: integer('opens'),
-  opened: integer('opened'),
-  expiresAt: time('expires_at'),
-};
-
-/** Backup of a share; times in ms. `record`: null once it has ended. `password`: whether it needs one. */
-export type KeptShare = RecordOf<typeof columns>;
-
-/** A record that is about to be kept. */
-export type NewRecord = Pick<KeptShare, 'password' | 'opens' | 'expiresAt'> & { record: Uint8Array };
+/** A record that is about to be kept; times in ms. `password`: whether the record needs one. */
+export type NewRecord = { record: Uint8Array; password: boolean; opens: number; expiresAt: number };
 
 /** Status of a share, for anybody who knows its ID. */
-export type ShareStatus = Omit<KeptShare, 'record' | 'opened'> & { opensLeft: number };
+export type ShareStatus = {
+  state: ShareState;
+  password: boolean;
+  opens: number;
+  opensLeft: number;
+  expiresAt: number;
+};
+
+/** Backup of a share. `record`: null once it has ended. */
+export type KeptShare = Omit<NewRecord, 'record'> & { state: ShareState; opened: number; record: Uint8Array | null };
+
+/** Result of an opening. `isRepeated`: it was counted before, and its answer may have been lost. */
+export type OpenedRecord = { record: Uint8Array; opensLeft: number; isRepeated: boolean };
+
+type Row = {
+  state: ShareState;
+  record: ArrayBuffer | null;
+  password: number;
+  opens: number;
+  opened: number;
+  expires_at: number;
+};
 
 export class Share extends DurableObject<OpeningBinding> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #openings = new Openings(this.#sql, this.env);
+  readonly #repeatable = new RepeatableOpenings(this.#sql);
 
   /** The clock, in ms. */
   protected now(): number {
@@ -50,11 +61,11 @@ export class Share extends DurableObject<OpeningBinding> {
   protected async erased(): Promise<void> {}
 
   /** Keeps a record. @returns `conflict` where there is one */
-  async create(origin: Origin, record: NewRecord): Promise<Result> {
+  async create(origin: Origin, { record, password, opens, expiresAt }: NewRecord): Promise<Result> {
     if (this.#row() !== undefined) return err('conflict', 'the share exists');
     // Before the row: a record that no alarm ends would stay for ever.
-    await this.#alarm.by(record.expiresAt);
-    this.#insert(origin, { ...record, state: 'active', opened: 0 });
+    await this.#alarm.by(expiresAt);
+    this.#insert(origin, { state: 'active', record, password, opens, opened: 0, expiresAt });
     return { ok: true };
   }
 
@@ -63,7 +74,9 @@ export class Share extends DurableObject<OpeningBinding> {
     await this.#expire();
     const row = this.#row();
     if (row === undefined) return err('not_found');
-    return { ok: true, ...row };
+    const { state, password, opens, opened, expires_at: expiresAt } = row;
+    const record = state !== 'active' || row.record === null ? null : new Uint8Array(row.record);
+    return { ok: true, state, record, password: password === 1, opens, opened, expiresAt };
   }
 
   /** Writes what a backup has of the share. One that is there stays as it is: it may have been opened or revoked since. */
@@ -79,37 +92,44 @@ export class Share extends DurableObject<OpeningBinding> {
     await this.#expire();
     const row = this.#row();
     if (row === undefined) return err('not_found');
-    const { record: _, opened, ...status } = row;
-    return { ok: true, ...status, opensLeft: row.opens - opened };
+    const { state, password, opens, opened, expires_at: expiresAt } = row;
+    return { ok: true, state, password: password === 1, opens, opensLeft: opens - opened, expiresAt };
   }
 
   /**
-   * Hands the record out and counts, in one transaction; the last time, the record is overwritten in it, too. The account hears
-   * of it afterwards, and nobody waits for that.
+   * Hands the record out and counts, in one transaction. The account hears of it afterwards, and nobody waits for that.
+   * @param token the hash of what the caller alone knows: with the same one it gets the record again for some minutes, uncounted
    * @returns `not_found`; `gone` for a share that has ended
    */
-  async open(): Promise<Result<{ record: Uint8Array; opensLeft: number }>> {
+  async open(token?: string): Promise<Result<OpenedRecord>> {
     await this.#expire();
     if (this.#row()?.state === 'active') await this.#alarm.by(this.now() + backoffMs(1));
-    const opened = this.ctx.storage.transactionSync((): Result<{ record: Uint8Array; opensLeft: number }> => {
+    const opened = this.ctx.storage.transactionSync((): Result<OpenedRecord> => {
+      const now = this.now();
       const row = this.#row();
       if (row === undefined) return err('not_found');
-      if (row.state !== 'active' || row.record === null) return ended(row.state);
+      const isRepeated = token !== undefined && this.#repeatable.has(token, now);
+      if (row.record === null || (row.state !== 'active' && !isRepeated)) return ended(row.state);
+      const record = new Uint8Array(row.record);
+      if (isRepeated) return { ok: true, record, opensLeft: row.opens - row.opened, isRepeated };
       const opensLeft = row.opens - row.opened - 1;
-      this.#sql.exec('UPDATE share SET opened = opened + 1');
-      this.#openings.add({ number: row.opened + 1, time: this.now() }, this.now() + backoffMs(1));
-      if (opensLeft === 0) this.#end('used_up');
-      return { ok: true, record: row.record, opensLeft };
+      this.#openings.add({ number: row.opened + 1, time: now }, now + backoffMs(1));
+      if (token !== undefined) this.#repeatable.add(token, now);
+      const isKept = opensLeft > 0 || this.#repeatable.until() > now;
+      const state = opensLeft > 0 ? 'active' : 'used_up';
+      this.#rewrite({ state, opened: row.opened + 1, record: isKept ? row.record : null });
+      return { ok: true, record, opensLeft, isRepeated };
     });
-    if (opened.ok) this.ctx.waitUntil(this.#openings.deliver(this.now()));
-    if (opened.ok && opened.opensLeft === 0) await this.erased();
+    if (opened.ok && !opened.isRepeated) this.ctx.waitUntil(this.#openings.deliver(this.now()));
+    if (opened.ok && this.#row()?.record === null) await this.erased();
     return opened;
   }
 
-  /** Ends the share. May be repeated; without a share it does nothing. */
+  /** Ends the share, and what openings could be repeated. May be repeated; without a share it does nothing. */
   async revoke(): Promise<Result> {
-    if (this.#row()?.state !== 'active') return { ok: true };
-    this.ctx.storage.transactionSync(() => this.#end('revoked'));
+    const row = this.#row();
+    if (row === undefined || (row.state !== 'active' && row.record === null)) return { ok: true };
+    this.ctx.storage.transactionSync(() => this.#end(row, 'revoked'));
     await this.erased();
     return { ok: true };
   }
@@ -121,9 +141,9 @@ export class Share extends DurableObject<OpeningBinding> {
       if ((this.#openings.nextDue() ?? Infinity) <= this.now()) await this.#openings.deliver(this.now());
       const row = this.#row();
       const unreported = this.#openings.nextDue();
-      if (row === undefined || (row.expiresAt + shareRetentionMs <= this.now() && unreported === undefined))
+      if (row === undefined || (row.expires_at + shareRetentionMs <= this.now() && unreported === undefined))
         return await this.#purge();
-      const ending = row.state === 'active' ? row.expiresAt : row.expiresAt + shareRetentionMs;
+      const ending = row.record === null ? row.expires_at + shareRetentionMs : this.#recordUntil(row);
       await this.#alarm.reset(Math.min(unreported ?? Infinity, ending > this.now() ? ending : Infinity));
     } catch (error) {
       log({ event: 'share.alarm', error: errorText(error) });
@@ -131,12 +151,22 @@ export class Share extends DurableObject<OpeningBinding> {
     }
   }
 
-  #insert(origin: Origin, kept: KeptShare): void {
+  #insert(origin: Origin, { state, record, password, opens, opened, expiresAt }: KeptShare): void {
     this.ctx.storage.transactionSync(() => {
-      this.#sql.exec(
-        `CREATE TABLE IF NOT EXISTS share (id INTEGER PRIMARY KEY CHECK (id = 1), ${definitions(columns)})`,
-      );
-      insert(this.#sql, 'share', { id: 1, ...rowOf(columns, kept) });
+      this.#sql.exec(`
+        CREATE TABLE IF NOT EXISTS share (
+          id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL, record BLOB, password INTEGER NOT NULL, opens INTEGER NOT NULL,
+          opened INTEGER NOT NULL, expires_at INTEGER NOT NULL)
+      `);
+      insert(this.#sql, 'share', {
+        id: 1,
+        state,
+        record,
+        password: Number(password),
+        opens,
+        opened,
+        expires_at: expiresAt,
+      });
       this.#openings.create(origin);
     });
   }
@@ -144,16 +174,27 @@ export class Share extends DurableObject<OpeningBinding> {
   /** An alarm may be late, so every call asks the clock, too. */
   async #expire(): Promise<void> {
     const row = this.#row();
-    if (row?.state !== 'active' || row.expiresAt > this.now()) return;
-    this.ctx.storage.transactionSync(() => this.#end('expired'));
+    if (row === undefined || row.record === null || this.#recordUntil(row) > this.now()) return;
+    this.ctx.storage.transactionSync(() => this.#end(row, row.state === 'active' ? 'expired' : row.state));
     await this.erased();
   }
 
-  /** Overwrites the record, in a transaction of the caller's. */
-  #end(state: Exclude<ShareState, 'active'>): void {
-    // The pages of the database are overwritten, not only given back.
+  /** Returns the time until which the record is kept, in ms. */
+  #recordUntil({ state, expires_at: expiresAt }: Row): number {
+    return state === 'active' ? expiresAt : Math.min(expiresAt, this.#repeatable.until());
+  }
+
+  /** Ends the share, and what can be repeated, in a transaction of the caller's. */
+  #end(row: Row, state: ShareState): void {
+    this.#rewrite({ ...row, state, record: null });
+    this.#repeatable.forget();
+  }
+
+  /** Writes the row again, or what is left of it without its record, in a transaction of the caller's. */
+  #rewrite({ state, opened, record }: Pick<Row, 'state' | 'opened' | 'record'>): void {
+    // The pages of the database are overwritten, not only given back: a row that gets another length moves, and leaves its bytes behind.
     this.#sql.exec('UPDATE share SET record = zeroblob(length(record))');
-    this.#sql.exec('UPDATE share SET record = NULL, state = ?', state);
+    this.#sql.exec('UPDATE share SET state = ?, opened = ?, record = ?', state, opened, record);
   }
 
   async #purge(): Promise<void> {
@@ -162,9 +203,8 @@ export class Share extends DurableObject<OpeningBinding> {
   }
 
   /** Reading creates nothing, so that a request for an unknown share leaves no trace. */
-  #row(): KeptShare | undefined {
-    const row = hasTable(this.#sql, 'share') ? first(this.#sql, 'SELECT * FROM share') : undefined;
-    return row && recordOf(columns, row);
+  #row(): Row | undefined {
+    return hasTable(this.#sql, 'share') ? first(this.#sql, 'SELECT * FROM share') : undefined;
   }
 }
 

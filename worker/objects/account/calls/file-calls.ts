@@ -54,7 +54,7 @@ export class FileCalls extends AccountCalls {
 
   /** Checks that a caller may change files, before a body is read. */
   changer(hash: string): Promise<Result> {
-    return this.context.as(hash, 'write', () => ({ ok: true }));
+    return this.context.as(hash, 'read', () => this.context.as(hash, 'write', () => ({ ok: true })));
   }
 
   /**
