@@ -8,7 +8,7 @@ export const eventRetentionMs = 90 * 86_400_000;
 /** Interval at which the alarm looks for older ones, in ms. */
 const pruneMs = 86_400_000;
 /** Number of events that one alarm removes, and one page reads, so that a call stays short. */
-const batch = 10_000;
+const maxLooked = 10_000;
 
 /** `by`: the ID of the API key that did it, if one did. `subject`: the ID of what it happened to; '' for the account. */
 export type NewEvent = { action: EventAction; by: string | null; subject: string };
@@ -91,7 +91,7 @@ export class Events {
     for (const row of this.#sql.exec<EventColumns>(
       'SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?',
       from,
-      batch,
+      maxLooked,
     )) {
       const isVisible = row.api_key === key.id || visible.has(row.action.split('.', 1)[0] ?? '');
       if (isVisible && events.length === limit) return { ok: true, events, next, more: true };
@@ -99,7 +99,7 @@ export class Events {
       next = row.seq;
       looked += 1;
     }
-    return { ok: true, events, next: next === 0 ? undefined : next, more: looked === batch };
+    return { ok: true, events, next: next === 0 ? undefined : next, more: looked === maxLooked };
   }
 
   /** Makes the next event have a number above a given one, where none is kept that does. */
@@ -121,7 +121,7 @@ export class Events {
          (SELECT seq FROM event WHERE time > ?1 ORDER BY seq LIMIT 1), ?2) ORDER BY seq LIMIT ?3)`,
       this.#now() - eventRetentionMs,
       Number.MAX_SAFE_INTEGER,
-      batch,
+      maxLooked,
     );
   }
 

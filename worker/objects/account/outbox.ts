@@ -39,7 +39,7 @@ type OutboxRow = {
 };
 
 /** Number of messages that one alarm delivers, so that it stays within the subrequests of one event. */
-const batch = 200;
+const maxSent = 200;
 
 type OutboxOptions = {
   send: Send;
@@ -101,7 +101,7 @@ export class Outbox {
     const rows = this.#sql.exec<OutboxRow>(
       'SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?',
       this.#options.now(),
-      batch,
+      maxSent,
     );
     await this.#deliverRows(rows.toArray());
   }

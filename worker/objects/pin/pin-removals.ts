@@ -22,7 +22,7 @@ type PinRemovalsOptions = {
 type File = { account: string; file_id: string };
 
 /** Largest number of accounts that one alarm informs. */
-const batch = 100;
+const maxRemovals = 100;
 
 /** The rows in an object's storage. */
 export class Removals {
@@ -92,7 +92,7 @@ export class Removals {
     const due = this.#sql.exec<File & { attempts: number }>(
       'SELECT account, file_id, max(attempts) AS attempts FROM removal WHERE due <= ? GROUP BY account, file_id LIMIT ?',
       now(),
-      batch,
+      maxRemovals,
     );
     for (const { attempts, ...file } of due.toArray()) await this.#report(file, attempts + 1);
   }

@@ -14,7 +14,7 @@ import type { ReceiptRecord, Receipts } from './receipt-rows.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 
 /** Number of expired files that one call deletes, so that it stays short; the alarm rings again for the others. */
-const batch = 500;
+const maxExpired = 500;
 /** Interval at which the objects of pins are asked for removals, all of them, in ms. */
 const askMs = 60_000;
 /** Seconds after which those who change one file at once may try again. */
@@ -210,7 +210,7 @@ export class AccountFiles extends RpcTarget {
   async sweep(): Promise<void> {
     const { storage, files, alarmBy, erased, now } = this.#o;
     this.#o.receipts.sweep(now());
-    const expired = files.expired(batch);
+    const expired = files.expired(maxExpired);
     if (expired.length === 0) return;
     const requestId = crypto.randomUUID();
     storage.transactionSync(() => {
