@@ -68,7 +68,8 @@ const floors: Record<string, string[][]> = {
   ],
   'worker/objects': [['alarm.ts', 'batches.ts', 'columns.ts', 'result.ts'], ['metrics', 'pin', 'share'], ['account']],
   'worker/routes': [
-    ['page.ts', 'route-parts.ts', 'openapi.ts', 'web-pages.ts', 'files', 'uploads'],
+    ['page.ts', 'route-parts.ts'],
+    ['openapi.ts', 'web-pages.ts', 'files', 'uploads'],
     ['accounts', 'gateway', 'shares'],
     ['operator'],
     ['table.ts'],
