@@ -6,7 +6,7 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathOf, withProgram } from '../../../testkit/programs/programs.ts';
-import { adminToken, metricsToken, sharedService, type Service } from '../../../testkit/service.ts';
+import { adminToken, metricsToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { fillForFuzzing, startFuzzed } from './fuzzed-state.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
@@ -188,7 +188,12 @@ withProgram('schemathesis', { probe: ['--version'], isOptional }, () => {
         await copyFile(fuzzerConfig, config);
         const apiKey = await fillForFuzzing(fuzzed.url, dir);
         const hooks = join(import.meta.dirname, 'media_types.py');
-        const keys = { API_KEY: apiKey, ADMIN_TOKEN: adminToken, METRICS_TOKEN: metricsToken };
+        const keys = {
+          API_KEY: apiKey,
+          ADMIN_TOKEN: adminToken,
+          METRICS_TOKEN: metricsToken,
+          RESTORE_TOKEN: restoreToken,
+        };
         const args = ['--config-file', config, 'run', `${fuzzed.url}${path}`, '--max-examples=100', '--no-color'];
         await run('schemathesis', args, { cwd: dir, env: { ...keys, SCHEMATHESIS_HOOKS: hooks } });
       } finally {
