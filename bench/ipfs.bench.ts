@@ -153,6 +153,38 @@ function sections(mebibytes: number): Uint8Array[] {
   );
 }
 
+/** Speeds of a node: a file added and read, and as many leaves imported. */
+async function speeds({ url, token }: { url: string; token: string }, mebibytes: number, before: Uint8Array[]) {
+  const port = Number(new URL(url).port);
+  const headers = { authorization: `Bearer ${token}` };
+  const head = Buffer.concat([form.head, Buffer.from(String(Math.random()))]);
+  let added = '';
+  const add = await timed(mebibytes, async () => {
+    added = await transfer(
+      port,
+      '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
+      { ...headers, 'content-type': form.type },
+      mebibytes,
+      { head, tail: form.tail },
+    );
+  });
+  const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
+  const cat = await timed(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
+  await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
+  const car = Buffer.concat([form.head, carHeader()]);
+  const imported = await timed(mebibytes, () =>
+    transfer(
+      port,
+      '/api/v0/dag/import?pin-roots=false&stats=true',
+      { ...headers, 'content-type': form.type },
+      mebibytes,
+      { head: car, tail: form.tail, before },
+    ),
+  );
+  await transfer(port, '/api/v0/repo/gc', headers, 0);
+  return { add, cat, imported };
+}
+
 /** Files of 256 MiB, each different: added, read, removed; and as many leaves imported and collected. */
 async function* nodes(): AsyncGenerator<Figure> {
   const node = await embeddedNode();
@@ -162,42 +194,12 @@ async function* nodes(): AsyncGenerator<Figure> {
     const kubo = await peerNode?.start();
     const mebibytes = 256;
     const before = sections(mebibytes);
-    const speeds = async ({ url, token }: { url: string; token: string }) => {
-      const port = Number(new URL(url).port);
-      const headers = { authorization: `Bearer ${token}` };
-      const head = Buffer.concat([form.head, Buffer.from(String(Math.random()))]);
-      let added = '';
-      const add = await timed(mebibytes, async () => {
-        added = await transfer(
-          port,
-          '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
-          { ...headers, 'content-type': form.type },
-          mebibytes,
-          { head, tail: form.tail },
-        );
-      });
-      const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
-      const cat = await timed(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
-      await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
-      const car = Buffer.concat([form.head, carHeader()]);
-      const imported = await timed(mebibytes, () =>
-        transfer(
-          port,
-          '/api/v0/dag/import?pin-roots=false&stats=true',
-          { ...headers, 'content-type': form.type },
-          mebibytes,
-          { head: car, tail: form.tail, before },
-        ),
-      );
-      await transfer(port, '/api/v0/repo/gc', headers, 0);
-      return { add, cat, imported };
-    };
     // One run gives three figures: the other tasks hand over what the first has measured.
     const ours = { cat: 0, imported: 0 };
     const theirs = { cat: 0, imported: 0 };
     const tasks = {
       async add() {
-        const { add, ...others } = await speeds(embedded);
+        const { add, ...others } = await speeds(embedded, mebibytes, before);
         Object.assign(ours, others);
         return add;
       },
@@ -205,7 +207,7 @@ async function* nodes(): AsyncGenerator<Figure> {
       imported: async () => ours.imported,
       async kuboAdd() {
         if (!kubo) return 0;
-        const { add, ...others } = await speeds(kubo);
+        const { add, ...others } = await speeds(kubo, mebibytes, before);
         Object.assign(theirs, others);
         return add;
       },
@@ -213,31 +215,17 @@ async function* nodes(): AsyncGenerator<Figure> {
       kuboImported: async () => theirs.imported,
     };
     const { add, cat, imported, kuboAdd, kuboCat, kuboImported } = await interleave(tasks, 3);
-    const beside = (sample: Sample) => (kubo ? { peer: peer('Kubo', sample) } : {});
-    yield {
-      figure: 'embedded node, add of 256 MiB',
+    const figure = (name: string, { median, spread }: Sample, other: Sample, atLeast: number): Figure => ({
+      figure: `embedded node, ${name} of 256 MiB`,
       unit: 'MiB/s',
-      value: add.median,
-      spread: add.spread,
-      ...beside(kuboAdd),
-      target: { value: { atLeast: 300 } },
-    };
-    yield {
-      figure: 'embedded node, dag/import of 256 MiB',
-      unit: 'MiB/s',
-      value: imported.median,
-      spread: imported.spread,
-      ...beside(kuboImported),
-      target: { value: { atLeast: 300 } },
-    };
-    yield {
-      figure: 'embedded node, cat of 256 MiB',
-      unit: 'MiB/s',
-      value: cat.median,
-      spread: cat.spread,
-      ...beside(kuboCat),
-      target: { value: { atLeast: 400 } },
-    };
+      value: median,
+      spread,
+      ...(kubo ? { peer: peer('Kubo', other) } : {}),
+      target: { value: { atLeast } },
+    });
+    yield figure('add', add, kuboAdd, 300);
+    yield figure('dag/import', imported, kuboImported, 300);
+    yield figure('cat', cat, kuboCat, 400);
   } finally {
     await node.remove();
     await peerNode?.remove();

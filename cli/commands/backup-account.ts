@@ -50,7 +50,9 @@ export const command = defineCommand({
       const { files, written, fetchedBytes, gone } = taken;
       const { output } = context;
       if (args.generate && !isNew) output.warn('account.key was there: it keeps its password, and none was generated');
-      output.note(`${counted(files, 'file')} in ${args.folder}: ${written} new or changed (${sizeText(fetchedBytes)} fetched)`);
+      output.note(
+        `${counted(files, 'file')} in ${args.folder}: ${written} new or changed (${sizeText(fetchedBytes)} fetched)`,
+      );
       if (gone.length > 0)
         output.note(
           args.prune
@@ -81,9 +83,13 @@ async function check(folder: string, password: string | undefined, context: Cont
   for (const { fileId, why } of bad) output.warn(`${fileId}: ${why}`);
   if (bad.length > 0 && keyFault !== undefined) output.warn(keyFault.message);
   if (bad.length > 0)
-    throw new SealpinError('content_mismatch', `${bad.length} of ${counted(files, 'file')} in ${folder} cannot be restored`, {
-      hint: 'remove the named files from the folder: the next sealpin backup fetches them again, if the account has them',
-    });
+    throw new SealpinError(
+      'content_mismatch',
+      `${bad.length} of ${counted(files, 'file')} in ${folder} cannot be restored`,
+      {
+        hint: 'remove the named files from the folder: the next sealpin backup fetches them again, if the account has them',
+      },
+    );
   if (keyFault !== undefined)
     throw new SealpinError('content_mismatch', `${folder} cannot be restored: ${keyFault.message}`, {
       hint: keyFault.hint,

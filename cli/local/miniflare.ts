@@ -193,15 +193,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       LOCAL_ORIGINS: (options.origins ?? []).join(','),
     },
     serviceBindings: {
-      LOCAL_DATABASE: async (request: Module.Request) => {
-        const [, name, id = ''] = /^\/(\w+)\/([0-9a-f]{64})$/.exec(new URL(request.url).pathname) ?? [];
-        const className = erasingClasses.find((each) => each === name);
-        if (className === undefined) return new MiniflareResponse('there is no such object', { status: 400 });
-        if (request.method === 'GET')
-          return new MiniflareResponse(null, { status: (options.exists?.(className, id) ?? true) ? 204 : 404 });
-        const erased = (await options.erase?.(className, id)) ?? true;
-        return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
-      },
+      LOCAL_DATABASE: (request: Module.Request) => answerOnDatabase(request, options),
     },
   });
   const miniflare = await launch(options.port, workerWith(options.code), options.tmpDir);
@@ -223,4 +215,15 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     },
     close: () => miniflare.dispose(),
   };
+}
+
+/** Answers whether an object has a database, and erases one. */
+async function answerOnDatabase(request: Module.Request, { exists, erase }: WorkerdOptions): Promise<Module.Response> {
+  const [, name, id = ''] = /^\/(\w+)\/([0-9a-f]{64})$/.exec(new URL(request.url).pathname) ?? [];
+  const className = erasingClasses.find((each) => each === name);
+  if (className === undefined) return new MiniflareResponse('there is no such object', { status: 400 });
+  if (request.method === 'GET')
+    return new MiniflareResponse(null, { status: (exists?.(className, id) ?? true) ? 204 : 404 });
+  const erased = (await erase?.(className, id)) ?? true;
+  return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
 }

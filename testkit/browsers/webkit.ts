@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { endWithProcess } from '../end-with-process.ts';
 import { startLoopbackServer } from '../loopback-server.ts';
 import { installed } from '../programs/programs.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 
 /** A running WebKitGTK, which has one window. */
 export type WebKit = {
@@ -58,12 +59,13 @@ export async function launchWebKit(): Promise<WebKit> {
     if (!response.ok) throw new Error((value as { message: string }).message);
     return value as T;
   };
-  const isReady = (): Promise<boolean> =>
-    ask('GET', '/status').then(
-      () => true,
+  while (
+    await ask('GET', '/status').then(
       () => false,
-    );
-  while (!(await isReady())) await new Promise((resolve) => setTimeout(resolve, 50));
+      () => true,
+    )
+  )
+    await sleep(50);
   const alwaysMatch = { timeouts: { script: scriptMs } };
   const { sessionId } = await ask<{ sessionId: string }>('POST', '/session', { capabilities: { alwaysMatch } });
   const session = `/session/${sessionId}`;

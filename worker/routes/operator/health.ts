@@ -1,6 +1,7 @@
 /** `GET /v1/health`: whether the service can store and read, for monitors and load balancers. */
 import { HealthQuery, type Health } from '../../../shared/api.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
+import { sleep, within } from '../../../shared/streams/timing.ts';
 import { web } from 'sealpin:web';
 import { version } from '../../../package.json';
 import { unwrap } from '../../objects/result.ts';
@@ -65,7 +66,7 @@ export async function stateOf(env: Bindings): Promise<State> {
     if (last.state !== undefined && Date.now() - last.at < freshMs) return last.state;
     // A request may end before its check does: then the next one checks.
     if (Date.now() - last.runningSince > 2 * pingMs) break;
-    await new Promise((resolve) => setTimeout(resolve, pollMs));
+    await sleep(pollMs);
   }
   last.runningSince = Date.now();
   try {
@@ -93,17 +94,15 @@ async function migrationsNow(c: Ctx): Promise<Pick<Health, 'migrations'>> {
 }
 
 async function storageOf(env: Bindings): Promise<'ok' | 'failing'> {
-  const { promise: timeout, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no response in ${pingMs} ms`)), pingMs);
   try {
     // A look-up of a CID that no file has writes nothing.
-    await Promise.race([timeout, unwrap((await pinOf(env, nothing)).services(nothing))]);
+    await within(unwrap((await pinOf(env, nothing)).services(nothing)), pingMs, () => {
+      throw new Error(`no response in ${pingMs} ms`);
+    });
     return 'ok';
   } catch (error) {
     log({ event: 'health.storage', error: errorText(error) });
     return 'failing';
-  } finally {
-    clearTimeout(timer);
   }
 }
 
