@@ -160,20 +160,9 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   const { promise: failed, resolve: resolveFailed } = Promise.withResolvers<Error>();
   let processes: ProcessMark[] = [];
   const logEvent = (event: string, error: string): void => options.log(JSON.stringify({ event, error }));
-  /** Miniflare reports a crash, and a restart that failed, only in its log. */
-  class CrashLog extends Log {
-    override warn(message: string): void {
-      if (message.includes('crashed')) logEvent('workerd.crashed', message);
-    }
-    override error(error: Error): void {
-      logEvent('workerd.error', error.message);
-      if (errnoOf(error) === 'ERR_RUNTIME_FAILURE') resolveFailed(error);
-    }
-    override logWithLevel(): void {}
-  }
   const workerWith = (code: WorkerCode): WorkerDescription => ({
     ...serviceState(options.stateDir),
-    log: new CrashLog(LogLevel.WARN),
+    log: new CrashLog(logEvent, resolveFailed),
     unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },
     unsafeHandleRuntimeRestart: async () => {
       processes = workerdsOf(options.stateDir);
@@ -226,4 +215,27 @@ async function answerOnDatabase(request: Module.Request, { exists, erase }: Work
     return new MiniflareResponse(null, { status: (exists?.(className, id) ?? true) ? 204 : 404 });
   const erased = (await erase?.(className, id)) ?? true;
   return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
+}
+
+/** Miniflare reports a crash, and a restart that failed, only in its log. */
+class CrashLog extends Log {
+  readonly #onEvent: (event: string, error: string) => void;
+  readonly #onFailure: (error: Error) => void;
+
+  constructor(onEvent: (event: string, error: string) => void, onFailure: (error: Error) => void) {
+    super(LogLevel.WARN);
+    this.#onEvent = onEvent;
+    this.#onFailure = onFailure;
+  }
+
+  override warn(message: string): void {
+    if (message.includes('crashed')) this.#onEvent('workerd.crashed', message);
+  }
+
+  override error(error: Error): void {
+    this.#onEvent('workerd.error', error.message);
+    if (errnoOf(error) === 'ERR_RUNTIME_FAILURE') this.#onFailure(error);
+  }
+
+  override logWithLevel(): void {}
 }
