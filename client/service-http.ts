@@ -21,7 +21,7 @@ type ServiceRequest = {
   readonly signal?: AbortSignal | undefined;
 };
 
-type Shape = Parameters<typeof parseResponse>[0];
+export type Shape = Parameters<typeof parseResponse>[0];
 
 export interface ServiceHttp {
   /** The URL of the service, with a slash at its end. */
@@ -74,7 +74,7 @@ export function serviceHttp({
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, String(value));
     const response = await fetchFrom(url, initOf(request, apiKey)).catch((cause: unknown) => {
-      throw failureOf(cause, `${host} cannot be reached`, signal, { hint: originHint(cause, root) });
+      throw requestFailure(cause, `${host} cannot be reached`, signal, { hint: originHint(cause, root) });
     });
     // A browser hides what a redirect is: its status is 0.
     if (response.status === 0 || (response.status >= 300 && response.status < 400)) {
@@ -149,7 +149,7 @@ function bodyOf(
       if (length === undefined || received === length) return;
       throw new SealpinError('service_unreachable', `${host} sent ${received} of ${length} bytes`, broken);
     },
-    onFail: (cause) => failureOf(cause, `${host} stopped in the middle of its response`, signal, broken),
+    onFail: (cause) => requestFailure(cause, `${host} stopped in the middle of its response`, signal, broken),
   });
 }
 
@@ -178,7 +178,7 @@ export function parseService(service: string | URL): URL {
 }
 
 /** The error for a request that failed without a response, or in the middle of one. */
-function failureOf(
+function requestFailure(
   cause: unknown,
   what: string,
   signal: AbortSignal | undefined,

@@ -49,7 +49,7 @@ type World = Pick<Context, 'dataDir' | 'stdout' | 'cwd'>;
 
 const idBytes = 16;
 /** The files of a spool. */
-const files = ['container', 'state.json'];
+const spoolFiles = ['container', 'state.json'];
 
 /** The name of the spool that a command continues: the same for the same parts in the same order. */
 export function spoolId(parts: readonly string[]): string {
@@ -71,7 +71,9 @@ export async function spoolIds(dataDir: string): Promise<string[]> {
   const names = await ifMissing(readdir(uploads), []).catch((error: unknown) => {
     throw readFailure(uploads, error);
   });
-  const own = names.map(async (name) => /^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), files)));
+  const own = names.map(
+    async (name) => /^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), spoolFiles)),
+  );
   const isOwn = await Promise.all(own);
   return names.filter((_name, index) => isOwn[index]);
 }
@@ -173,7 +175,7 @@ export class Spool {
       bytes: this.#state?.bytes ?? 0,
       async *read(start, end) {
         try {
-          if (end > start) yield* createReadStream(path, { start, end: end - 1, highWaterMark: readBytes });
+          if (end > start) yield* createReadStream(path, { start, end: end - 1, highWaterMark: spoolPieceBytes });
         } catch (error) {
           throw readFailure(path, error);
         }
@@ -191,7 +193,7 @@ export class Spool {
 
   /** Lets other processes have it. An empty one disappears. */
   async release(): Promise<void> {
-    if (this.#state === undefined) await removeFolder(this.#folder, files);
+    if (this.#state === undefined) await removeFolder(this.#folder, spoolFiles);
     this.#held.release();
   }
 
@@ -204,7 +206,7 @@ export class Spool {
 const containerIn = (folder: string): string => join(folder, 'container');
 const stateIn = (folder: string): string => join(folder, 'state.json');
 
-const readBytes = 256 * 1024;
+const spoolPieceBytes = 256 * 1024;
 
 function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError {
   return new SealpinError('disk_full', error.message, {

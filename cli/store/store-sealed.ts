@@ -1,6 +1,6 @@
 /** Storing a file encrypted: in one request or, where it is large, breaks off in the middle of much or has to wait, by a resumable upload. */
 import { resolve } from 'node:path';
-import { maxRetryAfterSeconds } from '../../client/resumable-upload.ts';
+import { maxRetryAfterSeconds } from '../../client/attempts.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError } from '../../shared/errors.ts';
@@ -9,7 +9,7 @@ import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { type Input, openInput } from '../io/input.ts';
 import type { Api } from '../remote/client.ts';
-import { type Limits, refuseLarge } from './limits.ts';
+import { type ServiceLimits, refuseLarge } from './limits.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { hasSpool, type SourceMark, spoolId } from './spool.ts';
 import { bodyBytesOf, bufferedBytes, store } from './store-blob.ts';
@@ -30,14 +30,14 @@ export type Destination = {
   readonly provisional?: boolean | undefined;
   readonly service: Service;
   readonly routes: Api;
-  readonly limits: Limits;
+  readonly limits: ServiceLimits;
   readonly keyId: string;
 };
 
 /**
  * Details of a stored file; the end of a resumable upload does not include its pins. `size` is that of the container.
  */
-export type Stored = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
+export type StoredContainer = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
   readonly pins?: StoredFile['pins'];
   /** File key that opens a payload without a header. */
   readonly fileKey?: Uint8Array | undefined;
@@ -85,7 +85,7 @@ type Sealing = Destination & {
  * @param o.keep see `upload`
  * @throws too_large, and the codes of `store`, `upload` and `encrypt`
  */
-export async function storeSealed(input: Input, o: Sealing): Promise<Stored> {
+export async function storeSealed(input: Input, o: Sealing): Promise<StoredContainer> {
   const { context, limits, routes: api, service, keyId, provisional } = o;
   const path = resolve(context.cwd, o.path);
   const source = markOf(path, input);
@@ -122,7 +122,11 @@ export async function storeSealed(input: Input, o: Sealing): Promise<Stored> {
 }
 
 /** Stores a container in one request. @returns undefined, once it is time to, where a resumable upload is worth it */
-async function storeAtOnce(container: Container, o: Sealing, canReadAgain: boolean): Promise<Stored | undefined> {
+async function storeAtOnce(
+  container: Container,
+  o: Sealing,
+  canReadAgain: boolean,
+): Promise<StoredContainer | undefined> {
   const { context, limits, routes: api, provisional } = o;
   const { output, signal } = context;
   let sentBytes = 0;

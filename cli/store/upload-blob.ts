@@ -1,8 +1,8 @@
 /** Storing a container by a resumable upload: in one run or, after a kill, in the next run of the same command. */
+import { isTemporaryFailure } from '../../client/attempts.ts';
 import {
   createUpload,
   endUpload,
-  isTemporaryFailure,
   sendUpload,
   type Transport,
   type UploadedFile,

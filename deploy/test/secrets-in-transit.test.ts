@@ -16,7 +16,7 @@ import { checkCloudflare, checkPinning, checkService } from '../checks.ts';
 import { faultsOf, readConfiguration, type Configuration } from '../configuration.ts';
 import { linesOf } from '../finding.ts';
 import { operatorApi } from '../operator-api.ts';
-import { addressOf, parseOptions, type CommandName } from '../options.ts';
+import { addressIn, parseOptions, type CommandName } from '../options.ts';
 import { restoreService } from '../service-restore.ts';
 import { wranglerWith, type Wrangler } from '../wrangler.ts';
 import { startCloudflare } from './cloudflare.ts';
@@ -88,9 +88,9 @@ describe('a token is not sent unencrypted to another machine', () => {
         ]);
       }
     for (const url of [...spellings(), ...hosts])
-      expect((await refusal(() => addressOf('the answer', url)))[1]).toContain('unencrypted');
+      expect((await refusal(() => addressIn('the answer', url)))[1]).toContain('unencrypted');
     for (const url of ['https://files.acme.org', 'http://127.0.0.1:1', 'http://[::1]:1', 'http://localhost'])
-      expect(addressOf('--url', url).origin).toBe(url);
+      expect(addressIn('--url', url).origin).toBe(url);
   });
 
   test('by the checks and the client themselves', async () => {

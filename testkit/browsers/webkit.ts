@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { endWithProcess } from '../end-with-process.ts';
-import { startLoopbackServer } from '../loopback-server.ts';
+import { freePort } from '../loopback-server.ts';
 import { installed } from '../programs/programs.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 
@@ -93,13 +93,6 @@ export async function launchWebKit(): Promise<WebKit> {
       await rm(directory, { recursive: true, force: true, maxRetries: 3 });
     },
   };
-}
-
-/** A port that is free now: the driver takes a number, and tells none. */
-async function freePort(): Promise<string> {
-  const server = await startLoopbackServer(() => undefined);
-  await server.close();
-  return new URL(server.url).port;
 }
 
 async function killed(child: ChildProcess): Promise<void> {

@@ -1,7 +1,7 @@
 /** Tests of the destinations of bytes: what is left when writing ends before all of them are there. */
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
-import { deliveryMs, type Sink } from '../protocol.ts';
+import { deliveryMs, type PageSink } from '../protocol.ts';
 import { copiesGone, writeTo } from '../workers/sinks.ts';
 
 afterEach(() => vi.useRealTimers());
@@ -41,7 +41,7 @@ function privateFiles(file: FakeFile): void {
 }
 
 const places = ['handle', 'disk', 'memory'] as const;
-const sinkOf = (place: (typeof places)[number], file: FakeFile): Sink =>
+const sinkOf = (place: (typeof places)[number], file: FakeFile): PageSink =>
   place === 'handle' ? { kind: 'handle', handle: file.handle as unknown as FileSystemFileHandle } : { kind: place };
 
 /** Writes three pieces, and gives what comes back. @param before is called before each piece, and before the end */

@@ -4,10 +4,7 @@ import { isSealpinError, type Code } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 
-/**
- * Bytes of one request. Firefox reads a response into memory however slow its reader is (measured: 1,041 MiB in 15 s), so this is what
- * it can take.
- */
+/** Bytes of one request: Firefox reads a response into memory however slow its reader is (1,041 MiB in 15 s). */
 const windowBytes = 64 * 1024 * 1024;
 
 /** The next request begins when so many bytes of a window are left, so that nothing waits for its first byte. */

@@ -22,7 +22,7 @@ type Call = {
   operationId: string;
 };
 
-type Description = {
+type RouteText = {
   summary: string;
   /** Details besides the summary, in CommonMark; who may call the route is added. */
   description?: string;
@@ -59,11 +59,11 @@ type Access =
   | { who: 'key'; scopes?: readonly Scope[]; handler: (c: Ctx, principal: Principal) => Promise<Response> };
 
 /** A row of the table of routes. */
-export type Route = Call & Row;
-type Row = Description & Access;
+export type Route = Call & RouteRow;
+type RouteRow = RouteText & Access;
 
 /** Makes a row. */
-export function route(method: Route['method'], path: string, operationId: string, row: Row): Route {
+export function route(method: Route['method'], path: string, operationId: string, row: RouteRow): Route {
   return { method, path, operationId, ...row };
 }
 
@@ -87,7 +87,7 @@ const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>
 };
 
 /** The codes of every route. */
-const commonCodes: readonly Code[] = ['invalid_request', 'internal', 'misconfigured', 'method_not_allowed'];
+export const commonCodes: readonly Code[] = ['invalid_request', 'internal', 'misconfigured', 'method_not_allowed'];
 
 /** The codes of a route that takes JSON and nothing else. */
 const jsonCodes: readonly Code[] = ['invalid_json', 'too_large', 'unsupported_media_type'];
@@ -101,6 +101,22 @@ export function scopesOf(route: Route): readonly Scope[] | undefined {
 export function codesOf({ who, codes = [], body = {} }: Route): Code[] {
   const ofBody = Object.keys(body).join() === 'application/json' ? jsonCodes : [];
   return [...new Set([...guards[who].codes, ...ofBody, ...codes, ...commonCodes])];
+}
+
+/** The codes of a route besides those of `commonCodes`, and of `guardCodes` where it needs a credential. */
+export function ownCodesOf(route: Route): Code[] {
+  const known = [...commonCodes, ...(isOpen(route) ? [] : guardCodes(route.who))];
+  return codesOf(route).filter((code) => !known.includes(code));
+}
+
+/** Tells whether a route needs no credential in `Authorization`. */
+export function isOpen({ who }: Route): boolean {
+  return who === 'anybody' || who === 'address';
+}
+
+/** The codes that the guard of a route adds. */
+export function guardCodes(who: Route['who']): readonly Code[] {
+  return guards[who].codes;
 }
 
 /** Lists what runs before the handler of a route, in this order: the guard, the checks of the names in query and headers. */

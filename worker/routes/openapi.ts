@@ -5,13 +5,17 @@ import { describeApi } from '../openapi/document.ts';
 import { route, type Route } from '../openapi/route.ts';
 import { conditions, representation } from './route-parts.ts';
 
-type Description = { etag: string; bytes: Uint8Array };
+type ApiDocument = { etag: string; bytes: Uint8Array };
 
-/** The row of a description, which anybody may read. @param routes the rows that it describes, itself among them */
-export function descriptionRoute(path: string, operationId: string, routes: () => readonly Route[]): Route {
-  let described: Promise<Description> | undefined;
+/** The row of a description, which anybody may read. @param o.routes the rows that it describes, itself among them */
+export function descriptionRoute(
+  path: string,
+  operationId: string,
+  o: { title: string; routes: () => readonly Route[] },
+): Route {
+  let described: Promise<ApiDocument> | undefined;
   const handler = async (c: Ctx): Promise<Response> => {
-    described ??= write(routes());
+    described ??= write(o.title, o.routes());
     const { etag, bytes } = await described;
     const headers = new Headers({ 'Content-Type': 'application/json', 'Cache-Control': 'no-cache' });
     return await respond(c, { etag, headers, bytes: bytes.length, body: async () => bytes, ranges: false });
@@ -27,7 +31,7 @@ export function descriptionRoute(path: string, operationId: string, routes: () =
   });
 }
 
-async function write(routes: readonly Route[]): Promise<Description> {
-  const bytes = new TextEncoder().encode(`${JSON.stringify(describeApi(routes))}\n`);
+async function write(title: string, routes: readonly Route[]): Promise<ApiDocument> {
+  const bytes = new TextEncoder().encode(`${JSON.stringify(describeApi(title, routes))}\n`);
   return { etag: `"${new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)).toHex()}"`, bytes };
 }

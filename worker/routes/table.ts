@@ -103,7 +103,7 @@ const userRoutes: readonly Route[] = [
     responses: { 200: { [json]: Health }, 503: { [json]: Health } },
     handler: readHealth,
   }),
-  descriptionRoute('/v1/openapi.json', 'getDescription', () => userRoutes),
+  descriptionRoute('/v1/openapi.json', 'getDescription', { title: 'Sealpin', routes: () => userRoutes }),
   ...accountRoutes,
   uploadRoute('encrypted'),
   uploadRoute('plain'),

@@ -23,10 +23,10 @@ export type BlockRow = {
 /** Location of a block: `file` is the name on disk. */
 export type BlockLocation = { file: string; offset: number; bytes: number; node: Uint8Array | null };
 
-type Pin = { cid: string; name: string };
+type PinnedRoot = { cid: string; name: string };
 
 /** A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be pinned. */
-export type NewFile = {
+export type CatalogFile = {
   file: string;
   /** Its root: the last of its blocks. */
   cid: string;
@@ -169,7 +169,7 @@ export class Catalog extends Reach {
    * damaged or missing. Returns the names on disk of the replaced copies; `removed` lists them until they are forgotten.
    * @param forget dropped names whose removal is on the disk
    */
-  publish(files: readonly NewFile[], forget: readonly string[] = []): string[] {
+  publish(files: readonly CatalogFile[], forget: readonly string[] = []): string[] {
     return this.#transaction(() => {
       for (const name of forget) this.#sql.deleteRemoved.run(name);
       return files.flatMap((file) => this.#add(file));
@@ -206,8 +206,8 @@ export class Catalog extends Reach {
     });
   }
 
-  pins(cid?: string): Pin[] {
-    return this.#sql.pins.all(cid ?? null) as Pin[];
+  pins(cid?: string): PinnedRoot[] {
+    return this.#sql.pins.all(cid ?? null) as PinnedRoot[];
   }
 
   /**
@@ -293,7 +293,7 @@ export class Catalog extends Reach {
   }
 
   /** Adds a file, and returns the names of those that it replaces. */
-  #add({ file, cid, blocks, pin, keepUntil }: NewFile): string[] {
+  #add({ file, cid, blocks, pin, keepUntil }: CatalogFile): string[] {
     const id = this.#insert(file, blocks);
     const replaced = this.#sql.replacedBy.all(cid, id);
     const times = replaced.map((older) => Number(older['keep_until'])).filter((time) => time !== held);

@@ -2,24 +2,30 @@
 import { readSync, closeSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { errnoOf } from '../../errno.ts';
-import { add } from './add.ts';
+import { addFile } from './add.ts';
 import type { BlockLocation } from './catalog.ts';
 import { content, fileBytes, runs } from './content.ts';
 import { dagImport } from './import.ts';
-import { cid, cids, count, flag, json, lines, RpcError, send, type Call } from './rpc.ts';
+import { cid, cids, count, flag, json, lines, RpcError, sendBytes, type RpcCall } from './rpc.ts';
 import type { Store } from './store.ts';
 
-export type Command = (call: Call) => Promise<void> | void;
+export type RpcCommand = (call: RpcCall) => Promise<void> | void;
 
 /** The version of this node, in Kubo's form. */
-const version = '1.0.0-sealpin';
+const nodeVersion = '1.0.0-sealpin';
 
 /** All commands by their path below /api/v0/. `id` is 32 bytes that name the node. */
-export function commands(store: Store, id: Uint8Array): Map<string, Command> {
-  const peer = { ID: peerId(id), PublicKey: '', Addresses: [], AgentVersion: `sealpin/${version}`, Protocols: [] };
-  const system = { Version: version, Commit: '', Repo: '1', System: `${process.arch}/${process.platform}`, Golang: '' };
-  return new Map<string, Command>([
-    ['add', (call) => add(store, call)],
+export function commands(store: Store, id: Uint8Array): Map<string, RpcCommand> {
+  const peer = { ID: peerId(id), PublicKey: '', Addresses: [], AgentVersion: `sealpin/${nodeVersion}`, Protocols: [] };
+  const system = {
+    Version: nodeVersion,
+    Commit: '',
+    Repo: '1',
+    System: `${process.arch}/${process.platform}`,
+    Golang: '',
+  };
+  return new Map<string, RpcCommand>([
+    ['add', (call) => addFile(store, call)],
     ['cat', (call) => cat(store, call)],
     ['dag/import', (call) => dagImport(store, call)],
     ['dag/stat', (call) => dagStat(store, call)],
@@ -50,7 +56,7 @@ function openFile(store: Store, location: BlockLocation): number {
   }
 }
 
-async function cat(store: Store, { query, response }: Call): Promise<void> {
+async function cat(store: Store, { query, response }: RpcCall): Promise<void> {
   const wanted = cid(query);
   const bytes = fileBytes(wanted, find(store, wanted));
   const start = Math.min(count(query, 'offset') ?? 0, bytes);
@@ -66,11 +72,11 @@ async function cat(store: Store, { query, response }: Call): Promise<void> {
     'x-content-length': length,
     'x-stream-output': '1',
   });
-  if (!first.done) for await (const piece of following(first.value, pieces)) await send(response, piece);
+  if (!first.done) for await (const piece of following(first.value, pieces)) await sendBytes(response, piece);
   response.end();
 }
 
-function blockGet(store: Store, { query, response }: Call): void {
+function blockGet(store: Store, { query, response }: RpcCall): void {
   const location = find(store, cid(query));
   const block = location.node ?? leaf(store, location);
   response
@@ -94,13 +100,13 @@ function leaf(store: Store, location: BlockLocation): Uint8Array {
   }
 }
 
-function blockStat(store: Store, { query, response }: Call): void {
+function blockStat(store: Store, { query, response }: RpcCall): void {
   const wanted = cid(query);
   const location = find(store, wanted);
   json(response, { Key: wanted, Size: location.bytes });
 }
 
-function pinAdd(store: Store, { query, response }: Call): void {
+function pinAdd(store: Store, { query, response }: RpcCall): void {
   if (!flag(query, 'recursive', true)) throw new RpcError('this node pins recursively only', { client: true });
   const wanted = cids(query);
   for (const one of wanted) {
@@ -112,7 +118,7 @@ function pinAdd(store: Store, { query, response }: Call): void {
 }
 
 /** Always offline, and without progress: one record at the end. */
-function dagStat(store: Store, { query, response }: Call): void {
+function dagStat(store: Store, { query, response }: RpcCall): void {
   const wanted = cid(query);
   find(store, wanted);
   const missing = store.catalog.missing(wanted);
@@ -128,7 +134,7 @@ function dagStat(store: Store, { query, response }: Call): void {
   ]);
 }
 
-async function pinRm(store: Store, { query, response }: Call): Promise<void> {
+async function pinRm(store: Store, { query, response }: RpcCall): Promise<void> {
   const wanted = cids(query);
   if ((await store.unpin(wanted)) !== undefined) throw new RpcError('not pinned or pinned indirectly');
   json(response, { Pins: wanted });
@@ -140,7 +146,7 @@ function indirect({ catalog }: Store, one: string | undefined): { Cid: string; T
   return through === undefined ? [] : [{ Cid: one, Type: `indirect through ${through}`, Name: '' }];
 }
 
-function pinLs(store: Store, { query, response }: Call): void {
+function pinLs(store: Store, { query, response }: RpcCall): void {
   const type = query.get('type') ?? 'all';
   if (!['all', 'recursive', 'indirect', 'direct'].includes(type))
     throw new RpcError(`invalid type '${type}', must be one of {direct, indirect, recursive, all}`, { client: true });
@@ -160,7 +166,7 @@ function pinLs(store: Store, { query, response }: Call): void {
   else json(response, { Keys: Object.fromEntries(found.map(({ Cid, ...pin }) => [Cid, pin])) });
 }
 
-async function gc(store: Store, { response }: Call): Promise<void> {
+async function gc(store: Store, { response }: RpcCall): Promise<void> {
   const collected = await store.collect({ all: true });
   lines(
     response,

@@ -8,7 +8,7 @@ import { mkdir, open, unlink, type FileHandle } from 'node:fs/promises';
 import { openSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../../errno.ts';
-import { catalogError, openCatalog, type BlockLocation, type Catalog, type NewFile } from './catalog.ts';
+import { catalogError, openCatalog, type BlockLocation, type Catalog, type CatalogFile } from './catalog.ts';
 import { Importer, Writer } from './new-file.ts';
 import { PublishQueue } from './publish-queue.ts';
 import { partSuffix, recover } from './recover.ts';
@@ -49,7 +49,7 @@ export class Store {
   readonly #folder: FileHandle;
   readonly #now: () => number;
   readonly #reserve: ReturnType<typeof openReserve>;
-  readonly #queue = new PublishQueue<NewFile>((files) => this.#publishNow(files));
+  readonly #queue = new PublishQueue<CatalogFile>((files) => this.#publishNow(files));
   /** Dropped names whose file is unlinked; the removal may not be on the disk yet. */
   #unlinked: string[] = [];
 
@@ -76,7 +76,7 @@ export class Store {
     await this.#queue.add(files.map(({ file, cid, blocks }) => ({ file, cid, blocks, pin, keepUntil })));
   }
 
-  async #publishNow(files: readonly NewFile[]): Promise<void> {
+  async #publishNow(files: readonly CatalogFile[]): Promise<void> {
     const removals = this.#unlinked;
     this.#unlinked = [];
     await this.#folder.sync(); // the new files, and the removals of `removals`

@@ -307,9 +307,9 @@ describe('a service that cannot be reached', () => {
   });
 
   test('on another machine: no word of the local service', async () => {
-    const { send } = await import('../../io/http.ts');
+    const { sendRequest } = await import('../../io/http.ts');
     // A label of 64 characters is no name, so that nobody is asked for it.
-    const failed = send(new URL(`http://${'a'.repeat(64)}.invalid/`), {
+    const failed = sendRequest(new URL(`http://${'a'.repeat(64)}.invalid/`), {
       method: 'GET',
       timeouts: { stallMs: 9e3, bytes: 1, responseMs: 9e3 },
       signal: new AbortController().signal,

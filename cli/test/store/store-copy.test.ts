@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { connect } from '../../../client/index.ts';
 import { type BlockSource, cidBuilder, leafBytes } from '../../../shared/ipfs/index.ts';
 import { sharedService } from '../../../testkit/service.ts';
-import type { Limits } from '../../store/limits.ts';
+import type { ServiceLimits } from '../../store/limits.ts';
 import { storeCopy, storeEncrypted, type Target, targetAt } from '../../store/store-copy.ts';
 import { defaultTimeouts } from '../../timeouts.ts';
 import { drain, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
@@ -13,10 +13,10 @@ import { drain, health, hostile, json, someApiKey, storedFile } from '../hostile
 const mib = 1_048_576;
 const context = { signal: new AbortController().signal, timeouts: defaultTimeouts };
 const sending = { idempotencyKey: '0000-1111', onBytes: () => undefined };
-const unlimited: Limits = { requestBytes: null, uploadBytes: 64 * mib, fileBytes: null };
+const unlimited: ServiceLimits = { requestBytes: null, uploadBytes: 64 * mib, fileBytes: null };
 
 /** A service as a target, with limits that it did not name. */
-async function target(url: string, limits: Partial<Limits> = {}, apiKey = someApiKey): Promise<Target> {
+async function target(url: string, limits: Partial<ServiceLimits> = {}, apiKey = someApiKey): Promise<Target> {
   const service = { url: new URL(`${url}/`), apiKey, local: false, gateways: [] };
   const named = await targetAt(service, context);
   return { ...named, limits: { ...unlimited, ...limits } };

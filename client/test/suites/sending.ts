@@ -1,7 +1,7 @@
 import { decryptPayload } from '../../../shared/crypto/index.ts';
 import { chunksOf } from '../../../shared/streams/read-all.ts';
 import { equal, fails, type Tool } from '../../../testkit/assertions.ts';
-import { sealAndStore, type Store } from '../../sending.ts';
+import { sealAndStore, type StorePayload } from '../../sending.ts';
 import { sentOnce } from '../../sent-once.ts';
 import { pattern, watched } from '../bytes.ts';
 
@@ -17,7 +17,7 @@ async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
 export function sending(tool: Tool): void {
   tool.test('each file is sealed under a key of its own, which the parcel has', async () => {
     const payloads: Uint8Array[] = [];
-    const store: Store = async (payload) => {
+    const store: StorePayload = async (payload) => {
       payloads.push(await joined(chunksOf(payload)));
       return { fileId: crypto.randomUUID(), cid };
     };
@@ -33,7 +33,7 @@ export function sending(tool: Tool): void {
   });
 
   tool.test('a stream that is longer or shorter than was said is refused, and what was stored removed', async () => {
-    const store: Store = async (payload) => {
+    const store: StorePayload = async (payload) => {
       // `Response` reads it in fewer words, but Firefox and WebKit then fail with another error than the stream.
       await joined(chunksOf(payload));
       return { fileId: 'first', cid };

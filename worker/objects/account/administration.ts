@@ -18,7 +18,7 @@ import { restoreRecords, withRecords } from './backup/share-records.ts';
 /** An account with what it uses and may. */
 export type AdministeredAccount = { account: AccountRecord; usage: Usage; settings: Settings };
 
-type Options = {
+type AdministrationOptions = {
   storage: DurableObjectStorage;
   row: AccountRow;
   settings: AccountSettings;
@@ -37,9 +37,9 @@ type Options = {
 
 /** The operator's view of an account. Its caller has checked that it is the operator who asks. */
 export class Administration extends RpcTarget {
-  readonly #o: Options;
+  readonly #o: AdministrationOptions;
 
-  constructor(options: Options) {
+  constructor(options: AdministrationOptions) {
     super();
     this.#o = options;
   }

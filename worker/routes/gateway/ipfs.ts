@@ -18,7 +18,7 @@ import { isNotModified, type Span } from '../../http/conditions.ts';
 import { notModified, respond, type OpenBody } from '../../http/representation.ts';
 import { atServices } from '../../backends/unavailable.ts';
 import { findBlock, rememberBlocks, type FoundBlock } from './find-block.ts';
-import { formOf, metaOf, parseSelection, type Form, type Selection } from './negotiation.ts';
+import { formOf, metaOf, parseSelection, type BlockForm, type Selection } from './negotiation.ts';
 import { sourceOptions } from '../files/file-backends.ts';
 
 /** The identity CID of no bytes, with which clients test whether this is a gateway. */
@@ -52,7 +52,12 @@ export async function readGateway(c: Ctx): Promise<Response> {
   }
 }
 
-async function respondWithBytes(c: Ctx, cid: string, form: Form, { root, sources }: FoundBlock): Promise<Response> {
+async function respondWithBytes(
+  c: Ctx,
+  cid: string,
+  form: BlockForm,
+  { root, sources }: FoundBlock,
+): Promise<Response> {
   const { signal, started } = abortable(c);
   const options = { signal, ...sourceOptions(c, root) };
   const { etag, headers } = metaOf(c, cid, form);

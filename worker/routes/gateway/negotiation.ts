@@ -23,13 +23,13 @@ const types = {
 const cacheControl = 'public, max-age=29030400, immutable, s-maxage=60, proxy-revalidate, no-transform';
 
 /** How a CID is served: as bytes, as one block, or as a CAR. */
-export type Form = keyof typeof types;
+export type BlockForm = keyof typeof types;
 
 /** The blocks of a CAR. */
 export type Selection = Required<Pick<CarOptions, 'scope' | 'dups'>> & Pick<CarOptions, 'entityBytes'>;
 
 /** The ETag of a form of a CID, and the headers of a response with it. */
-export function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; headers: Headers } {
+export function metaOf(c: Ctx, cid: string, form: BlockForm, variant = ''): { etag: string; headers: Headers } {
   const asked = c.req.query('filename');
   const name = asked === undefined ? { bytes: cid, raw: `${cid}.bin`, car: `${cid}.car` }[form] : cleanFilename(asked);
   const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
@@ -48,7 +48,7 @@ export function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: s
  * The requested form. `format` takes precedence over `Accept` (IPIP-523); forms that need a conversion do not exist
  * (IPIP-524).
  */
-export function formOf(c: Ctx): Form {
+export function formOf(c: Ctx): BlockForm {
   const format = c.req.query('format');
   if (format === 'car' || format === 'raw') return format;
   if (format !== undefined) throw new SealpinError('not_acceptable', 'format is car or raw');

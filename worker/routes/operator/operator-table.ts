@@ -47,7 +47,10 @@ const ofAccount = { who, params: { id: AccountId } } as const;
 const ofCid = { who, params: { cid: CidParameter }, codes: ['invalid_cid'] } as const;
 
 export const operatorRoutes: readonly Route[] = [
-  descriptionRoute(`${below}/openapi.json`, 'getOperatorDescription', () => operatorRoutes),
+  descriptionRoute(`${below}/openapi.json`, 'getOperatorDescription', {
+    title: 'Sealpin, for the operator of a service',
+    routes: () => operatorRoutes,
+  }),
   route('post', accounts, 'createAccount', {
     summary: 'Creates an account and its first API key',
     who,

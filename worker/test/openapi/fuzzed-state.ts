@@ -30,6 +30,8 @@ export async function startFuzzed(dir: string): Promise<Pick<Service, 'url' | 'c
 
 /** Number of copies of what a request uses up. */
 const copies = 12;
+/** Number of unfinished uploads of each kind: an API key has 10 at most. */
+const uploads = 5;
 
 /**
  * Fills a service, and writes what is there as dictionaries of schemathesis.toml: one file of each name, with a value in each line.
@@ -59,8 +61,8 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
     file: files,
     deletableFile: deletable.slice(3),
     deletedFile: deletable.slice(0, 3),
-    upload: await times(copies, async () => await newUpload(owner)),
-    deletableUpload: await times(copies, async () => await newUpload(owner)),
+    upload: await times(uploads, async () => await newUpload(owner)),
+    deletableUpload: await times(uploads, async () => await newUpload(owner)),
     share: await times(copies, async () => await newShare(owner, files)),
     deletableShare: await times(copies, async () => await newShare(owner, files)),
     download: [lastPart(await signedPath(main.apiKey, { method: 'GET', file: kept.fileId, exp }))],
@@ -100,6 +102,7 @@ async function newKey(owner: Client): Promise<string> {
 async function newUpload(owner: Client): Promise<string> {
   const headers = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1000' };
   const response = await owner('/v1/uploads/plain', { method: 'POST', headers });
+  if (response.status !== 201) throw new Error(await response.text());
   return lastPart(response.headers.get('Location') ?? '');
 }
 

@@ -94,15 +94,7 @@ describe('the list of accounts', () => {
     expect(await problemOf(operator(`/v1/operator/accounts/${owner.id}`))).toEqual([404, 'not_found']);
   });
 
-  it('is for the operator alone', async () => {
-    const routes = [
-      ['/v1/operator/accounts', 'GET'],
-      [`/v1/operator/accounts/${owner.id}`, 'GET'],
-      [`/v1/operator/accounts/${owner.id}`, 'PATCH'],
-      [`/v1/operator/denylist/${await cidOfBytes(Buffer.from('x'))}`, 'PUT'],
-    ] as const;
-    for (const [path, method] of routes)
-      expect(await problemOf(owner.call(path, { method }))).toEqual([401, 'unauthorized']);
+  it('refuses pages and accounts that cannot be', async () => {
     for (const query of ['cursor=%00', 'limit=0', 'limit=101'])
       expect(await problemOf(operator(`/v1/operator/accounts?${query}`))).toEqual([400, 'invalid_request']);
     expect(await problemOf(operator('/v1/operator/accounts/x'))).toEqual([404, 'not_found']);

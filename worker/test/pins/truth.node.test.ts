@@ -4,9 +4,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { PinPage, Receipt, Repair, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
+import type { Health, PinPage, Receipt, Repair, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
-import { adminToken } from '../../../testkit/service.ts';
+import { adminToken, metricsToken } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import type { Turn } from '../peer.ts';
 import { pinObject } from '../stored-state.ts';
@@ -27,6 +27,7 @@ import {
 
 const leafBytes = 1_048_576;
 const operator = { Authorization: `Bearer ${adminToken}` };
+const monitor = { Authorization: `Bearer ${metricsToken}` };
 const json = 'application/json';
 
 let world: World;
@@ -67,6 +68,12 @@ const respond =
   (turn: Turn) =>
     turn.answer(status, body, headers);
 const full = respond(500, '{"Message":"write /data/blocks/x: no space left on device","Code":0,"Type":"error"}');
+
+/** The same answer to what writes blocks, and none to other commands. */
+const writes = (answer: (turn: Turn) => void | Promise<void>) => async (turn: Turn) => {
+  if (turn.command === 'dag/import' || turn.command === 'block/put') await answer(turn);
+  else (await turn.pass()).deliver();
+};
 
 /** Ways in which a backend fails while a file is copied there. `words`: what the operator reads of it. */
 const refusals = [
@@ -176,6 +183,64 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       expect(copied).not.toHaveProperty('detail');
     },
   );
+
+  /** What health says of `b`, and the metrics: they are asked once in 5 s. */
+  async function healthOf() {
+    const answer = await ask('/v1/health');
+    const { status, services = [] } = await answer.json<Health>();
+    const metrics = await (await fetch(`${world.service.url}/v1/operator/metrics`, { headers: monitor })).text();
+    const gauge = (name: string): string =>
+      new RegExp(`^sealpin_${name}{service="b"} (.)$`, 'm').exec(metrics)?.[1] ?? '';
+    const b = services.find(({ id }) => id === 'b');
+    return {
+      said: [answer.status, status, b?.status, b?.code ?? b?.refuses?.code],
+      gauges: [gauge('pinning_service_up'), gauge('pinning_service_refuses')],
+      refuses: b?.refuses,
+    };
+  }
+  const inOrder = { said: [200, 'ok', 'ok', undefined], gauges: ['1', '0'] };
+  const slow = { timeout: 15_000, interval: 500 };
+
+  test.each<[string, (turn: Turn) => void | Promise<void>, typeof inOrder]>([
+    [
+      'unreachable',
+      (turn) => turn.cut(),
+      { said: [503, 'degraded', 'failing', 'pinning_unavailable'], gauges: ['0', '0'] },
+    ],
+    ['full for what is written', writes(full), { said: [200, 'degraded', 'ok', 'disk_full'], gauges: ['1', '1'] }],
+    [
+      'refusing what is written',
+      writes(respond(401, 'no')),
+      { said: [200, 'degraded', 'ok', 'misconfigured'], gauges: ['1', '1'] },
+    ],
+  ] as [string, (turn: Turn) => void | Promise<void>, typeof inOrder][])(
+    '%s: health and metrics say so, and since when, until it is not',
+    async (way, answer, expected) => {
+      const before = Date.now();
+      world.b.peer.onCommand = answer;
+      const file = await world.owner.call.store('plain', bytes);
+      await ring(world, file, 10_000);
+      await expect.poll(healthOf, slow).toMatchObject(expected);
+      const { refuses } = await healthOf();
+      if (way !== 'unreachable') expect(isAfter(refuses?.since, before)).toBe(true);
+      // Anybody sees that something is wrong, and not what.
+      const open = await (await fetch(`${world.service.url}/v1/health`)).json<Health>();
+      expect([open.status, open.services]).toEqual(['degraded', undefined]);
+      world.b.peer.onCommand = undefined;
+      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+      await settle(world, file);
+      await expect.poll(healthOf, slow).toMatchObject(inOrder);
+    },
+  );
+
+  test('full for uploads: health says so of the first service', async () => {
+    world.a.peer.onCommand = writes(full);
+    const store = world.owner.call('/v1/storage/plain', { method: 'POST', body: randomBytes(10) });
+    expect(await problemOf(store)).toEqual([507, 'disk_full']);
+    world.a.peer.onCommand = undefined;
+    const first = async () => (await (await ask('/v1/health')).json<Health>()).services?.[0];
+    await expect.poll(first, slow).toMatchObject({ id: 'a', status: 'ok', refuses: { code: 'disk_full' } });
+  });
 
   test.each(losses)(
     '$way: the first verification sees it, and one repair is enough',

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Receipt, StoredFile } from '../../../../shared/api.ts';
-import { clusterProgram, noCluster, type ClusterPeer } from '../../../../testkit/programs/cluster.ts';
+import { clusterProgram, noCluster, type RealPeer } from '../../../../testkit/programs/cluster.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { bytesOf as bodyOf, jsonOf } from '../../client.ts';
 import { newOwner, pinObject, type Owner } from '../../stored-state.ts';
@@ -47,7 +47,7 @@ function survival(): void {
     return receipt.pins[0]!.status;
   };
   const holders = async ({ cid }: StoredFile) => (await honest.real.pins()).filter((pins) => pins.includes(cid)).length;
-  const without = async <T>(peer: ClusterPeer, work: () => Promise<T>): Promise<T> => {
+  const without = async <T>(peer: RealPeer, work: () => Promise<T>): Promise<T> => {
     await peer.kill();
     try {
       return await work();
