@@ -19,13 +19,16 @@ export type CidBuilderOptions = {
 /** Digests in flight: one runs while the next block is filled. */
 const digestsInFlight = 2;
 
+/** Computes the CID of bytes that are written to it. */
+export type CidBuilder = Builder;
+
 /** Makes a builder for one stream. */
 export function cidBuilder(options: CidBuilderOptions = {}): CidBuilder {
-  return new CidBuilder(options);
+  return new Builder(options);
 }
 
 /** Computes the CID of bytes that are written to it, one call at a time. It holds one leaf that is being filled and at most 1,024 links a level. */
-export class CidBuilder {
+class Builder {
   readonly #digest: Digest;
   readonly #onLeaf: CidBuilderOptions['onLeaf'];
   readonly #tree: ReturnType<typeof treeBuilder>;

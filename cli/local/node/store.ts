@@ -9,11 +9,12 @@ import { openSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../../errno.ts';
 import { catalogError, openCatalog, type BlockLocation, type Catalog, type CatalogFile } from './catalog.ts';
-import { Importer, Writer } from './new-file.ts';
+import { Importer } from './importer.ts';
 import { PublishQueue } from './publish-queue.ts';
 import { partSuffix, recover } from './recover.ts';
 import { openReserve } from './reserve.ts';
 import type { Complete } from './rows.ts';
+import { Writer } from './writer.ts';
 
 /** Retention of an added file that was never pinned. */
 export const unpinnedMs = 3_600_000;
