@@ -1,13 +1,13 @@
 /** Storing bytes in one request. */
 import { attachment } from './attachment.ts';
-import { StoredFile } from '../shared/api.ts';
+import { membersOf, StoredFile, UploadDetails } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
 import { requestBody } from './request-body.ts';
 import type { ServiceHttp } from './service-http.ts';
 import type { Source } from './web-bytes.ts';
 
-export type PutOptions = {
+export type PutOptions = Readonly<Omit<UploadDetails, 'expiresAt'>> & {
   /**
    * `encrypted` (the default): the service seals the bytes to the account's key. `plain`: it stores them as they are, on a public
    * network, which is right for what `seal` made.
@@ -48,6 +48,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
     file = await http.json(StoredFile, {
       ...request,
       query: {
+        ...membersOf(UploadDetails, o),
         cid: isPlain ? body.cid : undefined,
         expiresAt: o.expiresAt === undefined ? undefined : new Date(o.expiresAt).toISOString(),
         provisional: o.provisional === true ? 'true' : undefined,

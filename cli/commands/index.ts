@@ -5,8 +5,8 @@ type Make = (heading: Heading) => Command;
 /** The summary of a command, and what loads it: a file of one command, or one of those in a file. */
 type CommandRow = readonly [summary: string, load: () => Promise<Make | { readonly command: Make }>];
 
-/** Every command, in the order of the overview. */
-const table: Readonly<Record<string, CommandRow>> = {
+/** Every command, in the order of `help all`. */
+const table = {
   start: ['Start the service on this machine', () => import('./start.ts')],
   stop: ['Stop the local service', () => import('./stop.ts')],
   status: ['Show the status of the service', () => import('./status.ts')],
@@ -88,20 +88,35 @@ const table: Readonly<Record<string, CommandRow>> = {
     'Print the completions for a shell',
     async () => (await import('./completions.ts')).completionsCommand(loadCommands),
   ],
+} satisfies Readonly<Record<string, CommandRow>>;
+
+const commandRows = new Map<string, CommandRow>(Object.entries(table));
+
+/** The name and summary of each command, in the order of `help all`. */
+export const headings: readonly Heading[] = Object.entries(table).map(([name, [summary]]) => ({ name, summary }));
+
+/** The commands of the first page of help, for people, by what they are for. */
+const forPeople: Readonly<Record<string, readonly (keyof typeof table)[]>> = {
+  'Send and receive': ['send', 'receive', 'inbox create', 'shares', 'unshare'],
+  'Encrypt and decrypt': ['encrypt', 'decrypt', 'keygen', 'ecc-encrypt', 'ecc-decrypt', 'chacha-encrypt'],
+  'Stored files': ['list', 'get', 'verify', 'delete'],
+  'The service': ['login', 'start', 'stop', 'status', 'rebuild'],
 };
 
-/** The name and summary of each command, in the order of the overview. */
-export const headings: readonly Heading[] = Object.entries(table).map(([name, [summary]]) => ({ name, summary }));
+/** The first page of help: headings under their titles. */
+export const firstPage: Readonly<Record<string, readonly Heading[]>> = Object.fromEntries(
+  Object.entries(forPeople).map(([title, names]) => [title, names.map((name) => ({ name, summary: table[name][0] }))]),
+);
 
 /** Loads one command by its name as typed, such as `key create`; undefined when there is none. */
 export async function loadCommand(name: string): Promise<Command | undefined> {
-  const [summary, load] = (Object.hasOwn(table, name) && table[name]) || [];
+  const [summary, load] = commandRows.get(name) ?? [];
   if (summary === undefined || load === undefined) return undefined;
   const loaded = await load();
   return ('command' in loaded ? loaded.command : loaded)({ name, summary });
 }
 
-/** Loads all commands, in the order of the overview. */
+/** Loads all commands, in the order of `help all`. */
 export async function loadCommands(): Promise<Command[]> {
   const all = await Promise.all(headings.map(({ name }) => loadCommand(name)));
   return all.filter((command) => command !== undefined);

@@ -241,7 +241,7 @@ async function openDestination(o: Unsealing, input?: FileIdentity): Promise<Plai
 }
 
 async function folderDestination(path: string, context: Context): Promise<PlaintextDestination> {
-  const { openExtraction } = await import('../folder/extract.ts');
+  const { openExtraction } = await import('../folder/extraction.ts');
   const extraction = await openExtraction(path, context);
   return {
     room: (bytes) => extraction.room(bytes),

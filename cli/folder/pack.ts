@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import { readFailure } from '../errno.ts';
 import { type Input, openInput } from '../io/input.ts';
-import { LeavingLinks } from './archive-path.ts';
+import { LeavingLinks } from './leaving-links.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
 import { countText } from '../terminal/size.ts';
 

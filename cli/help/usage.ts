@@ -18,8 +18,11 @@ export function synopsis(command: Command): string {
 }
 
 /** Terms with their descriptions: beside each other where there is room, else below each other. */
-function definitionLines(rows: readonly (readonly [term: string, description: string])[], columns: number): string[] {
-  const width = Math.max(0, ...rows.map(([term]) => term.length));
+function definitionLines(
+  rows: readonly (readonly [term: string, description: string])[],
+  columns: number,
+  width = widthOf(rows.map(([term]) => term)),
+): string[] {
   const isNarrow = columns - width - 4 < minDescriptionColumns;
   const indent = ' '.repeat(isNarrow ? 6 : width + 4);
   return rows.flatMap(([term, description]) => {
@@ -28,6 +31,10 @@ function definitionLines(rows: readonly (readonly [term: string, description: st
     const [first = '', ...others] = lines;
     return [`  ${term.padEnd(width)}  ${first.slice(indent.length)}`, ...others];
   });
+}
+
+function widthOf(terms: readonly string[]): number {
+  return Math.max(0, ...terms.map(({ length }) => length));
 }
 
 /** The usage line, its continuations indented below the command. */
@@ -66,16 +73,24 @@ export function commandUsage(command: Command, terminalColumns: number): string 
   return `${sections.map((lines) => lines.join('\n')).join('\n\n')}\n`;
 }
 
-/** The overview of all commands. @param terminalColumns as for `commandUsage` */
-export function mainUsage(headings: readonly Heading[], terminalColumns: number): string {
+/**
+ * An overview of commands.
+ * @param groups the commands under their titles
+ * @param terminalColumns as for `commandUsage`
+ */
+export function mainUsage(groups: Readonly<Record<string, readonly Heading[]>>, terminalColumns: number): string {
   const columns = Math.min(terminalColumns, maxColumns);
-  const rows = headings.map(({ name, summary }) => [name, summary] as const);
+  const width = widthOf(Object.values(groups).flatMap((headings) => headings.map(({ name }) => name)));
   const sections = [
     ['Sealpin: files, encrypted, on IPFS.'],
     [usageLine('sealpin <command> [arguments] [flags]', columns)],
-    ['Commands:', ...definitionLines(rows, columns)],
+    ...Object.entries(groups).map(([title, headings]) => {
+      const rows = headings.map(({ name, summary }) => [name, summary] as const);
+      return [`${title}:`, ...definitionLines(rows, columns, width)];
+    }),
     [
-      ...wrap('sealpin <command> --help shows more about each, with examples.', columns),
+      ...wrap('sealpin help all lists every command.', columns),
+      ...wrap('sealpin help <command> shows more about one, with examples.', columns),
       ...wrap('sealpin --version prints the version.', columns),
     ],
     [

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CleanupStack } from './cleanup.ts';
+import type { CleanupStack } from './cleanup-stack.ts';
 import { erasingClasses, tableOf, type ClassName } from './code/erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
 import { keepLog } from './log-file.ts';

@@ -5,7 +5,7 @@ import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
-import { CleanupStack, once, serialize } from './cleanup.ts';
+import { CleanupStack, once, serialize } from './cleanup-stack.ts';
 import { type Controls, type Homes, listenForControl } from './control.ts';
 import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
 import { openAccount } from './default-account.ts';

@@ -169,4 +169,17 @@ describe('the deployed service', () => {
     expect(lines).toContain(`✗ ${url} responds, and is degraded`);
     expect(lines.join('\n')).toContain('runs Sealpin 0.0.1');
   });
+
+  test('from before the operator’s routes had their own path is named, and what to deploy first', async () => {
+    const before = await startLoopbackServer((request, response) => {
+      const isMissing = request.url?.startsWith('/v1/operator/') === true;
+      const asked = fetch(`${service.url}${isMissing ? '/v1/missing' : request.url}`);
+      void asked.then(async (answer) => response.writeHead(answer.status).end(await answer.text()));
+    });
+    onTestFinished(() => before.close());
+    const lines = await check({ url: before.url });
+    const at = lines.indexOf(`✗ ${before.url} is older than this version: it has no routes below /v1/operator`);
+    expect(lines[at + 1]).toBe('  → deploy this version first: npm run deploy');
+    expect(lines.join('\n')).not.toContain('token');
+  });
 });

@@ -13,6 +13,7 @@ import {
   sha256,
   type Cid,
 } from '../../../shared/ipfs/index.ts';
+import { faultyProxy, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { type Service, sharedService } from '../../../testkit/service.ts';
 import { recall } from '../../files/history.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
@@ -256,5 +257,27 @@ describe('copy', () => {
       exit: 2,
       stderr: /the service and the account that the files are in/,
     });
+  });
+});
+
+describe('a service that asks to wait', () => {
+  test.each([429, 503])('(%i) gets a copy after the wait, once', async (status) => {
+    const directory = await temporaryDirectory();
+    const isStoring = ({ method, path }: Passed): boolean => method === 'POST' && path.startsWith('/v1/storage/');
+    const wait = { 'retry-after': '1', 'content-type': 'application/problem+json' };
+    const body = JSON.stringify({ type: 'about:blank', title: 'busy', status, code: 'overloaded' });
+    const proxy = await faultyProxy(
+      () => other.url,
+      (request, before) =>
+        isStoring(request) && !before.some(isStoring) ? { kind: 'answer', status, headers: wait, body } : undefined,
+    );
+    const block = await leafOf(Buffer.from(`for ${status}`));
+    const path = join(directory, 'one.car');
+    await writeFile(path, carOf(block.cid, [block]));
+    const env = { SEALPIN_API_KEY: apiKey, SEALPIN_SERVICE: proxy.url };
+    const home = ['--data-dir', join(directory, 'home'), '--json'];
+    const { blobId } = await jsonOf(run(['import', path, ...home, '--quiet'], directory, { env }));
+    expect(proxy.passed.filter(isStoring)).toHaveLength(2);
+    expect((await there.list({ cid: String(blobId) })).files).toHaveLength(1);
   });
 });

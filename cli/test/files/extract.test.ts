@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import { packTar, type TarEntry, type TarHeader } from 'modern-tar';
 import { describe, expect, test } from 'vitest';
 import { isInside } from '../../folder/archive-path.ts';
-import { openExtraction } from '../../folder/extract.ts';
+import { openExtraction } from '../../folder/extraction.ts';
 import { byPassword, contain, env } from '../containers.ts';
 import { contextIn, run, temporaryDirectory } from '../environment.ts';
 import { first, flip, present } from '../../../testkit/present.ts';

@@ -5,6 +5,9 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { Env } from '../../env.ts';
 import type { Result } from '../result.ts';
+import { all, hasTable, insert } from '../sql.ts';
+
+const addToSum = 'ON CONFLICT (name, labels) DO UPDATE SET value = value + excluded.value';
 
 /** A sum. `labels`: as Prometheus writes them between braces, which also identifies it. */
 export type Counter = { name: string; labels: string; value: number };
@@ -20,14 +23,7 @@ export class Metrics extends DurableObject<Env> {
   async add(counted: readonly Counter[]): Promise<Result> {
     this.ctx.storage.transactionSync(() => {
       this.#create();
-      for (const { name, labels, value } of counted)
-        this.#sql.exec(
-          `INSERT INTO counter (name, labels, value) VALUES (?, ?, ?)
-           ON CONFLICT (name, labels) DO UPDATE SET value = value + excluded.value`,
-          name,
-          labels,
-          value,
-        );
+      for (const counter of counted) insert(this.#sql, 'counter', counter, addToSum);
     });
     return { ok: true };
   }
@@ -35,8 +31,8 @@ export class Metrics extends DurableObject<Env> {
   /** All sums, by name and labels. */
   async read(): Promise<Result<{ counters: Counter[] }>> {
     this.#create();
-    const rows = this.#sql.exec<Counter>('SELECT name, labels, value FROM counter ORDER BY name, labels');
-    return { ok: true, counters: rows.toArray() };
+    const counters = all<Counter>(this.#sql, 'SELECT name, labels, value FROM counter ORDER BY name, labels');
+    return { ok: true, counters };
   }
 
   /**
@@ -67,13 +63,8 @@ export class Metrics extends DurableObject<Env> {
 
   /** The services that take no new files. */
   async refusals(): Promise<Result<{ refusals: Refusal[] }>> {
-    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'refusal'`).toArray().length === 0)
-      return { ok: true, refusals: [] };
-    const rows = this.#sql.exec<Refusal>(
-      'SELECT service, code, since, seen_at AS seenAt FROM refusal WHERE until > ?',
-      Date.now(),
-    );
-    return { ok: true, refusals: rows.toArray() };
+    const query = 'SELECT service, code, since, seen_at AS seenAt FROM refusal WHERE until > ?';
+    return { ok: true, refusals: hasTable(this.#sql, 'refusal') ? all<Refusal>(this.#sql, query, Date.now()) : [] };
   }
 
   #create(): void {

@@ -1,9 +1,9 @@
 /** Common parts of the steps for rows of a `Pin` object: their context, time limits, and the end of removals. */
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import type { Env } from '../../env.ts';
-import type { Breakers } from './breaker.ts';
+import type { Breakers } from './breakers.ts';
 import type { Migrations } from './migrations.ts';
-import type { PinRows } from './pin-table.ts';
+import type { PinRows } from './pin-rows.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
 export const requestMs = 8_000;

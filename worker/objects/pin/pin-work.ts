@@ -13,7 +13,7 @@ import { detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership } from './pin-ownership.ts';
 import { PinSources } from './pin-sources.ts';
 import { limited, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
-import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
+import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
 
 /** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
 const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };

@@ -3,7 +3,7 @@
  * CID's text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that
  * add and remove.
  *
- * Each CID has a row for each service, with what is desired and what was last seen there (`pin-table.ts`), which the alarm brings
+ * Each CID has a row for each service, with what is desired and what was last seen there (`pin-rows.ts`), which the alarm brings
  * together (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
@@ -18,20 +18,20 @@ import type { MetricsBinding } from '../metrics/metrics-binding.ts';
 import { tellRefusal } from '../metrics/seen-refusals.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
-import { Breakers } from './breaker.ts';
+import { Breakers } from './breakers.ts';
 import { beingRemoved, CidQueue, waitMs } from './cid-queue.ts';
-import { Denylist } from './denied-cids.ts';
+import { DeniedCids } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { dueRow, dueTimes } from './pin-due.ts';
 import { ownership, type PinPlan } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { backendPin, byReadPriority, type BackendPin, type RemovedPin } from './backend-pin.ts';
-import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
-import { Removals, type RemovalLog } from './pin-removals.ts';
+import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
+import { PinRemovals, type RemovalLog } from './pin-removals.ts';
 import { leastDone, repairedMs, requestMs, settledMs, type Removal } from './pin-steps.ts';
 import { PinWork } from './pin-work.ts';
 import { verifyPins } from './pin-verification.ts';
-import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
+import { countedPins, makeAllDue, surveyedPins, type SurveyedPin, type SurveyPage } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Result } from '../result.ts';
 
 /** Limits of one alarm: its time, and its requests, of Cloudflare's 1,000: a step for a row makes some six. */
@@ -48,10 +48,10 @@ export class Pin extends DurableObject<Env & PinObjects> {
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #rows = new PinRows(this.#sql);
   readonly #breakers = new Breakers(this.#sql);
-  readonly #denylist = new Denylist(this.#sql);
+  readonly #denylist = new DeniedCids(this.#sql);
   readonly #blocks = new BlockRoots(this.#sql);
   readonly #migrations = new Migrations(this.#sql, { rows: this.#rows, now: () => this.now() });
-  readonly #removals = new Removals(this.#sql, {
+  readonly #removals = new PinRemovals(this.#sql, {
     report: (account, fileId, pins) => this.env.ACCOUNT.getByName(account).unreferred(fileId, pins),
     now: () => this.now(),
   });
@@ -279,12 +279,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /** A page of pins in a state. */
-  async survey(o: {
-    state: SurveyState | undefined;
-    after: SurveyCursor | undefined;
-    limit: number;
-  }): Promise<Result<{ pins: SurveyedPin[] }>> {
-    return { ok: true, pins: this.#rows.exists ? surveyedPins(this.#sql, o) : [] };
+  async survey(page: SurveyPage): Promise<Result<{ pins: SurveyedPin[] }>> {
+    return { ok: true, pins: this.#rows.exists ? surveyedPins(this.#sql, page) : [] };
   }
 
   /** Makes every pin due, as soon as services respond. @returns how many there are by what was last seen of them */

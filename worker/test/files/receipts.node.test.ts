@@ -1,14 +1,14 @@
-/** Receipts of removals, on rows in SQLite, and settings with which none can be written. */
+/** ReceiptRows of removals, on rows in SQLite, and settings with which none can be written. */
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import { startService } from '../../../testkit/service.ts';
 import { problemOf } from '../client.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { Outbox, referenceRemoval } from '../../objects/account/outbox.ts';
-import { Removals } from '../../objects/pin/pin-removals.ts';
-import { PinRows } from '../../objects/pin/pin-table.ts';
+import { PinRemovals } from '../../objects/pin/pin-removals.ts';
+import { PinRows } from '../../objects/pin/pin-rows.ts';
 import type { Removal } from '../../objects/pin/pin-steps.ts';
-import { Receipts } from '../../objects/account/files/receipt-rows.ts';
+import { ReceiptRows } from '../../objects/account/files/receipt-rows.ts';
 import { receiptMs, type RemovedPin } from '../../objects/pin/backend-pin.ts';
 import { err, type Result } from '../../objects/result.ts';
 import { createTables } from '../../objects/account/tables.ts';
@@ -22,10 +22,10 @@ const pin = (service: string, status: Removal): RemovedPin => ({ service, status
 
 let sql: SqlStorage;
 let nowMs: number;
-let receipts: Receipts;
+let receipts: ReceiptRows;
 let outbox: Outbox;
 let rows: PinRows;
-let removals: Removals;
+let removals: PinRemovals;
 /** Removals that the account learns of, and its answer; undefined: it does not respond. */
 let told: RemovedPin[][];
 let answer: Result | undefined;
@@ -36,13 +36,13 @@ beforeEach(() => {
   sql = storageOf(new DatabaseSync(':memory:'));
   createTables(sql);
   [nowMs, told, answer] = [1_000, [], { ok: true }];
-  receipts = new Receipts(sql);
+  receipts = new ReceiptRows(sql);
   outbox = new Outbox(sql, { now: () => nowMs, unreferred: () => undefined, send: async () => err('overloaded') });
   receipts.add(file, 'deleted', [], nowMs);
   const ofPin = storageOf(new DatabaseSync(':memory:'));
   rows = new PinRows(ofPin);
   rows.create();
-  removals = new Removals(ofPin, {
+  removals = new PinRemovals(ofPin, {
     now: () => nowMs,
     report: async (_account, fileId, reported) => {
       told.push([...reported]);

@@ -1,7 +1,7 @@
 /** The alarm of an object, whose calls may overlap. */
 import { expect, it } from 'vitest';
 import { Alarm, backoffMs } from '../../objects/alarm.ts';
-import { retryMs } from '../../objects/account/uploads/upload-finisher.ts';
+import { retryMs } from '../../objects/account/calls/upload-finisher.ts';
 
 /** Storage that says late when its alarm rings. */
 function storage(): { set: number | null; asStorage: DurableObjectStorage } {

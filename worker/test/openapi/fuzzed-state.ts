@@ -30,8 +30,8 @@ export async function startFuzzed(dir: string): Promise<Pick<Service, 'url' | 'c
 
 /** Number of copies of what a request uses up. */
 const copies = 12;
-/** Number of unfinished uploads of each kind: an API key has 10 at most. */
-const uploads = 5;
+/** Number of unfinished uploads of each kind: an API key has 10 at most, and the fuzzer begins some, too. */
+const uploads = 3;
 
 /**
  * Fills a service, and writes what is there as dictionaries of schemathesis.toml: one file of each name, with a value in each line.

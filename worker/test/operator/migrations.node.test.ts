@@ -2,7 +2,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import { Migrations } from '../../objects/pin/migrations.ts';
-import { PinRows, type PinRow } from '../../objects/pin/pin-table.ts';
+import { PinRows, type PinRow } from '../../objects/pin/pin-rows.ts';
 import type { WorkContext } from '../../objects/pin/pin-steps.ts';
 import { PinWork } from '../../objects/pin/pin-work.ts';
 import { storageOf } from '../sqlite-storage.ts';

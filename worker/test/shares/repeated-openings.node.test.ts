@@ -1,5 +1,15 @@
 /** Openings of shares that are repeated because their answers were lost: histories against a model, crashes, and who may. */
-import fc from 'fast-check';
+import {
+  array,
+  assert,
+  asyncProperty,
+  constant,
+  constantFrom,
+  oneof,
+  record as recordOf,
+  tuple,
+  type Arbitrary,
+} from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { OpenedShare, ShareStatus } from '../../../shared/api.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
@@ -78,12 +88,12 @@ class Model {
   }
 }
 
-const steps: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('open' as const), token: fc.constantFrom('first', 'second') }) },
-  { weight: 2, arbitrary: fc.constant<Step>({ do: 'open' }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constantFrom('wait', 'ring'), minutes: fc.constantFrom(1, 6, 9, 11) }) },
-  { weight: 1, arbitrary: fc.constant<Step>({ do: 'revoke' }) },
-) as fc.Arbitrary<Step>;
+const steps: Arbitrary<Step> = oneof(
+  { weight: 6, arbitrary: recordOf({ do: constant('open' as const), token: constantFrom('first', 'second') }) },
+  { weight: 2, arbitrary: constant<Step>({ do: 'open' }) },
+  { weight: 4, arbitrary: recordOf({ do: constantFrom('wait', 'ring'), minutes: constantFrom(1, 6, 9, 11) }) },
+  { weight: 1, arbitrary: constant<Step>({ do: 'revoke' }) },
+) as Arbitrary<Step>;
 
 async function run(opens: number, history: readonly Step[]): Promise<void> {
   const id = await share(opens);
@@ -129,9 +139,9 @@ async function run(opens: number, history: readonly Step[]): Promise<void> {
 
 describe('an opening that is repeated', () => {
   it('gives the record again for 10 minutes and counts once, in any history', async () => {
-    const histories = fc.tuple(fc.constantFrom(1, 1, 2, 3), fc.array(steps, { minLength: 2, maxLength: 8 }));
-    await fc.assert(
-      fc.asyncProperty(histories, ([opens, history]) => run(opens, history)),
+    const histories = tuple(constantFrom(1, 1, 2, 3), array(steps, { minLength: 2, maxLength: 8 }));
+    await assert(
+      asyncProperty(histories, ([opens, history]) => run(opens, history)),
       { numRuns: long ? 400 : 40 },
     );
   });

@@ -1,5 +1,5 @@
 /** Daily usage of each API key, as rows. */
-import { dayMs } from '../../../../shared/time.ts';
+import { all, least } from '../../sql.ts';
 
 /** The API key that a request counts for: the IDs of its account and of the key. */
 export type UsedBy = { account: string; keyId: string };
@@ -13,12 +13,13 @@ type UsedByKey = Used & { day: string; key: string };
 /** `next` is the cursor of the next page, if there is one. */
 export type UsagePage = { usage: UsedByKey[]; next: number | undefined };
 
-type UsageRow = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
+type Row = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
 
+const dayMs = 86_400_000;
 /** Number of days that are kept besides the current one. */
 const usageRetentionDays = 90;
 /** Number of rows that one alarm removes, so that it stays short. */
-const batch = 10_000;
+const maxCounted = 10_000;
 
 /** The use in an object's storage. Days are counted since 1970. */
 export class KeyUsage {
@@ -46,15 +47,9 @@ export class KeyUsage {
   }
 
   /** Days of keys before the cursor `before`, the newest first. */
-  page({ before, limit }: { before: number | undefined; limit: number }): UsagePage {
-    const rows = this.#sql
-      .exec<UsageRow>(
-        'SELECT * FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?',
-        before ?? Number.MAX_SAFE_INTEGER,
-        this.#oldest(),
-        limit + 1,
-      )
-      .toArray();
+  page({ before = Number.MAX_SAFE_INTEGER, limit }: { before: number | undefined; limit: number }): UsagePage {
+    const query = 'SELECT * FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?';
+    const rows = all<Row>(this.#sql, query, before, this.#oldest(), limit + 1);
     const page = rows.slice(0, limit);
     return { usage: page.map((row) => usedOf(row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
   }
@@ -64,7 +59,7 @@ export class KeyUsage {
     this.#sql.exec(
       'DELETE FROM key_usage WHERE seq IN (SELECT seq FROM key_usage WHERE day < ? ORDER BY seq LIMIT ?)',
       this.#oldest(),
-      batch,
+      maxCounted,
     );
   }
 
@@ -75,8 +70,8 @@ export class KeyUsage {
 
   /** Returns the time at which the alarm must forget the next day, in ms. */
   nextDue(): number | undefined {
-    const { day } = this.#sql.exec<{ day: number | null }>('SELECT min(day) AS day FROM key_usage').one();
-    return day === null ? undefined : (day + usageRetentionDays + 1) * dayMs;
+    const day = least(this.#sql, 'day', 'key_usage');
+    return day === undefined ? undefined : (day + usageRetentionDays + 1) * dayMs;
   }
 
   #today(): number {
@@ -88,6 +83,6 @@ export class KeyUsage {
   }
 }
 
-function usedOf({ day, api_key: key, requests, bytes_in: bytesIn, bytes_out: bytesOut }: UsageRow): UsedByKey {
+function usedOf({ day, api_key: key, requests, bytes_in: bytesIn, bytes_out: bytesOut }: Row): UsedByKey {
   return { day: new Date(day * dayMs).toISOString().slice(0, 10), key, requests, bytesIn, bytesOut };
 }

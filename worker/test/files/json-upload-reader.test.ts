@@ -1,6 +1,6 @@
 /** The reader of JSON uploads, and the base64 inside them. */
 import { describe, expect, it } from 'vitest';
-import { JsonUploadReader } from '../../upload/json-stream.ts';
+import { JsonUploadReader } from '../../upload/json-upload-reader.ts';
 import { isSealpinError, type Code } from '../../../shared/errors.ts';
 
 const encoder = new TextEncoder();

@@ -64,7 +64,9 @@ export async function keepPart(
   signal: AbortSignal,
 ): Promise<void> {
   const id = crypto.randomUUID();
-  const plan = await unwrap(account.intendPart(hash, { ...part, id, uploadId, service: service.id, requestId }));
-  await pinPlanned(service, part, { held, plan, withdraw: () => account.withdrawPart(id), signal, requestId });
-  await unwrap(account.commitPart(hash, { id, uploadId }));
+  const plan = await unwrap(
+    account.pending.intendPart(hash, { ...part, id, uploadId, service: service.id, requestId }),
+  );
+  await pinPlanned(service, part, { held, plan, withdraw: () => account.pending.withdrawPart(id), signal, requestId });
+  await unwrap(account.pending.commitPart(hash, { id, uploadId }));
 }

@@ -12,7 +12,8 @@ import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure } from '../errno.ts';
 import { removeTree } from '../io/remove-tree.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
-import { checkTarget, isInside, LeavingLinks, namesOf, UnsafePath } from './archive-path.ts';
+import { checkTarget, isInside, namesOf, UnsafePath } from './archive-path.ts';
+import { LeavingLinks } from './leaving-links.ts';
 
 /** Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask applies, too. */
 const permissions = 0o777;
