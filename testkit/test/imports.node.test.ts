@@ -69,7 +69,8 @@ const floors: Record<string, string[][]> = {
   'worker/objects': [
     ['sql.ts', 'alarm.ts', 'batches.ts', 'result.ts'],
     ['columns.ts'],
-    ['metrics', 'pin', 'share'],
+    ['metrics', 'share'],
+    ['pin'],
     ['account'],
   ],
   'worker/objects/account': [
