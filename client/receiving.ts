@@ -98,10 +98,8 @@ export function receivedFrom({ files, ...words }: Parcel, from: string | readonl
   return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
 }
 
-/** Attempts to get the answer to an opening. */
-const maxAttempts = 4;
-/** The longest wait between them, in seconds: somebody looks at the page. */
-const maxWaitSeconds = 10;
+/** Number of retries to get the answer to an opening. */
+const retries = 3;
 
 /**
  * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often after this. Where the answer is
@@ -116,19 +114,16 @@ export async function recordOf(
   signal: AbortSignal,
 ): Promise<{ record: Uint8Array; opensLeft: number }> {
   const headers = { 'Idempotency-Key': opening };
-  for (let attempts = 1; ; attempts += 1) {
+  for (let left = retries; ; left -= 1) {
     try {
-      const { record, opensLeft } = await http.json(OpenedShare, {
-        method: 'POST',
-        path: `v1/shares/${id}/open`,
-        headers,
-        signal,
-      });
+      const path = `v1/shares/${id}/open`;
+      const { record, opensLeft } = await http.json(OpenedShare, { method: 'POST', path, headers, signal });
       return { record: Uint8Array.from(atob(record), (character) => character.charCodeAt(0)), opensLeft };
     } catch (error) {
       const seconds = secondsUntilAgain(error);
-      if (seconds === undefined || seconds > maxWaitSeconds || attempts === maxAttempts) throw error;
-      await sleep(seconds * 1000, signal);
+      if (left === 0 || seconds === undefined) throw error;
+      // Somebody looks at the page.
+      await sleep(Math.min(seconds, 10) * 1000, signal);
     }
   }
 }

@@ -152,7 +152,7 @@ export async function storeEncrypted(
   return { fileId, cid, bytes };
 }
 
-type Body = NonNullable<RequestOptions['body']>;
+type CopyBody = NonNullable<RequestOptions['body']>;
 
 /** Stores in one request. Where the service asks to wait, it has stored nothing: the request is sent again, from the beginning. */
 async function inOneRequest(
@@ -160,7 +160,7 @@ async function inOneRequest(
   mode: 'plain' | 'encrypted',
   headers: Readonly<Record<string, string>>,
   onBytes: (bytes: number) => void,
-  bodyOf: (onBytes: (bytes: number) => void) => Body | Promise<Body>,
+  bodyOf: (onBytes: (bytes: number) => void) => CopyBody | Promise<CopyBody>,
 ): Promise<NewlyStoredFile> {
   const { signal, timeouts } = context;
   const isTemporary = (error: unknown): error is SealpinError =>

@@ -3,12 +3,12 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onFreePort } from '../../cli/local/port.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { endWithProcess } from '../end-with-process.ts';
+import { isOpen } from '../loopback-server.ts';
 import { pathOf } from '../programs/programs.ts';
 import { done, sendS3, type Bucket } from './s3-requests.ts';
 
@@ -41,7 +41,6 @@ export type Versitygw = Bucket & {
  * - It syncs nothing that it acknowledges.
  * - Where a bucket keeps versions, `If-None-Match: *` fails also while the newest of a key is a delete marker.
  * - Rules of lifecycle and replication answer 501, and a key ID that it does not know 404 (`XAdminUserNotFound`).
- *
  * @param o.keeps what the buckets keep of removed objects: versions, or versions that are locked for a day
  */
 export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}): Promise<Versitygw> {
@@ -122,15 +121,3 @@ export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}):
 const keepsVersions = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
 const locksForADay = `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>
 <Mode>COMPLIANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>`;
-
-async function isOpen(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
-}

@@ -69,8 +69,8 @@ const floors: Record<string, string[][]> = {
   'worker/objects': [
     ['sql.ts', 'alarm.ts', 'batches.ts', 'result.ts'],
     ['columns.ts'],
-    ['metrics', 'share'],
-    ['pin'],
+    ['metrics'],
+    ['pin', 'share'],
     ['account'],
   ],
   'worker/objects/account': [
@@ -84,7 +84,8 @@ const floors: Record<string, string[][]> = {
     ['account.ts'],
   ],
   'worker/routes': [
-    ['page.ts', 'route-parts.ts', 'openapi.ts', 'web-pages.ts', 'files', 'uploads'],
+    ['page.ts', 'route-parts.ts'],
+    ['openapi.ts', 'web-pages.ts', 'files', 'uploads'],
     ['accounts', 'gateway', 'shares'],
     ['operator'],
     ['table.ts'],

@@ -161,7 +161,7 @@ async function save(
   { signal, report, stalled }: Running,
 ): Promise<Blob | undefined> {
   const file = files[argument.file];
-  if (file === undefined) throw new TypeError('no such file');
+  if (file === undefined) throw new TypeError('there is no such file');
   let bytes = 0;
   async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {

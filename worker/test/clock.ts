@@ -5,6 +5,7 @@ import type { Result } from '../objects/result.ts';
 import type { AccountContext } from '../objects/account/account-context.ts';
 import { PendingCalls } from '../objects/account/calls/pending-calls.ts';
 import type { AccountEnv } from '../objects/account/delivery.ts';
+import { present } from '../../testkit/present.ts';
 
 export { Metrics } from '../index.ts';
 
@@ -23,7 +24,7 @@ type Objects = Record<ObjectCall['binding'], DurableObjectNamespace>;
 async function called(request: Request, env: Objects): Promise<Response> {
   const { binding, name, method, args } = await request.json<ObjectCall>();
   const object = env[binding].getByName(name) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
-  const value = await object[method]!(...args);
+  const value = await present(object[method])(...args);
   return new Response(
     JSON.stringify({ value }, (_, each: unknown) =>
       each instanceof ArrayBuffer ? { base64: new Uint8Array(each).toBase64() } : each,

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,6 +9,7 @@ import type { ProcessMark } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
 import { call, here, removeAll, startHere, startLocal, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
+import { present } from '../../../testkit/present.ts';
 
 const services: RunningHere[] = [];
 afterEach(async () => {
@@ -29,8 +31,8 @@ async function startedHere(o?: Parameters<typeof startHere>[0]): Promise<Running
 }
 
 async function workerdOf({ dataDir }: RunningHere): Promise<ProcessMark> {
-  const [mark] = (await loadRun(dataDir))!.workerd;
-  return mark!;
+  const [mark] = present(await loadRun(dataDir)).workerd;
+  return present(mark);
 }
 
 /** Kills the workerd of a service and waits until another one has replaced it. */
@@ -74,11 +76,11 @@ describe('a workerd that crashed', () => {
     });
     process.kill(pid, 'SIGKILL');
     for (let taken = false; !taken; await sleep(1)) {
-      taken = await new Promise((resolve) => {
-        thief.once('error', () => resolve(false));
-        thief.listen(port, '127.0.0.1', () => resolve(true));
-      });
-      thief.removeAllListeners('error');
+      thief.listen(port, '127.0.0.1');
+      taken = await once(thief, 'listening').then(
+        () => true,
+        () => false,
+      );
     }
     const listed = await here(['list', `--data-dir=${service.dataDir}`]);
     expect(heard).not.toContain('Bearer');

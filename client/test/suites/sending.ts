@@ -4,6 +4,7 @@ import { equal, fails, type Tool } from '../../../testkit/assertions.ts';
 import { sealAndStore, type StorePayload } from '../../sending.ts';
 import { sentOnce } from '../../sent-once.ts';
 import { pattern, watched } from '../bytes.ts';
+import { present } from '../../../testkit/present.ts';
 
 const cid = `bafkrei${'a'.repeat(52)}`;
 
@@ -27,8 +28,8 @@ export function sending(tool: Tool): void {
     equal(new Set(parcel.files.map(({ fileKey }) => fileKey.join())).size, 3);
     for (const [index, { fileKey, size }] of parcel.files.entries()) {
       const plaintext = decryptPayload(new Blob([payloads[index] as BlobPart]).stream(), { fileKey });
-      equal(await new Response(plaintext).bytes(), plaintexts[index]!);
-      equal(size, plaintexts[index]!.length);
+      equal(await new Response(plaintext).bytes(), present(plaintexts[index]));
+      equal(size, present(plaintexts[index]).length);
     }
   });
 

@@ -37,7 +37,7 @@ export async function tusUpload(o: TusOptions, file: TusFile, signal: AbortSigna
   const endpoint = new URL(o.url);
 
   async function create(): Promise<URL> {
-    const metadata = Object.entries(file.metadata).map(([key, text]) => `${key} ${base64(text)}`);
+    const metadata = Object.entries(file.metadata).map(([key, text]) => `${key} ${base64Text(text)}`);
     const headers = { ...version, 'upload-length': String(file.length), 'upload-metadata': metadata.join(',') };
     const response = await request({ method: 'POST', headers, at: endpoint });
     const location = URL.parse(response.headers.get('location') ?? '', endpoint);
@@ -125,6 +125,6 @@ async function* piecesOf(body: ReadableStream<Uint8Array>, bytes: number): Async
   }
 }
 
-function base64(text: string): string {
+function base64Text(text: string): string {
   return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }

@@ -113,17 +113,17 @@ export class AccountContext {
     return { key, spki: account.spki, sealed: withSealed ? this.keys.sealed(key.id) : null };
   }
 
-  /** Enters an account from before there was a list, in a transaction with the message that does it. */
+  /** Enters an account that is not in the list yet, in a transaction with the message that does it, which is sent at once. */
   async listAccount(): Promise<void> {
     const { open } = this.row;
     if (open === undefined) return;
     this.#isListed = true;
     if (this.settings.isListed) return;
-    this.transaction(() => {
+    const message = this.transaction(() => {
       this.settings.markListed();
-      this.outbox.add({ op: 'enlist', target: open.id });
+      return this.outbox.add({ op: 'enlist', target: open.id });
     });
-    await this.flushSoon();
+    await this.deliver([message]);
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */

@@ -2,7 +2,7 @@
 import { exists, hasTable, insert, list } from '../sql.ts';
 
 /** Time for which an opening can be repeated, in ms: 10 minutes. */
-export const repeatMs = 600_000;
+const repeatMs = 600_000;
 
 /** The openings in an object's storage, by the SHA-256 of what their makers alone know. There is a share when they are asked for. */
 export class RepeatableOpenings {

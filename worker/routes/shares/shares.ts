@@ -103,20 +103,20 @@ export async function readShare(c: Ctx): Promise<Response> {
 /** Hands the record of a share out, and with the same `Idempotency-Key` once more. */
 export async function openShare(c: Ctx): Promise<Response> {
   const id = parseShareId(c);
-  const { record, opensLeft, isRepeated } = await unwrap(shareOf(c.env, id).open(await hashOfOpening(c)));
+  const { record, opensLeft, isRepeated } = await unwrap(shareOf(c.env, id).open(hashOfOpening(c)));
   const body: OpenedShare = { record: record.toBase64(), opensLeft };
   return c.json(body, 200, { ...noStore, ...(isRepeated && { 'Idempotency-Replayed': 'true' }) });
 }
 
 /** The hash of what the caller of an opening alone knows. @throws invalid_request for what could be guessed */
-async function hashOfOpening(c: Ctx): Promise<string | undefined> {
+function hashOfOpening(c: Ctx): string | undefined {
   const token = c.req.header('Idempotency-Key');
   if (token === undefined) return undefined;
   if (!/^[ -~]{22,255}$/.test(token))
     throw new SealpinError('invalid_request', 'the Idempotency-Key of an opening has 22 to 255 characters of ASCII', {
       hint: 'make a random one, such as a UUID: anyone who guesses it can open the share again',
     });
-  return (await webBackend.sha256(new TextEncoder().encode(token))).toHex();
+  return webBackend.sha256(new TextEncoder().encode(token)).toHex();
 }
 
 /** The status of a share that has a row. One that its object does not know any more has expired long ago. */

@@ -1,4 +1,4 @@
-/** The examples of worker/README.md, run in their order. */
+/** The examples of worker/README.md, and those of the operator's routes in docs/operating.md, run in their order. */
 import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -6,16 +6,17 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import type { BackupPage, NewAccountResponse, NewApiKeyResponse } from '../../../shared/api.ts';
+import type { BackupPage } from '../../../shared/api.ts';
 import { generateKeyPair, newAccountId, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
 import type { Route } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
-import { bytesOf, client, jsonOf } from '../client.ts';
+import { bytesOf, client } from '../client.ts';
 import { pathOf } from '../../../testkit/programs/programs.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, metricsToken, restoreToken, rpcToken, startService } from '../../../testkit/service.ts';
+import { present } from '../../../testkit/present.ts';
 
 function has(program: string): boolean {
   try {
@@ -32,7 +33,11 @@ const runnable = has('curl') && has('bash') && python !== undefined;
 if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1')
   throw new Error('curl, bash and .ci/cryptography are needed');
 
-const manual = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+const read = (path: string): string => readFileSync(join(import.meta.dirname, '../../..', path), 'utf8');
+const api = read('worker/README.md');
+const operating = /^## The operator's routes\n.*?(?=^## )/ms.exec(read('docs/operating.md'))?.[0] ?? '';
+/** What comes first on the page: all that most programs need. */
+const [, , firstScreen = ''] = /^```sh\n(.*?)^```.*?^```sh\n(.*?)^```$/ms.exec(api) ?? [];
 
 /** The routes in the table of a manual: `METHOD path: access`, without HEAD. `…/x` abbreviates a path beside the one before. */
 function listedRoutes(text: string): string[] {
@@ -53,7 +58,10 @@ function listedRoutes(text: string): string[] {
   });
 }
 
-it('lists every route with its access, and no other', () => {
+it.each([
+  ['worker/README.md', api, false],
+  ['docs/operating.md', operating, true],
+])('%s lists every route of its readers with its access, and no other', (_, manual, isOperators) => {
   const access = (route: Route): string => {
     if (route.who === 'key') return (route.scopes ?? ['key']).join(' ');
     if (route.who === 'monitor') return 'METRICS_TOKEN';
@@ -61,10 +69,31 @@ it('lists every route with its access, and no other', () => {
   };
   expect(listedRoutes(manual).toSorted()).toEqual(
     routes
-      .filter(({ method }) => method !== 'head')
+      .filter(({ method, path }) => method !== 'head' && path.startsWith('/v1/operator/') === isOperators)
       .map((route) => `${route.method.toUpperCase()} ${route.path}: ${access(route)}`)
       .toSorted(),
   );
+});
+
+it.skipIf(!runnable)('the first screen stores, reads, lists, shares and deletes in five calls of curl', async () => {
+  expect(api.indexOf(firstScreen)).toBeLessThan(1500);
+  const dir = mkdtempSync(join(tmpdir(), 'sealpin-first-'));
+  const service = await startService();
+  try {
+    const { apiKey } = await service.account();
+    writeFileSync(join(dir, 'key.txt'), `Authorization: Bearer ${apiKey}\n`);
+    writeFileSync(join(dir, 'report.pdf'), randomBytes(3000));
+    service.log.length = 0;
+    const env = { PATH: process.env['PATH'], SERVICE: service.url };
+    await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', firstScreen], { cwd: dir, env });
+    expect(readFileSync(join(dir, 'report.copy'))).toEqual(readFileSync(join(dir, 'report.pdf')));
+    const seen = service.log.map((line) => JSON.parse(line) as { event: string; method: string; status: number });
+    const requests = seen.filter(({ event }) => event === 'request').map(({ method, status }) => `${method} ${status}`);
+    expect(requests).toEqual(['POST 201', 'GET 200', 'GET 200', 'POST 201', 'DELETE 200']);
+  } finally {
+    await service.close();
+    rmSync(dir, { recursive: true, force: true });
+  }
 });
 
 it.skipIf(!runnable)(
@@ -77,12 +106,12 @@ it.skipIf(!runnable)(
     const service = await startService({ node, vars: { PINNING_SERVICES } });
     try {
       const pair = await generateKeyPair();
-      const { account, apiKey } = await jsonOf<NewAccountResponse>(
-        client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x', recovery: pair.recipient }),
-        201,
-      );
+      const { account, apiKey } = await client(service.url, adminToken).createAccount({
+        label: 'x',
+        recovery: pair.recipient,
+      });
       const call = client(service.url, apiKey);
-      const recovery = await open(new Blob([await bytesOf(call(`/v1/accounts/${account.id}/recovery`))]).stream());
+      const recovery = await open(new Blob([await bytesOf(call.ask('getRecoveryFile', { id: account.id }))]).stream());
       if (recovery.kind !== 'age') throw new Error(recovery.kind);
       const privateKey = await new Response(await recovery.decrypt(parseIdentities(pair.privatePem))).text();
       const report = randomBytes(300_000);
@@ -93,12 +122,10 @@ it.skipIf(!runnable)(
       cpSync(join(import.meta.dirname, '../../../docs/clients/sign-url.py'), join(dir, 'sign-url.py'));
       writeFileSync(join(dir, '.curlrc'), 'fail-with-body\n');
       const file = await call.store('encrypted', report, { filename: 'report.pdf' });
-      const spare = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
+      const spare = await call.createKey({ label: 'spare', scopes: ['write'] });
       // An account of before, of which nothing is left here.
       const lost = newAccountId();
-      const page = await jsonOf<BackupPage>(
-        client(service.url, adminToken)(`/v1/operator/accounts/${account.id}/backup`),
-      );
+      const page = await client(service.url, adminToken).backUpAccount({ id: account.id });
       const lostPage: BackupPage = { ...page, accountId: lost, keys: [], files: [] };
       writeFileSync(join(dir, 'lost-page.json'), JSON.stringify(lostPage));
       service.log.length = 0;
@@ -118,8 +145,8 @@ it.skipIf(!runnable)(
         CID: file.cid,
         KEY_ID: spare.key.id,
       };
-      for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
-        await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch(
+      for (const [, script] of `${api}\n${operating}`.matchAll(/^```sh\n(.*?)^```$/gms)) {
+        await promisify(execFile)('bash', ['-eu', '-c', present(script)], { cwd: dir, env }).catch(
           (error: { stdout?: string; stderr?: string }) => {
             throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
           },
@@ -129,7 +156,7 @@ it.skipIf(!runnable)(
       expect(Buffer.compare(readFileSync(join(dir, 'report.start')), report.subarray(0, 100))).toBe(0);
       expect(existsSync(join(dir, 'report.sealpin'))).toBe(true);
       // Other users can see arguments: no key stands in one, and the files that hold keys are closed to them.
-      const commands = [...manual.matchAll(/\bcurl\b(?:[^\n`]|\\\n)*/g)].map(([command]) => command);
+      const commands = [...`${api}\n${operating}`.matchAll(/\bcurl\b(?:[^\n`]|\\\n)*/g)].map(([command]) => command);
       expect(commands.length).toBeGreaterThan(20);
       expect(commands.filter((command) => /Bearer|\$\{?(KEY|[A-Z]+_TOKEN)\b/.test(command))).toEqual([]);
       for (const name of ['key.txt', 'operator.txt']) expect(statSync(join(dir, name)).mode & 0o777).toBe(0o600);

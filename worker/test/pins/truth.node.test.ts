@@ -4,10 +4,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Health, PinPage, Receipt, Repair, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
+import type { Health, Receipt, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken, metricsToken } from '../../../testkit/service.ts';
-import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf } from '../client.ts';
 import type { Turn } from '../peer.ts';
 import { pinObject } from '../stored-state.ts';
 import {
@@ -26,8 +26,6 @@ import {
 } from './two-backends.ts';
 
 const leafBytes = 1_048_576;
-const operator = { Authorization: `Bearer ${adminToken}` };
-const monitor = { Authorization: `Bearer ${metricsToken}` };
 const json = 'application/json';
 
 let world: World;
@@ -35,15 +33,15 @@ let bytes: Buffer;
 /** The second leaf, which is where blocks are damaged. */
 let leaf: Buffer;
 
-const ask = (path: string, method = 'GET') => fetch(`${world.service.url}${path}`, { method, headers: operator });
+const operator = () => client(world.service.url, adminToken);
 
 async function verify({ fileId }: StoredFile) {
-  const response = await world.owner.call(`/v1/storage/${fileId}/verification`, { method: 'POST' });
+  const response = await world.owner.call.ask('verifyFile', { fileId });
   return await response.json<Verification>();
 }
 
-async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]> {
-  const { pins } = await jsonOf<PinPage>(ask(`/v1/operator/pins?limit=100${state && `&state=${state}`}`));
+async function surveyed({ cid }: StoredFile, state?: string): Promise<SurveyedPin[]> {
+  const { pins } = await operator().listPins({ limit: 100, state });
   return pins.filter((pin) => pin.cid === cid);
 }
 
@@ -51,8 +49,8 @@ async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]>
 async function saidOf(file: StoredFile) {
   let one: StoredFile | undefined;
   const both = async () => {
-    one = await jsonOf<StoredFile>(world.owner.call(`/v1/storage/${file.fileId}?data=false`));
-    const list = await jsonOf<{ files: StoredFile[] }>(world.owner.call(`/v1/storage?cid=${file.cid}`));
+    one = await world.owner.call.getFile({ fileId: file.fileId, data: false });
+    const list = await world.owner.call.listFiles({ cid: file.cid });
     return [one.pins, list.files.find(({ fileId }) => fileId === file.fileId)?.pins].map((pins) =>
       JSON.stringify(pins),
     );
@@ -177,7 +175,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       expect(row).not.toHaveProperty('checkedAt');
       expect(row?.detail).not.toContain('token-of-the-tests');
       world.b.peer.onCommand = undefined;
-      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+      await operator().repairPins();
       await settle(world, file);
       const [, copied] = await surveyed(file);
       expect(copied).not.toHaveProperty('detail');
@@ -186,9 +184,9 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
 
   /** What health says of `b`, and the metrics: they are asked once in 5 s. */
   async function healthOf() {
-    const answer = await ask('/v1/health');
+    const answer = await operator().ask('getHealth');
     const { status, services = [] } = await answer.json<Health>();
-    const metrics = await (await fetch(`${world.service.url}/v1/operator/metrics`, { headers: monitor })).text();
+    const metrics = await (await client(world.service.url, metricsToken).ask('getMetrics')).text();
     const gauge = (name: string): string =>
       new RegExp(`^sealpin_${name}{service="b"} (.)$`, 'm').exec(metrics)?.[1] ?? '';
     const b = services.find(({ id }) => id === 'b');
@@ -225,9 +223,9 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       if (way !== 'unreachable') expect(isAfter(refuses?.since, before)).toBe(true);
       // Anybody sees that something is wrong, and not what.
       const open = await (await fetch(`${world.service.url}/v1/health`)).json<Health>();
-      expect([open.status, open.services]).toEqual(['degraded', undefined]);
+      expect({ status: open.status, services: open.services }).toEqual({ status: 'degraded', services: undefined });
       world.b.peer.onCommand = undefined;
-      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+      await operator().repairPins();
       await settle(world, file);
       await expect.poll(healthOf, slow).toMatchObject(inOrder);
     },
@@ -235,10 +233,10 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
 
   test('full for uploads: health says so of the first service', async () => {
     world.a.peer.onCommand = writes(full);
-    const store = world.owner.call('/v1/storage/plain', { method: 'POST', body: randomBytes(10) });
-    expect(await problemOf(store)).toEqual([507, 'disk_full']);
+    const store = world.owner.call.ask('storePlain', {}, { body: randomBytes(10) });
+    expect(await problemOf(store)).toBe('507 disk_full');
     world.a.peer.onCommand = undefined;
-    const first = async () => (await (await ask('/v1/health')).json<Health>()).services?.[0];
+    const first = async () => (await (await operator().ask('getHealth')).json<Health>()).services?.[0];
     await expect.poll(first, slow).toMatchObject({ id: 'a', status: 'ok', refuses: { code: 'disk_full' } });
   });
 
@@ -259,7 +257,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
         // The alarm may have begun to copy it.
         expect(await surveyed(file, 'damaged')).toEqual([]);
       }
-      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+      await operator().repairPins();
       await settle(world, file);
       world.a.peer.onCommand = (turn) => turn.cut();
       expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -270,7 +268,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
   test.each(losses.slice(0, 3))('$way, with one repair and no verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
     await lose(world.b, file);
-    await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+    await operator().repairPins();
     await expect.poll(async () => (await surveyed(file))[1]?.reason).toBe(reason);
     await settle(world, file);
     world.a.peer.onCommand = (turn) => turn.cut();
@@ -281,19 +279,19 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     const file = await storeAtBoth(world, bytes);
     for (const backend of [world.a, world.b]) await lose(backend, file);
     const { done, pins } = await verify(file);
-    expect([done, pins.map(({ status }) => status)]).toEqual([true, ['lost', 'lost']]);
+    expect({ done, pins: pins.map(({ status }) => status) }).toEqual({ done: true, pins: ['lost', 'lost'] });
     expect(await surveyed(file, 'damaged')).toMatchObject([
       { service: 'a', state: 'lost', reason },
       { service: 'b', state: 'lost', reason },
     ]);
-    const { pins: counts } = await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+    const { pins: counts } = await operator().repairPins();
     expect(counts.damaged).toBeGreaterThanOrEqual(2);
   });
 
   test.each(losses.slice(0, 2))('$way at both: a read has it seen', async ({ lose }) => {
     const file = await storeAtBoth(world, bytes);
     for (const backend of [world.a, world.b]) await lose(backend, file);
-    const read = world.owner.call(`/v1/storage/${file.fileId}/content`);
+    const read = world.owner.call.ask('getFileContent', { fileId: file.fileId });
     await read.then((response) => response.arrayBuffer()).catch(() => undefined);
     await expect.poll(() => statuses(world, file), { timeout: 10_000 }).toEqual({ a: 'lost', b: 'lost' });
     await expect.poll(async () => await surveyed(file, 'damaged')).toHaveLength(2);
@@ -301,7 +299,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
 
   test('an encrypted file that is lost at both is healed as the hint says, and not by storing it again', async () => {
     const file = await storeAtBoth(world, bytes, 'encrypted');
-    const content = () => world.owner.call(`/v1/storage/${file.fileId}/content`);
+    const content = () => world.owner.call.ask('getFileContent', { fileId: file.fileId });
     const blob = await bytesOf(fetch(`${world.service.url}/ipfs/${file.cid}`));
     for (const backend of [world.a, world.b]) await unpinBehindOurBack(backend, file);
     const problem = await jsonOf<{ code: string; hint: string }>(content(), 502);
@@ -322,7 +320,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     const before = (await saidOf(file)).pin;
     world.b.peer.onCommand = (turn) => turn.cut();
     const { done, pins } = await verify(file);
-    expect([done, pins[1]]).toEqual([false, before]);
+    expect({ done, pins: pins[1] }).toEqual({ done: false, pins: before });
     expect((await saidOf(file)).row).toMatchObject({ reason: 'pinning_unavailable' });
   });
 
@@ -339,8 +337,8 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     await expect.poll(async () => (await saidOf(file)).pin).toEqual({ service: 'b', status: 'failed' });
     expect((await surveyed(file))[1]?.detail).toContain('does not list');
     world.a.peer.onCommand = lie;
-    const store = world.owner.call('/v1/storage/plain', { method: 'POST', body: randomBytes(10) });
-    expect(await problemOf(store)).toEqual([502, 'pinning_failed']);
+    const store = world.owner.call.ask('storePlain', {}, { body: randomBytes(10) });
+    expect(await problemOf(store)).toBe('502 pinning_failed');
   });
 
   test('listing for a moment only: what it no longer lists is seen soon, not in a week', async () => {

@@ -12,6 +12,7 @@ import { nothingToRead, PinRows } from '../../objects/pin/pin-rows.ts';
 import { PinWork } from '../../objects/pin/pin-work.ts';
 import { storedPin } from '../../routes/files/file-backends.ts';
 import { storageOf } from '../sqlite-storage.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
 const { signal } = new AbortController();
@@ -51,7 +52,7 @@ async function startCluster(secondOf: (cid: string) => string) {
     removed: () => undefined,
     refused: () => undefined,
   });
-  const row = (cid: string) => rows.find(cid, 'many')!;
+  const row = (cid: string) => present(rows.find(cid, 'many'));
   return {
     asked,
     now,
@@ -76,7 +77,7 @@ async function startCluster(secondOf: (cid: string) => string) {
         const next = Math.max(nowMs, Math.min(...dueTimes(rows, breakers)));
         if (next > end) break;
         nowMs = next;
-        await work.next(dueRow(rows, breakers, nowMs)!, signal);
+        await work.next(present(dueRow(rows, breakers, nowMs)), signal);
         looks.push(nowMs);
       }
       nowMs = end;
@@ -102,12 +103,12 @@ it.each([
   });
   expect(first.row.detail).toBe(`pinned, ${second} (no\\u{7} route)`);
   expect(posts()).toEqual([request]);
-  expect(first.row.due! - object.now()).toBeLessThanOrEqual(90_000);
-  object.waitUntil(first.row.due!);
+  expect(present(first.row.due) - object.now()).toBeLessThanOrEqual(90_000);
+  object.waitUntil(present(first.row.due));
   const again = await look(cid);
   expect(again.status).toBe('pinning');
   isBack = true;
-  object.waitUntil(again.row.due!);
+  object.waitUntil(present(again.row.due));
   expect(await look(cid)).toMatchObject({ row: { reason: null, detail: null, attempts: 0 }, status: 'pinned' });
   expect(posts()).toEqual([request, request]);
 });
@@ -121,8 +122,8 @@ it('of many pins is looked at by few while a peer is away, and all are in order 
   for (const [n, each] of cids.entries()) object.add(each, object.now() + 30 * hourMs + n * hourMs);
   const reasons = () => cids.map((each) => object.row(each).reason);
   second = 'cluster_error';
-  object.ask(cids[0]!);
-  await object.look(cids[0]!);
+  object.ask(itemOf(cids, 0));
+  await object.look(itemOf(cids, 0));
   expect(reasons().filter((reason) => reason !== null)).toEqual(['underreplicated']);
 
   // One seen has the others asked for within a day.
