@@ -1,6 +1,6 @@
-/**
- * Result of a bench: a figure next to that of a peer in the same run. Absolute times mean little on a shared machine.
- */
+/** Results of benches: figures beside those of a peer in the same run, since absolute times mean little. */
+
+export const MiB = 2 ** 20;
 
 /** `value` and `peer.value` have the same unit. `target` bounds the value, its ratio to the peer's (value ÷ peer), or both. */
 export type Figure = {
@@ -8,11 +8,11 @@ export type Figure = {
   unit: string;
   value: number;
   /** Half the distance between the fastest and the slowest run, in `unit`. */
-  spread?: number;
-  peer?: { name: string; value: number; spread?: number };
-  target?: { value?: Bound; ratio?: Bound };
+  spread?: number | undefined;
+  peer?: { name: string; value: number; spread?: number | undefined } | undefined;
+  target?: { value?: Bound; ratio?: Bound } | undefined;
 };
-type Bound = { atLeast: number } | { atMost: number };
+export type Bound = { atLeast: number } | { atMost: number };
 
 /** Each `bench/*.bench.ts` exports `bench: Bench`. `measures`: what it measures, in a few words. */
 export type Bench = { name: string; measures: string; run(): AsyncIterable<Figure> };
@@ -39,6 +39,16 @@ export function summarize(runs: readonly number[]): Sample {
   return { median, spread: (high - low) / 2, low, high };
 }
 
+/** A sample as a figure. @param about what it is measured by */
+export function figureOf(
+  figure: string,
+  unit: string,
+  { median, spread }: Sample,
+  about: Pick<Figure, 'peer' | 'target'> = {},
+): Figure {
+  return { figure, unit, value: median, spread, ...about };
+}
+
 /** A sample as the peer of a figure. */
 export function peer(name: string, { median, spread }: Sample): NonNullable<Figure['peer']> {
   return { name, value: median, spread };
@@ -59,7 +69,6 @@ export async function inLanes(count: number, lanes: number, work: () => Promise<
 
 /**
  * Runs several tasks in turn, so that a disturbance of the machine affects all of them alike.
- *
  * @param tasks each resolves with one number, the figure of one run
  * @param rounds runs of each, at least 1; a warm-up round before them does not count
  */

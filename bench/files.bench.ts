@@ -3,31 +3,29 @@ import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ageRecipient, buildCommand, fill, has, sealpin, timed } from './cli-fixture.ts';
-import { interleave, peer, type Bench, type Figure } from './figure.ts';
+import { ageRecipient, buildCommand, fillFile, has, sealpin, timed } from './cli-fixture.ts';
+import { interleave, peer, type Bench, type Figure, figureOf } from './figure.ts';
 
 /** `npm run bench files`. */
 export const bench: Bench = {
   name: 'files',
   measures: '1 GiB encrypted and decrypted from file to file, next to age and openssl',
-  run,
+  async *run() {
+    buildCommand();
+    const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
+    try {
+      yield* compared(dir);
+    } finally {
+      await rm(dir, { recursive: true, force: true });
+    }
+  },
 };
-
-async function* run(): AsyncGenerator<Figure> {
-  buildCommand();
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-  try {
-    yield* compared(dir);
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
-}
 
 async function* compared(dir: string): AsyncGenerator<Figure> {
   const path = (name: string): string => join(dir, name);
   const common = ['--force', '--quiet', `--data-dir=${path('data')}`];
   const run = (program: string, ...args: string[]) => timed(() => execFileSync(program, args, { stdio: 'ignore' }));
-  await fill(path('in'), 2 ** 30);
+  await fillFile(path('in'), 2 ** 30);
   sealpin('keygen', '--quiet', `--data-dir=${path('data')}`);
   const tasks = {
     encrypt: timed(() =>
@@ -51,14 +49,9 @@ async function* compared(dir: string): AsyncGenerator<Figure> {
     ] as const) {
       const [own, theirs] = [samples[way], samples[key]];
       if (own === undefined || theirs === undefined) continue;
-      yield {
-        figure: way === 'encrypt' ? 'ecc-encrypt --output, 1 GiB' : 'ecc-decrypt ./file, 1 GiB',
-        unit: 's',
-        value: own.median,
-        spread: own.spread,
-        peer: peer(name, theirs),
-        ...(atMost === undefined ? {} : { target: { ratio: { atMost } } }),
-      };
+      const figure = way === 'encrypt' ? 'ecc-encrypt --output, 1 GiB' : 'ecc-decrypt ./file, 1 GiB';
+      const target = atMost === undefined ? undefined : { ratio: { atMost } };
+      yield figureOf(figure, 's', own, { peer: peer(name, theirs), target });
     }
 }
 

@@ -3,30 +3,27 @@ import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { interleave, peer, type Bench, type Figure, type Sample } from './figure.ts';
+import { interleave, peer, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';
 import { embeddedNode, form, kuboNode } from './node-fixture.ts';
 import { cpuMs } from './process-stats.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { startModule } from '../testkit/workerd.ts';
 import { carHeader, carSection, cidBuilder, cidOf } from '../shared/ipfs/index.ts';
 
-const mebibyte = 2 ** 20;
-const block = randomBytes(mebibyte);
+const leafBlock = randomBytes(MiB);
 
 /** `npm run bench ipfs`. */
 export const bench: Bench = {
   name: 'ipfs',
   measures: 'computing CIDs in Node and workerd; the embedded node next to Kubo',
-  run,
+  async *run() {
+    yield* inNode();
+    yield* inWorkerd();
+    yield* nodes();
+  },
 };
 
-async function* run(): AsyncGenerator<Figure> {
-  yield* inNode();
-  yield* inWorkerd();
-  yield* nodes();
-}
-
-async function timed(mebibytes: number, work: () => Promise<unknown>): Promise<number> {
+async function mebibytesPerSecond(mebibytes: number, work: () => Promise<unknown>): Promise<number> {
   const begun = performance.now();
   await work();
   return mebibytes / ((performance.now() - begun) / 1000);
@@ -36,29 +33,23 @@ async function* inNode(): AsyncGenerator<Figure> {
   const mebibytes = 128;
   const { ours, library } = await interleave({
     ours: () =>
-      timed(mebibytes, async () => {
+      mebibytesPerSecond(mebibytes, async () => {
         const builder = cidBuilder();
-        for (let i = 0; i < mebibytes; i += 1) await builder.write(block);
+        for (let i = 0; i < mebibytes; i += 1) await builder.write(leafBlock);
         await builder.finish();
       }),
     library: () =>
-      timed(mebibytes, () =>
+      mebibytesPerSecond(mebibytes, () =>
         importByteStream(
           (async function* () {
-            for (let i = 0; i < mebibytes; i += 1) yield block;
+            for (let i = 0; i < mebibytes; i += 1) yield leafBlock;
           })(),
           { put: async (cid: unknown) => cid } as never,
           { profile: 'unixfs-v1-2025' },
         ),
       ),
   });
-  yield {
-    figure: 'CID, Node',
-    unit: 'MiB/s',
-    value: ours.median,
-    spread: ours.spread,
-    peer: peer('ipfs-unixfs-importer', library),
-  };
+  yield figureOf('CID, Node', 'MiB/s', ours, { peer: peer('ipfs-unixfs-importer', library) });
 }
 
 async function* inWorkerd(): AsyncGenerator<Figure> {
@@ -76,21 +67,9 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
       library: cost('library'),
       digests: cost('digests'),
     });
-    yield {
-      figure: 'CID, workerd, CPU',
-      unit: 'ms/MiB',
-      value: sealpin.median,
-      spread: sealpin.spread,
-      peer: peer('reading and SHA-256 alone', digests),
-      target: { value: { atMost: 2 } },
-    };
-    yield {
-      figure: 'CID by ipfs-unixfs-importer, workerd, CPU',
-      unit: 'ms/MiB',
-      value: library.median,
-      spread: library.spread,
-      peer: peer('reading and SHA-256 alone', digests),
-    };
+    const alone = peer('reading and SHA-256 alone', digests);
+    yield figureOf('CID, workerd, CPU', 'ms/MiB', sealpin, { peer: alone, target: { value: { atMost: 2 } } });
+    yield figureOf('CID by ipfs-unixfs-importer, workerd, CPU', 'ms/MiB', library, { peer: alone });
   } finally {
     await close();
   }
@@ -100,16 +79,13 @@ const agent = new Agent({ keepAlive: true });
 
 /** The leaf of each run that has this number. */
 function leaf(index: number): Buffer {
-  block.writeUInt32LE(index, 0);
-  return Buffer.from(block);
+  leafBlock.writeUInt32LE(index, 0);
+  return Buffer.from(leafBlock);
 }
 
 type Frame = { head: Buffer; tail: Buffer; before?: readonly Uint8Array[] };
 
-/**
- * Sends so many MiB and reads the response; resolves with the text of a short one.
- * @param frame.before what precedes each MiB
- */
+/** Sends so many MiB; resolves with the text of a short response. @param frame.before what precedes each MiB */
 function transfer(
   port: number,
   path: string,
@@ -119,7 +95,7 @@ function transfer(
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     const between = before.reduce((sum, bytes) => sum + bytes.length, 0);
-    const length = head.length + between + mebibytes * mebibyte + tail.length;
+    const length = head.length + between + mebibytes * MiB + tail.length;
     const sent = request(
       { port, host: '127.0.0.1', path, method: 'POST', agent, headers: { ...headers, 'content-length': length } },
       (response) => {
@@ -147,9 +123,9 @@ function transfer(
 }
 
 /** Makes the bytes that precede each leaf in a CAR. */
-function sections(mebibytes: number): Uint8Array[] {
+function carSections(mebibytes: number): Uint8Array[] {
   return Array.from({ length: mebibytes }, (_, index) =>
-    carSection(cidOf('raw', hash('sha256', leaf(index), 'buffer')), mebibyte),
+    carSection(cidOf('raw', hash('sha256', leaf(index), 'buffer')), MiB),
   );
 }
 
@@ -161,13 +137,13 @@ async function* nodes(): AsyncGenerator<Figure> {
     const embedded = await node.start();
     const kubo = await peerNode?.start();
     const mebibytes = 256;
-    const before = sections(mebibytes);
+    const before = carSections(mebibytes);
     const speeds = async ({ url, token }: { url: string; token: string }) => {
       const port = Number(new URL(url).port);
       const headers = { authorization: `Bearer ${token}` };
       const head = Buffer.concat([form.head, Buffer.from(String(Math.random()))]);
       let added = '';
-      const add = await timed(mebibytes, async () => {
+      const add = await mebibytesPerSecond(mebibytes, async () => {
         added = await transfer(
           port,
           '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
@@ -177,10 +153,10 @@ async function* nodes(): AsyncGenerator<Figure> {
         );
       });
       const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
-      const cat = await timed(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
+      const cat = await mebibytesPerSecond(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
       await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
       const car = Buffer.concat([form.head, carHeader()]);
-      const imported = await timed(mebibytes, () =>
+      const imported = await mebibytesPerSecond(mebibytes, () =>
         transfer(
           port,
           '/api/v0/dag/import?pin-roots=false&stats=true',
@@ -213,31 +189,14 @@ async function* nodes(): AsyncGenerator<Figure> {
       kuboImported: async () => theirs.imported,
     };
     const { add, cat, imported, kuboAdd, kuboCat, kuboImported } = await interleave(tasks, 3);
-    const beside = (sample: Sample) => (kubo ? { peer: peer('Kubo', sample) } : {});
-    yield {
-      figure: 'embedded node, add of 256 MiB',
-      unit: 'MiB/s',
-      value: add.median,
-      spread: add.spread,
-      ...beside(kuboAdd),
-      target: { value: { atLeast: 300 } },
-    };
-    yield {
-      figure: 'embedded node, dag/import of 256 MiB',
-      unit: 'MiB/s',
-      value: imported.median,
-      spread: imported.spread,
-      ...beside(kuboImported),
-      target: { value: { atLeast: 300 } },
-    };
-    yield {
-      figure: 'embedded node, cat of 256 MiB',
-      unit: 'MiB/s',
-      value: cat.median,
-      spread: cat.spread,
-      ...beside(kuboCat),
-      target: { value: { atLeast: 400 } },
-    };
+    const figure = (what: string, own: Sample, theirs: Sample, atLeast: number): Figure =>
+      figureOf(`embedded node, ${what} of 256 MiB`, 'MiB/s', own, {
+        peer: kubo && peer('Kubo', theirs),
+        target: { value: { atLeast } },
+      });
+    yield figure('add', add, kuboAdd, 300);
+    yield figure('dag/import', imported, kuboImported, 300);
+    yield figure('cat', cat, kuboCat, 400);
   } finally {
     await node.remove();
     await peerNode?.remove();

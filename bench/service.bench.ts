@@ -1,26 +1,24 @@
 /** The service in workerd: small requests a second, and pages of long lists. */
 import { randomBytes } from 'node:crypto';
-import { inLanes, interleave, peer, type Bench, type Figure, type Sample } from './figure.ts';
+import { inLanes, interleave, peer, type Bench, type Figure, type Sample, figureOf } from './figure.ts';
 import { startService } from '../testkit/service.ts';
-import { filled, filledAccount, send, startSink } from './worker-fixture.ts';
+import { filled, filledAccount, sendAndRead, startSink } from './worker-fixture.ts';
 
 /** `npm run bench service`. */
 export const bench: Bench = {
   name: 'service',
   measures: 'the service in workerd: small requests, long lists',
-  run,
+  async *run() {
+    const block = randomBytes(1024);
+    const sink = await startSink(block);
+    try {
+      yield* requests(sink.url, block);
+      yield* lists(sink.url);
+    } finally {
+      sink.process.kill();
+    }
+  },
 };
-
-async function* run(): AsyncGenerator<Figure> {
-  const block = randomBytes(1024);
-  const sink = await startSink(block);
-  try {
-    yield* requests(sink.url, block);
-    yield* lists(sink.url);
-  } finally {
-    sink.process.kill();
-  }
-}
 
 /** Small requests per second, next to a bare Worker that makes one KV read and one call to an object. */
 async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
@@ -32,7 +30,7 @@ async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
     const post = async (mode: string): Promise<string> =>
       (
         JSON.parse(
-          await send(
+          await sendAndRead(
             service.url,
             'POST',
             `/v1/storage/${mode}`,
@@ -44,24 +42,18 @@ async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
     const plain = await post('plain');
     const encrypted = await post('encrypted');
     const rates = await interleave({
-      bare: () => rate(500, () => send(bare.url, 'GET', '/small', {})),
-      alone: () => rate(500, () => send(service.url, 'GET', `/v1/storage/${plain}?data=false`, headers)),
-      encrypted: () => rate(500, () => send(service.url, 'GET', `/v1/storage/${encrypted}?data=false`, headers)),
+      bare: () => rate(500, () => sendAndRead(bare.url, 'GET', '/small', {})),
+      alone: () => rate(500, () => sendAndRead(service.url, 'GET', `/v1/storage/${plain}?data=false`, headers)),
+      encrypted: () => rate(500, () => sendAndRead(service.url, 'GET', `/v1/storage/${encrypted}?data=false`, headers)),
       bytes: () =>
         rate(300, () =>
-          send(service.url, 'GET', `/v1/storage/${plain}`, { ...headers, Accept: 'application/octet-stream' }),
+          sendAndRead(service.url, 'GET', `/v1/storage/${plain}`, { ...headers, Accept: 'application/octet-stream' }),
         ),
       store: () => rate(100, () => post('encrypted'), 1),
     });
     const beside = peer('bare Hono, one KV read, one call', rates.bare);
-    const per = (figure: string, { median, spread }: Sample, target?: Figure['target']): Figure => ({
-      figure,
-      unit: 'a second',
-      value: median,
-      spread,
-      peer: beside,
-      ...(target === undefined ? {} : { target }),
-    });
+    const per = (figure: string, sample: Sample, target?: Figure['target']): Figure =>
+      figureOf(figure, 'a second', sample, { peer: beside, target });
     yield per('small GETs', rates.alone, { ratio: { atLeast: 0.6 } });
     yield per('small GETs, encrypted mode', rates.encrypted);
     yield per('small GETs with their bytes from IPFS', rates.bytes);
@@ -86,22 +78,15 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
     const bound = ({ median, spread }: Sample): NonNullable<Figure['target']> => ({
       ratio: { atMost: Math.max(1.2, 1 + spread / median) },
     });
-    yield {
-      figure: 'a page of a list of 100,000',
-      unit: 'ms',
-      value: times.longPage.median,
-      spread: times.longPage.spread,
-      peer: peer('of 10', times.shortPage),
-      target: bound(times.shortPage),
-    };
-    yield {
-      figure: 'one GET among 100,000',
-      unit: 'ms',
-      value: times.longOne.median,
-      spread: times.longOne.spread,
-      peer: peer('among 10', times.shortOne),
-      target: bound(times.shortOne),
-    };
+    const { longPage, shortPage, longOne, shortOne } = times;
+    yield figureOf('a page of a list of 100,000', 'ms', longPage, {
+      peer: peer('of 10', shortPage),
+      target: bound(shortPage),
+    });
+    yield figureOf('one GET among 100,000', 'ms', longOne, {
+      peer: peer('among 10', shortOne),
+      target: bound(shortOne),
+    });
   } finally {
     await service.close();
   }

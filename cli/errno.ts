@@ -38,6 +38,14 @@ export function errnoOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
+/** Awaits some work of the system; where it finds no such file, `other` stands for its result. */
+export async function ifMissing<T, U>(work: Promise<T>, other: U): Promise<T | U> {
+  return work.catch((error: unknown) => {
+    if (errnoOf(error) === 'ENOENT') return other;
+    throw error;
+  });
+}
+
 /** The operations of the system that only look. */
 const looks = ['open', 'read', 'access', 'stat', 'lstat', 'scandir', 'readlink', 'realpath'];
 
@@ -66,12 +74,7 @@ export function systemFailure(thrown: unknown): SealpinError | undefined {
   return isWrite && errno !== 'ENOENT' ? writeFailure(thrown.path, thrown) : undefined;
 }
 
-/**
- * A failed read, as an error for people.
- *
- * @param path as it was given
- * @returns file_not_found, file_unreadable; a SealpinError unchanged
- */
+/** A failed read of a path, for people: file_not_found, file_unreadable. A SealpinError stays as it is. */
 export function readFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';
@@ -80,12 +83,7 @@ export function readFailure(path: string, thrown: unknown): SealpinError {
   return new SealpinError('file_unreadable', `${path} cannot be read: ${reading[errno] ?? errno}`, { cause: thrown });
 }
 
-/**
- * A failed write, as an error for people.
- *
- * @param path as it was given
- * @returns disk_full, file_unwritable; a SealpinError unchanged
- */
+/** A failed write to a path, for people: disk_full, file_unwritable. A SealpinError stays as it is. */
 export function writeFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';

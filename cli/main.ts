@@ -11,7 +11,6 @@ import { columnsOf } from './terminal/streams.ts';
 
 /**
  * Runs one command line.
- *
  * @param argv the words after the program
  * @returns the exit code: 0 done, 1 failed, 2 misused, 130 interrupted
  */
@@ -48,7 +47,7 @@ export async function main(argv: readonly string[], environment: Environment): P
       await write(stdout, commandUsage(command, columnsOf(stdout)));
       return 0;
     }
-    return await run(command, own, { ...environment, env: withoutEmpty(environment.env) }, json);
+    return await runCommand(command, own, { ...environment, env: withoutEmpty(environment.env) }, json);
   } catch (error) {
     return output.failure(signal.aborted ? signal.reason : error);
   }
@@ -59,7 +58,7 @@ async function overview(columns: number, groups = firstPage): Promise<string> {
   return mainUsage(groups, columns);
 }
 
-async function run(
+async function runCommand(
   command: Command,
   words: readonly string[],
   environment: Environment,

@@ -3,7 +3,7 @@ import { attachment } from './attachment.ts';
 import { StoredFile } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
-import { bodyOf } from './request-body.ts';
+import { requestBody } from './request-body.ts';
 import type { ServiceHttp } from './service-http.ts';
 import type { Source } from './web-bytes.ts';
 
@@ -25,11 +25,11 @@ export type PutOptions = {
 };
 
 /** `provisional`: the service keeps the file only if another one names it; `names`: the IDs of files that this one names. */
-type Keeping = { readonly provisional?: boolean; readonly names?: readonly string[] };
+type Keeping = { readonly provisional?: boolean | undefined; readonly names?: readonly string[] | undefined };
 
 /** Stores bytes in one request; fails as `put` of a connection. */
 export async function put(http: ServiceHttp, source: Source, o: PutOptions & Keeping): Promise<StoredFile> {
-  const { mode = 'encrypted', name = nameOf(source), type = typeOf(source), signal } = o;
+  const { mode = 'encrypted', name = ownName(source), type = typeOf(source), signal } = o;
   // The service takes JSON apart, and stores what is in its member `data`.
   if (/^application\/json\s*(?:;|$)/i.test(type))
     throw new SealpinError('unsupported_media_type', 'the service stores no file under the type application/json', {
@@ -41,7 +41,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
     ...(o.idempotencyKey === undefined ? {} : { 'Idempotency-Key': o.idempotencyKey }),
   };
   const isPlain = mode === 'plain';
-  const body = await bodyOf(source, { cid: isPlain, signal });
+  const body = await requestBody(source, { cid: isPlain, signal });
   const request = { method: 'POST', path: `v1/storage/${mode}`, headers, body: body.body, signal } as const;
   let file;
   try {
@@ -66,7 +66,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
 }
 
 /** The name of a `File`. */
-function nameOf(source: Source): string | undefined {
+function ownName(source: Source): string | undefined {
   return source instanceof File ? source.name : undefined;
 }
 

@@ -4,6 +4,8 @@
  */
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
+import { attemptsOf, firstPauseMs, TemporaryError, type AttemptOptions } from './attempts.ts';
+import { base64 } from './web-bytes.ts';
 
 /** A response whose body, if any, was read. */
 type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
@@ -11,7 +13,6 @@ type Reply = { readonly status: number; readonly text: string; header(name: stri
 export interface Transport {
   /**
    * Sends one request.
-   *
    * @param o.path relative to the URL of the service
    * @param o.body exactly `bytes` long; the transport may release the memory of its chunks
    * @throws service_unreachable when no response came, which is tried again; any other error ends the upload
@@ -20,7 +21,7 @@ export interface Transport {
     readonly method: 'POST' | 'HEAD' | 'PATCH' | 'GET' | 'DELETE';
     readonly path: string;
     readonly headers: Readonly<Record<string, string>>;
-    readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number };
+    readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number } | undefined;
     readonly signal: AbortSignal;
   }): Promise<Reply>;
   /** The error that a response other than 2xx stands for. */
@@ -28,53 +29,32 @@ export interface Transport {
 }
 
 /** Bytes that can be read again from any offset, and never change. */
-export type UploadSource = {
-  readonly bytes: number;
-  read(start: number, end: number): AsyncIterable<Uint8Array>;
-};
+export type UploadSource = { readonly bytes: number; read(start: number, end: number): AsyncIterable<Uint8Array> };
 
 /** File that an upload has become. The CID is the service's: the caller compares it with its own. */
 export type UploadedFile = NonNullable<ResumableUpload['file']>;
 
-export type UploadOptions = {
-  readonly signal: AbortSignal;
-  /** Waits; rejects with the signal's reason. For tests. */
-  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
-};
+export type UploadOptions = Pick<AttemptOptions, 'signal' | 'wait'>;
 
 export type SendOptions = UploadOptions & {
   /** The longest body that the service takes; a part has 64 MiB at most in any case. */
   readonly maxBodyBytes: number | null;
   /** Called with the bytes that the service has: once it is known where to continue, and after each part. */
-  readonly onOffset?: (offset: number) => void;
+  readonly onOffset?: ((offset: number) => void) | undefined;
   /** Called with the length of each chunk on its way. What the service has not kept of them, `onOffset` takes back. */
-  readonly onBytes?: (bytes: number) => void;
+  readonly onBytes?: ((bytes: number) => void) | undefined;
   /** Called before each wait. */
-  readonly onRetry?: (failure: SealpinError) => void;
+  readonly onRetry?: ((failure: SealpinError) => void) | undefined;
 };
 
 /** Below the 100 MB that Cloudflare's Free and Pro plans take in one request (developers.cloudflare.com/workers/platform/limits). */
 const maxPartBytes = 64 * 1024 * 1024;
-/** Attempts in a row that bring the service no new byte. With the pauses below they take about two minutes. */
-const maxTries = 8;
-const firstPauseMs = 1000;
-const maxPauseMs = 30_000;
-/** A longer Retry-After is not waited for. */
-export const maxRetryAfterSeconds = 300;
 
 const collections = { plain: 'v1/uploads/plain', encrypted: 'v1/uploads/encrypted' } as const;
 const protocol = { 'Tus-Resumable': '1.0.0' };
 
-/** A failure that another attempt may not meet. */
-class TemporaryError extends SealpinError {}
-
-/** Tells whether the upload stays at the service after this failure, so that it can be resumed later. */
-export function isTemporaryFailure(error: unknown): error is SealpinError {
-  return error instanceof TemporaryError || isSealpinError(error, 'service_unreachable');
-}
-
 /** Properties of an upload to be created. */
-type NewUpload = {
+type UploadToCreate = {
   readonly bytes: number;
   /** CID that the service must compute, where it is known. */
   readonly cid?: string | undefined;
@@ -88,13 +68,12 @@ type NewUpload = {
 
 /**
  * Creates an upload.
- *
  * @returns the ID of the upload, which is also that of the file
  * @throws what the service refuses with, service_unreachable after the last attempt, service_answer, the reason of the signal
  */
 export async function createUpload(
   transport: Transport,
-  file: NewUpload,
+  file: UploadToCreate,
   o: UploadOptions & Pick<SendOptions, 'onRetry'>,
 ): Promise<string> {
   const headers = {
@@ -119,23 +98,19 @@ export async function createUpload(
   }
 }
 
-function metadataOf({ cid, provisional = false, encryptAs }: NewUpload): Record<string, string> {
+const toUtf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+function metadataOf({ cid, provisional = false, encryptAs }: UploadToCreate): Record<string, string> {
   const values = [
-    ...(encryptAs === undefined ? [] : [`filename ${base64(encryptAs)}`]),
-    ...(cid === undefined ? [] : [`cid ${base64(cid)}`]),
-    ...(provisional ? [`provisional ${base64('true')}`] : []),
+    ...(encryptAs === undefined ? [] : [`filename ${base64(toUtf8(encryptAs))}`]),
+    ...(cid === undefined ? [] : [`cid ${base64(toUtf8(cid))}`]),
+    ...(provisional ? [`provisional ${base64(toUtf8('true'))}`] : []),
   ];
   return values.length === 0 ? {} : { 'Upload-Metadata': values.join(',') };
 }
 
-/** Base64 of a text in UTF-8. */
-function base64(text: string): string {
-  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
-}
-
 /**
  * Sends what the service does not have yet, and waits until the file is stored.
- *
  * @returns the ID of the file, and its CID as the service computed it
  * @throws gone when the service has no such upload (any more), the code of an upload that failed, service_unreachable and other
  *   temporary failures after the last attempt, service_answer, the errors of the source, the reason of the signal
@@ -175,12 +150,8 @@ export async function sendUpload(
   }
 
   async function sendPart(start: number, end: number): Promise<number> {
-    const headers = {
-      ...protocol,
-      'Content-Type': 'application/offset+octet-stream',
-      'Upload-Offset': String(start),
-    };
-    const body = { stream: counted(source.read(start, end), o.onBytes), bytes: end - start };
+    const headers = { ...protocol, 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': String(start) };
+    const body = { stream: partChunks(source.read(start, end), o.onBytes), bytes: end - start };
     const next = accept(await exchange(transport, { method: 'PATCH', path, headers, body, signal }), start);
     if (next === start && end > start) throw new TemporaryError('service_answer', 'the service accepts no more bytes');
     if (next > end) throw unexpected('it has more bytes than were sent');
@@ -189,7 +160,7 @@ export async function sendUpload(
 
   /** The offset in a response, which is reported. */
   function accept(reply: Reply, least: number): number {
-    if (reply.status >= 300) throw failureOf(transport, reply);
+    if (reply.status >= 300) throw uploadFailure(transport, reply);
     const text = reply.header('upload-offset') ?? '';
     const next = Number(text);
     if (!/^[0-9]{1,16}$/.test(text) || next < least || next > source.bytes)
@@ -219,11 +190,7 @@ export async function sendUpload(
   }
 }
 
-/**
- * Ends an upload: the service forgets its bytes. An upload that is gone is ended already.
- *
- * @throws service_unreachable, what the service refuses with
- */
+/** Ends an upload, which may be gone already: the service forgets its bytes. @throws as the service refuses */
 export async function endUpload(transport: Transport, uploadId: string, signal: AbortSignal): Promise<void> {
   try {
     await exchange(transport, { method: 'DELETE', path: `v1/uploads/${uploadId}`, headers: protocol, signal });
@@ -235,21 +202,17 @@ export async function endUpload(transport: Transport, uploadId: string, signal: 
 /** Sends one request; throws for every status but 2xx. */
 async function exchange(transport: Transport, o: Parameters<Transport['request']>[0]): Promise<Reply> {
   const reply = await transport.request(o);
-  if (reply.status < 200 || reply.status >= 300) throw failureOf(transport, reply, o.path);
+  if (reply.status < 200 || reply.status >= 300) throw uploadFailure(transport, reply, o.path);
   return reply;
 }
 
-function failureOf(transport: Transport, reply: Reply, path?: string): SealpinError {
+function uploadFailure(transport: Transport, reply: Reply, path?: string): SealpinError {
   if ((reply.status === 404 || reply.status === 410) && !Object.values<unknown>(collections).includes(path))
     return new SealpinError('gone', 'the service no longer has this upload');
   const error = transport.errorOf(reply);
   if (!isTemporary(reply.status)) return error;
   const seconds = Number(reply.header('retry-after')) || undefined;
-  return new TemporaryError(error.code, error.message, {
-    cause: error,
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
-    ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }),
-  });
+  return new TemporaryError(error.code, error.message, { cause: error, hint: error.hint, retryAfterSeconds: seconds });
 }
 
 /** Another writer holds the upload (409, 423), the service is busy, or it failed. */
@@ -271,7 +234,7 @@ function parseStatus({ text }: Reply): ResumableUpload {
   return parseResponse(ResumableUpload, json);
 }
 
-async function* counted(
+async function* partChunks(
   stream: AsyncIterable<Uint8Array>,
   onBytes: SendOptions['onBytes'],
 ): AsyncGenerator<Uint8Array> {
@@ -281,43 +244,4 @@ async function* counted(
     yield chunk;
     onBytes?.(length);
   }
-}
-
-/** Counts the attempts in a row that bring nothing, and waits between them: Retry-After, else longer each time, with jitter. */
-function attemptsOf({ signal, wait = sleep, onRetry }: UploadOptions & Pick<SendOptions, 'onRetry'>) {
-  let tries = 0;
-  let farthest = -1;
-  return {
-    pause: (ms: number): Promise<void> => wait(ms, signal),
-    /** Another byte has arrived: the count begins again. */
-    reached(offset: number): void {
-      if (offset > farthest) tries = 0;
-      farthest = Math.max(farthest, offset);
-    },
-    /** Returns when it is time for the next attempt; throws when there is none. */
-    async failed(error: unknown): Promise<void> {
-      signal.throwIfAborted();
-      tries += 1;
-      if (!isTemporaryFailure(error) || tries >= maxTries) throw error;
-      if ((error.retryAfterSeconds ?? 0) > maxRetryAfterSeconds) throw error;
-      onRetry?.(error);
-      const backOffMs = Math.min(maxPauseMs, firstPauseMs * 2 ** (tries - 1)) * (0.5 + Math.random() / 2);
-      await wait(error.retryAfterSeconds === undefined ? backOffMs : error.retryAfterSeconds * 1000, signal);
-    },
-  };
-}
-
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    }, ms);
-    signal.addEventListener('abort', stop, { once: true });
-  });
 }

@@ -1,7 +1,9 @@
 /** Requests to a service over `fetch`: where the API key goes, and what comes back when something fails. */
 import { parseResponse } from '../shared/api.ts';
 import { apiKeyHint, isApiKeyText } from '../shared/crypto/index.ts';
+import { streamOf } from '../shared/crypto/bytes.ts';
 import { SealpinError } from '../shared/errors.ts';
+import { observed } from '../shared/streams/pulled.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 import { isLoopback } from './loopback.ts';
 import { parseProblem, problemError } from './service-problem.ts';
@@ -15,11 +17,11 @@ type ServiceRequest = {
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: BodyInit;
+  readonly body?: BodyInit | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
-type Shape = Parameters<typeof parseResponse>[0];
+export type Shape = Parameters<typeof parseResponse>[0];
 
 export interface ServiceHttp {
   /** The URL of the service, with a slash at its end. */
@@ -84,13 +86,13 @@ export function serviceHttp({
           ...headers,
         },
         redirect: 'manual',
-        ...(body === undefined ? {} : { body }),
-        ...(signal === undefined ? {} : { signal }),
+        body: body ?? null,
+        signal: signal ?? null,
         // Required for a stream (Fetch standard, "RequestInit.duplex"), which types of the DOM do not have.
         ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
       });
     } catch (cause) {
-      throw failureOf(cause, `${host} cannot be reached`, signal, { hint: originHint(cause, root) });
+      throw requestFailure(cause, `${host} cannot be reached`, signal, { hint: originHint(cause, root) });
     }
     // A browser hides what a redirect is: its status is 0.
     if (response.status === 0 || (response.status >= 300 && response.status < 400)) {
@@ -114,24 +116,17 @@ export function serviceHttp({
     length: number | undefined,
     signal: AbortSignal | undefined,
   ): ReadableStream<Uint8Array> {
-    const reader = response.body?.getReader();
     let received = 0;
-    return new ReadableStream(
-      {
-        async pull(controller) {
-          const next = await reader?.read().catch((cause: unknown) => {
-            throw failureOf(cause, `${host} stopped in the middle of its response`, signal, broken);
-          });
-          if (next?.done === false) {
-            received += next.value.length;
-            controller.enqueue(next.value);
-          } else if (length === undefined || received === length) controller.close();
-          else throw failureOf(undefined, `${host} sent ${received} of ${length} bytes`, signal, broken);
-        },
-        cancel: (reason) => reader?.cancel(reason),
+    return observed(response.body ?? streamOf(new Uint8Array()), {
+      onChunk(chunk) {
+        received += chunk.length;
       },
-      { highWaterMark: 0 },
-    );
+      onEnd() {
+        if (length === undefined || received === length) return;
+        throw new SealpinError('service_unreachable', `${host} sent ${received} of ${length} bytes`, broken);
+      },
+      onFail: (cause) => requestFailure(cause, `${host} stopped in the middle of its response`, signal, broken),
+    });
   }
 
   function refusal({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {
@@ -179,7 +174,7 @@ export function parseService(service: string | URL): URL {
 }
 
 /** The error for a request that failed without a response, or in the middle of one. */
-function failureOf(
+function requestFailure(
   cause: unknown,
   what: string,
   signal: AbortSignal | undefined,
@@ -209,7 +204,6 @@ function originHint(cause: unknown, service: URL): string | undefined {
 
 /**
  * The URL of a path of the API. An ID that is empty, or goes up with dots, would be the path of something else.
- *
  * @param path relative, with a query at most
  * @throws SealpinError `not_found`
  */

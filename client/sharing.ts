@@ -5,6 +5,7 @@ import { SealpinError } from '../shared/errors.ts';
 import { printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
 import { recipientsOf } from './credentials.ts';
 import type { ServiceHttp } from './service-http.ts';
+import { base64 } from './web-bytes.ts';
 
 /** Terms of a share. */
 export type ShareOptions = {
@@ -63,9 +64,9 @@ export async function shareParcel(
     record: base64(record),
     files: [...files],
     password: o.password !== undefined,
-    ...(label === undefined ? {} : { label }),
-    ...(opens === undefined ? {} : { opens }),
-    ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }),
+    label,
+    opens,
+    expiresAt: expiresAt === undefined ? undefined : new Date(expiresAt).toISOString(),
   };
   const share = await http.json(Share, {
     method: 'POST',
@@ -75,9 +76,4 @@ export async function shareParcel(
     signal: o.signal,
   });
   return { link: printLink({ kind: 'share', service: http.url, id: share.id, secret }), share };
-}
-
-/** Base64 (RFC 4648 section 4). `Uint8Array.toBase64` is not in all of the browsers yet. */
-function base64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }

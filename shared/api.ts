@@ -30,12 +30,7 @@ export * from './api/shares-shapes.ts';
 export * from './api/signed-shapes.ts';
 export * from './api/usage-shapes.ts';
 
-/**
- * Validates a response of a service.
- * @param shape expected of the response
- * @param value its parsed JSON
- * @throws service_answer when it has another shape
- */
+/** Validates the parsed JSON of a response. @throws service_answer when it has another shape */
 export function parseResponse<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
   const result = v.safeParse(shape, value);
   if (!result.success)

@@ -7,11 +7,11 @@ export type Found =
       kind: 'share';
       exposed: boolean;
       state: 'active' | 'used_up' | 'expired' | 'revoked';
-      needs?: 'password';
+      needs?: 'password' | undefined;
       expiresAt: string;
       opensLeft: number;
     }
-  | { kind: 'blob'; exposed: boolean; needs?: 'password' | 'keys' }
+  | { kind: 'blob'; exposed: boolean; needs?: 'password' | 'keys' | undefined }
   | { kind: 'container'; needs: 'password' | 'keys' }
   /** A link of another service, whose own page opens it. */
   | { kind: 'elsewhere'; host: string; address: string }
@@ -19,16 +19,16 @@ export type Found =
   | { kind: 'inbox'; address: string };
 
 /** A password, or the text of a private key file. */
-export type Credentials = { password?: string; keys?: string };
+export type Credentials = { password?: string | undefined; keys?: string | undefined };
 
 /** A file that can be saved. `size` in bytes, where it is known before the end. */
-export type FileView = { name: string; size?: number; cid?: string };
+export type FileView = { name: string; size?: number | undefined; cid?: string | undefined };
 
 /** Contents of something that was opened. `note` and `from` are the sender's words. */
-export type Opened = { note?: string; from?: string; files: FileView[] };
+export type OpenedView = { note?: string | undefined; from?: string | undefined; files: FileView[] };
 
 /** Destination of a file's bytes (save.ts chooses). */
-export type Sink =
+export type PageSink =
   /** A file that the user picked. */
   | { kind: 'handle'; handle: FileSystemFileHandle }
   /** Memory, which comes back as a Blob. */
@@ -40,35 +40,38 @@ export type Sink =
 
 /** Calls of the engine that receives: the argument and the result of each. */
 export type Receiving = {
-  find(o: { text: string; root: string }): Found;
+  /** Looks at a link or a blob ID. `opening`: what a share is opened with, which counts once; used for nothing else. */
+  find(o: { text: string; root: string; opening: string }): Found;
   findFile(o: { file: File }): Found;
   /** Finds once more what was found last, which may have ended meanwhile. */
   findAgain(o: undefined): Found;
-  open(o: Credentials): Opened;
-  /**
-   * Returns how often a share still opens after it was opened here, also with a wrong password; undefined where nothing
-   * was used up.
-   */
+  open(o: Credentials): OpenedView;
+  /** How often the share still opens after it was opened here, wrong passwords included; undefined: not opened. */
   opensLeft(o: undefined): number | undefined;
-  save(o: { file: number; sink: Sink }): Blob | undefined;
+  save(o: { file: number; sink: PageSink }): Blob | undefined;
   /** Ends when the private files of this origin have nothing left of what was saved. */
   copiesGone(o: undefined): void;
 };
 
 /** Terms of a share. `expiresInMs` from now. */
-export type ShareTerms = { expiresInMs: number; opens: number; password?: string; keys?: string };
+export type FormTerms = {
+  expiresInMs: number;
+  opens: number;
+  password?: string | undefined;
+  keys?: string | undefined;
+};
 
 /** Words of the sender to the receiver. */
-export type SenderWords = { note?: string; from?: string };
+export type SenderWords = { note?: string | undefined; from?: string | undefined };
 
 /** A share that was made. */
-export type LinkView = { link: string; opens: number; expiresAt: string; needs?: 'password' | 'keys' };
+export type LinkView = { link: string; opens: number; expiresAt: string; needs?: 'password' | 'keys' | undefined };
 
 /** A file of the account. `name` where the service knows one. */
 export type StoredView = {
   fileId: string;
   cid: string;
-  name?: string;
+  name?: string | undefined;
   size: number;
   createdAt: string;
   isSealed: boolean;
@@ -78,14 +81,14 @@ export type StoredView = {
 export type Sending = {
   /** Takes an API key, and gives what it may do. */
   signIn(o: { root: string; apiKey: string }): { scopes: readonly string[] };
-  send(o: { files: File[]; terms: ShareTerms; words: SenderWords }): LinkView;
+  send(o: { files: File[]; terms: FormTerms; words: SenderWords }): LinkView;
   /** Shares what was sent under other terms, and ends the share before. */
-  change(o: { terms: ShareTerms; words: SenderWords }): LinkView;
+  change(o: { terms: FormTerms; words: SenderWords }): LinkView;
   /** Shares a file that the service encrypted. */
-  sendOn(o: { fileId: string; terms: ShareTerms; words: SenderWords }): LinkView;
+  sendOn(o: { fileId: string; terms: FormTerms; words: SenderWords }): LinkView;
   /** Ends the last share, and deletes the files that were stored for it, where the key may; `opened`: how often before, also by links that `change` ended. */
-  takeBack(o: undefined): { opened?: number; isDeleted: boolean };
-  list(o: { cursor?: string }): { files: StoredView[]; cursor?: string };
+  takeBack(o: undefined): { opened?: number | undefined; isDeleted: boolean };
+  list(o: { cursor?: string | undefined }): { files: StoredView[]; cursor?: string | undefined };
   remove(o: { fileId: string }): { isDestroyed: boolean };
   /** Reads the link of an inbox; `name` is what its owner calls it. */
   findInbox(o: { text: string; root: string }): { name: string } | { host: string; address: string };
@@ -100,18 +103,18 @@ export type Calls = Record<string, (argument: any) => unknown>;
 export type Failure = { code: Code | 'aborted'; reason?: Reason | undefined; message: string };
 
 /** From the page. */
-type Request<C extends Calls> = {
+type EngineRequest<C extends Calls> = {
   [Name in keyof C]: { id: number; call: Name; argument: Parameters<C[Name]>[0] };
 }[keyof C];
 /** `resume` ends the wait after `stalled`. */
-export type FromPage<C extends Calls> = Request<C> | { id: number; cancel: true } | { id: number; resume: true };
+export type FromPage<C extends Calls> = EngineRequest<C> | { id: number; cancel: true } | { id: number; resume: true };
 
 /** From the engine. `progress`: bytes so far, of `total` where that is known. `stalled`: the call waits for the page. */
 export type FromEngine =
   | { id: number; result: unknown }
   | { id: number; failure: Failure }
   | { id: number; stalled: Failure }
-  | { id: number; progress: number; total?: number };
+  | { id: number; progress: number; total?: number | undefined };
 
 /**
  * From the page to the service worker. `port` leads to the engine. On `answer` the service worker says whether it has the download:

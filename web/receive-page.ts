@@ -5,9 +5,10 @@
 import { dayText } from './amounts.ts';
 import { EngineError, startReceiving } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
-import { fileRow, type FileRow } from './file-row.ts';
+import { fileRow, type FileRowView } from './file-row.ts';
+import { forgetOpening, keepOpening, keptOpening } from './kept-opening.ts';
 import { startPasswordField } from './password-field.ts';
-import type { Credentials, Found, Opened } from './protocol.ts';
+import type { Credentials, Found, OpenedView } from './protocol.ts';
 import { announce, byId, locale, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
 
@@ -17,10 +18,12 @@ const root = new URL('.', document.baseURI).href;
 
 /** Action of the button "retry", which several problems share. */
 let tryAgain: (() => void) | undefined;
-let rows: readonly FileRow[] = [];
-let asked: Asked | undefined;
+let fileRows: readonly FileRowView[] = [];
+let asked: AskedCredentials | undefined;
+/** The link that was looked at last, and what its share is opened with. */
+let link: { text: string; opening: string } | undefined;
 /** Lets the page be closed, which would lose the files of a link that is used up. */
-let release: (() => void) | undefined;
+let releasePage: (() => void) | undefined;
 
 type Problem = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
 
@@ -45,14 +48,26 @@ function problemOf(error: unknown, again: () => void): Problem {
   return { title: words.problemTitle, text: describeFailure(error, words).text, retry: again };
 }
 
-async function find(look: () => Promise<Found>): Promise<void> {
+async function findLink(look: () => Promise<Found>): Promise<void> {
   setUsedUp(false);
   show('wait');
   try {
     showFound(await look());
   } catch (error) {
-    showProblem(problemOf(error, () => void find(look)));
+    showProblem(problemOf(error, () => void findLink(look)));
   }
+}
+
+function findText(text: string): void {
+  const { opening } = keptOpening(text) ?? { opening: crypto.randomUUID() };
+  link = { text, opening };
+  void findLink(() => engine.call('find', { text, root, opening }));
+}
+
+/** Tells whether this tab has opened the share that was found, and can do so again. */
+function isOpenedHere(found: Found): boolean {
+  const ends = found.kind === 'share' && (found.state === 'active' || found.state === 'used_up');
+  return ends && link !== undefined && keptOpening(link.text) !== undefined;
 }
 
 function showFound(found: Found): void {
@@ -65,7 +80,7 @@ function showFound(found: Found): void {
     const go = { label: words.elsewhereGo(host), address };
     return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(host), go });
   }
-  if (found.kind === 'share' && found.state !== 'active')
+  if (found.kind === 'share' && found.state !== 'active' && !isOpenedHere(found))
     return showProblem(
       {
         used_up: { title: words.usedUpTitle, text: words.usedUpText },
@@ -76,9 +91,9 @@ function showFound(found: Found): void {
   showAsked(found);
 }
 
-type Asked = Extract<Found, { kind: 'share' | 'blob' | 'container' }>;
+type AskedCredentials = Extract<Found, { kind: 'share' | 'blob' | 'container' }>;
 
-function showAsked(found: Asked): void {
+function showAsked(found: AskedCredentials): void {
   asked = found;
   const { title, text } = {
     share: { title: words.askedTitle, text: '' },
@@ -105,17 +120,18 @@ function setUsedUp(isUsedUp: boolean): void {
   const askedText = byId('asked-text', HTMLParagraphElement);
   askedText.classList.toggle('warning', isUsedUp);
   if (isUsedUp) askedText.textContent = words.usedUpAsked;
-  if (isUsedUp) return void (release ??= holdOpen());
-  release?.();
-  release = undefined;
+  if (isUsedUp) return void (releasePage ??= holdOpen());
+  releasePage?.();
+  releasePage = undefined;
 }
 
 function opensText({ opensLeft, expiresAt }: Extract<Found, { kind: 'share' }>): string {
+  if (asked !== undefined && isOpenedHere(asked)) return words.opensAgain;
   const until = dayText(expiresAt, locale);
   return opensLeft === 1 ? words.opensOnce(until) : words.opensTimes(opensLeft, until);
 }
 
-async function open(): Promise<void> {
+async function openLink(): Promise<void> {
   const button = byId('open-button', HTMLButtonElement);
   if (button.disabled) return;
   const errorText = byId('open-error', HTMLParagraphElement);
@@ -128,6 +144,7 @@ async function open(): Promise<void> {
   announce(words.opening);
   // What opens it may be wrong, or the page may be closed now: the service has counted it.
   const opening = asked?.kind === 'share' ? holdOpen() : undefined;
+  if (opening !== undefined && link !== undefined) keepOpening(link.text, link.opening);
   try {
     const opened = await engine.call('open', await credentialsIn(password, keyFile));
     password.value = '';
@@ -142,8 +159,10 @@ async function open(): Promise<void> {
       error instanceof EngineError &&
       asked?.kind === 'share' &&
       (error.code === 'gone' || error.code === 'not_found')
-    )
-      return void find(() => engine.call('findAgain', undefined));
+    ) {
+      forgetOpening();
+      return void findLink(() => engine.call('findAgain', undefined));
+    }
     if (!isCredential) return showProblem(problemOf(error, () => show('asked')));
     setText(errorText, text);
     announce(text);
@@ -165,9 +184,10 @@ async function noteOpening(): Promise<void> {
 
 /** Lets the page be closed once all of its files are saved. */
 function noteSaved(): void {
-  if (!rows.every((row) => row.isSaved())) return;
-  release?.();
-  release = undefined;
+  if (!fileRows.every((row) => row.isSaved())) return;
+  forgetOpening();
+  releasePage?.();
+  releasePage = undefined;
 }
 
 async function credentialsIn(password: HTMLInputElement, keyFile: HTMLInputElement): Promise<Credentials> {
@@ -187,13 +207,13 @@ function askForKey(): void {
   announce(words.keyFileHint);
 }
 
-function showOpened({ files, note, from }: Opened): void {
+function showOpened({ files, note, from }: OpenedView): void {
   byId('opened-title', HTMLHeadingElement).textContent = words.openedTitle(files.length);
   byId('letter', HTMLElement).hidden = note === undefined && from === undefined;
   setText(byId('note', HTMLQuoteElement), note);
   setText(byId('from', HTMLElement), from === undefined ? undefined : words.from(from));
-  rows = files.map((file, index) => fileRow(engine, file, index, noteSaved));
-  byId('files', HTMLUListElement).replaceChildren(...rows.map(({ element }) => element));
+  fileRows = files.map((file, index) => fileRow(engine, file, index, noteSaved));
+  byId('files', HTMLUListElement).replaceChildren(...fileRows.map(({ element }) => element));
   byId('blob-ids', HTMLUListElement).replaceChildren(
     ...files.flatMap(({ cid }) => (cid === undefined ? [] : [cid]).map(blobId)),
   );
@@ -204,7 +224,7 @@ function showOpened({ files, note, from }: Opened): void {
 async function saveAll(): Promise<void> {
   const button = byId('save-all', HTMLButtonElement);
   button.disabled = true;
-  for (const row of rows) if (!row.isSaved()) await row.save({ mayAsk: false });
+  for (const row of fileRows) if (!row.isSaved()) await row.save({ mayAsk: false });
   button.disabled = false;
 }
 
@@ -222,12 +242,12 @@ function start(): void {
     event.preventDefault();
     const text = byId('link', HTMLInputElement).value;
     byId('find', HTMLFormElement).reset();
-    void find(() => engine.call('find', { text, root }));
+    findText(text);
   });
   const chooser = byId('container', HTMLInputElement);
   const findFile = (files: FileList | null | undefined): void => {
     const file = files?.[0];
-    if (file !== undefined) void find(() => engine.call('findFile', { file }));
+    if (file !== undefined) void findLink(() => engine.call('findFile', { file }));
   };
   chooser.addEventListener('change', () => findFile(chooser.files));
   addEventListener('dragover', (event) => event.preventDefault());
@@ -237,18 +257,19 @@ function start(): void {
   });
   byId('open', HTMLFormElement).addEventListener('submit', (event) => {
     event.preventDefault();
-    void open();
+    void openLink();
   });
   startPasswordField('open-error');
   byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
   byId('retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
   byId('start-over', HTMLButtonElement).addEventListener('click', () => {
+    forgetOpening();
     setUsedUp(false);
     show('home');
   });
   // A link that is opened while this page is shown changes nothing but the fragment.
   addEventListener('hashchange', () => {
-    if (release === undefined || confirm(words.leaveFiles)) readAddress();
+    if (releasePage === undefined || confirm(words.leaveFiles)) readAddress();
     else history.replaceState(null, '', location.pathname);
   });
   readAddress();
@@ -261,10 +282,12 @@ function readAddress(): void {
   if (page === '' || page.startsWith('#') || page.startsWith('?')) return show('home');
   history.replaceState(null, '', page.replace(/(?:%23|[#?])[^]*$/, ''));
   if (!/%23|#./.test(page)) {
+    const kept = page.startsWith('s') ? keptOpening() : undefined;
+    if (kept !== undefined) return findText(kept.link);
     const text = page.startsWith('s') ? `${words.noKeyText} ${words.noKeyCounts}` : words.noKeyText;
     return showProblem({ title: words.noKeyTitle, text });
   }
-  void find(() => engine.call('find', { text, root }));
+  findText(text);
 }
 
 start();

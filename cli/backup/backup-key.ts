@@ -1,7 +1,7 @@
 /** `account.key` of a backup: the private key of the account, with a password on it. Without it nothing sealed can be restored. */
 import { createHash } from 'node:crypto';
 import { decodePem, isKeyPair, open } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { readSmall } from '../io/input.ts';
 import { readPrivateText } from '../keys/key-files.ts';
@@ -9,7 +9,7 @@ import { nodeBackend } from '../keys/node-backend.ts';
 import type { About, Layout } from './layout.ts';
 
 /** A key file has less. */
-const limitBytes = 64 * 1024;
+const keyLimitBytes = 64 * 1024;
 
 /** Digest of a key file for `backup.json`: SHA-256 in hex. */
 export function digestOf(keyFile: Uint8Array): string {
@@ -19,7 +19,6 @@ export function digestOf(keyFile: Uint8Array): string {
 /**
  * Checks that the key file opens what is in the backup. With its password it is opened; without, it must be the file that the last run
  * left.
- *
  * @param password called where there is a key file
  * @returns its digest; undefined where there is no file
  * @throws config_invalid with the reason; decrypt_failed for another password, file_unreadable
@@ -30,13 +29,9 @@ export async function checkKey(
   password: () => Promise<string | undefined>,
   context: Context,
 ): Promise<string | undefined> {
-  let bytes;
-  try {
-    bytes = await readSmall(key, { limitBytes, what: 'a private key', environment: context });
-  } catch (error) {
-    if (isSealpinError(error, 'file_not_found')) return undefined;
-    throw error;
-  }
+  const reading = readSmall(key, { limitBytes: keyLimitBytes, what: 'a private key', environment: context });
+  const bytes = await otherwise(reading, 'file_not_found', undefined);
+  if (bytes === undefined) return undefined;
   const digest = digestOf(bytes);
   const opened = await open(new Blob([bytes.slice()]).stream(), { backend: nodeBackend }).catch((error: unknown) => {
     throw unusable('is damaged', error);

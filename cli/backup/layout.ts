@@ -6,13 +6,14 @@ import { readdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import * as v from 'valibot';
 import { Base64, namedRecord } from '../../shared/api.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
-import { errnoOf, readFailure, writeFailure } from '../errno.ts';
-import { type Reading, readSmall } from '../io/input.ts';
-import { openSink } from '../io/output-file.ts';
+import { errnoOf, readFailure, writeFailure, ifMissing } from '../errno.ts';
+import { type Reading } from '../io/input.ts';
+import { writeSmall } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { isTemporaryName } from '../io/unfinished.ts';
+import { readJson } from '../io/kept-json.ts';
 
 /** A backup, all paths absolute. `shown`: how the user named it. */
 export type Layout = {
@@ -47,7 +48,7 @@ export function carPath({ blobs }: Layout, cid: string): string {
 
 const Text = v.string();
 const FileId = v.pipe(Text, v.regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/));
-const Bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const ByteCount = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
 /**
  * `backup.json`. `publicKey` of the account, in PEM; `key`: the SHA-256 of `account.key`, in hex; `files`: the IDs of those that the
@@ -68,19 +69,19 @@ export type About = v.InferOutput<typeof About>;
  * A file. `bytes`: of the blob. `header`: in encrypted mode, as the service keeps it, in base64; it has name, type, metadata and tags,
  * sealed. `sealed`: in plain mode the same as `Details`, in a container to the account's key, in base64.
  */
-export const Entry = v.object({
+export const BackupEntry = v.object({
   v: v.literal(1),
   fileId: FileId,
   cid: v.pipe(Text, v.regex(/^b[a-z2-7]{58}$/)),
   mode: v.picklist(['encrypted', 'plain']),
-  bytes: Bytes,
+  bytes: ByteCount,
   createdAt: Text,
   changedAt: v.optional(Text),
   expiresAt: v.optional(Text),
   header: v.optional(Base64),
   sealed: v.optional(Base64),
 });
-export type Entry = v.InferOutput<typeof Entry>;
+export type BackupEntry = v.InferOutput<typeof BackupEntry>;
 
 /** Details of a plain file. `name`: its name in the local history, which the service never learns. */
 export const Details = v.object({
@@ -96,7 +97,7 @@ export type Details = v.InferOutput<typeof Details>;
 export const Restored = v.object({ v: v.literal(1), fileId: FileId });
 
 /** A header has 1 MiB at most (age), and details are smaller. */
-const limitBytes = 4 * 1024 * 1024;
+const recordLimitBytes = 4 * 1024 * 1024;
 const removeRecord =
   'remove this one file: the next sealpin backup makes it again, if the account still has what it is of';
 /** `backup.json` has 39 bytes for each file. */
@@ -111,11 +112,7 @@ export async function prepare({ shown }: Layout, folder: string): Promise<void> 
   }
 }
 
-/**
- * Refuses a folder in which something else is: a backup is never begun among other files.
- *
- * @throws conflict, file_unreadable
- */
+/** Refuses a folder with something else in it, which no backup is begun beside. @throws conflict, file_unreadable */
 export async function refuseForeign({ shown, root }: Layout): Promise<void> {
   const names = await readdir(root).catch((error: unknown) => {
     if (errnoOf(error) === 'ENOENT') return [];
@@ -138,36 +135,24 @@ export async function readAbout(layout: Layout, environment: Environment): Promi
 }
 
 /** The record of a file. @returns undefined where there is none @throws config_invalid also for that of another file */
-export async function readEntry(layout: Layout, fileId: string, environment: Reading): Promise<Entry | undefined> {
-  const entry = await readRecord(entryPath(layout, fileId), Entry, environment);
+export async function readEntry(
+  layout: Layout,
+  fileId: string,
+  environment: Reading,
+): Promise<BackupEntry | undefined> {
+  const entry = await readRecord(entryPath(layout, fileId), BackupEntry, environment);
   if (entry === undefined || entry.fileId === fileId) return entry;
   throw new SealpinError('config_invalid', `the record of ${fileId} is that of another file`, { hint: removeRecord });
 }
 
-/**
- * Reads a record.
- *
- * @returns undefined where there is none
- * @throws config_invalid when it is damaged, file_unreadable
- */
+/** Reads a record. @returns undefined where there is none @throws config_invalid when it is damaged, file_unreadable */
 export async function readRecord<S extends v.GenericSchema>(
   path: string,
   shape: S,
   environment: Reading,
-  o = { limitBytes, hint: removeRecord },
+  o = { limitBytes: recordLimitBytes, hint: removeRecord },
 ): Promise<v.InferOutput<S> | undefined> {
-  let bytes;
-  try {
-    bytes = await readSmall(path, { limitBytes: o.limitBytes, what: 'a part of a backup', environment });
-  } catch (error) {
-    if (isSealpinError(error, 'file_not_found')) return undefined;
-    throw error;
-  }
-  try {
-    return v.parse(shape, JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
-  } catch (error) {
-    throw new SealpinError('config_invalid', `${path} is damaged`, { hint: o.hint, cause: error });
-  }
+  return readJson(path, shape, { ...o, what: 'a part of a backup', environment });
 }
 
 /** Writes a record, complete or not at all. @throws file_unwritable, disk_full */
@@ -176,13 +161,8 @@ export async function writeRecord(
   record: unknown,
   environment: Pick<Environment, 'stdout' | 'cwd'>,
 ): Promise<void> {
-  const sink = await openSink(path, { force: true, environment, fileOnly: true });
-  try {
-    await sink.write(new TextEncoder().encode(`${JSON.stringify(record)}\n`));
-    await sink.commit();
-  } finally {
-    await sink.abort();
-  }
+  const bytes = new TextEncoder().encode(`${JSON.stringify(record)}\n`);
+  await writeSmall(path, bytes, { force: true, environment, fileOnly: true });
 }
 
 /** The path of the record of a file. */
@@ -193,13 +173,10 @@ export function entryPath({ files }: Layout, fileId: string): string {
 /** The IDs of the files that have a record, in order; none where there is no folder. @throws file_unreadable */
 export async function recordedIn({ files }: Layout): Promise<string[]> {
   try {
-    const names = (await readdir(files)).filter((name) => name.endsWith('.json'));
-    return names
-      .map((name) => name.slice(0, -'.json'.length))
-      .filter((name) => v.is(FileId, name))
-      .toSorted();
+    const names = (await ifMissing(readdir(files), [])).filter((name) => name.endsWith('.json'));
+    const ids = names.map((name) => name.slice(0, -'.json'.length));
+    return ids.filter((id) => v.is(FileId, id)).toSorted();
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return [];
     throw readFailure(files, error);
   }
 }

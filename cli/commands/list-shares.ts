@@ -2,11 +2,12 @@ import { ShareList, type Share } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { recall } from '../files/history.ts';
 import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
+import { countText } from '../terminal/size.ts';
+import { namesInHistory } from '../files/history.ts';
 
 const pageShares = 100;
 const defaultLimit = '100';
@@ -30,7 +31,7 @@ export const command = defineCommand({
       ...share,
       names: share.files.flatMap((fileId) => names.get(fileId) ?? []),
     }));
-    await context.output.result({ shares: named }, linesOf(named, context));
+    await context.output.result({ shares: named }, shareLines(named, context));
     if (shares.length === 0) context.output.note('nothing is shared');
     if (!isComplete) context.output.note(`there are more: --limit ${limit * 10}`);
   },
@@ -51,19 +52,11 @@ async function firstShares(limit: number, context: Context): Promise<{ shares: S
   return { shares, isComplete: cursor === undefined };
 }
 
-/** The names of files that were stored from here, by file ID. */
-async function namesInHistory({ dataDir }: Context): Promise<Map<string, string>> {
-  const { entries } = await recall(dataDir);
-  return new Map(
-    entries.flatMap((entry) => ('cid' in entry && entry.name !== undefined ? [[entry.fileId, entry.name]] : [])),
-  );
-}
-
 type NamedShare = Share & { readonly names: readonly string[] };
 
-function linesOf(shares: readonly NamedShare[], { stdout }: Context): string[] {
+function shareLines(shares: readonly NamedShare[], { stdout }: Context): string[] {
   return shares.flatMap((share) => {
-    const [about, name] = [aboutOf(share), nameOf(share)];
+    const [about, name] = [aboutOf(share), shareName(share)];
     if (stdout.isTTY !== true) return [`${share.id}  ${about}  ${name}`];
     return fittedRow({ about, name, below: [share.id] }, columnsOf(stdout));
   });
@@ -73,7 +66,6 @@ function aboutOf({ state, opens, opensLeft, expiresAt }: Share): string {
   return `${states[state].padEnd(7)}  ${`${opensLeft}/${opens}`.padStart(5)}  ${expiresAt.slice(0, 10)}`;
 }
 
-function nameOf({ label, names, files, password }: NamedShare): string {
-  const count = `${files.length} ${files.length === 1 ? 'file' : 'files'}`;
-  return `${label ?? (names.length > 0 ? names.join(', ') : count)}${password ? '  (password)' : ''}`;
+function shareName({ label, names, files, password }: NamedShare): string {
+  return `${label ?? (names.length > 0 ? names.join(', ') : countText(files.length, 'file'))}${password ? '  (password)' : ''}`;
 }

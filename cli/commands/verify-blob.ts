@@ -9,7 +9,7 @@ import { readIdentities } from '../keys/key-files.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { askPassword, givenPassword } from '../keys/passwords.ts';
 import { authorizedService } from '../remote/client.ts';
-import { openBlob, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
+import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/progress.ts';
@@ -51,28 +51,20 @@ export const command = defineCommand({
     if (args.all) return await verifyAccount(context);
     if (args.local) return await verifyLocal(context);
     const { cid, fileKey } = await targetOf(id, isDeep, context);
-    const stop = new AbortController();
-    const signal = AbortSignal.any([context.signal, stop.signal]);
-    try {
-      const blob = await openBlob(cid, { ...context, signal });
+    return await withBlob(cid, context, async (blob) => {
       const progress = output.progress(isDeep ? 'verifying and decrypting' : 'verifying', blob.size);
       const stored = blob.read(0, blob.size);
       let size: number | undefined;
       if (isDeep) {
         const plaintext = await plaintextOf(stored, { id, fileKey, args }, context);
-        size = await drain(plaintext, (bytes) => progress.add(bytes), release);
-      } else await drain(stored, (bytes) => progress.add(bytes));
+        size = await countBytes(plaintext, (bytes) => progress.add(bytes), release);
+      } else await countBytes(stored, (bytes) => progress.add(bytes));
       progress.done();
       output.note(`all blocks of ${cid} are present and intact (${sizeText(blob.size)})`);
       if (size !== undefined) output.note(`it decrypts completely (${sizeText(size)})`);
-      const opened = size === undefined ? {} : { plaintextSize: size };
-      await output.result({ blobId: cid, size: blob.size, opened: isDeep, ...opened }, []);
+      await output.result({ blobId: cid, size: blob.size, opened: isDeep, plaintextSize: size }, []);
       return 0;
-    } catch (error) {
-      throw readFailure(error);
-    } finally {
-      stop.abort(new SealpinError('interrupted'));
-    }
+    });
   },
 });
 
@@ -95,7 +87,7 @@ async function targetOf(
   return { cid, fileKey: (await openSealedFile(http, service.apiKey, fileId, signal)).fileKey };
 }
 
-type Opening = {
+type OpeningArgs = {
   readonly id: string;
   readonly fileKey: Uint8Array | undefined;
   readonly args: { readonly key: string | undefined; readonly 'password-file': string | undefined };
@@ -103,11 +95,11 @@ type Opening = {
 
 async function plaintextOf(
   stored: ReadableStream<Uint8Array>,
-  { id, fileKey, args }: Opening,
+  { id, fileKey, args }: OpeningArgs,
   context: Context,
 ): Promise<ReadableStream<Uint8Array>> {
   if (fileKey !== undefined) return openWithFileKey(stored, { fileKey, backend: nodeBackend });
-  const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+  const source = { file: args['password-file'] };
   const password = await givenPassword(source, context);
   const opened = await open(stored, { backend: nodeBackend });
   if (opened.kind === 'plain')
@@ -125,7 +117,7 @@ async function plaintextOf(
 }
 
 /** Reads to the end. @returns how many bytes there were */
-async function drain(
+async function countBytes(
   stream: ReadableStream<Uint8Array>,
   onBytes: (bytes: number) => void,
   onRead: (chunk: Uint8Array) => void = () => undefined,

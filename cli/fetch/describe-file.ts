@@ -2,11 +2,11 @@
 import { StoredFile } from '../../shared/api.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import type { Context } from '../context.ts';
-import { call, json, jsonBody } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
+import { requester } from '../remote/client.ts';
 
 /** A description, as the API and sealed headers have it. `null`, an empty type and what is missing say nothing. */
-export type Description = {
+export type FileDescription = {
   readonly filename?: string | null | undefined;
   readonly contentType?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
@@ -14,25 +14,21 @@ export type Description = {
   readonly expiresAt?: string | undefined;
 };
 
-/**
- * Describes a file at a service. The API key needs the scopes `read` and `write`, and `delete` for an expiry.
- *
- * @throws insufficient_scope and what else the service refuses with
- */
+/** Describes a file at a service, which takes the scopes `read` and `write`, and `delete` for an expiry. */
 export async function describeFile(
   service: Service,
   fileId: string,
-  { filename, contentType, metadata, tags, expiresAt }: Description,
-  { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>,
+  { filename, contentType, metadata, tags, expiresAt }: FileDescription,
+  context: Pick<Context, 'signal' | 'timeouts'>,
 ): Promise<void> {
+  // JSON leaves out what is undefined.
   const change = {
-    ...(filename === undefined || filename === null ? {} : { filename: cleanFilename(filename) }),
-    ...(contentType === undefined || contentType === '' ? {} : { contentType }),
-    ...(metadata === undefined ? {} : { metadata }),
-    ...(tags === undefined ? {} : { tags }),
-    ...(expiresAt === undefined ? {} : { expiresAt }),
+    filename: typeof filename === 'string' ? cleanFilename(filename) : undefined,
+    contentType: contentType || undefined,
+    metadata,
+    tags,
+    expiresAt,
   };
-  if (Object.keys(change).length === 0) return;
-  const request = { method: 'PATCH', ...jsonBody(change), signal, timeouts } as const;
-  await json(await call(service, `v1/storage/${fileId}`, request), StoredFile, service.url);
+  if (Object.values(change).every((value) => value === undefined)) return;
+  await requester(service, context)(StoredFile, `v1/storage/${fileId}`, 'PATCH', change);
 }

@@ -17,7 +17,6 @@ import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { noteOneKey } from '../keys/one-key.ts';
 import { newPassword, refusePathAsPassword } from '../keys/passwords.ts';
-import { remember } from './history.ts';
 import { parseName } from '../io/safe-name.ts';
 import { type Input, openInput } from '../io/input.ts';
 import { openSink, type Sink, writeAll } from '../io/output-file.ts';
@@ -26,6 +25,7 @@ import { type Api, api, authorizedService, introduction } from '../remote/client
 import type { Service } from '../remote/service-choice.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
+import { keepInHistory } from './history.ts';
 
 /** Secret that a file is encrypted with. */
 type Secret = {
@@ -47,7 +47,7 @@ type Arguments = {
   readonly name: string | undefined;
 };
 
-type Sealing = {
+type SealingRun = {
   readonly args: Arguments;
   readonly format: Format;
   /** Permits post-quantum recipients to be combined with others. */
@@ -59,7 +59,6 @@ type Sealing = {
 
 /**
  * Encrypts a file or folder with the password that is given, generated or asked for.
- *
  * @param o `args` of the command; `derivation` how the key is derived from the password
  * @throws the codes of `newPassword`, `encryptAndStore` and `encryptToFile`; usage when the password is the path of a file
  */
@@ -92,7 +91,7 @@ export const oneFile = 'one file is encrypted at a time: name a folder, or send 
 
 /** Encrypts a file or folder to keys. @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile` */
 export async function encryptToKeys(
-  o: Omit<Sealing, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
+  o: Omit<SealingRun, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
 ): Promise<void> {
   const secret = async (): Promise<Secret> => {
     const recipients = await o.recipients();
@@ -102,7 +101,7 @@ export async function encryptToKeys(
   await encryptOne({ ...o, secret });
 }
 
-async function encryptOne(o: Sealing): Promise<void> {
+async function encryptOne(o: SealingRun): Promise<void> {
   const { output, force, name } = o.args;
   if (output === undefined && force)
     throw new SealpinError('usage', '--force applies to --output only', { hint: 'leave it out, or give --output' });
@@ -125,11 +124,10 @@ export async function openSource(path: string, context: Context): Promise<Input>
 
 /**
  * Encrypts into a container file, which appears complete or not at all.
- *
  * @param path of the container, or `-`
  * @throws the codes of `openSource` and `openSink`; usage when the container would be in the folder that is encrypted
  */
-async function encryptToFile(path: string, o: Sealing): Promise<void> {
+async function encryptToFile(path: string, o: SealingRun): Promise<void> {
   const { args, context } = o;
   const { output, signal } = context;
   if (path === '-' && output.json)
@@ -172,10 +170,9 @@ async function refuseInside(source: string, path: string, { cwd }: Context): Pro
 
 /**
  * Encrypts a file or folder, stores it and prints its blob ID.
- *
  * @throws too_large before a byte is sent, if the size is known; the codes of `openSource`, `authorizedService`, `store` and `upload`
  */
-async function encryptAndStore(o: Sealing): Promise<void> {
+async function encryptAndStore(o: SealingRun): Promise<void> {
   const { context, args } = o;
   const { output } = context;
   const named = args.name === undefined ? undefined : parseName(args.name, '--name');
@@ -205,7 +202,7 @@ async function encryptAndStore(o: Sealing): Promise<void> {
     });
     const name = named ?? (args.file === '-' ? '' : basename(resolve(context.cwd, args.file)));
     const { cid, fileId, size: bytes } = file;
-    await keepInHistory({ cid, fileId, service: service.url.href, bytes, ...(name === '' ? {} : { name }) }, context);
+    await keepInHistory({ cid, fileId, service: service.url.href, bytes, name: name || undefined }, context);
     const pins = service.local && !output.json ? (file.pins ?? (await pinsOf(file.cid, routes))) : undefined;
     if (pins !== undefined) output.note(await describeReach(pins, context));
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
@@ -220,7 +217,7 @@ async function encryptAndStore(o: Sealing): Promise<void> {
 async function seal(
   { stream, bytes, lookThrough }: Input,
   { recipients }: Secret,
-  { format, mix = false, context }: Sealing,
+  { format, mix = false, context }: SealingRun,
 ): Promise<Container> {
   const expectedBytes = bytes ?? (await lookThrough?.());
   const derivation = recipients.some(({ kind }) => kind === 'password')
@@ -251,10 +248,7 @@ async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
   return found?.files[0]?.pins;
 }
 
-/**
- * Describes who else can get the bytes of a file in the local service. Whether its Kubo is connected is asked, not
- * assumed.
- */
+/** Describes who else can get the bytes of a file in the local service. Its Kubo is asked for its peers. */
 async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';
@@ -268,18 +262,4 @@ async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> 
   if (peers === undefined) return `stored in ${at}: if it is connected to the IPFS network, ${others}`;
   if (peers === 0) return `stored in ${at}, which has no peers at the moment: once it is connected, ${others}`;
   return `stored in ${at}, which has ${peers} ${peers === 1 ? 'peer' : 'peers'}: ${others}`;
-}
-
-/** Remembers a stored blob; what is stored stays so if that fails. */
-export async function keepInHistory(
-  stored: { cid: string; fileId: string; service: string; bytes: number; name?: string },
-  context: Context,
-): Promise<void> {
-  try {
-    await remember(context.dataDir, { v: 1, ...stored, at: new Date(context.now()).toISOString() });
-  } catch (error) {
-    if (!(error instanceof SealpinError)) throw error;
-    // The blob is stored, and its ID must be printed.
-    context.output.warn(`the history was not written: ${error.message}`);
-  }
 }

@@ -6,7 +6,6 @@ export class UnsafePath extends Error {}
 
 /**
  * The names on the way to an entry, from the folder that is extracted into; none for the folder itself.
- *
  * @throws UnsafePath for an absolute path, one with `..`, and one that is not what the archive's writer had
  */
 export function namesOf(path: string): string[] {
@@ -22,7 +21,6 @@ export function namesOf(path: string): string[] {
 
 /**
  * Checks the target of a symbolic link, which may lead anywhere: a link is made, and never followed.
- *
  * @throws UnsafePath where the system has no such link, or the archive's writer did not have it
  */
 export function checkTarget(target: string): void {

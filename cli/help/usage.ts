@@ -18,7 +18,7 @@ export function synopsis(command: Command): string {
 }
 
 /** Terms with their descriptions: beside each other where there is room, else below each other. */
-function definitions(
+function definitionLines(
   rows: readonly (readonly [term: string, description: string])[],
   columns: number,
   width = widthOf(rows.map(([term]) => term)),
@@ -45,7 +45,6 @@ function usageLine(text: string, columns: number): string {
 
 /**
  * Everything about one command.
- *
  * @param terminalColumns characters in a line of the terminal; lines are never longer than 100. Examples are not wrapped, so
  *   that they can be copied
  */
@@ -67,8 +66,8 @@ export function commandUsage(command: Command, terminalColumns: number): string 
     wrap(`${command.summary}.`, columns),
     [usageLine(synopsis(command), columns)],
     ...(command.about === undefined ? [] : [wrap(command.about, columns)]),
-    ...(positionals.length === 0 ? [] : [['Arguments:', ...definitions(positionals, columns)]]),
-    ['Flags:', ...definitions([...flags, ['--help', 'Show this help']], columns)],
+    ...(positionals.length === 0 ? [] : [['Arguments:', ...definitionLines(positionals, columns)]]),
+    ['Flags:', ...definitionLines([...flags, ['--help', 'Show this help']], columns)],
     ['Examples:', ...examples],
   ];
   return `${sections.map((lines) => lines.join('\n')).join('\n\n')}\n`;
@@ -88,7 +87,7 @@ export function mainUsage(groups: Readonly<Record<string, readonly Heading[]>>, 
     [usageLine('sealpin <command> [arguments] [flags]', columns)],
     ...Object.entries(groups).map(([title, headings]) => {
       const rows = headings.map(({ name, summary }) => [name, summary] as const);
-      return [`${title}:`, ...definitions(rows, columns, width)];
+      return [`${title}:`, ...definitionLines(rows, columns, width)];
     }),
     [
       ...wrap('sealpin help all lists every command.', columns),
@@ -98,7 +97,7 @@ export function mainUsage(groups: Readonly<Record<string, readonly Heading[]>>, 
     [
       'First steps:',
       '  sealpin start --detach',
-      ...definitions([['sealpin encrypt letter.pdf', '# asks for a password, prints the blob ID']], columns),
+      ...definitionLines([['sealpin encrypt letter.pdf', '# asks for a password, prints the blob ID']], columns),
       '  sealpin decrypt <blob_id> copy.pdf',
     ],
   ];

@@ -8,7 +8,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { type BlockWriter, blockWriter } from './block-writer.ts';
 import type { Environment } from '../context.ts';
-import { errnoOf, writeFailure } from '../errno.ts';
+import { errnoOf, writeFailure, ifMissing } from '../errno.ts';
 import type { FileIdentity } from './input.ts';
 import { write } from '../terminal/output.ts';
 import type { Progress } from '../terminal/progress.ts';
@@ -21,15 +21,10 @@ const blockBytes = 1024 * 1024;
 export interface Sink {
   /** The path as given, or `standard output`, for messages. */
   readonly name: string;
-  /**
-   * Checks that the disk has room for so many bytes, before any of them is written; standard output always has.
-   *
-   * @throws disk_full
-   */
+  /** Checks that the disk has room for so many bytes; standard output always has. @throws disk_full */
   room(bytes: number): Promise<void>;
   /**
    * Writes bytes. The disk may fail later; `commit` reports that at the latest.
-   *
    * @param onWritten gives the memory of the chunk away until it is called: a large chunk is then written without a copy. When it
    *   is undefined the chunk may change as soon as the promise resolves
    */
@@ -56,7 +51,6 @@ export type SinkOptions = {
  * Checks that a file can be written, before any work is done for it; nothing is created yet. `-` is standard output.
  *
  * A symbolic link is never followed: it is an existing file, and `force` replaces the link itself.
- *
  * @throws file_exists, file_unwritable, usage when it is also the input
  */
 export async function openSink(path: string, o: SinkOptions): Promise<Sink> {
@@ -80,13 +74,8 @@ async function refuseTarget(
   target: string,
   o: Pick<SinkOptions, 'force' | 'input' | 'fileOnly'>,
 ): Promise<void> {
-  let found;
-  try {
-    found = await lstat(target);
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return;
-    throw error;
-  }
+  const found = await ifMissing(lstat(target), undefined);
+  if (found === undefined) return;
   if (o.input !== undefined) {
     // Through links too: an input that goes away while it is read would be lost if anything failed after it.
     const file = await stat(target, { bigint: true }).catch(() => undefined);
@@ -240,21 +229,26 @@ function standardOutput(o: SinkOptions): Sink {
   };
 }
 
+/** Writes a small file, complete or not at all. @returns its absolute path @throws as `openSink`, disk_full */
+export async function writeSmall(path: string, bytes: Uint8Array, o: SinkOptions): Promise<string | undefined> {
+  const sink = await openSink(path, o);
+  try {
+    await sink.write(bytes);
+    return await sink.commit();
+  } finally {
+    await sink.abort();
+  }
+}
+
 /**
  * Writes all of a stream to a sink, without completing it.
- *
  * @param o `onStart` gets the first chunk before it is written, `onWritten` each one once its memory is no longer needed
  * @returns how many bytes were written
  */
 export async function writeAll(
   stream: ReadableStream<Uint8Array>,
   sink: Sink,
-  o: {
-    progress: Progress;
-    signal: AbortSignal;
-    onStart?(chunk: Uint8Array): void;
-    onWritten(chunk: Uint8Array): void;
-  },
+  o: { progress: Progress; signal: AbortSignal; onStart?(chunk: Uint8Array): void; onWritten(chunk: Uint8Array): void },
 ): Promise<number> {
   let bytes = 0;
   for await (const chunk of stream) {

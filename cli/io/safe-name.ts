@@ -3,7 +3,7 @@ import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { parseFilename } from '../../shared/filename.ts';
-import { errnoOf, writeFailure } from '../errno.ts';
+import { writeFailure, ifMissing } from '../errno.ts';
 
 /** Checks the name of a file, as `parseFilename`. @param where it comes from, such as a flag, or the path of the file */
 export function parseName(text: string, where: string): string {
@@ -28,7 +28,6 @@ const maxBytes = 255;
 /**
  * A name that hides nothing and has no meaning of its own on any system: no file that starts with a dot, no option of a command, no
  * device, no stream.
- *
  * @param name one that `parseFilename` takes: it has no separators and no control characters
  */
 export function safeName(name: string): string {
@@ -42,7 +41,6 @@ export function safeName(name: string): string {
 
 /**
  * The path of a new file in a directory: where the name is taken, it gets a number.
- *
  * @param directory relative to `o.cwd`, as is the result
  * @param o.taken paths that are spoken for; the result is added
  * @throws file_unwritable when the directory cannot be looked into
@@ -69,11 +67,8 @@ function shortened(text: string, bytes: number): string {
 }
 
 async function exists(path: string): Promise<boolean> {
-  try {
-    await lstat(path);
-    return true;
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return false;
+  const stats = await ifMissing(lstat(path), undefined).catch((error: unknown) => {
     throw writeFailure(path, error);
-  }
+  });
+  return stats !== undefined;
 }

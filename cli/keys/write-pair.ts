@@ -52,7 +52,6 @@ export function pairDirectory(output: string | undefined, context: Context): str
 
 /**
  * Writes `private.key` and `public.key`, and says what they are for.
- *
  * @param o.force replaces files that are there
  * @param o.make called once the files can be written; `older` is the text of keys that `private.key` goes on to hold
  * @param o.words `show` its backup words; `known`: it was made from them
@@ -84,7 +83,7 @@ export async function writePair(
   const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
   try {
     const { pair, older } = await o.make();
-    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+    const source = { file: args['password-file'] };
     const password = args.protect ? await newPassword(source, args.generate, 'key', context) : undefined;
     const encoder = new TextEncoder();
     const text = older === undefined ? pair.privateText : `${pair.privateText}\n${older}`;

@@ -14,16 +14,15 @@ import {
 import { SealpinError } from '../../shared/errors.ts';
 import { carType } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
-import { type HttpResponse, headerOf, readText, send, type SendOptions } from '../io/http.ts';
+import { type HttpResponse, headerOf, readText, sendRequest, type RequestOptions } from '../io/http.ts';
 import { isLoopback } from '../../client/loopback.ts';
-import { urlBelow } from '../../client/service-http.ts';
+import { urlBelow, type Shape } from '../../client/service-http.ts';
 import { codeOf, parseProblem, problemError } from '../../client/service-problem.ts';
 import { visible } from '../terminal/output.ts';
 import { findService, type KeyFrom, type Service } from './service-choice.ts';
 
 /**
  * The service, ready for requests that need an API key.
- *
  * @throws service_unreachable when there is none, unauthorized without a key, usage when the key would be sent unencrypted
  */
 export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
@@ -46,10 +45,9 @@ export function refuseUnencrypted(url: URL, what: string): void {
 
 /**
  * The service, ready for the operator's requests: with `SEALPIN_ADMIN_TOKEN`, or the token of the local service.
- *
  * @throws service_unreachable when there is none, unauthorized without a token, usage when it would be sent unencrypted
  */
-export async function operatedService(context: Context): Promise<Caller> {
+export async function operatedService(context: Context): Promise<ApiCaller> {
   const { url, local = false } = await findService(context);
   if (url === undefined) throw noService();
   const given = context.env['SEALPIN_ADMIN_TOKEN'];
@@ -67,11 +65,7 @@ export async function operatedService(context: Context): Promise<Caller> {
   return { url, apiKey: token, keyFrom: given === undefined ? 'local/secrets.json' : 'SEALPIN_ADMIN_TOKEN' };
 }
 
-/**
- * The error when there is no service.
- *
- * @param hint replaces the usual one, which starts a service
- */
+/** The error when there is no service. @param hint replaces the usual one, which starts a service */
 export function noService(hint?: string): SealpinError {
   return new SealpinError(
     'service_unreachable',
@@ -80,34 +74,33 @@ export function noService(hint?: string): SealpinError {
   );
 }
 
-export type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pick<Service, 'local'>>;
+export type ApiCaller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pick<Service, 'local'>>;
 
 /**
  * Sends one request to the API.
- *
  * @param path relative to the URL of the service
- * @throws the problem that the service reports, for any status but 2xx; service_answer when it is none; the codes of `send`
+ * @throws the problem that the service reports, for any status but 2xx; service_answer when it is none; the codes of `sendRequest`
  */
-export async function call(service: Caller, path: string, o: SendOptions): Promise<HttpResponse> {
+export async function call(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
   const response = await ask(service, path, o);
   if (response.status >= 200 && response.status < 300) return response;
   throw problemOf({ ...response, text: await readText(response) }, service);
 }
 
-/** Sends one request to the API, whatever its response is. Fails as `send`. */
-export function ask(service: Caller, path: string, o: SendOptions): Promise<HttpResponse> {
+/** Sends one request to the API, whatever its response is. Fails as `sendRequest`. */
+export function ask(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
   const headers = {
     ...o.headers,
     accept: o.headers?.['accept'] ?? 'application/json',
     ...(service.apiKey === undefined ? {} : { authorization: `Bearer ${service.apiKey}` }),
   };
-  return send(urlBelow(service.url, path), { ...o, headers });
+  return sendRequest(urlBelow(service.url, path), { ...o, headers });
 }
 
 /** The problem in a response whose body is `text`, with where the API key comes from. */
 export function problemOf(
   response: Pick<HttpResponse, 'status' | 'headers'> & { readonly text: string },
-  { url, keyFrom, local }: Caller,
+  { url, keyFrom, local }: ApiCaller,
 ): SealpinError {
   const { text } = response;
   if (response.status === 503 && isDegraded(text)) {
@@ -122,7 +115,7 @@ export function problemOf(
       response.status >= 500
         ? `${url.host} failed with status ${response.status}, without a reason`
         : `${url.host} is not a Sealpin service (status ${response.status})`,
-      { hint: 'check the address', ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }) },
+      { hint: 'check the address', retryAfterSeconds: seconds },
     );
   }
   // On this machine the node is part of the service, and ends before the rest of it.
@@ -160,19 +153,12 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
 const maxJsonBytes = 16 * 1024 * 1024;
 
 /** Reads a response as JSON of a shape. @throws service_answer */
-export async function json<S extends Parameters<typeof parseResponse>[0]>(
+export async function json<S extends Shape>(
   response: HttpResponse,
   shape: S,
   url: URL,
 ): Promise<ReturnType<typeof parseResponse<S>>> {
-  return parseJson(await readText(response, maxJsonBytes), shape, url);
-}
-
-function parseJson<S extends Parameters<typeof parseResponse>[0]>(
-  text: string,
-  shape: S,
-  url: URL,
-): ReturnType<typeof parseResponse<S>> {
+  const text = await readText(response, maxJsonBytes);
   try {
     return parseResponse(shape, JSON.parse(text));
   } catch (error) {
@@ -183,38 +169,65 @@ function parseJson<S extends Parameters<typeof parseResponse>[0]>(
   }
 }
 
-/**
- * Refuses an empty page that is not the last one: with those, a service could make us ask without end.
- *
- * @throws service_answer
- */
+/** Sends requests whose responses are JSON, and whose bodies are, if they have one. Fails as `call` and `json`. */
+export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>) {
+  return async <S extends Shape>(shape: S, path: string, method: RequestOptions['method'] = 'GET', body?: unknown) => {
+    const options = { method, ...(body === undefined ? {} : jsonBody(body)), signal, timeouts };
+    return await json(await call(service, path, options), shape, service.url);
+  };
+}
+
+/** Refuses an empty page that is not the last: a service could make us ask for ever. @throws service_answer */
 export function refuseEmptyPage({ files, cursor }: FileList): void {
   if (cursor !== undefined && files.length === 0)
     throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
 }
 
-/** The routes that the command line uses. Every method throws the problem that the service reports, and the codes of `send`. */
-export interface Api {
-  health(): Promise<Health>;
-  /** Stores bytes unchanged. The service checks `cid`, if given, before it keeps anything. */
-  /** Stores a file, or, with `car`, the file whose blocks the body has. */
-  store(
-    body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined; car: boolean },
-    o: { cid: string | undefined; provisional: boolean; onSent: () => void },
-  ): Promise<StoredFile>;
-  list(o: {
-    cursor?: string | undefined;
-    limit?: number;
-    cid?: string;
-    mode?: StoredFile['mode'];
-    order?: 'asc';
-  }): Promise<FileList>;
-  remove(fileId: string): Promise<Receipt>;
-  account(): Promise<AccountDetails>;
-  createKey(key: NewApiKey): Promise<NewApiKeyResponse>;
-  listKeys(): Promise<ApiKeyList>;
-  /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
-  revokeKey(id: string, o: { cascade: boolean; destroy: boolean; self: boolean }): Promise<Revoked>;
+export type Api = ReturnType<typeof api>;
+
+/** The routes that the command line uses (worker/README.md). All throw the problem that the service reports, and the codes of `sendRequest`. */
+export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>) {
+  const { url } = service;
+  const request = requester(service, context);
+  return {
+    health: () => requester({ url, apiKey: undefined }, context)(Health, 'v1/health'),
+    /** Stores a file, or with `car` the file whose blocks the body has. The service checks `cid`, if given, before it keeps anything. */
+    async store(
+      body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined; car: boolean },
+      { cid, provisional, onSent }: { cid: string | undefined; provisional: boolean; onSent: () => void },
+    ) {
+      const path = `v1/storage/plain${queryOf({ cid, provisional: provisional || undefined })}`;
+      const headers = { 'content-type': body.car ? carType : 'application/octet-stream' };
+      const { signal, timeouts } = context;
+      return json(
+        await call(service, path, { method: 'POST', headers, body, onSent, signal, timeouts }),
+        StoredFile,
+        url,
+      );
+    },
+    list: (o: {
+      cursor?: string | undefined;
+      limit?: number;
+      cid?: string;
+      mode?: StoredFile['mode'] | undefined;
+      order?: 'asc';
+    }) => request(FileList, `v1/storage${queryOf(o)}`),
+    remove: (fileId: string) => request(Receipt, `v1/storage/${fileId}`, 'DELETE'),
+    account: () => request(AccountDetails, 'v1/account'),
+    createKey: (key: NewApiKey) => request(NewApiKeyResponse, 'v1/keys', 'POST', key),
+    listKeys: () => request(ApiKeyList, 'v1/keys'),
+    /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
+    revokeKey(id: string, { cascade, destroy, self }: { cascade: boolean; destroy: boolean; self: boolean }) {
+      const query = { cascade: cascade || undefined, destroy: destroy || undefined, self: self || undefined };
+      return request(Revoked, `v1/keys/${encodeURIComponent(id)}${queryOf(query)}`, 'DELETE');
+    },
+  };
+}
+
+/** A query with what is not undefined. */
+export function queryOf(values: Readonly<Record<string, string | number | boolean | undefined>>): string {
+  const given = Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]));
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
 }
 
 /**
@@ -230,63 +243,11 @@ export async function introduction(
   return { health: health.value, key: account.value.key };
 }
 
-/** The routes that the command line uses (worker/README.md). */
-export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>): Api {
-  const common = { signal: context.signal, timeouts: context.timeouts };
-  const { url } = service;
-  return {
-    async health() {
-      return json(await call({ url, apiKey: undefined }, 'v1/health', { method: 'GET', ...common }), Health, url);
-    },
-    async store(body, o) {
-      const query = [...(o.cid === undefined ? [] : [`cid=${o.cid}`]), ...(o.provisional ? ['provisional=true'] : [])];
-      const path = query.length === 0 ? 'v1/storage/plain' : `v1/storage/plain?${query.join('&')}`;
-      const headers = { 'content-type': body.car ? carType : 'application/octet-stream' };
-      return json(
-        await call(service, path, { method: 'POST', headers, body, onSent: o.onSent, ...common }),
-        StoredFile,
-        url,
-      );
-    },
-    async list(o) {
-      const query = new URLSearchParams(
-        Object.entries(o).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
-      );
-      return json(await call(service, `v1/storage?${query}`, { method: 'GET', ...common }), FileList, url);
-    },
-    async remove(fileId) {
-      return json(await call(service, `v1/storage/${fileId}`, { method: 'DELETE', ...common }), Receipt, url);
-    },
-    async account() {
-      return json(await call(service, 'v1/account', { method: 'GET', ...common }), AccountDetails, url);
-    },
-    async createKey(key) {
-      return json(
-        await call(service, 'v1/keys', { method: 'POST', ...jsonBody(key), ...common }),
-        NewApiKeyResponse,
-        url,
-      );
-    },
-    async listKeys() {
-      return json(await call(service, 'v1/keys', { method: 'GET', ...common }), ApiKeyList, url);
-    },
-    async revokeKey(id, o) {
-      const query = new URLSearchParams(Object.entries(o).flatMap(([name, value]) => (value ? [[name, 'true']] : [])));
-      return json(
-        await call(service, `v1/keys/${encodeURIComponent(id)}?${query}`, { method: 'DELETE', ...common }),
-        Revoked,
-        url,
-      );
-    },
-  };
-}
-
-/** The options of a request whose body is JSON. */
-export function jsonBody(value: unknown): Pick<SendOptions, 'headers' | 'body'> {
+function jsonBody(value: unknown): Pick<RequestOptions, 'headers' | 'body'> {
   const body = Buffer.from(JSON.stringify(value));
-  return { headers: { 'content-type': 'application/json' }, body: { stream: once(body), bytes: body.length } };
+  return { headers: { 'content-type': 'application/json' }, body: { stream: onePiece(body), bytes: body.length } };
 }
 
-async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }

@@ -12,8 +12,8 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
-import { errnoOf, readFailure } from '../errno.ts';
-import { openSink } from '../io/output-file.ts';
+import { readFailure, ifMissing } from '../errno.ts';
+import { openSink, writeSmall } from '../io/output-file.ts';
 import { holdFolder, isOwnFolder, lockName, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
@@ -33,15 +33,15 @@ export type SpoolState = {
   readonly service: string;
   readonly keyId: string;
   /** Undefined for a pipe, which cannot be read again and so is not continued by another run. */
-  readonly source?: SourceMark;
+  readonly source?: SourceMark | undefined;
   /** Bytes and CID of the ciphertext. */
   readonly bytes: number;
   readonly cid: string;
   readonly idempotencyKey: string;
   /** The file key of a payload that has no header, sealed under the API key, in base64. */
-  readonly sealedKey?: string;
+  readonly sealedKey?: string | undefined;
   /** Once the service has given it. */
-  readonly uploadId?: string;
+  readonly uploadId?: string | undefined;
   readonly startedAt: string;
 };
 
@@ -54,7 +54,6 @@ export interface Spool {
   readonly isIncomplete: boolean;
   /**
    * Writes the ciphertext, and then the state.
-   *
    * @param about all of the state but what follows from the ciphertext
    * @throws disk_full, file_unwritable, what the stream throws; then nothing is left
    */
@@ -75,7 +74,7 @@ export interface Spool {
 
 const idBytes = 16;
 /** The files of a spool. */
-const files = ['container', 'state.json'];
+const spoolFiles = ['container', 'state.json'];
 
 /** The name of the spool that a command continues: the same for the same parts in the same order. */
 export function spoolId(parts: readonly string[]): string {
@@ -93,19 +92,19 @@ export async function hasSpool(dataDir: string, id: string): Promise<boolean> {
 
 /** The names of all spools of a data directory. */
 export async function spoolIds(dataDir: string): Promise<string[]> {
-  const names = await readdir(pathsIn(dataDir).uploads).catch((error: unknown) => {
-    if (errnoOf(error) === 'ENOENT') return [];
-    throw readFailure(pathsIn(dataDir).uploads, error);
-  });
   const { uploads } = pathsIn(dataDir);
-  const own = names.map(async (name) => /^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), files)));
+  const names = await ifMissing(readdir(uploads), []).catch((error: unknown) => {
+    throw readFailure(uploads, error);
+  });
+  const own = names.map(
+    async (name) => /^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), spoolFiles)),
+  );
   const isOwn = await Promise.all(own);
   return names.filter((_name, index) => isOwn[index]);
 }
 
 /**
  * Opens a spool, for this process alone, and creates its folder.
- *
  * @throws conflict when another process has it, file_unwritable, disk_full
  */
 export async function openSpool(id: string, environment: World): Promise<Spool> {
@@ -128,13 +127,7 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
   }
 
   async function save(next: SpoolState): Promise<SpoolState> {
-    const sink = await openSink(statePath, { force: true, environment });
-    try {
-      await sink.write(Buffer.from(`${JSON.stringify(next, null, 2)}\n`));
-      await sink.commit();
-    } finally {
-      await sink.abort();
-    }
+    await writeSmall(statePath, Buffer.from(`${JSON.stringify(next, null, 2)}\n`), { force: true, environment });
     state = next;
     return next;
   }
@@ -172,7 +165,8 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
       bytes: state?.bytes ?? 0,
       async *read(start, end) {
         try {
-          if (end > start) yield* createReadStream(containerPath, { start, end: end - 1, highWaterMark: readBytes });
+          if (end > start)
+            yield* createReadStream(containerPath, { start, end: end - 1, highWaterMark: spoolPieceBytes });
         } catch (error) {
           throw readFailure(containerPath, error);
         }
@@ -186,13 +180,13 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
         if (!name.startsWith(lockName)) await rm(join(folder, name), { force: true });
     },
     async release() {
-      if (state === undefined) await removeFolder(folder, files);
+      if (state === undefined) await removeFolder(folder, spoolFiles);
       held.release();
     },
   };
 }
 
-const readBytes = 256 * 1024;
+const spoolPieceBytes = 256 * 1024;
 
 function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError {
   return new SealpinError('disk_full', error.message, {
@@ -206,13 +200,10 @@ function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError
 
 /** The state; undefined when it is missing, damaged or of another version, or when the ciphertext is not the one it means. */
 async function readState(statePath: string, containerPath: string): Promise<SpoolState | undefined> {
-  let text;
-  try {
-    text = await readFile(statePath, 'utf8');
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined;
+  const text = await ifMissing(readFile(statePath, 'utf8'), undefined).catch((error: unknown) => {
     throw readFailure(statePath, error);
-  }
+  });
+  if (text === undefined) return undefined;
   let found: SpoolState;
   try {
     found = JSON.parse(text) as SpoolState;

@@ -2,22 +2,20 @@
 import type { StoredFile } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { carBytesOf, carOfBytes, cidBuilder, type SizedCid } from '../../shared/ipfs/index.ts';
+import { observed, peeked } from '../../shared/streams/pulled.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { type Api } from '../remote/client.ts';
 
-/**
- * A container of up to this size is buffered until its blob ID is known, so that the service can check the bytes
- * before it keeps them.
- */
+/** A smaller container is buffered until its blob ID is known, so that the service checks it before it keeps it. */
 export const bufferedBytes = 32 * 1024 * 1024;
 const lookUpPausesMs = [0, 1000, 3000];
 
 /**
  * Stores a container.
- *
  * @param container `bytes` is its exact length, if it is known
  * @param o `onBytes` is called with the length of each chunk that the service has taken
  * @throws cid_mismatch when the service stored something else (it is then deleted), and what the service or the stream throws
@@ -53,7 +51,7 @@ export async function store(
 }
 
 /** A container as it is sent. */
-type Sending = {
+type SentContainer = {
   readonly body: Parameters<Api['store']>[0];
   /** Its CID, where that is known before it is sent. */
   readonly known: string | undefined;
@@ -62,7 +60,7 @@ type Sending = {
   /** Ends the reading of the container. */
   cancel(reason: unknown): Promise<void>;
 };
-type Container = Parameters<typeof store>[0];
+type ContainerToStore = Parameters<typeof store>[0];
 type Hooks = Pick<Parameters<typeof store>[1], 'onBytes'>;
 
 /** Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash. */
@@ -78,7 +76,11 @@ const isCar = (bytes: number | undefined): bytes is number =>
 export const bodyBytesOf = async (bytes: number): Promise<number> => (isCar(bytes) ? await carBytesOf(bytes) : bytes);
 
 /** As blocks, which were hashed here and are hashed again by the node that keeps them: so the Worker in between need not. */
-async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTaken }: Hooks): Promise<Sending> {
+async function asCar(
+  stream: ContainerToStore['stream'],
+  bytes: number,
+  { onBytes: onTaken }: Hooks,
+): Promise<SentContainer> {
   const source = byteReader(stream);
   let computed: SizedCid | undefined;
   async function* blocks(): AsyncGenerator<Uint8Array> {
@@ -93,33 +95,20 @@ async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTa
 }
 
 /** As it is; up to `bufferedBytes`, once its CID is known. */
-async function asBytes({ stream, bytes }: Container, { onBytes }: Hooks): Promise<Sending> {
+async function asBytes({ stream, bytes }: ContainerToStore, { onBytes }: Hooks): Promise<SentContainer> {
   const builder = cidBuilder({ digest });
-  const reader = stream.getReader();
   let computed: SizedCid | undefined;
-  const next = async (): Promise<Uint8Array | undefined> => {
-    const { done, value } = await reader.read();
-    if (done) computed = await builder.finish();
-    else await builder.write(value);
-    return value;
-  };
-  const buffered: Uint8Array[] = [];
-  try {
-    let left = (bytes ?? 0) <= bufferedBytes ? bufferedBytes : -1;
-    while (left >= 0) {
-      const chunk = await next();
-      if (chunk === undefined) break;
-      buffered.push(chunk);
-      left -= chunk.length;
-    }
-  } catch (error) {
-    await reader.cancel(error);
-    throw error;
-  }
+  const hashed = observed(stream, {
+    onChunk: (chunk) => builder.write(chunk),
+    async onEnd() {
+      computed = await builder.finish();
+    },
+  });
+  const whole = await peeked(hashed, (bytes ?? 0) <= bufferedBytes ? bufferedBytes + 1 : 0);
   const known: SizedCid | undefined = computed;
-  const body = forward(buffered, known === undefined ? next : undefined, onBytes);
+  const reader = whole.stream.getReader();
   return {
-    body: { stream: body, bytes: known?.bytes ?? bytes, car: false },
+    body: { stream: countedChunks(reader, onBytes), bytes: known?.bytes ?? bytes, car: false },
     known: known?.cid,
     computed: () => computedCid(computed),
     cancel: (reason) => reader.cancel(reason),
@@ -132,17 +121,14 @@ function computedCid(computed: SizedCid | undefined): SizedCid {
   return computed;
 }
 
-async function* forward(
-  buffered: Uint8Array[],
-  next: (() => Promise<Uint8Array | undefined>) | undefined,
+async function* countedChunks(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
   onBytes: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {
-  for (;;) {
-    const chunk = buffered.shift() ?? (await next?.());
-    if (chunk === undefined) return;
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
     // The chunk is empty once it is sent.
-    const { length } = chunk;
-    yield chunk;
+    const { length } = next.value;
+    yield next.value;
     onBytes(length);
   }
 }
@@ -157,10 +143,7 @@ async function lookUp(
   o: { readonly api: Api; readonly context: Pick<Context, 'signal'> },
 ): Promise<StoredFile> {
   for (const pauseMs of lookUpPausesMs) {
-    await new Promise((resolve) => {
-      setTimeout(resolve, pauseMs);
-    });
-    o.context.signal.throwIfAborted();
+    await sleep(pauseMs, o.context.signal);
     try {
       const [file] = (await o.api.list({ cid, limit: 1 })).files;
       if (file !== undefined) return file;
@@ -178,7 +161,6 @@ async function lookUp(
 
 /**
  * Compares what the service stored with what was computed here, and deletes something else again.
- *
  * @throws cid_mismatch
  */
 export async function refuseOther(

@@ -1,9 +1,9 @@
 /** Storing what exists already, at a service: a blob under its own CID, or a file that the service encrypts again. */
 import { createHash } from 'node:crypto';
+import { attemptsOf, isTemporaryFailure } from '../../client/attempts.ts';
 import {
   createUpload,
   endUpload,
-  isTemporaryFailure,
   sendUpload,
   type UploadedFile,
   type UploadSource,
@@ -15,7 +15,8 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import { type BlockSource, carOf, carType, openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
-import { type Limits, limitsOf, refuseLarge } from './limits.ts';
+import { type ServiceLimits, limitsOf, refuseLarge } from './limits.ts';
+import type { RequestOptions } from '../io/http.ts';
 import { type Api, api, call, json } from '../remote/client.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -26,7 +27,7 @@ import { uploadTransport } from './upload-transport.ts';
 export type Target = {
   readonly service: Service;
   readonly routes: Api;
-  readonly limits: Limits;
+  readonly limits: ServiceLimits;
   readonly context: Pick<Context, 'signal' | 'timeouts'>;
 };
 
@@ -40,13 +41,13 @@ export async function targetAt(service: Service, context: Pick<Context, 'signal'
 export type Copied = { readonly fileId: string; readonly cid: string; readonly bytes: number };
 
 /** Options of sending a copy. */
-type Sending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
+type CopySending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
 
 /** Size of the part of an upload in several requests that is in memory. */
 const partBytes = 16 * 1024 * 1024;
 /** Timeout of a failed upload for the service to forget it. */
-const endMs = 10_000;
-const anyBytes = 'application/octet-stream';
+const endUploadMs = 10_000;
+const anyType = 'application/octet-stream';
 
 /**
  * Stores a blob under its CID, whatever its layout is: as a CAR, or, where that is too large for one request, in several, which take
@@ -61,9 +62,9 @@ export async function storeCopy(
   cid: string,
   sources: readonly BlockSource[],
   target: Target,
-  o: Sending,
+  o: CopySending,
 ): Promise<Copied> {
-  const { service, routes, limits, context } = target;
+  const { routes, limits, context } = target;
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
   const options = optionsOf({ signal, timeouts: context.timeouts });
@@ -73,13 +74,19 @@ export async function storeCopy(
     let stored: UploadedFile;
     const fits = limits.requestBytes === null || carBytes(file.size) <= limits.requestBytes;
     if (fits || file.size > limits.uploadBytes) {
-      const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });
       const headers = { 'content-type': carType };
-      const body = { stream: counted(car, o.onBytes), bytes: undefined };
-      const request = { method: 'POST', headers, body, signal, timeouts: context.timeouts } as const;
-      stored = await json(await call(service, 'v1/storage/plain', request), NewlyStoredFile, service.url);
+      stored = await inOneRequest(
+        { ...target, context: { ...context, signal } },
+        'plain',
+        headers,
+        o.onBytes,
+        (onBytes) => {
+          const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });
+          return { stream: copiedChunks(car, onBytes), bytes: undefined };
+        },
+      );
     } else {
-      const source = { bytes: file.size, read: (start: number, end: number) => counted(file.read(start, end)) };
+      const source = { bytes: file.size, read: (start: number, end: number) => copiedChunks(file.read(start, end)) };
       stored = await inParts(target, source, { cid, idempotencyKey: o.idempotencyKey }, o.onBytes);
     }
     await refuseOther({ ...stored, size: file.size }, { cid, bytes: file.size }, routes);
@@ -107,38 +114,33 @@ export async function storeEncrypted(
   { plaintextBytes: bytes, decryptRange }: OpenedAt,
   name: string,
   target: Target,
-  o: Sending,
+  o: CopySending,
 ): Promise<Copied> {
-  const { service, routes, limits, context } = target;
+  const { routes, limits } = target;
   const filename = cleanFilename(name);
   refuseLarge(bytes, limits.fileBytes);
   if (limits.requestBytes !== null && bytes > limits.requestBytes) {
     const source: UploadSource = {
       bytes,
       async *read(start, end) {
-        yield* counted(await decryptRange({ start, end }));
+        yield* copiedChunks(await decryptRange({ start, end }));
       },
     };
     const { fileId, cid } = await inParts(target, source, { ...o, encryptAs: filename }, o.onBytes);
     return { fileId, cid, bytes };
   }
-  const hash = createHash('sha256');
-  const plaintext = await decryptRange({ start: 0, end: bytes });
-  const stored = await json(
-    await call(service, 'v1/storage/encrypted', {
-      method: 'POST',
-      headers: {
-        'content-type': anyBytes,
-        'content-disposition': attachment(filename),
-        'idempotency-key': o.idempotencyKey,
-        'want-repr-digest': 'sha-256=10',
-      },
-      body: { stream: counted(plaintext, o.onBytes, (chunk) => hash.update(chunk)), bytes },
-      ...context,
-    }),
-    NewlyStoredFile,
-    service.url,
-  );
+  let hash = createHash('sha256');
+  const headers = {
+    'content-type': anyType,
+    'content-disposition': attachment(filename),
+    'idempotency-key': o.idempotencyKey,
+    'want-repr-digest': 'sha-256=10',
+  };
+  const stored = await inOneRequest(target, 'encrypted', headers, o.onBytes, async (onBytes) => {
+    hash = createHash('sha256');
+    const plaintext = await decryptRange({ start: 0, end: bytes });
+    return { stream: copiedChunks(plaintext, onBytes, (chunk) => hash.update(chunk)), bytes };
+  });
   const { fileId, cid, digest } = stored;
   // A repeated request, which stored nothing, has none.
   if (digest !== undefined && digest !== `sha-256=:${hash.digest('base64')}:`) {
@@ -150,6 +152,36 @@ export async function storeEncrypted(
     throw new SealpinError('content_mismatch', `${detail}; it was deleted`, { hint: 'run the same command again' });
   }
   return { fileId, cid, bytes };
+}
+
+type Body = NonNullable<RequestOptions['body']>;
+
+/** Stores in one request. Where the service asks to wait, it has stored nothing: the request is sent again, from the beginning. */
+async function inOneRequest(
+  { service, context }: Target,
+  mode: 'plain' | 'encrypted',
+  headers: Readonly<Record<string, string>>,
+  onBytes: (bytes: number) => void,
+  bodyOf: (onBytes: (bytes: number) => void) => Body | Promise<Body>,
+): Promise<NewlyStoredFile> {
+  const { signal, timeouts } = context;
+  const isTemporary = (error: unknown): error is SealpinError =>
+    isSealpinError(error) && error.retryAfterSeconds !== undefined;
+  const attempts = attemptsOf({ signal, isTemporary });
+  for (;;) {
+    let sentBytes = 0;
+    try {
+      const body = await bodyOf((bytes) => {
+        sentBytes += bytes;
+        onBytes(bytes);
+      });
+      const request = { method: 'POST', headers, body, signal, timeouts } as const;
+      return await json(await call(service, `v1/storage/${mode}`, request), NewlyStoredFile, service.url);
+    } catch (error) {
+      await attempts.failed(error);
+      onBytes(-sentBytes);
+    }
+  }
 }
 
 /** At most so many bytes has the CAR of a file with leaves of 256 KiB, Kubo's default, or larger ones. */
@@ -174,7 +206,7 @@ async function inParts(
     } catch (error) {
       // Otherwise the next call with the same key goes on with it; else it ends by itself in some days, too.
       if (!signal.aborted && !isTemporaryFailure(error) && !isSealpinError(error, 'gone'))
-        await endUpload(transport, uploadId, AbortSignal.timeout(endMs)).catch(() => undefined);
+        await endUpload(transport, uploadId, AbortSignal.timeout(endUploadMs)).catch(() => undefined);
       throw error;
     }
   };
@@ -187,7 +219,7 @@ async function inParts(
   }
 }
 
-async function* counted(
+async function* copiedChunks(
   stream: ReadableStream<Uint8Array>,
   onBytes: (bytes: number) => void = () => undefined,
   onChunk: (chunk: Uint8Array) => void = () => undefined,

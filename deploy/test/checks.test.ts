@@ -42,7 +42,8 @@ describe.skipIf(kuboProgram() === undefined)('the pinning service', () => {
       method: 'POST',
       headers: { Authorization: `Bearer ${kubo.token}` },
     });
-    expect([block.status, await block.text()]).toEqual([500, expect.stringContaining('not found')]);
+    expect(block.status).toBe(500);
+    expect(await block.text()).toEqual(expect.stringContaining('not found'));
   });
 
   test('one that is not sent blocks is asked whether it responds, and nothing is stored there', async () => {

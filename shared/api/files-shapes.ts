@@ -16,6 +16,7 @@ import {
   NewContentType,
   Recoverable,
   ServiceId,
+  newShortText,
   shortText,
   Time,
   Timestamp,
@@ -32,6 +33,7 @@ const maxEntries = 16;
 
 /** A tag: 1 to 100 characters, as labels have them. */
 const Tag = shortText('a tag', 'invoice');
+const NewTag = newShortText('a tag', 'invoice');
 
 /** Pairs of the owner's. */
 const Metadata = v.pipe(
@@ -98,7 +100,7 @@ export const FileChange = v.pipe(
     filename: v.optional(v.nullable(UploadFilename)),
     contentType: v.optional(NewContentType),
     metadata: v.optional(v.nullable(v.pipe(Metadata, v.maxEntries(maxEntries)))),
-    tags: v.optional(v.pipe(v.array(Tag), v.maxLength(maxEntries))),
+    tags: v.optional(v.pipe(v.array(NewTag), v.maxLength(maxEntries))),
     expiresAt: v.optional(v.nullable(ExpiresAt)),
   }),
   v.minEntries(1),

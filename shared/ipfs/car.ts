@@ -5,6 +5,7 @@ import type { BlockSource } from './block-source.ts';
 import { blocksOf, openDag, openFile, type BlockIterator, type OpenOptions } from './file.ts';
 import { varintOf } from './varint.ts';
 import type { Block } from './walk.ts';
+import { pulled } from '../streams/pulled.ts';
 
 /** The type of a CAR (https://www.iana.org/assignments/media-types/application/vnd.ipld.car). */
 export const carType = 'application/vnd.ipld.car';
@@ -13,10 +14,7 @@ export const carType = 'application/vnd.ipld.car';
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
   scope?: 'block' | 'entity' | 'all' | undefined;
-  /**
-   * Bytes of the file, as `entity-bytes` of the trustless gateway specification: inclusive, negative ones count from
-   * the end.
-   */
+  /** Bytes as `entity-bytes` of the trustless gateway specification: inclusive, negative ones from the end. */
   entityBytes?: { from: number; to?: number | undefined } | undefined;
   /** Repeats a block that the file repeats (`dups=y`); true when undefined. */
   dups?: boolean | undefined;
@@ -93,17 +91,16 @@ export function fileFromCar(
   };
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const { stop, signal } = withStop(o.signal);
-  return new ReadableStream<Uint8Array>({
-    async pull(controller) {
+  return pulled({
+    async next() {
       reader ??= (await openFile(cid, [source], { ...o, signal })).read().getReader();
-      const { done, value } = await reader.read();
-      if (done) controller.close();
-      else controller.enqueue(value);
+      return (await reader.read()).value;
     },
-    async cancel(reason) {
+    cancel(reason) {
       stop(reason);
-      await (reader ?? unread)?.cancel(reason);
+      return (reader ?? unread)?.cancel(reason);
     },
+    ahead: 1,
   });
 }
 

@@ -4,12 +4,13 @@ import type { BufferPool } from '../streams/buffer-pool.ts';
 import type { BlockSource } from './block-source.ts';
 import type { Digest } from './tree.ts';
 import { parseCid, type Cid } from './cid.ts';
-import { failoverReader, type FailoverReader, type Strikes } from './failover-reader.ts';
+import { FailoverReader, type Strikes } from './failover-reader.ts';
 import { decodeNode } from './unixfs.ts';
 import { fetchRoot, walk, type Block, type Root } from './walk.ts';
+import { pulled } from '../streams/pulled.ts';
 
 /** Caps on what a source may cost. */
-export type Limits = {
+export type ReadingLimits = {
   /** The largest file in bytes; `too_large` beyond it. No cap when undefined. */
   fileBytes?: number | undefined;
   /** The longest wait for a whole block, connecting included: 60 s when undefined. */
@@ -24,15 +25,12 @@ const defaultTotalMs = 86_400_000;
 /** Options for reading a file. */
 export type OpenOptions = {
   signal?: AbortSignal | undefined;
-  limits?: Limits | undefined;
+  limits?: ReadingLimits | undefined;
   /** After how many ms the next source is asked for a block as well; the first verified one counts. Never when undefined. */
   hedgeMs?: number | undefined;
   /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest | undefined;
-  /**
-   * Passes leaves on as they came from their source, without hashing them: only for somebody who verifies each block,
-   * which a CAR lets its reader do.
-   */
+  /** Passes leaves on without hashing them: only for one who verifies each block, as readers of a CAR can. */
   passLeaves?: boolean | undefined;
   /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
   onBlock?: ((block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>) | undefined;
@@ -58,10 +56,7 @@ export type IpfsFile = {
 };
 
 /** A file whose root is verified, as blocks. */
-type Dag = {
-  root: Root;
-  blocks(start: number, end: number): BlockIterator;
-};
+type Dag = { root: Root; blocks(start: number, end: number): BlockIterator };
 
 /** The verified blocks of a range, in depth-first order; `next` gives undefined at the end. */
 export type BlockIterator = { next(): Promise<Block | undefined>; close(reason?: unknown): void };
@@ -79,21 +74,15 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
       if (!(start >= 0 && start <= end && end <= root.size))
         throw new TypeError(`no range of ${root.size} bytes: ${start} to ${end}`);
       const iterator = blocks(start, end);
-      return new ReadableStream<Uint8Array>({
-        async pull(controller) {
-          for (;;) {
-            const block = end > start ? await iterator.next() : undefined;
-            if (!block) {
-              iterator.close();
-              controller.close();
-              return;
-            }
-            if (block.cid.codec !== 'raw') continue;
-            controller.enqueue(block.bytes.subarray(Math.max(0, start - block.start), end - block.start));
-            return;
-          }
+      return pulled({
+        async next() {
+          let block = end > start ? await iterator.next() : undefined;
+          while (block !== undefined && block.cid.codec !== 'raw') block = await iterator.next();
+          if (block === undefined) iterator.close();
+          return block?.bytes.subarray(Math.max(0, start - block.start), end - block.start);
         },
         cancel: (reason) => iterator.close(reason),
+        ahead: 1,
       });
     },
   };
@@ -107,7 +96,7 @@ export async function readBlock(
 ): Promise<Uint8Array> {
   const cid = parseCid(text);
   const idleMs = limits.idleMs ?? defaultIdleMs;
-  const reader = failoverReader(cid, sources, {
+  const reader = new FailoverReader(cid, sources, {
     signal,
     idleMs,
     strikes: new Map(),
@@ -168,7 +157,7 @@ export async function openDag(
   const strikes: Strikes = new Map();
   // The stream that the root came in may continue with the rest of the file.
   const common = { idleMs, strikes, hedgeMs, digest, passLeaves, pool, onMismatch };
-  let rootReader: FailoverReader | undefined = failoverReader(cid, sources, { ...common, signal });
+  let rootReader: FailoverReader | undefined = new FailoverReader(cid, sources, { ...common, signal });
   let root: Root;
   try {
     root = await fetchRoot(cid, rootReader.fetchBlock);
@@ -183,7 +172,7 @@ export async function openDag(
     const reusable = start === 0 ? rootReader : undefined;
     if (!reusable) rootReader?.close();
     rootReader = undefined;
-    return reusable ?? failoverReader(cid, sources, { ...common, end, signal: AbortSignal.any([signal, stop]) });
+    return reusable ?? new FailoverReader(cid, sources, { ...common, end, signal: AbortSignal.any([signal, stop]) });
   }
 
   return {

@@ -1,24 +1,22 @@
 /** A real IPFS Cluster on loopback, each peer with a Kubo of its own: the program named by SEALPIN_CLUSTER, or what `.ci/cluster` built. */
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { endWithProcess } from '../end-with-process.ts';
 import { kuboProgram, startKubo, type RealKubo } from './kubo.ts';
+import { programCache, startProgram } from './programs.ts';
 
-const run = promisify(execFile);
+const execute = promisify(execFile);
 
 /** The path of the program; undefined where it, or Kubo, is missing. */
 export function clusterProgram(): string | undefined {
-  const { SEALPIN_CLUSTER, XDG_CACHE_HOME } = process.env;
+  const { SEALPIN_CLUSTER } = process.env;
   if (kuboProgram() === undefined) return undefined;
   if (SEALPIN_CLUSTER) return SEALPIN_CLUSTER;
-  const cache = join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'sealpin');
-  const built = join(cache, 'cluster-v1.1.6', 'ipfs-cluster-service');
+  const built = join(programCache(), 'cluster-v1.1.6', 'ipfs-cluster-service');
   return existsSync(built) ? built : undefined;
 }
 
@@ -28,7 +26,7 @@ export const noCluster = 'IPFS Cluster or Kubo is not installed: build them with
 /** Time for which a silent peer counts as alive, in seconds; Cluster's own default is 30. */
 const silenceSeconds = 4;
 
-export type ClusterPeer = {
+export type RealPeer = {
   /** The REST API. */
   url: string;
   /** The Pinning Service API. */
@@ -43,7 +41,7 @@ export type ClusterPeer = {
 };
 
 export type RealCluster = {
-  peers: ClusterPeer[];
+  peers: RealPeer[];
   /** `user:password`, for the REST and the Pinning Service APIs. */
   token: string;
   /** Sends a request to the first peer's REST API, and resolves with its JSON. */
@@ -53,10 +51,10 @@ export type RealCluster = {
   close(): Promise<void>;
 };
 
-type Files = { dir: string; id: string; service: Service; kubo: RealKubo };
+type PeerFiles = { dir: string; id: string; service: ServiceFile; kubo: RealKubo };
 
 /** Part of `service.json` that is changed here. */
-type Service = {
+type ServiceFile = {
   cluster: Record<string, unknown> & { listen_multiaddress: [string, ...string[]] };
   consensus: { crdt: Record<string, unknown> };
   api: {
@@ -135,15 +133,15 @@ function multiaddress(url: string): string {
 }
 
 /** Writes the configuration of every peer. */
-async function initialize(program: string, kubos: readonly RealKubo[], token: string): Promise<Files[]> {
+async function initialize(program: string, kubos: readonly RealKubo[], token: string): Promise<PeerFiles[]> {
   const secret = randomBytes(32).toString('hex');
   const all = await Promise.all(
-    kubos.map(async (kubo): Promise<Files> => {
+    kubos.map(async (kubo): Promise<PeerFiles> => {
       const dir = await mkdtemp(join(tmpdir(), 'sealpin-cluster-'));
       const env = { ...environment(dir), CLUSTER_SECRET: secret };
-      await run(program, ['init', '--consensus', 'crdt', '--randomports'], { env });
+      await execute(program, ['init', '--consensus', 'crdt', '--randomports'], { env });
       const { id } = JSON.parse(await readFile(join(dir, 'identity.json'), 'utf8')) as { id: string };
-      return { dir, id, kubo, service: JSON.parse(await readFile(join(dir, 'service.json'), 'utf8')) as Service };
+      return { dir, id, kubo, service: JSON.parse(await readFile(join(dir, 'service.json'), 'utf8')) as ServiceFile };
     }),
   );
   for (const { service } of all) {
@@ -178,37 +176,22 @@ function environment(dir: string): Record<string, string> {
   return { PATH: process.env['PATH'] ?? '', HOME: dir, IPFS_CLUSTER_PATH: dir };
 }
 
-async function startPeer(program: string, { dir, service, kubo }: Files): Promise<ClusterPeer> {
+async function startPeer(program: string, { dir, service, kubo }: PeerFiles): Promise<RealPeer> {
   const addressOf = ({ http_listen_multiaddress: address }: { http_listen_multiaddress: string }) =>
     `http://127.0.0.1:${address.split('/').at(-1)}`;
-  const start = async () => {
-    const daemon = spawn(program, ['daemon'], { env: environment(dir), stdio: ['ignore', 'pipe', 'pipe'] });
-    endWithProcess(daemon);
-    const ended = once(daemon, 'exit');
-    let output = '';
-    for (const stream of [daemon.stdout, daemon.stderr])
-      stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-    await until(async () => {
-      if (daemon.exitCode !== null) throw new Error(`the peer ended: ${output}`);
-      return output.includes('IPFS Cluster is READY');
-    });
-    return async () => {
-      daemon.kill('SIGKILL');
-      await ended;
-    };
-  };
-  let stop = await start();
+  const start = () => startProgram(program, ['daemon'], { env: environment(dir), ready: /IPFS Cluster is READY/ });
+  let daemon = await start();
   return {
     url: addressOf(service.api.restapi),
     psa: addressOf(service.api.pinsvcapi),
     proxy: addressOf({ http_listen_multiaddress: service.api.ipfsproxy.listen_multiaddress }),
     kubo,
     async kill() {
-      await Promise.all([stop(), kubo.kill()]);
+      await Promise.all([daemon.stop('SIGKILL'), kubo.kill()]);
     },
     async start() {
       await kubo.start();
-      stop = await start();
+      daemon = await start();
     },
   };
 }

@@ -1,5 +1,4 @@
 /** Resumable uploads without our Worker: tusd, the reference server of tus, behind the routes that Sealpin adds. */
-import { spawn } from 'node:child_process';
 import { request as requestHttp, type IncomingMessage, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,8 +6,7 @@ import { createReadStream } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cidOfBytes } from '../cid.ts';
-import { endWithProcess } from '../end-with-process.ts';
-import { pathOf } from './programs.ts';
+import { pathOf, startProgram } from './programs.ts';
 import { startLoopbackServer } from '../loopback-server.ts';
 
 /** The note of tests that are skipped without tusd. */
@@ -32,27 +30,8 @@ export async function spawnTusd(
   // How often it looks whether another request waits for the lock of an upload; by default only every 2 and 5 s.
   const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
   const all = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, ...args, ...polls];
-  const tusd = spawn(pathOf('tusd') ?? 'tusd', all, { stdio: ['ignore', 'pipe', 'pipe'] });
-  endWithProcess(tusd);
-  const ended = once(tusd, 'exit');
-  const endpoint = await new Promise<string>((resolve, reject) => {
-    let output = '';
-    const listen = (chunk: Buffer): void => {
-      output += chunk.toString();
-      const [, url] = /upload files to: (\S+)/.exec(output) ?? [];
-      if (url !== undefined) resolve(url);
-    };
-    tusd.stdout.on('data', listen);
-    tusd.stderr.on('data', listen);
-    tusd.once('exit', () => reject(new Error(`tusd ended: ${output}`)));
-  });
-  return {
-    endpoint,
-    async close() {
-      tusd.kill('SIGTERM');
-      await ended;
-    },
-  };
+  const { ready, stop } = await startProgram(pathOf('tusd') ?? 'tusd', all, { ready: /upload files to: (\S+)/ });
+  return { endpoint: ready[1] ?? '', close: () => stop() };
 }
 
 /** Starts it on free ports of 127.0.0.1. @param o.maxUploadBytes what its health says */
@@ -65,7 +44,7 @@ export async function startTusdService(o: { maxUploadBytes: number | null }): Pr
   });
   return {
     url: adapter.url,
-    bytesOf: async (uploadId) => (await statusOf(files, tusdIdOf(uploadId)))?.offset,
+    bytesOf: async (uploadId) => (await uploadStatus(files, tusdIdOf(uploadId)))?.offset,
     async close() {
       await adapter.close();
       await tusd.close();
@@ -88,7 +67,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
   };
   if (url === '/v1/health')
     return json(200, { status: 'ok', version: '0', maxUploadBytes: behind.maxUploadBytes, maxFileBytes: 2 ** 35 });
-  if (url === '/v1/account') return json(200, account);
+  if (url === '/v1/account') return json(200, someAccount);
   if (method === 'POST' && url === '/v1/uploads/plain') return forward(request, response, behind.files);
   if (url.startsWith('/v1/storage?')) return json(200, { files: [] });
   if (method === 'POST') {
@@ -100,7 +79,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
   if (uuid === undefined) return json(404, problem(404, 'not_found'));
   const id = tusdIdOf(uuid);
   if (method !== 'GET') return forward(request, response, `${behind.files}${id}`);
-  const status = await statusOf(behind.files, id);
+  const status = await uploadStatus(behind.files, id);
   if (status === undefined) return json(404, problem(404, 'not_found'));
   const isDone = status.offset === status.length;
   return json(200, {
@@ -109,13 +88,13 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
     ...status,
     state: isDone ? 'done' : 'open',
     expiresAt: createdAt,
-    ...(isDone ? { file: await fileOf(join(behind.dir, id), uuid) } : {}),
+    file: isDone ? await uploadedFile(join(behind.dir, id), uuid) : undefined,
   });
 }
 
 const problem = (status: number, code: string) => ({ type: 'about:blank', title: code, status, code });
 
-const account = {
+const someAccount = {
   account: { id: '0'.repeat(22), label: 'a', publicKey: 'AA==', createdAt },
   usage: { files: 0, bytes: 0 },
   key: {
@@ -128,14 +107,14 @@ const account = {
   },
 };
 
-async function statusOf(files: string, id: string): Promise<{ offset: number; length: number } | undefined> {
+async function uploadStatus(files: string, id: string): Promise<{ offset: number; length: number } | undefined> {
   const { status, headers } = await fetch(`${files}${id}`, { method: 'HEAD', headers: { 'tus-resumable': '1.0.0' } });
   if (status !== 200) return undefined;
   return { offset: Number(headers.get('upload-offset')), length: Number(headers.get('upload-length')) };
 }
 
 /** The file as Sealpin describes it, its CID computed from what tusd has written. */
-async function fileOf(path: string, fileId: string) {
+async function uploadedFile(path: string, fileId: string) {
   return { fileId, cid: await cidOfBytes(createReadStream(path) as AsyncIterable<Buffer>) };
 }
 

@@ -6,7 +6,6 @@ import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';
 import type { Used, UsedBy } from '../objects/account/keys/key-usage.ts';
 import { unwrap } from '../objects/result.ts';
-import { arrivedBytes } from './arrived-bytes.ts';
 import { lengthOf } from './body-headers.ts';
 import type { Ctx } from './app.ts';
 import { Collector } from './collector.ts';
@@ -28,14 +27,14 @@ export function countUsage(c: Ctx): void {
   const { method } = c.req.raw;
   add(usedBy, {
     requests: 1,
-    bytesIn: arrivedBytes(c.req.raw) ?? lengthOf(c.req.raw.headers),
+    bytesIn: c.var.arrivedBytes ?? lengthOf(c.req.raw.headers),
     bytesOut: method === 'HEAD' ? 0 : lengthOf(headers),
   });
-  collector.handOverLater(c, () => handOver(c.env));
+  collector.handOverLater(c, () => handOverAll(c.env));
 }
 
 /** Hands over what this isolate has counted, to so many accounts at a time. */
-async function handOver(env: AccountBinding): Promise<void> {
+async function handOverAll(env: AccountBinding): Promise<void> {
   const accounts = [...counted.keys()].slice(0, batch);
   await Promise.all(accounts.map((account) => handOverUsage(env, account)));
 }

@@ -3,6 +3,7 @@ import worker, { Account as RealAccount, Pin as RealPin, Share as RealShare } fr
 import type { Env } from '../env.ts';
 import type { Result } from '../objects/result.ts';
 import type { AccountEnv } from '../objects/account/delivery.ts';
+import { present } from '../../testkit/present.ts';
 
 export { Metrics } from '../index.ts';
 
@@ -21,7 +22,7 @@ type Objects = Record<ObjectCall['binding'], DurableObjectNamespace>;
 async function called(request: Request, env: Objects): Promise<Response> {
   const { binding, name, method, args } = await request.json<ObjectCall>();
   const object = env[binding].getByName(name) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
-  const value = await object[method]!(...args);
+  const value = await present(object[method])(...args);
   return new Response(
     JSON.stringify({ value }, (_, each: unknown) =>
       each instanceof ArrayBuffer ? { base64: new Uint8Array(each).toBase64() } : each,
@@ -267,7 +268,7 @@ export class Share extends RealShare {
     this.#ahead.ms += ms;
   }
 
-  rows(table: 'share' | 'opening'): Row[] {
+  rows(table: 'share' | 'opening' | 'repeatable'): Row[] {
     return this.tables() === 0 ? [] : this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 

@@ -17,11 +17,10 @@ import type { Ending, UploadRecord } from '../objects/account/uploads/upload-row
 import { blockServiceOf } from '../backends/configured.ts';
 import type { PinningService } from '../backends/contract.ts';
 import { atServices } from '../backends/unavailable.ts';
-import type { ArrivingBody } from './body.ts';
-import { withBody } from './checked-body.ts';
+import { withBody, type ArrivingBody } from './checked-body.ts';
 import { leafAnnouncer } from './leaf-announcer.ts';
 import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
-import { partWriter, type SentPart } from './part-writer.ts';
+import { PartWriter, type SentPart } from './part-writer.ts';
 import { pinPlanned } from './pin-rows.ts';
 import { receiveLeaves } from './receive-leaves.ts';
 import { parseMetadata } from '../http/tus-headers.ts';
@@ -43,8 +42,8 @@ export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'c
 /**
  * Continues an upload.
  * @param request its body has bytes of the file; it may be without one
- * @param o.lease names the request
- * @param o.length of the file, where the client tells it now
+ * @param options.lease names the request
+ * @param options.length of the file, where the client tells it now
  * @throws body_incomplete and body_timeout, once what has arrived is recorded; digest_mismatch, too_large, offset_mismatch, upload_busy,
  *   upload_changed, cid_mismatch, gone, not_found, what the pinning service reports
  */
@@ -52,10 +51,17 @@ export function continueUpload(
   env: Env,
   request: Request,
   caller: Principal,
-  o: { uploadId: string; lease: string; offset: number; length: number | undefined; requestId: string },
+  options: {
+    uploadId: string;
+    lease: string;
+    offset: number;
+    length: number | undefined;
+    requestId: string;
+    onArrival(bytes: number): void;
+  },
 ): Promise<Continued> {
   return withPermit(keyIdOf(caller.key.hash), async () => {
-    const { uploadId, lease, offset, length, requestId } = o;
+    const { uploadId, lease, offset, length, requestId, onArrival } = options;
     const { hash } = caller.key;
     const { uploads } = caller.account;
     const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
@@ -66,7 +72,7 @@ export function continueUpload(
       const expected = bytes === null ? undefined : Math.floor(Number(bytes) / leafBytes);
       const resumed = new ResumedUpload({ caller, upload, lease, spki, service, expected, requestId });
       const receive = (body: ArrivingBody): Promise<number> => resumed.receive(env, body, leaves);
-      const arrived = await withBody(env, request, receive).catch((error: unknown) => {
+      const arrived = await withBody({ env, request, onArrival }, receive).catch((error: unknown) => {
         throw atServices(error, [service.id]);
       });
       if (arrived !== upload.length) return { state: 'open', offset: arrived, expiresAt: resumed.expiresAt, cid: null };
@@ -98,19 +104,19 @@ type ResumedUploadOptions = {
 };
 
 class ResumedUpload {
-  readonly #o: ResumedUploadOptions;
+  readonly #options: ResumedUploadOptions;
   readonly #stop = new AbortController();
   /** Time at which the upload expires unless it is continued, in ms. */
   expiresAt: number;
 
   constructor(options: ResumedUploadOptions) {
-    this.#o = options;
+    this.#options = options;
     this.expiresAt = options.upload.expiresAt;
   }
 
   /** Receives bytes. @returns how many bytes of the file have arrived */
   async receive(env: Env, body: ArrivingBody, leaves: number): Promise<number> {
-    const { caller, upload, lease, service, expected } = this.#o;
+    const { caller, upload, lease, service, expected } = this.#options;
     const { uploadId, mode, offset, length, preamble } = upload;
     const seal = await uploadSeal(caller.key, { uploadId, preamble });
     const sealer = mode === 'encrypted' ? await resumedSealer(upload, seal) : undefined;
@@ -130,7 +136,7 @@ class ResumedUpload {
       return await receiveLeaves({
         body,
         source,
-        writer: partWriter({
+        writer: new PartWriter({
           service,
           signal,
           firstLeaf: leaves,
@@ -162,7 +168,7 @@ class ResumedUpload {
     take: () => LeafState,
     ending: Ending | undefined,
   ): Promise<void> {
-    const { caller, upload, lease, service, requestId } = this.#o;
+    const { caller, upload, lease, service, requestId } = this.#options;
     const { uploadId, mode } = upload;
     const { uploads } = caller.account;
     const partId = sent && crypto.randomUUID();
@@ -183,7 +189,7 @@ class ResumedUpload {
 
   /** Makes what finding and opening the file takes, while the API key is at hand. */
   async #ending(seal: UploadSeal, sealer: PayloadSealer | undefined): Promise<Ending> {
-    const { upload, spki } = this.#o;
+    const { upload, spki } = this.#options;
     const { uploadId, length, sealedMetadata } = upload;
     const text = new TextDecoder().decode(await seal.open(sealedMetadata, metadataLabel));
     const { filename, contentType } = parseMetadata(text);

@@ -62,108 +62,104 @@ export type PartWriterOptions = {
   now(): number;
 };
 
-/** Writes the leaves of a file, one call at a time. After a call that throws, only `abort` may follow. */
-export interface PartWriter {
+type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; openedAt: number };
+
+/**
+ * Writes the leaves of one file, or of one request's share of it, one call at a time; each leaf is hashed once. After a call that
+ * throws, only `abort` may follow.
+ */
+export class PartWriter {
+  readonly #options: PartWriterOptions;
+  #next: number;
+  #open: OpenPart | undefined;
+  #sent: Promise<void> = Promise.resolve();
+  #announced = this.#sent;
+  #unannounced = 0;
+  #failure: { cause: unknown } | undefined;
+
+  constructor(options: PartWriterOptions) {
+    this.#options = options;
+    this.#next = options.firstLeaf;
+  }
+
   /**
    * Sends a leaf after those before it; `sent` resolves once the network has taken it. It is 1 MiB of memory until
    * then, which the caller must limit. All but the last one of the file have 1 MiB. The bytes are used up.
    */
-  add(leaf: Uint8Array): Promise<{ sent: Promise<void> }>;
+  async add(leaf: Uint8Array): Promise<{ sent: Promise<void> }> {
+    const { service, signal, firstLeaf, announcer, expected = Number.POSITIVE_INFINITY, now } = this.#options;
+    signal.throwIfAborted();
+    if (this.#failure !== undefined) throw this.#failure.cause;
+    const bytes = leaf.length;
+    const openedAt = now();
+    const digest = await sha256(leaf);
+    this.#open ??= { blocks: service.importBlocks(signal), firstLeaf: this.#next, digests: [], bytes: 0, openedAt };
+    const { blocks } = this.#open;
+    const ready = Promise.all([this.#sent, announcer?.add(this.#next, digest)]);
+    const sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
+    // Where it fails, the next step does.
+    sent.catch((cause: unknown) => (this.#failure ??= { cause }));
+    this.#sent = sent;
+    this.#open.digests.push(digest);
+    this.#open.bytes += bytes;
+    this.#next += 1;
+    this.#unannounced += 1;
+    if (this.#unannounced >= firstLeaf + expected - this.#next) this.flush();
+    return { sent };
+  }
+
   /** Has the leaves announced that wait for more of them: the caller is about to wait for something else, as a slow client. */
-  flush(): void;
+  flush(): void {
+    this.#options.announcer?.flush();
+    this.#announced = this.#sent.catch(() => undefined);
+    this.#unannounced = 0;
+  }
+
   /** Resolves once the leaves that were announced are sent, or have failed. */
-  announcedSent(): Promise<void>;
-  /**
-   * Tells whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf.
-   */
-  isDue(): boolean;
+  async announcedSent(): Promise<void> {
+    await this.#announced;
+  }
+
+  /** Tells whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf. */
+  isDue(): boolean {
+    const dueAt = this.dueAt();
+    if (this.#open === undefined || dueAt === undefined) return false;
+    const { firstLeaf, digests } = this.#open;
+    return digests.length >= partLeaves(firstLeaf) || this.#options.now() >= dueAt;
+  }
+
   /** Returns the time at which the open part is due at the latest, in ms; undefined if none is open. */
-  dueAt(): number | undefined;
+  dueAt(): number | undefined {
+    if (this.#open === undefined) return undefined;
+    const { openedAt, digests } = this.#open;
+    return openedAt + (this.#options.isContinued === true && digests.length >= leastPartLeaves ? largePartMs : partMs);
+  }
+
   /**
    * Ends the open part, whose leaves may still be on their way; undefined where none is open. The next leaf opens another one, and is
    * sent while the service still writes this one.
    */
-  close(): Promise<SentPart | undefined>;
-  /** Ends the import that is open. */
-  abort(reason: unknown): void;
-}
-
-type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; openedAt: number };
-
-/** A writer of parts for one file, or for one request's share of it. Each leaf is hashed once. */
-export function partWriter({
-  service,
-  signal,
-  firstLeaf,
-  isContinued = false,
-  announcer,
-  expected = Number.POSITIVE_INFINITY,
-  now,
-}: PartWriterOptions): PartWriter {
-  let next = firstLeaf;
-  let open: OpenPart | undefined;
-  let sent: Promise<void> = Promise.resolve();
-  let announced = sent;
-  let unannounced = 0;
-  let failure: { cause: unknown } | undefined;
-
-  const isFull = ({ firstLeaf: first, digests }: OpenPart): boolean => digests.length >= partLeaves(first);
-  const dueAt = ({ openedAt, digests }: OpenPart): number =>
-    openedAt + (isContinued && digests.length >= leastPartLeaves ? largePartMs : partMs);
-
-  function flush(): void {
-    announcer?.flush();
-    announced = sent.catch(() => undefined);
-    unannounced = 0;
+  async close(): Promise<SentPart | undefined> {
+    if (this.#open === undefined) return undefined;
+    this.flush();
+    const { blocks, firstLeaf, bytes } = this.#open;
+    const digests = concat(...this.#open.digests);
+    const leaves = this.#sent;
+    this.#open = undefined;
+    const nodes: [Cid, Uint8Array][] = [];
+    const root = await treeOf(digests, bytes, { onNode: (cid, block) => void nodes.push([cid, block]) });
+    const held = leaves.then(async () => {
+      for (const node of nodes) await blocks.write(...node);
+      await blocks.finish();
+    });
+    held.catch(() => undefined);
+    return { part: { cid: root.text, firstLeaf, digests, bytes }, held };
   }
 
-  return {
-    async add(leaf) {
-      signal.throwIfAborted();
-      if (failure !== undefined) throw failure.cause;
-      const bytes = leaf.length;
-      const openedAt = now();
-      const digest = await sha256(leaf);
-      open ??= { blocks: service.importBlocks(signal), firstLeaf: next, digests: [], bytes: 0, openedAt };
-      const { blocks } = open;
-      const ready = Promise.all([sent, announcer?.add(next, digest)]);
-      sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
-      // Where it fails, the next step does.
-      sent.catch((cause: unknown) => (failure ??= { cause }));
-      open.digests.push(digest);
-      open.bytes += bytes;
-      next += 1;
-      unannounced += 1;
-      if (unannounced >= firstLeaf + expected - next) flush();
-      return { sent };
-    },
-
-    flush,
-    announcedSent: () => announced,
-    isDue: () => open !== undefined && (isFull(open) || now() >= dueAt(open)),
-    dueAt: () => open && dueAt(open),
-
-    async close() {
-      if (open === undefined) return undefined;
-      flush();
-      const { blocks, firstLeaf: first, bytes } = open;
-      const digests = concat(...open.digests);
-      const leaves = sent;
-      open = undefined;
-      const nodes: [Cid, Uint8Array][] = [];
-      const root = await treeOf(digests, bytes, { onNode: (cid, block) => void nodes.push([cid, block]) });
-      const held = leaves.then(async () => {
-        for (const node of nodes) await blocks.write(...node);
-        await blocks.finish();
-      });
-      held.catch(() => undefined);
-      return { part: { cid: root.text, firstLeaf: first, digests, bytes }, held };
-    },
-
-    abort(reason) {
-      announcer?.abort(reason);
-      open?.blocks.abort(reason);
-      open = undefined;
-    },
-  };
+  /** Ends the import that is open. */
+  abort(reason: unknown): void {
+    this.#options.announcer?.abort(reason);
+    this.#open?.blocks.abort(reason);
+    this.#open = undefined;
+  }
 }

@@ -8,6 +8,7 @@ import { commandUsage, mainUsage, synopsis } from '../../help/usage.ts';
 import { Collector, run, temporaryDirectory, environmentIn } from '../environment.ts';
 import { createOutput } from '../../terminal/output.ts';
 import { suggestion } from '../../terminal/suggestion.ts';
+import { present } from '../../../testkit/present.ts';
 
 const args = {
   file: { type: 'positional', description: 'The file' },
@@ -263,9 +264,7 @@ describe('the entry', () => {
       expect(help).toMatchObject({ exit: 0, stderr: '', stdout: commandUsage(command, 80) });
       expect(help.stdout.replaceAll(/\s+/g, ' ')).toContain(synopsis(command));
       for (const example of command.examples) {
-        const words = example.command
-          .split(/ (?:\||&&) /)
-          .find((part) => part.includes(`sealpin ${name}`))!
+        const words = present(example.command.split(/ (?:\||&&) /).find((part) => part.includes(`sealpin ${name}`)))
           .replace(/.*?sealpin /, '')
           .replace(/ > .*|\)$/, '')
           .split(' ');

@@ -6,7 +6,7 @@ import type { AccountSettings } from './account-settings.ts';
 import type { KeyMaterial, KeyRegistry } from './keys/key-registry.ts';
 import { err, type Result } from '../result.ts';
 
-type Options = {
+type AccessOptions = {
   row: AccountRow;
   registry: KeyRegistry;
   settings: AccountSettings;
@@ -19,10 +19,10 @@ type Options = {
 
 /** The callers of one account. */
 export class AccountAccess {
-  readonly #o: Options;
+  readonly #o: AccessOptions;
   #isListed: boolean;
 
-  constructor(options: Options) {
+  constructor(options: AccessOptions) {
     this.#o = options;
     this.#isListed = options.row.open === undefined || options.settings.isListed;
   }

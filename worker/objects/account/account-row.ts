@@ -17,7 +17,7 @@ export type Usage = { files: number; bytes: number };
 /** `key`: the recovery key as text. `secretHash` is null where an older version wrote the file, without a secret. */
 export type StoredRecovery = { file: Uint8Array; key: string; secretHash: string | null };
 
-type Row = {
+type AccountColumns = {
   id: string;
   label: string;
   spki: ArrayBuffer;
@@ -72,7 +72,11 @@ export class AccountRow {
 
   /** The recovery file; undefined where the account has no recovery key. */
   recovery(): StoredRecovery | undefined {
-    const { recovery, recovery_key: key, recovery_hash: hash } = this.#sql.exec('SELECT * FROM account').one() as Row;
+    const {
+      recovery,
+      recovery_key: key,
+      recovery_hash: hash,
+    } = this.#sql.exec('SELECT * FROM account').one() as AccountColumns;
     return recovery === null || key === null ? undefined : { file: new Uint8Array(recovery), key, secretHash: hash };
   }
 
@@ -101,7 +105,7 @@ export class AccountRow {
   /** Reading creates nothing, so that a request for an unknown account leaves no trace. */
   #load(): void {
     if (!upgradeTables(this.#sql)) return;
-    const [row] = this.#sql.exec('SELECT * FROM account').toArray() as Row[];
+    const [row] = this.#sql.exec('SELECT * FROM account').toArray() as AccountColumns[];
     if (row === undefined) return;
     const { id, label, spki, recovery_key: recoveryKey, created_at: createdAt } = row;
     this.#id = id;

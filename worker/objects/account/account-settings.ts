@@ -10,7 +10,7 @@ export type Settings = { quotaBytes: number | null; disabled: boolean; origins: 
 /** Settings of an account for which nothing was set. */
 export const defaultSettings: Settings = { quotaBytes: null, disabled: false, origins: null };
 
-type Row = { quota_bytes: number | null; disabled: number; origins: string | null; listed: number };
+type SettingRow = { quota_bytes: number | null; disabled: number; origins: string | null; listed: number };
 
 /** The settings in an object's storage. An account without a row has the default ones. */
 export class AccountSettings {
@@ -63,7 +63,9 @@ export class AccountSettings {
     return row && Math.max(0, row.room - reserved.reduce((sum, { bytes }) => sum + bytes, 0));
   }
 
-  #row(): Row | undefined {
-    return this.#sql.exec<Row>('SELECT quota_bytes, disabled, origins, listed FROM account_setting').toArray()[0];
+  #row(): SettingRow | undefined {
+    return this.#sql
+      .exec<SettingRow>('SELECT quota_bytes, disabled, origins, listed FROM account_setting')
+      .toArray()[0];
   }
 }

@@ -132,7 +132,6 @@ export class Account extends DurableObject<AccountEnv> {
     row: this.#row,
     settings: this.#settings,
     nextDue: () => this.#nextDue(),
-    flushSoon: () => this.#flushSoon(),
   });
   /** Duration of a claim, for tests. */
   protected leaseMs: number | undefined;

@@ -18,7 +18,7 @@ import { restoreRecords, withRecords } from './backup/share-records.ts';
 /** An account with what it uses and may. */
 export type AdministeredAccount = { account: AccountRecord; usage: Usage; settings: Settings };
 
-type Options = {
+type AdministrationOptions = {
   storage: DurableObjectStorage;
   row: AccountRow;
   settings: AccountSettings;
@@ -31,15 +31,15 @@ type Options = {
   nextDue(): number | undefined;
   /** Rings the alarm at that time (in ms) or before. */
   alarmBy(dueMs: number): Promise<void>;
-  /** Rings the alarm for what is due in the outbox. */
-  flushSoon(): Promise<void>;
+  /** Delivers messages at once; what is not acknowledged stays for the alarm. */
+  deliver(ids: readonly number[]): Promise<unknown>;
 };
 
 /** The operator's view of an account. Its caller has checked that it is the operator who asks. */
 export class Administration extends RpcTarget {
-  readonly #o: Options;
+  readonly #o: AdministrationOptions;
 
-  constructor(options: Options) {
+  constructor(options: AdministrationOptions) {
     super();
     this.#o = options;
   }
@@ -126,16 +126,16 @@ export class Administration extends RpcTarget {
     return { ok: true, ...accountGauges(storage.sql, { row, nextDue, nowMs: now() }) };
   }
 
-  /** Enters an account from before there was a list, in a transaction with the message that does it. */
+  /** Enters an account that is not in the list yet, in a transaction with the message that does it, which is sent at once. */
   async listAccount(): Promise<void> {
-    const { row, settings, outbox, storage, flushSoon } = this.#o;
+    const { row, settings, outbox, storage, deliver } = this.#o;
     const { open } = row;
     if (open === undefined || settings.isListed) return;
-    storage.transactionSync(() => {
+    const message = storage.transactionSync(() => {
       settings.markListed();
-      outbox.add({ op: 'enlist', target: open.id });
+      return outbox.add({ op: 'enlist', target: open.id });
     });
-    await flushSoon();
+    await deliver([message]);
   }
 }
 

@@ -22,7 +22,7 @@ export type EventPage = { events: EventRecord[]; next: number | undefined; more:
 /** The key that reads. */
 type Reader = { id: string; scopes: readonly Scope[] };
 
-type Row = { seq: number; time: number; action: EventAction; api_key: string | null; subject: string };
+type EventColumns = { seq: number; time: number; action: EventAction; api_key: string | null; subject: string };
 
 /**
  * The kinds of events that a key with a scope sees, besides what it did itself: those of what it can list, and with `keys` also what
@@ -88,7 +88,11 @@ export class Events {
     const events: EventRecord[] = [];
     let next = from;
     let looked = 0;
-    for (const row of this.#sql.exec<Row>('SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', from, batch)) {
+    for (const row of this.#sql.exec<EventColumns>(
+      'SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?',
+      from,
+      batch,
+    )) {
       const isVisible = row.api_key === key.id || visible.has(row.action.split('.', 1)[0] ?? '');
       if (isVisible && events.length === limit) return { ok: true, events, next, more: true };
       if (isVisible) events.push(recordOf(row));
@@ -140,6 +144,6 @@ export class Events {
   }
 }
 
-function recordOf({ seq, time, action, api_key: by, subject }: Row): EventRecord {
+function recordOf({ seq, time, action, api_key: by, subject }: EventColumns): EventRecord {
   return { seq, time, action, by, subject };
 }

@@ -9,7 +9,10 @@ import type { Result } from '../result.ts';
 /** A sum. `labels`: as Prometheus writes them between braces, which also identifies it. */
 export type Counter = { name: string; labels: string; value: number };
 
-/** The sums of all isolates. */
+/** What was seen of a pinning service that takes no new files: why, since when, and when it was last seen; times in ms. */
+export type Refusal = { service: string; code: string; since: number; seenAt: number };
+
+/** The sums of all isolates, and what was seen of services that take no new files. */
 export class Metrics extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
 
@@ -36,8 +39,49 @@ export class Metrics extends DurableObject<Env> {
     return { ok: true, counters: rows.toArray() };
   }
 
+  /**
+   * Records that a service has just refused a file.
+   * @param forMs how long that counts, unless it is seen again
+   */
+  async refused(service: string, code: string, forMs: number): Promise<Result> {
+    this.#create();
+    const now = Date.now();
+    this.#sql.exec(
+      `INSERT INTO refusal (service, code, since, seen_at, until) VALUES (?1, ?2, ?3, ?3, ?3 + ?4)
+       ON CONFLICT (service) DO UPDATE SET
+         since = iif(until > ?3 AND code = ?2, since, ?3), code = ?2, seen_at = ?3, until = max(until, ?3 + ?4)`,
+      service,
+      code,
+      now,
+      forMs,
+    );
+    return { ok: true };
+  }
+
+  /** Records that a service takes what it had refused. */
+  async accepted(service: string): Promise<Result> {
+    this.#create();
+    this.#sql.exec('DELETE FROM refusal WHERE service = ?', service);
+    return { ok: true };
+  }
+
+  /** The services that take no new files. */
+  async refusals(): Promise<Result<{ refusals: Refusal[] }>> {
+    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'refusal'`).toArray().length === 0)
+      return { ok: true, refusals: [] };
+    const rows = this.#sql.exec<Refusal>(
+      'SELECT service, code, since, seen_at AS seenAt FROM refusal WHERE until > ?',
+      Date.now(),
+    );
+    return { ok: true, refusals: rows.toArray() };
+  }
+
   #create(): void {
-    this.#sql.exec(`CREATE TABLE IF NOT EXISTS counter (
-      name TEXT NOT NULL, labels TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (name, labels)) WITHOUT ROWID`);
+    this.#sql.exec(`
+      CREATE TABLE IF NOT EXISTS counter (
+        name TEXT NOT NULL, labels TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (name, labels)) WITHOUT ROWID;
+      CREATE TABLE IF NOT EXISTS refusal (
+        service TEXT PRIMARY KEY, code TEXT NOT NULL, since INTEGER NOT NULL, seen_at INTEGER NOT NULL,
+        until INTEGER NOT NULL) WITHOUT ROWID`);
   }
 }

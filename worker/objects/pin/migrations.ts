@@ -32,14 +32,14 @@ type MigrationRow = {
   stayed: number | null;
 };
 
-type Options = { rows: PinRows; now(): number };
+type MigrationsOptions = { rows: PinRows; now(): number };
 
 /** The migrations in an object's storage; one for each service that is left. */
 export class Migrations {
   readonly #sql: SqlStorage;
-  readonly #o: Options;
+  readonly #o: MigrationsOptions;
 
-  constructor(sql: SqlStorage, options: Options) {
+  constructor(sql: SqlStorage, options: MigrationsOptions) {
     this.#sql = sql;
     this.#o = options;
   }

@@ -13,7 +13,7 @@ import type { Result } from '../result.ts';
 /** The object of an account, as this one tells it. */
 export type RemovalLog = { unreferred(fileId: string, pins: readonly RemovedPin[]): PromiseLike<Result> };
 
-type Options = {
+type PinRemovalsOptions = {
   report(account: string, fileId: string, pins: readonly RemovedPin[]): PromiseLike<Result>;
   /** The clock, in ms. */
   now(): number;
@@ -27,9 +27,9 @@ const batch = 100;
 /** The rows in an object's storage. */
 export class Removals {
   readonly #sql: SqlStorage;
-  readonly #o: Options;
+  readonly #o: PinRemovalsOptions;
 
-  constructor(sql: SqlStorage, options: Options) {
+  constructor(sql: SqlStorage, options: PinRemovalsOptions) {
     this.#sql = sql;
     this.#o = options;
   }

@@ -24,6 +24,8 @@ export type WorkContext = {
   migrations: Migrations;
   /** Takes note of what became of a CID at a service, in the step that removes the row. */
   removed(cid: string, service: string, status: Removal): void;
+  /** Takes note that a service has refused a file, with the code, or that it takes what it had refused (null). */
+  refused(service: string, code: string | null): void;
   /** The clock, in ms. */
   now(): number;
 };

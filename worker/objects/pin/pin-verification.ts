@@ -5,7 +5,7 @@ import type { PinWork } from './pin-work.ts';
 /** Time limit of the response, in ms; the work goes on afterwards. */
 const verifyMs = 10_000;
 
-type Options = {
+type PinVerificationOptions = {
   rows: PinRows;
   work: Pick<PinWork, 'readAll'>;
   /** Tells whether a service may be asked now. */
@@ -20,7 +20,7 @@ type Options = {
 };
 
 /** Asks each service that holds a CID, or has lost it, for the pin, and reads all bytes there. @returns whether that is done */
-export async function verifyPins(cid: string, o: Options): Promise<boolean> {
+export async function verifyPins(cid: string, o: PinVerificationOptions): Promise<boolean> {
   const held = () => o.rows.ofCid(cid).filter(({ state }) => state === 'live' || state === 'lost');
   for (const row of held()) {
     o.work.readAll(row);

@@ -5,6 +5,7 @@ import { errorText, log } from '../../log.ts';
 import { servicesOf } from '../../backends/configured.ts';
 import { takesBlocks, type Replica } from '../../backends/contract.ts';
 import { backoffMs, withJitter } from '../alarm.ts';
+import { isRefusal } from '../metrics/seen-refusals.ts';
 import { SourceError } from '../../backends/source-error.ts';
 import { copyBlocks } from './copy-blocks.ts';
 import { PinCheck } from './pin-check.ts';
@@ -124,8 +125,10 @@ export class PinWork {
       if (signal.aborted) return rows.change(row, { attempts: row.attempts, due: now() });
       log({ event: 'pin.attempt', requestId, service, state: row.state, attempts, error: errorText(error) });
       const failure = { reason: reasonOf(error), detail: detailOf(error) };
+      const isCopying = row.state !== 'live' && row.state !== 'lost';
+      if (isCopying && !(error instanceof SourceError) && isRefusal(failure.reason))
+        this.#o.refused(service, failure.reason);
       if (error instanceof SourceError || !isServiceFault(error)) {
-        const isCopying = row.state === 'wanted' || row.state === 'copying';
         return rows.change(row, isCopying ? { state: 'failed', ...failure } : failure);
       }
       breakers.failed(service, now(), error.retryAfterSeconds);
@@ -179,6 +182,7 @@ export class PinWork {
     this.#o.rows.change(row, { state: 'copying', reason: null, detail: null });
     const file = { cid, sources, onMismatch: (id: string) => this.sources.markSuspect(cid, id) };
     if ((await target.hold(file, signal)) === 'held') this.#recordLive(row);
+    else this.#recordTaken(row);
   }
 
   /**
@@ -192,8 +196,14 @@ export class PinWork {
   /** Records that a service holds a file. */
   #recordLive(row: PinRow): void {
     const { rows, now } = this.#o;
+    this.#recordTaken(row);
     const live = { state: 'live', cursor: 0, absences: 0, reason: null, detail: null, checked_at: now() } as const;
     rows.change(row, { ...live, ...nothingToRead, attempts: 0, due: this.soon(), request_id: null });
+  }
+
+  /** Records that a service takes what it had refused. */
+  #recordTaken({ service, reason }: PinRow): void {
+    if (isRefusal(reason)) this.#o.refused(service, null);
   }
 
   /**

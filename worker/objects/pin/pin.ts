@@ -14,6 +14,8 @@ import { errorText, log } from '../../log.ts';
 import { blockServiceOf } from '../../backends/configured.ts';
 import type { Held } from '../../backends/contract.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
+import type { MetricsBinding } from '../metrics/metrics-binding.ts';
+import { tellRefusal } from '../metrics/seen-refusals.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
 import { Breakers } from './breaker.ts';
@@ -35,7 +37,7 @@ import { err, toFailure, unwrap, type Result } from '../result.ts';
 /** Limits of one alarm: its time, and its requests, of Cloudflare's 1,000: a step for a row makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** The objects of this class, as one of them asks others, and those of accounts. */
-type PinObjects = {
+type PinObjects = MetricsBinding & {
   PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
   ACCOUNT: { getByName(name: string): RemovalLog };
 };
@@ -59,6 +61,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     breakers: this.#breakers,
     migrations: this.#migrations,
     removed: (cid, service, status) => this.#removals.note(cid, service, status),
+    refused: (service, code) => this.ctx.waitUntil(tellRefusal(this.env, service, code)),
     now: () => this.now(),
   });
   readonly #index = new BlockIndex(this.#sql, {
@@ -365,12 +368,9 @@ export class Pin extends DurableObject<Env & PinObjects> {
   /** Returns the time of the next work, in ms. */
   #nextTime(): number | undefined {
     if (!this.#rows.exists) return undefined;
-    const times = [
-      ...dueTimes(this.#rows, this.#breakers),
-      this.#index.nextTime() ?? Infinity,
-      this.#removals.nextTime() ?? Infinity,
-    ];
-    return Math.min(...times) === Infinity ? undefined : Math.min(...times);
+    const others = [this.#index.nextTime() ?? Infinity, this.#removals.nextTime() ?? Infinity];
+    const time = Math.min(...dueTimes(this.#rows, this.#breakers), ...others);
+    return time === Infinity ? undefined : time;
   }
 
   async #wake(): Promise<void> {

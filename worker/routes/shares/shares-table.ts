@@ -57,7 +57,12 @@ export const shareRoutes: readonly Route[] = [
     params,
     summary: 'The record of a share; counts as one of its opens',
     who: 'address',
+    headers: {
+      'Idempotency-Key':
+        'random, of 22 characters or more; for 10 minutes the same one gets the record again, uncounted',
+    },
     responses: { 200: { [json]: OpenedShare } },
+    responseHeaders: { 200: ['Idempotency-Replayed'] },
     codes: ['not_found', 'gone'],
     handler: openShare,
   }),

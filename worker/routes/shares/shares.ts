@@ -8,6 +8,7 @@ import {
   type ShareReceipt,
   type ShareStatus,
 } from '../../../shared/api.ts';
+import { webBackend } from '../../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/index.ts';
 import type { Principal } from '../../auth/authenticate.ts';
@@ -23,8 +24,8 @@ import type { ShareStatus as Status } from '../../objects/share/share.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { cursorOf, pageOf } from '../page.ts';
 import { checkRecoverable, recoverable } from '../files/recoverable.ts';
+import { dayMs } from '../../../shared/time.ts';
 
-const dayMs = 86_400_000;
 /** Days and openings of a share if the request does not say. */
 const defaultDays = 7;
 const defaultOpens = 5;
@@ -93,11 +94,23 @@ export async function readShare(c: Ctx): Promise<Response> {
   return c.json(body, 200, noStore);
 }
 
-/** Hands the record of a share out. */
+/** Hands the record of a share out, and with the same `Idempotency-Key` once more. */
 export async function openShare(c: Ctx): Promise<Response> {
-  const { record, opensLeft } = await unwrap(shareOf(c.env, parseShareId(c)).open());
+  const id = parseShareId(c);
+  const { record, opensLeft, isRepeated } = await unwrap(shareOf(c.env, id).open(hashOfOpening(c)));
   const body: OpenedShare = { record: record.toBase64(), opensLeft };
-  return c.json(body, 200, noStore);
+  return c.json(body, 200, { ...noStore, ...(isRepeated && { 'Idempotency-Replayed': 'true' }) });
+}
+
+/** The hash of what the caller of an opening alone knows. @throws invalid_request for what could be guessed */
+function hashOfOpening(c: Ctx): string | undefined {
+  const token = c.req.header('Idempotency-Key');
+  if (token === undefined) return undefined;
+  if (!/^[ -~]{22,255}$/.test(token))
+    throw new SealpinError('invalid_request', 'the Idempotency-Key of an opening has 22 to 255 characters of ASCII', {
+      hint: 'make a random one, such as a UUID: anyone who guesses it can open the share again',
+    });
+  return webBackend.sha256(new TextEncoder().encode(token)).toHex();
 }
 
 /** The status of a share that has a row. One that its object does not know any more has expired long ago. */

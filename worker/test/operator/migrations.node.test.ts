@@ -91,11 +91,9 @@ it('what is uploaded to the first of a row of services moves to the last', () =>
 it('a cancellation removes what was on its way, and may be taken back at once', () => {
   hold('a');
   migrations.begin('a', 'b');
-  expect([migrations.cancel('b', 'a'), migrations.cancel('a', 'c'), migrations.cancel('a', 'b')]).toEqual([
-    false,
-    false,
-    true,
-  ]);
+  expect(migrations.cancel('b', 'a')).toBe(false);
+  expect(migrations.cancel('a', 'c')).toBe(false);
+  expect(migrations.cancel('a', 'b')).toBe(true);
   expect(migrations.cancel('a', 'b')).toBe(false);
   expect(backendsOf()).toEqual({ a: 'live', b: 'removed' });
   migrations.begin('a', 'b');

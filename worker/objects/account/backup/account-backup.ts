@@ -30,7 +30,7 @@ const notEmpty = 'there is an account with this ID already: a backup is restored
 const progressTable = `CREATE TABLE IF NOT EXISTS restore (
   one INTEGER PRIMARY KEY CHECK (one = 1), next TEXT, disabled INTEGER NOT NULL)`;
 
-type Options = { sql: SqlStorage; row: AccountRow; settings: AccountSettings; events: Events };
+type BackupOptions = { sql: SqlStorage; row: AccountRow; settings: AccountSettings; events: Events };
 
 /**
  * Reads a page of the account.
@@ -38,12 +38,12 @@ type Options = { sql: SqlStorage; row: AccountRow; settings: AccountSettings; ev
  * @param limit items of all lists on a page
  */
 export function backupPage(
-  { sql, row, settings, events }: Options,
+  { sql, row, settings, events }: BackupOptions,
   accountId: string,
   cursor: string | undefined,
   limit: number,
 ): RowPage {
-  const account = cursor === undefined ? accountOf(row, settings, events) : null;
+  const account = cursor === undefined ? backedUpAccount(row, settings, events) : null;
   const page: RowPage = {
     accountId,
     after: cursor ?? null,
@@ -65,7 +65,7 @@ export function backupPage(
   return page;
 }
 
-function accountOf(row: AccountRow, settings: AccountSettings, events: Events): BackupAccount | null {
+function backedUpAccount(row: AccountRow, settings: AccountSettings, events: Events): BackupAccount | null {
   const { open } = row;
   if (open === undefined) return null;
   const recovery = row.recovery();
@@ -86,7 +86,7 @@ function accountOf(row: AccountRow, settings: AccountSettings, events: Events): 
  * @returns undefined where it is written, or was before; `conflict` for an account that exists, and for a page that is not the next one;
  *   `invalid_request` for a first page without the account
  */
-export function restorePage({ sql, row, settings, events }: Options, page: RowPage): Failure | undefined {
+export function restorePage({ sql, row, settings, events }: BackupOptions, page: RowPage): Failure | undefined {
   const progress = progressOf(sql);
   if (progress === undefined) {
     if (row.id !== undefined) return err('conflict', notEmpty);
@@ -114,7 +114,7 @@ export function restorePage({ sql, row, settings, events }: Options, page: RowPa
  * Ends a restoration whose last page is written, in a transaction of the caller's: from now on the keys work. Another request with
  * that page may have ended it.
  */
-export function endRestore({ sql, settings }: Pick<Options, 'sql' | 'settings'>): void {
+export function endRestore({ sql, settings }: Pick<BackupOptions, 'sql' | 'settings'>): void {
   const progress = progressOf(sql);
   if (progress === undefined) return;
   settings.set({ ...settings.get(), disabled: progress.disabled === 1 });

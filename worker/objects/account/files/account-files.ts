@@ -23,7 +23,7 @@ const conflictSeconds = 1;
 /** A caller whose key is valid. */
 type Caller = { key: KeyRecord; account: { spki: Uint8Array } };
 
-type Options = {
+type AccountFilesOptions = {
   storage: DurableObjectStorage;
   files: Files;
   claims: Claims;
@@ -48,11 +48,11 @@ type Options = {
 
 /** The files of an account that are stored. */
 export class AccountFiles extends RpcTarget {
-  readonly #o: Options;
+  readonly #o: AccountFilesOptions;
   /** Time at which the objects of pins were last asked for removals, in ms. */
   #askedAt = -Infinity;
 
-  constructor(options: Options) {
+  constructor(options: AccountFilesOptions) {
     super();
     this.#o = options;
   }

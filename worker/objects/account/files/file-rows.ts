@@ -34,11 +34,11 @@ export type FileRecord = NewFile & {
   version: number;
   changedAt: number | null;
   /** Plain mode only: in encrypted mode both are inside the header. */
-  description: Description;
+  description: FileText;
 };
 
 /** Owner's description of a file. */
-type Description = Pick<FileInfo, 'metadata' | 'tags'>;
+type FileText = Pick<FileInfo, 'metadata' | 'tags'>;
 
 /** A change of a file. What is undefined stays as it is. */
 export type FileUpdate = {
@@ -47,7 +47,7 @@ export type FileUpdate = {
   /** Encrypted mode only. */
   header?: Uint8Array | undefined;
   /** Plain mode only. */
-  plain?: (Description & { filename: string | null; contentType: string }) | undefined;
+  plain?: (FileText & { filename: string | null; contentType: string }) | undefined;
   /** Time in ms; null: never. */
   expiresAt?: number | null | undefined;
   /** Search tags. */
@@ -391,6 +391,6 @@ export function recordOf(row: FileRow): FileRecord {
     createdBy: row.created_by,
     version: row.version ?? 0,
     changedAt: row.changed_at,
-    description: row.description === null ? {} : (JSON.parse(row.description) as Description),
+    description: row.description === null ? {} : (JSON.parse(row.description) as FileText),
   };
 }

@@ -23,7 +23,7 @@ import type { ResumableUploads } from '../uploads/resumable-uploads.ts';
 /** A caller whose key is valid. */
 export type Authorized = { key: KeyRecord; account: AccountRecord };
 
-type Options = {
+type AccountKeysOptions = {
   storage: DurableObjectStorage;
   row: AccountRow;
   registry: KeyRegistry;
@@ -44,10 +44,10 @@ type Options = {
 
 /** The keys of an account: what issues, lists and revokes them, the recovery that replaces them all, and what they use. */
 export class Keys extends RpcTarget {
-  readonly #o: Options;
+  readonly #o: AccountKeysOptions;
   readonly #usage: KeyUsage;
 
-  constructor(options: Options) {
+  constructor(options: AccountKeysOptions) {
     super();
     this.#o = options;
     this.#usage = new KeyUsage(options.storage.sql, options.now);

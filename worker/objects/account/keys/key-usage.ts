@@ -1,4 +1,5 @@
 /** Daily usage of each API key, as rows. */
+import { dayMs } from '../../../../shared/time.ts';
 
 /** The API key that a request counts for: the IDs of its account and of the key. */
 export type UsedBy = { account: string; keyId: string };
@@ -12,9 +13,8 @@ type UsedByKey = Used & { day: string; key: string };
 /** `next` is the cursor of the next page, if there is one. */
 export type UsagePage = { usage: UsedByKey[]; next: number | undefined };
 
-type Row = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
+type UsageRow = { seq: number; day: number; api_key: string; requests: number; bytes_in: number; bytes_out: number };
 
-const dayMs = 86_400_000;
 /** Number of days that are kept besides the current one. */
 const usageRetentionDays = 90;
 /** Number of rows that one alarm removes, so that it stays short. */
@@ -48,7 +48,7 @@ export class KeyUsage {
   /** Days of keys before the cursor `before`, the newest first. */
   page({ before, limit }: { before: number | undefined; limit: number }): UsagePage {
     const rows = this.#sql
-      .exec<Row>(
+      .exec<UsageRow>(
         'SELECT * FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?',
         before ?? Number.MAX_SAFE_INTEGER,
         this.#oldest(),
@@ -88,6 +88,6 @@ export class KeyUsage {
   }
 }
 
-function usedOf({ day, api_key: key, requests, bytes_in: bytesIn, bytes_out: bytesOut }: Row): UsedByKey {
+function usedOf({ day, api_key: key, requests, bytes_in: bytesIn, bytes_out: bytesOut }: UsageRow): UsedByKey {
   return { day: new Date(day * dayMs).toISOString().slice(0, 10), key, requests, bytesIn, bytesOut };
 }

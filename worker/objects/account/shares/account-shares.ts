@@ -26,7 +26,7 @@ export type EndedShare = { id: string; record: 'destroyed' | 'scheduled' };
 /** Shares whose rows are removed: their IDs, and the messages that have their records destroyed. */
 export type Ending = { id: string; messages: number[] }[];
 
-type Options = {
+type AccountSharesOptions = {
   env: ShareBinding;
   storage: DurableObjectStorage;
   files: Files;
@@ -48,10 +48,10 @@ type Options = {
  * transaction, that has the record destroyed.
  */
 export class Shares extends RpcTarget {
-  readonly #o: Options;
+  readonly #o: AccountSharesOptions;
   readonly #rows: ShareRows;
 
-  constructor(options: Options) {
+  constructor(options: AccountSharesOptions) {
     super();
     this.#o = options;
     this.#rows = new ShareRows(options.storage.sql);

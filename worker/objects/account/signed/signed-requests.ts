@@ -17,7 +17,7 @@ export type SignedRead = { hash: string; file: FileRecord; isOnce: boolean };
 /** An upload that may begin. `maxBytes`: the most that its body may have. */
 export type SignedStore = { hash: string; mode: FileRecord['mode']; maxBytes: number | undefined; claim: Claim };
 
-type Options = {
+type SignedRequestsOptions = {
   storage: DurableObjectStorage;
   files: Files;
   uses: SignedUses;
@@ -38,9 +38,9 @@ type Verified<M extends SignedClaims['method']> = {
 
 /** Checks signed URLs: signature, API key, scope, expiry and use. A URL lives as long as the key that signed it. */
 export class SignedRequests extends RpcTarget {
-  readonly #o: Options;
+  readonly #o: SignedRequestsOptions;
 
-  constructor(options: Options) {
+  constructor(options: SignedRequestsOptions) {
     super();
     this.#o = options;
   }

@@ -44,11 +44,11 @@ export type Resumed = { upload: UploadRecord; leaves: number; spki: Uint8Array }
 export type Commit = Progress & { partId: string | undefined; ending: Ending | undefined };
 
 /** A caller whose key is valid. */
-type Caller = { key: KeyRecord; account: { id: string; spki: Uint8Array } };
+type UploadCaller = { key: KeyRecord; account: { id: string; spki: Uint8Array } };
 
 type Options = UploadContext & {
   /** Finds the key with a hash, where it is valid and has the scope. */
-  authorize(hash: string, scope: Scope | undefined): Result<Caller>;
+  authorize(hash: string, scope: Scope | undefined): Result<UploadCaller>;
 };
 
 /**
@@ -319,7 +319,7 @@ export class ResumableUploads extends RpcTarget {
   }
 
   #findOf(
-    { key, account }: Caller,
+    { key, account }: UploadCaller,
     uploadId: string,
     ofAnyKey: boolean,
   ): Result<{ upload: UploadRecord; spki: Uint8Array }> {

@@ -52,7 +52,7 @@ export type UploadContext = {
   now(): number;
 };
 
-type Options = UploadContext & {
+type UploadFinisherOptions = UploadContext & {
   rows: UploadRows;
   /** Retention of the row of an ended upload, in ms. */
   endedMs: number;
@@ -63,11 +63,11 @@ type Leaves = { digests: Uint8Array; bytes: number; lastLeaf: Uint8Array | undef
 
 /** Finishes the uploads of an account. */
 export class UploadFinisher {
-  readonly #o: Options;
+  readonly #o: UploadFinisherOptions;
   /** Attempts that run. An object that is started again has none, and its alarm begins another one. */
   readonly #running = new Map<string, Promise<void>>();
 
-  constructor(options: Options) {
+  constructor(options: UploadFinisherOptions) {
     this.#o = options;
   }
 
