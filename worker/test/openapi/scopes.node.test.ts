@@ -36,7 +36,7 @@ it('are named by the description of each route, and are what it asks for', async
     if (needed === undefined) continue;
     const path = route.path.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? name);
     const headers = route.path.startsWith('/v1/uploads') ? uploading : storing;
-    const codeFor = async (scopes: readonly string[]): Promise<unknown> => {
+    const codeFor = async (scopes: readonly Scope[]): Promise<unknown> => {
       const response = await client(service.url, await withScopes(scopes))(path, {
         method: route.method.toUpperCase(),
         headers,
