@@ -12,7 +12,6 @@ import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 const mib = 1024 * 1024;
 const password = 'some long password';
 const plaintext = Buffer.from(Array.from({ length: 5 * mib + 7 }, (_, index) => (index * 7) % 251));
-
 type Blob = { readonly cid: string; readonly car: Buffer; readonly source: BlockSource };
 
 /** A blob with its CAR, as an honest gateway would give it. */
