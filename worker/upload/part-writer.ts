@@ -2,9 +2,9 @@
  * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is one import at the pinning service, which
  * ends with the node above its leaves. The root above the parts is made at the end, from the digests of the leaves alone.
  */
-import { cidOf, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
+import { cidOf, leafBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
-import type { BlockImport, PinningService } from '../backends/contract.ts';
+import type { BlockImport, Intake } from '../backends/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 
 /** Leaves of the first part of a file. */
@@ -37,11 +37,14 @@ export type Part = {
   bytes: number;
 };
 
-/** A part that was sent. `held` resolves once the service holds its blocks; it may fail before anybody waits for it. */
-export type SentPart = { part: Part; held: Promise<void> };
+/**
+ * A part that was sent. `held` resolves once the service holds its blocks; it may fail before anybody waits for it. `name`: of its objects
+ * in a store, from then on.
+ */
+export type SentPart = { part: Part; held: Promise<void>; name?: (() => string) | undefined };
 
 export type PartWriterOptions = {
-  service: PinningService;
+  service: Intake;
   /** Ends the request to the service. */
   signal: AbortSignal;
   /** The number of the first leaf in the file: how many were sent before, in this request or an earlier one. */
@@ -58,6 +61,8 @@ export type PartWriterOptions = {
    * sent then.
    */
   expected?: number | undefined;
+  /** Bytes of leaves that come for certain; undefined where that is not known. */
+  bytes?: number | undefined;
   /** The clock, in ms. */
   now(): number;
 };
@@ -77,8 +82,10 @@ export interface PartWriter {
    * Tells whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf.
    */
   isDue(): boolean;
-  /** Returns the time at which the open part is due at the latest, in ms; undefined if none is open. */
+  /** Returns the time at which the open part is due at the latest, in ms; undefined if none is open that can be ended. */
   dueAt(): number | undefined;
+  /** Tells whether nothing is open that lacks bytes which were announced. */
+  canClose(): boolean;
   /**
    * Ends the open part, whose leaves may still be on their way; undefined where none is open. The next leaf opens another one, and is
    * sent while the service still writes this one.
@@ -98,16 +105,29 @@ export function partWriter({
   isContinued = false,
   announcer,
   expected = Number.POSITIVE_INFINITY,
+  bytes: announcedBytes = 0,
   now,
 }: PartWriterOptions): PartWriter {
   let next = firstLeaf;
+  let left = announcedBytes;
+  let lastAt = now();
   let open: OpenPart | undefined;
   let sent: Promise<void> = Promise.resolve();
   let announced = sent;
   let unannounced = 0;
   let failure: { cause: unknown } | undefined;
 
-  const isFull = ({ firstLeaf: first, digests }: OpenPart): boolean => digests.length >= partLeaves(first);
+  const most = (first: number): number => Math.min(partLeaves(first), service.partLeaves ?? mostPartLeaves);
+  const isFull = ({ blocks, firstLeaf: first, digests, bytes }: OpenPart): boolean =>
+    blocks.bytes === undefined ? digests.length >= most(first) : bytes >= blocks.bytes;
+  const canClose = (): boolean => open?.blocks.bytes === undefined || isFull(open);
+
+  /** Bytes of the part that a leaf begins, as many as come within its time at the pace of that leaf. */
+  function plan(openedAt: number): number {
+    const leaves = Math.floor(partMs / Math.max(1, openedAt - lastAt));
+    return Math.min(left, Math.max(1, Math.min(leaves, most(next))) * leafBytes);
+  }
+
   const dueAt = ({ openedAt, digests }: OpenPart): number =>
     openedAt + (isContinued && digests.length >= leastPartLeaves ? largePartMs : partMs);
 
@@ -124,7 +144,10 @@ export function partWriter({
       const bytes = leaf.length;
       const openedAt = now();
       const digest = await sha256(leaf);
-      open ??= { blocks: service.importBlocks(signal), firstLeaf: next, digests: [], bytes: 0, openedAt };
+      const planned = plan(openedAt);
+      open ??= { blocks: service.importBlocks(signal, planned), firstLeaf: next, digests: [], bytes: 0, openedAt };
+      lastAt = openedAt;
+      left = Math.max(0, left - bytes);
       const { blocks } = open;
       const ready = Promise.all([sent, announcer?.add(next, digest)]);
       sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
@@ -140,8 +163,9 @@ export function partWriter({
 
     flush,
     announcedSent: () => announced,
-    isDue: () => open !== undefined && (isFull(open) || now() >= dueAt(open)),
-    dueAt: () => open && dueAt(open),
+    isDue: () => open !== undefined && canClose() && (isFull(open) || now() >= dueAt(open)),
+    dueAt: () => (open !== undefined && canClose() ? dueAt(open) : undefined),
+    canClose,
 
     async close() {
       if (open === undefined) return undefined;
@@ -157,7 +181,7 @@ export function partWriter({
         await blocks.finish();
       });
       held.catch(() => undefined);
-      return { part: { cid: root.text, firstLeaf: first, digests, bytes }, held };
+      return { part: { cid: root.text, firstLeaf: first, digests, bytes }, held, name: blocks.name };
     },
 
     abort(reason) {

@@ -1,4 +1,5 @@
 /** The bytes of a request that continues an upload: into leaves, into parts, and recorded every few seconds. */
+import { SealpinError } from '../../shared/errors.ts';
 import { sha256 } from '../../shared/ipfs/index.ts';
 import { leafMemory } from '../leaf-memory.ts';
 import type { ArrivingBody } from './body.ts';
@@ -62,7 +63,8 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => undefined);
 
-  const dueAt = (): number => Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
+  const dueAt = (): number =>
+    writer.canClose() ? Math.min(unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY) : Infinity;
 
   /**
    * Takes a permit. Leaves that are not announced keep theirs. Where none is free, they are announced once all before them are sent: sooner,
@@ -172,9 +174,13 @@ export async function receiveLeaves(o: ReceiveOptions): Promise<number> {
     }
     if (offset === length) await saveLast();
     else {
-      await saveSoon();
+      const isWhole = writer.canClose();
+      if (isWhole) await saveSoon();
+      // What was announced to a store, and has not come, is not stored, nor is what came before it.
+      else writer.abort(broken);
       await saving;
       if (broken !== undefined) throw broken;
+      if (!isWhole) throw new SealpinError('body_incomplete');
     }
     return offset;
   } catch (error) {
