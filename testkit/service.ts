@@ -56,6 +56,9 @@ export type Service = {
 /** With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and must behave the same. */
 const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 
+/** With `SEALPIN_TEST_BACKEND=r2` files go to a bucket instead of the IPFS node. */
+const onR2 = process.env['SEALPIN_TEST_BACKEND'] === 'r2';
+
 /** The Worker as `wrangler deploy` sends it, and what runs in front of it. */
 async function modulesOf(entry: string) {
   const contents = await bundledModule(entry);
@@ -75,6 +78,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const modules = await modulesOf(o.entry ?? 'worker/index.ts');
   const { url, pid, miniflare } = await startWorker((port) => ({
     ...serviceState(join(dir, 'state')),
+    r2Buckets: ['BUCKET'],
     handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
     modules,
     ...(guarded && { compatibilityFlags: guardFlags }),
@@ -84,7 +88,11 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       METRICS_TOKEN: metricsToken,
       RESTORE_TOKEN: restoreToken,
       KUBO_TOKEN: rpcToken,
-      PINNING_SERVICES: JSON.stringify([{ id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' }]),
+      ...(o.vars?.['BACKENDS'] === undefined && {
+        PINNING_SERVICES: JSON.stringify([
+          onR2 ? { id: 'node', type: 'r2', binding: 'BUCKET' } : { id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' },
+        ]),
+      }),
       RECOVERY_DAYS: '0',
       ...o.vars,
       ...(guarded && {

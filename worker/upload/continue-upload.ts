@@ -94,7 +94,7 @@ function leastLeafBytes({ mode, tail }: UploadRecord, bytes: number): number {
 }
 
 /** Bytes of a chunk that is sealed as one. */
-const sealedChunkBytes = 65_552;
+const sealedChunkBytes = 16_400;
 
 /** @throws too_large for a body that the upload has no room for */
 function checkBody(request: Request, { offset, length }: UploadRecord, maxBytes: number): void {

@@ -11,8 +11,7 @@ import { err, unwrap, type Result } from '../result.ts';
 import { type NewObjects, type ObjectRow, type ObjectRows, type Sweep } from './object-rows.ts';
 import type { Kept, StoredPins } from './stored-pins.ts';
 
-/** Times in ms: until an upload must have ended, unless it says more; until a row asks for the first time, and again; of a removal. */
-export const uploadMs = 86_400_000;
+/** Times in ms: until a row asks for the first time, and again; of a removal. */
 const firstQuestionMs = 3_600_000;
 const questionMs = 30 * 86_400_000;
 const removeMs = 60_000;

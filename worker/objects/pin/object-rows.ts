@@ -1,5 +1,8 @@
 /** The rows of what lies in object stores below `data/<id>/`: each is in the `Pin` object of the first byte of its `<id>`. */
 
+/** Time in which an upload of one request must have ended, in ms. */
+export const uploadMs = 86_400_000;
+
 /** An upload, or a copy, whose objects are stored. */
 export type NewObjects = {
   /** 32 hexadecimal digits. */

@@ -69,8 +69,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     shard: async (text) => this.env.PIN.getByName(await shardName(text)),
     now: () => this.now(),
   });
-  /** What lies in object stores. */
-  readonly objects = new ObjectCalls({
+  readonly #objects = new ObjectCalls({
     env: this.env,
     rows: new ObjectRows(this.#sql),
     pins: this.#stored,
@@ -104,6 +103,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
     this.#index.create(Date.now());
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
     void ctx.blockConcurrencyWhile(() => this.#wake());
+  }
+
+  /** Calls about what lies in object stores. */
+  get objects(): ObjectCalls {
+    return this.#objects;
   }
 
   /** The clock, in ms. */
@@ -341,7 +345,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
         else break;
         requests += turn.ofStep;
       }
-      await this.objects.work();
+      await this.#objects.work();
       if (this.#rows.exists) await this.#removals.flush();
       await this.#alarm.reset(this.#nextTime());
     } catch (error) {
@@ -382,7 +386,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     const others = this.#rows.exists
       ? [...dueTimes(this.#rows, this.#breakers), this.#index.nextTime(), this.#removals.nextTime()]
       : [];
-    const next = Math.min(...[...others, this.objects.nextTime()].map((time) => time ?? Infinity));
+    const next = Math.min(...[...others, this.#objects.nextTime()].map((time) => time ?? Infinity));
     return next === Infinity ? undefined : next;
   }
 

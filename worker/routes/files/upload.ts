@@ -30,7 +30,7 @@ import type { Claim } from '../../objects/account/uploads/claims.ts';
 import type { KeyRecord } from '../../objects/account/keys/key-registry.ts';
 import { firstBackendOf } from '../../backends/configured.ts';
 import { intakeOf } from '../../objects/pin/object-intake.ts';
-import { uploadMs } from '../../objects/pin/object-calls.ts';
+import { uploadMs } from '../../objects/pin/object-rows.ts';
 import { atServices } from '../../backends/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
 import { newPins } from './file-backends.ts';

@@ -3,7 +3,7 @@ import { concat } from '../../../../shared/streams/concat.ts';
 import type { Env } from '../../../env.ts';
 import { backendOf } from '../../../backends/configured.ts';
 import type { Intake } from '../../../backends/contract.ts';
-import { uploadMs } from '../../pin/object-calls.ts';
+import { uploadMs } from '../../pin/object-rows.ts';
 import { intakeOf } from '../../pin/object-intake.ts';
 import { objectsOf, parseObjectNames } from '../../pin/object-names.ts';
 import type { PinBinding } from '../../pin/shard.ts';
