@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { ageRecipient, withCli, command, fill, has, sealpin, timed, watched } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
-import { interleave, peer, summarize } from './figure.ts';
+import { interleave, peer, summarize, figureOf } from './figure.ts';
 import type { Bench, Figure, Sample } from './figure.ts';
 import { withoutShaInstructions } from './machine.ts';
 
@@ -37,14 +37,8 @@ export const bench: Bench = {
 async function* starting({ dir }: CliFixture): AsyncGenerator<Figure> {
   const node = (...args: string[]) => timed(() => execFileSync(process.execPath, args, { stdio: 'ignore' }));
   const help = await interleave({ sealpin: node(command, '--help'), node: node('-e', '0') }, 15);
-  yield {
-    figure: 'sealpin --help',
-    unit: 's',
-    value: help.sealpin.median,
-    spread: help.sealpin.spread,
-    peer: peer('node -e 0', help.node),
-    target: { ratio: { atMost: 2.5 } },
-  };
+  const bareNode = peer('node -e 0', help.node);
+  yield figureOf('sealpin --help', 's', help.sealpin, { peer: bareNode, target: { ratio: { atMost: 2.5 } } });
   const { start } = await interleave({
     async start() {
       const begun = performance.now();
@@ -62,13 +56,7 @@ async function* starting({ dir }: CliFixture): AsyncGenerator<Figure> {
       return seconds;
     },
   });
-  yield {
-    figure: 'start to ready',
-    unit: 's',
-    value: start.median,
-    spread: start.spread,
-    target: { value: { atMost: 1 } },
-  };
+  yield figureOf('start to ready', 's', start, { target: { value: { atMost: 1 } } });
 }
 
 /** Times small files with the service running, which people feel. */
@@ -85,14 +73,8 @@ async function* small({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figu
     },
     15,
   );
-  const row = (figure: string, { median, spread }: Sample, target: Figure['target']): Figure => ({
-    figure,
-    unit: 's',
-    value: median,
-    spread,
-    peer: peer('node -e 0', times.node),
-    ...(target && { target }),
-  });
+  const row = (figure: string, sample: Sample, target: Figure['target']): Figure =>
+    figureOf(figure, 's', sample, { peer: peer('node -e 0', times.node), target });
   yield row('ecc-encrypt of 4 KiB', times.encrypt, { value: { atMost: 0.25 }, ratio: { atMost: 4 } });
   yield row('ecc-decrypt of 4 KiB', times.decrypt, { value: { atMost: 0.25 }, ratio: { atMost: 4 } });
   yield row('sealpin --version', times.version, { ratio: { atMost: 1.5 } });
@@ -113,7 +95,7 @@ async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds 
   const kubo = kuboProgram();
   if (kubo === undefined || !has('age', '--version')) {
     await interleave({ stored: ours.stored, fetched: ours.fetched });
-    yield { figure: `${whole}${on}`, unit: 's', value: ours.whole().median, spread: ours.whole().spread };
+    yield figureOf(`${whole}${on}`, 's', ours.whole());
     return;
   }
   const env = { ...process.env, IPFS_PATH: join(dir, 'kubo') };
@@ -134,14 +116,8 @@ async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds 
     theirsFetched: theirs.fetched,
   };
   const times = await interleave(tasks, rounds);
-  const comparison = (figure: string, own: Sample, other: string, sample: Sample, atMost: number): Figure => ({
-    figure: `${figure}${on}`,
-    unit: 's',
-    value: own.median,
-    spread: own.spread,
-    peer: peer(other, sample),
-    target: { ratio: { atMost } },
-  });
+  const comparison = (figure: string, own: Sample, other: string, sample: Sample, atMost: number): Figure =>
+    figureOf(`${figure}${on}`, 's', own, { peer: peer(other, sample), target: { ratio: { atMost } } });
   yield comparison(whole, ours.whole(), 'age | ipfs add, ipfs cat | age', theirs.whole(), 1);
   yield comparison('of it, ecc-encrypt and store', times.stored, 'age | ipfs add', times.theirsStored, 0.8);
   yield comparison('of it, ecc-decrypt', times.fetched, 'ipfs cat | age', times.theirsFetched, 1);
@@ -183,22 +159,13 @@ function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id:
 }
 
 async function* memory({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figure> {
+  const target = { value: { atMost: 200 } };
   const file = join(dir, 'sparse');
   const handle = await open(file, 'w');
   await handle.truncate(4 * GiB);
   await handle.close();
   const stored = await watched(['ecc-encrypt', file, publicKey, '--quiet', data]);
-  yield {
-    figure: 'memory of ecc-encrypt at 4 GiB',
-    unit: 'MiB',
-    value: stored.peakMiB,
-    target: { value: { atMost: 200 } },
-  };
+  yield { figure: 'memory of ecc-encrypt at 4 GiB', unit: 'MiB', value: stored.peakMiB, target };
   const fetched = await watched(['ecc-decrypt', stored.stdout, join(dir, 'out'), '--quiet', data]);
-  yield {
-    figure: 'memory of ecc-decrypt at 4 GiB',
-    unit: 'MiB',
-    value: fetched.peakMiB,
-    target: { value: { atMost: 200 } },
-  };
+  yield { figure: 'memory of ecc-decrypt at 4 GiB', unit: 'MiB', value: fetched.peakMiB, target };
 }

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { Worker } from 'node:worker_threads';
-import { interleave, type Bench, type Figure, type Sample } from './figure.ts';
+import { interleave, type Bench, type Figure, type Sample, figureOf, peer } from './figure.ts';
 import { bundle } from '../cli/local/code/bundle.ts';
 import { nodeBackend } from '../cli/keys/node-backend.ts';
 import { sealpinV1 } from '../shared/crypto/formats/sealpin-v1.ts';
@@ -37,14 +37,8 @@ const speed = (mebibytes: number, work: () => unknown) => async (): Promise<numb
   return mebibytes / ((performance.now() - begun) / 1000);
 };
 
-const figure = (name: string, ours: Sample, peerName: string, peer: Sample, target?: Figure['target']): Figure => ({
-  figure: name,
-  unit: 'MiB/s',
-  value: ours.median,
-  spread: ours.spread,
-  peer: { name: peerName, value: peer.median, spread: peer.spread },
-  ...(target === undefined ? {} : { target }),
-});
+const figure = (name: string, ours: Sample, peerName: string, theirs: Sample, target?: Figure['target']): Figure =>
+  figureOf(name, 'MiB/s', ours, { peer: peer(peerName, theirs), target });
 
 async function* inNode(): AsyncGenerator<Figure> {
   for (const { format, cipher, chunkBytes, peer } of [

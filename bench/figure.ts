@@ -8,11 +8,11 @@ export type Figure = {
   unit: string;
   value: number;
   /** Half the distance between the fastest and the slowest run, in `unit`. */
-  spread?: number;
-  peer?: { name: string; value: number; spread?: number };
-  target?: { value?: Bound; ratio?: Bound };
+  spread?: number | undefined;
+  peer?: { name: string; value: number; spread?: number | undefined } | undefined;
+  target?: { value?: Bound; ratio?: Bound } | undefined;
 };
-type Bound = { atLeast: number } | { atMost: number };
+export type Bound = { atLeast: number } | { atMost: number };
 
 /** Each `bench/*.bench.ts` exports `bench: Bench`. `measures`: what it measures, in a few words. */
 export type Bench = { name: string; measures: string; run(): AsyncIterable<Figure> };
@@ -37,6 +37,16 @@ export function summarize(runs: readonly number[]): Sample {
   const [low, high] = [ranked(0), ranked(runs.length - 1)];
   const median = (ranked(Math.floor((runs.length - 1) / 2)) + ranked(Math.ceil((runs.length - 1) / 2))) / 2;
   return { median, spread: (high - low) / 2, low, high };
+}
+
+/** A sample as a figure. @param about what it is measured by */
+export function figureOf(
+  figure: string,
+  unit: string,
+  { median, spread }: Sample,
+  about: Pick<Figure, 'peer' | 'target'> = {},
+): Figure {
+  return { figure, unit, value: median, spread, ...about };
 }
 
 /** A sample as the peer of a figure. */

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ageRecipient, buildCommand, fill, has, sealpin, timed } from './cli-fixture.ts';
-import { interleave, peer, type Bench, type Figure } from './figure.ts';
+import { interleave, peer, type Bench, type Figure, figureOf } from './figure.ts';
 
 /** `npm run bench files`. */
 export const bench: Bench = {
@@ -51,14 +51,9 @@ async function* compared(dir: string): AsyncGenerator<Figure> {
     ] as const) {
       const [own, theirs] = [samples[way], samples[key]];
       if (own === undefined || theirs === undefined) continue;
-      yield {
-        figure: way === 'encrypt' ? 'ecc-encrypt --output, 1 GiB' : 'ecc-decrypt ./file, 1 GiB',
-        unit: 's',
-        value: own.median,
-        spread: own.spread,
-        peer: peer(name, theirs),
-        ...(atMost === undefined ? {} : { target: { ratio: { atMost } } }),
-      };
+      const figure = way === 'encrypt' ? 'ecc-encrypt --output, 1 GiB' : 'ecc-decrypt ./file, 1 GiB';
+      const target = atMost === undefined ? undefined : { ratio: { atMost } };
+      yield figureOf(figure, 's', own, { peer: peer(name, theirs), target });
     }
 }
 

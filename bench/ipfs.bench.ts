@@ -3,7 +3,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { interleave, peer, type Bench, type Figure, type Sample } from './figure.ts';
+import { interleave, peer, type Bench, type Figure, type Sample, figureOf } from './figure.ts';
 import { embeddedNode, form, kuboNode } from './node-fixture.ts';
 import { cpuMs } from './process-stats.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
@@ -52,13 +52,7 @@ async function* inNode(): AsyncGenerator<Figure> {
         ),
       ),
   });
-  yield {
-    figure: 'CID, Node',
-    unit: 'MiB/s',
-    value: ours.median,
-    spread: ours.spread,
-    peer: peer('ipfs-unixfs-importer', library),
-  };
+  yield figureOf('CID, Node', 'MiB/s', ours, { peer: peer('ipfs-unixfs-importer', library) });
 }
 
 async function* inWorkerd(): AsyncGenerator<Figure> {
@@ -76,21 +70,9 @@ async function* inWorkerd(): AsyncGenerator<Figure> {
       library: cost('library'),
       digests: cost('digests'),
     });
-    yield {
-      figure: 'CID, workerd, CPU',
-      unit: 'ms/MiB',
-      value: sealpin.median,
-      spread: sealpin.spread,
-      peer: peer('reading and SHA-256 alone', digests),
-      target: { value: { atMost: 2 } },
-    };
-    yield {
-      figure: 'CID by ipfs-unixfs-importer, workerd, CPU',
-      unit: 'ms/MiB',
-      value: library.median,
-      spread: library.spread,
-      peer: peer('reading and SHA-256 alone', digests),
-    };
+    const alone = peer('reading and SHA-256 alone', digests);
+    yield figureOf('CID, workerd, CPU', 'ms/MiB', sealpin, { peer: alone, target: { value: { atMost: 2 } } });
+    yield figureOf('CID by ipfs-unixfs-importer, workerd, CPU', 'ms/MiB', library, { peer: alone });
   } finally {
     await close();
   }
@@ -213,31 +195,14 @@ async function* nodes(): AsyncGenerator<Figure> {
       kuboImported: async () => theirs.imported,
     };
     const { add, cat, imported, kuboAdd, kuboCat, kuboImported } = await interleave(tasks, 3);
-    const beside = (sample: Sample) => (kubo ? { peer: peer('Kubo', sample) } : {});
-    yield {
-      figure: 'embedded node, add of 256 MiB',
-      unit: 'MiB/s',
-      value: add.median,
-      spread: add.spread,
-      ...beside(kuboAdd),
-      target: { value: { atLeast: 300 } },
-    };
-    yield {
-      figure: 'embedded node, dag/import of 256 MiB',
-      unit: 'MiB/s',
-      value: imported.median,
-      spread: imported.spread,
-      ...beside(kuboImported),
-      target: { value: { atLeast: 300 } },
-    };
-    yield {
-      figure: 'embedded node, cat of 256 MiB',
-      unit: 'MiB/s',
-      value: cat.median,
-      spread: cat.spread,
-      ...beside(kuboCat),
-      target: { value: { atLeast: 400 } },
-    };
+    const figure = (what: string, own: Sample, theirs: Sample, atLeast: number): Figure =>
+      figureOf(`embedded node, ${what} of 256 MiB`, 'MiB/s', own, {
+        peer: kubo && peer('Kubo', theirs),
+        target: { value: { atLeast } },
+      });
+    yield figure('add', add, kuboAdd, 300);
+    yield figure('dag/import', imported, kuboImported, 300);
+    yield figure('cat', cat, kuboCat, 400);
   } finally {
     await node.remove();
     await peerNode?.remove();

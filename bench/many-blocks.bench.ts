@@ -1,10 +1,10 @@
 /** The embedded node with many files and many blocks, next to a real Kubo: small files one by one, their removal, and a start. */
 import { hash, randomBytes } from 'node:crypto';
-import { Agent, request } from 'node:http';
-import { inLanes, summarize, type Bench, type Figure } from './figure.ts';
+import { inLanes, summarize, type Bench, type Figure, type Bound } from './figure.ts';
 import { embeddedNode, form, kuboNode, type MeasuredNode } from './node-fixture.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { carHeader, carSection, cidOf } from '../shared/ipfs/index.ts';
+import { send } from './worker-fixture.ts';
 
 const files = 5000;
 const blocks = 100_000;
@@ -21,21 +21,16 @@ type Measured = { added: number; removedMs: number; startSeconds: number };
 async function* run(): AsyncGenerator<Figure> {
   const ours = await measured(await embeddedNode());
   const theirs = kuboProgram() === undefined ? undefined : await measured(await kuboNode({ syncs: true }));
-  const figure = (name: string, unit: string, value: (of: Measured) => number): Figure => ({
+  const figure = (name: string, unit: string, of: keyof Measured, ratio: Bound): Figure => ({
     figure: name,
     unit,
-    value: value(ours),
-    ...(theirs && { peer: { name: 'Kubo that syncs blocks', value: value(theirs) } }),
+    value: ours[of],
+    peer: theirs && { name: 'Kubo that syncs blocks', value: theirs[of] },
+    target: { ratio },
   });
-  yield {
-    ...figure(`${files} files of 4 KiB, added by 8 at a time`, 'a second', ({ added }) => added),
-    target: { ratio: { atLeast: 1 } },
-  };
-  yield { ...figure('pin rm of one of them', 'ms', ({ removedMs }) => removedMs), target: { ratio: { atMost: 1 } } };
-  yield {
-    ...figure(`start with ${blocks} blocks`, 's', ({ startSeconds }) => startSeconds),
-    target: { ratio: { atMost: 1 } },
-  };
+  yield figure(`${files} files of 4 KiB, added by 8 at a time`, 'a second', 'added', { atLeast: 1 });
+  yield figure('pin rm of one of them', 'ms', 'removedMs', { atMost: 1 });
+  yield figure(`start with ${blocks} blocks`, 's', 'startSeconds', { atMost: 1 });
 }
 
 async function measured(node: MeasuredNode): Promise<Measured> {
@@ -76,25 +71,9 @@ function carOfSmallBlocks(count: number): Buffer {
   return Buffer.concat([carHeader(), ...sections.flat()]);
 }
 
-const agent = new Agent({ keepAlive: true });
-
-/** Calls a command, with a file as its body; resolves with the text of the response. @throws when its status is not 200 */
+/** Calls a command, with a file as its body; resolves with the text of the response. */
 function post({ url, token }: { url: string; token: string }, command: string, file?: Uint8Array): Promise<string> {
   const body = file && Buffer.concat([form.head, file, form.tail]);
-  const headers = {
-    authorization: `Bearer ${token}`,
-    ...(body && { 'content-type': form.type, 'content-length': body.length }),
-  };
-  return new Promise((resolve, reject) => {
-    const sent = request(`${url}/api/v0/${command}`, { method: 'POST', agent, headers }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject);
-      response.on('end', () => {
-        const text = Buffer.concat(chunks).toString();
-        if (response.statusCode === 200) resolve(text);
-        else reject(new Error(text));
-      });
-    });
-    sent.on('error', reject).end(body);
-  });
+  const headers = { authorization: `Bearer ${token}`, ...(body && { 'content-type': form.type }) };
+  return send(url, 'POST', `/api/v0/${command}`, headers, body);
 }

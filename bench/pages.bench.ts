@@ -8,7 +8,7 @@ import { launch, launchChromiumOnDisk, type RunningBrowser } from '../testkit/br
 import { pathOf } from '../testkit/programs/programs.ts';
 import { startService } from '../testkit/service.ts';
 import { fill } from './cli-fixture.ts';
-import { interleave, peer, summarize, type Bench, type Figure, type Sample } from './figure.ts';
+import { interleave, peer, summarize, type Bench, type Figure, type Sample, figureOf } from './figure.ts';
 import { proportionalMiB } from './process-stats.ts';
 
 const MiB = 1024 * 1024;
@@ -187,8 +187,8 @@ async function* beginning(name: string, browser: RunningBrowser, o: Fixture): As
     ['the page asks', 'asked'],
     ['4 KiB are opened and saved', 'ended'],
   ] as const) {
-    const { median, spread } = summarize(times.map((each) => each[key]));
-    yield { figure: `${name}: start of the page until ${what}`, unit: 'ms', value: median, spread };
+    const sample = summarize(times.map((each) => each[key]));
+    yield figureOf(`${name}: start of the page until ${what}`, 'ms', sample);
   }
 }
 
@@ -229,12 +229,5 @@ async function watching<T>(pid: number, grown: number[], work: () => Promise<T>)
 }
 
 function figure(name: string, { page, bare }: Record<'page' | 'bare', Sample>, ratio?: { atLeast: number }): Figure {
-  return {
-    figure: name,
-    unit: 'MiB/s',
-    value: page.median,
-    spread: page.spread,
-    peer: peer('a bare fetch', bare),
-    ...(ratio === undefined ? {} : { target: { ratio } }),
-  };
+  return figureOf(name, 'MiB/s', page, { peer: peer('a bare fetch', bare), target: ratio && { ratio } });
 }

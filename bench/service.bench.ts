@@ -1,6 +1,6 @@
 /** The service in workerd: small requests a second, and pages of long lists. */
 import { randomBytes } from 'node:crypto';
-import { inLanes, interleave, peer, type Bench, type Figure, type Sample } from './figure.ts';
+import { inLanes, interleave, peer, type Bench, type Figure, type Sample, figureOf } from './figure.ts';
 import { startService } from '../testkit/service.ts';
 import { filled, filledAccount, send, startSink } from './worker-fixture.ts';
 
@@ -54,14 +54,8 @@ async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
       store: () => rate(100, () => post('encrypted'), 1),
     });
     const beside = peer('bare Hono, one KV read, one call', rates.bare);
-    const per = (figure: string, { median, spread }: Sample, target?: Figure['target']): Figure => ({
-      figure,
-      unit: 'a second',
-      value: median,
-      spread,
-      peer: beside,
-      ...(target === undefined ? {} : { target }),
-    });
+    const per = (figure: string, sample: Sample, target?: Figure['target']): Figure =>
+      figureOf(figure, 'a second', sample, { peer: beside, target });
     yield per('small GETs', rates.alone, { ratio: { atLeast: 0.6 } });
     yield per('small GETs, encrypted mode', rates.encrypted);
     yield per('small GETs with their bytes from IPFS', rates.bytes);
@@ -86,22 +80,15 @@ async function* lists(sink: string): AsyncGenerator<Figure> {
     const bound = ({ median, spread }: Sample): NonNullable<Figure['target']> => ({
       ratio: { atMost: Math.max(1.2, 1 + spread / median) },
     });
-    yield {
-      figure: 'a page of a list of 100,000',
-      unit: 'ms',
-      value: times.longPage.median,
-      spread: times.longPage.spread,
-      peer: peer('of 10', times.shortPage),
-      target: bound(times.shortPage),
-    };
-    yield {
-      figure: 'one GET among 100,000',
-      unit: 'ms',
-      value: times.longOne.median,
-      spread: times.longOne.spread,
-      peer: peer('among 10', times.shortOne),
-      target: bound(times.shortOne),
-    };
+    const { longPage, shortPage, longOne, shortOne } = times;
+    yield figureOf('a page of a list of 100,000', 'ms', longPage, {
+      peer: peer('of 10', shortPage),
+      target: bound(shortPage),
+    });
+    yield figureOf('one GET among 100,000', 'ms', longOne, {
+      peer: peer('among 10', shortOne),
+      target: bound(shortOne),
+    });
   } finally {
     await service.close();
   }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
-import { interleave, peer, summarize, type Bench, type Figure } from './figure.ts';
+import { interleave, peer, summarize, type Bench, type Figure, figureOf } from './figure.ts';
 import { embeddedNode } from './node-fixture.ts';
 import { kuboProgram, startKubo } from '../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../testkit/service.ts';
@@ -49,14 +49,8 @@ async function* resumed(): AsyncGenerator<Figure> {
         },
         4,
       );
-      yield {
-        figure: `tus, 1 GiB ${mode} in requests of 64 MiB`,
-        unit: 'MiB/s',
-        value: tus.median,
-        spread: tus.spread,
-        peer: peer('one POST', post),
-        target: { ratio: { atLeast: 0.9 } },
-      };
+      const about = { peer: peer('one POST', post), target: { ratio: { atLeast: 0.9 } } };
+      yield figureOf(`tus, 1 GiB ${mode} in requests of 64 MiB`, 'MiB/s', tus, about);
     }
   } finally {
     await service.close();
@@ -136,13 +130,8 @@ async function* besideSlow(): AsyncGenerator<Figure> {
       slow.end();
     }
     const { high: value, spread } = summarize(times);
-    yield {
-      figure: '3 bytes beside a slow client and a collection, the slowest of 5',
-      unit: 'ms',
-      value,
-      spread,
-      target: { value: { atMost: 1000 } },
-    };
+    const figure = '3 bytes beside a slow client and a collection, the slowest of 5';
+    yield { figure, unit: 'ms', value, spread, target: { value: { atMost: 1000 } } };
   } finally {
     await service.close();
     await kubo.close();

@@ -1,6 +1,6 @@
 /** Uploads in one request, in workerd: what they cost in CPU. */
 import { randomBytes } from 'node:crypto';
-import { interleave, peer, summarize, type Bench, type Figure } from './figure.ts';
+import { interleave, peer, summarize, type Bench, type Figure, figureOf } from './figure.ts';
 import { cpuMs } from './process-stats.ts';
 import { startService, type Service } from '../testkit/service.ts';
 import { send, startSink } from './worker-fixture.ts';
@@ -53,18 +53,11 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
         return raw.length / MiB / ((performance.now() - begun) / 1000);
       };
       const speed = await interleave({ ours, least: bare('/least', leastCpus), peer: bare('/pass') }, 3);
-      const used = summarize(cpus.slice(1));
-      yield {
-        figure: `CPU of ${figure}`,
-        unit: 'ms/MiB',
-        value: used.median,
-        spread: used.spread,
-        peer: peer('read, hash, send and no more', summarize(leastCpus.slice(1))),
-        target: { ratio: { atMost: cpu } },
-      };
-      const { median: value, spread } = speed.ours;
+      const least = peer('read, hash, send and no more', summarize(leastCpus.slice(1)));
+      const target = { ratio: { atMost: cpu } };
+      yield figureOf(`CPU of ${figure}`, 'ms/MiB', summarize(cpus.slice(1)), { peer: least, target });
       const passing = peer('a Worker that passes it on', speed.peer);
-      yield { figure, unit: 'MiB/s', value, spread, peer: passing, target: { ratio: { atLeast: rate } } };
+      yield figureOf(figure, 'MiB/s', speed.ours, { peer: passing, target: { ratio: { atLeast: rate } } });
     }
   } finally {
     await pass.close();

@@ -38,6 +38,14 @@ export function errnoOf(thrown: unknown): string | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string' ? thrown.code : undefined;
 }
 
+/** Awaits some work of the system; where it finds no such file, `other` stands for its result. */
+export async function ifMissing<T, U>(work: Promise<T>, other: U): Promise<T | U> {
+  return work.catch((error: unknown) => {
+    if (errnoOf(error) === 'ENOENT') return other;
+    throw error;
+  });
+}
+
 /** The operations of the system that only look. */
 const looks = ['open', 'read', 'access', 'stat', 'lstat', 'scandir', 'readlink', 'realpath'];
 

@@ -60,10 +60,7 @@ export function openBlob(
 ): Promise<IpfsFile> {
   const sources = [from].flat().map((url) => gateway({ ...o, url }));
   if (sources.length === 0) throw new TypeError('from must name at least one service or gateway');
-  return openFile(cid, sources, {
-    ...(signal === undefined ? {} : { signal }),
-    ...(pool === undefined ? {} : { pool }),
-  });
+  return openFile(cid, sources, { signal, pool });
 }
 
 /** A blob, as crypto reads parts of it. */

@@ -280,7 +280,7 @@ async function share(
   const { note, from, signal } = options;
   const found = [];
   for (const file of [shareables].flat()) found.push(await storedFile(http, apiKey, file, signal));
-  const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+  const words = { note, from };
   const parcel = { files: found.map(({ file }) => file), ...words };
   return shareParcel(http, { parcel, files: found.flatMap(({ fileIds }) => fileIds) }, options);
 }

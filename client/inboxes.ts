@@ -92,7 +92,7 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
       const parcels = page.files.filter((file) => isDelivery(file));
       return {
         deliveries: parcels.map(({ fileId, createdAt }) => ({ id: fileId, receivedAt: createdAt })),
-        ...(page.cursor === undefined ? {} : { cursor: page.cursor }),
+        cursor: page.cursor,
       };
     },
     async open(id, { keys, signal } = {}) {
@@ -283,11 +283,7 @@ export async function deliver(
 ): Promise<void> {
   const sealed = new Blob([await sealParcelTo(parcel, { recipients })], { type: sealedParcelType });
   try {
-    await put(http, sealed, {
-      mode: 'plain',
-      ...(names === undefined ? {} : { names }),
-      ...(signal === undefined ? {} : { signal }),
-    });
+    await put(http, sealed, { mode: 'plain', names, signal });
   } catch (error) {
     if (!isSealpinError(error, 'not_found')) throw error;
     throw new SealpinError('not_found', 'the service has removed a file of this delivery, which waited for too long', {

@@ -25,7 +25,7 @@ export type PutOptions = {
 };
 
 /** `provisional`: the service keeps the file only if another one names it; `names`: the IDs of files that this one names. */
-type Keeping = { readonly provisional?: boolean; readonly names?: readonly string[] };
+type Keeping = { readonly provisional?: boolean | undefined; readonly names?: readonly string[] | undefined };
 
 /** Stores bytes in one request; fails as `put` of a connection. */
 export async function put(http: ServiceHttp, source: Source, o: PutOptions & Keeping): Promise<StoredFile> {

@@ -11,9 +11,11 @@ import {
 } from '../shared/crypto/index.ts';
 import { OpenedShare, ShareStatus } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { sleep } from '../shared/streams/timing.ts';
 import type { GatewayFetch } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { openParcel, parseLink, type Link, type Parcel } from '../shared/link/index.ts';
+import { secondsUntilAgain } from './attempts.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
 import { serviceHttp, type ServiceHttp } from './service-http.ts';
@@ -22,11 +24,11 @@ import { abortable, contentOf, type Content } from './web-bytes.ts';
 /** A file that was passed on. Of a blob link nothing but the bytes is known: no name, type and size. */
 export type ReceivedFile = {
   /** The sender's words, safe as a filename. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** The media type, as the sender says. */
-  readonly type?: string;
+  readonly type?: string | undefined;
   /** Bytes of the file, which reading it confirms. */
-  readonly size?: number;
+  readonly size?: number | undefined;
   /** Its blob ID. */
   readonly cid: string;
   /**
@@ -38,7 +40,11 @@ export type ReceivedFile = {
 };
 
 /** Contents of a link. `note` and `from` are the sender's own words, which prove nothing. */
-export type Received = { readonly note?: string; readonly from?: string; readonly files: readonly ReceivedFile[] };
+export type Received = {
+  readonly note?: string | undefined;
+  readonly from?: string | undefined;
+  readonly files: readonly ReceivedFile[];
+};
 
 /** A password, or a function that asks for one: `failed` says how many were wrong so far, and undefined gives up. */
 export type AskedPassword = string | ((failed: number) => Promise<string | undefined>);
@@ -92,18 +98,39 @@ export function receivedFrom({ files, ...words }: Parcel, from: string | readonl
   return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
 }
 
+/** Attempts to get the answer to an opening. */
+const maxAttempts = 4;
+/** The longest wait between them, in seconds: somebody looks at the page. */
+const maxWaitSeconds = 10;
+
 /**
- * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often after this.
+ * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often after this. Where the answer is
+ * lost, the service is asked again, and counts nothing.
+ * @param opening random: for some minutes the same one gets the same record, which is counted once
  * @throws `not_found`, `gone`, as `json` of the service
  */
 export async function recordOf(
   http: ServiceHttp,
   id: string,
-  signal: AbortSignal | undefined,
+  opening: string,
+  signal: AbortSignal,
 ): Promise<{ record: Uint8Array; opensLeft: number }> {
-  const path = `v1/shares/${id}/open`;
-  const { record, opensLeft } = await http.json(OpenedShare, { method: 'POST', path, signal });
-  return { record: Uint8Array.from(atob(record), (character) => character.charCodeAt(0)), opensLeft };
+  const headers = { 'Idempotency-Key': opening };
+  for (let attempts = 1; ; attempts += 1) {
+    try {
+      const { record, opensLeft } = await http.json(OpenedShare, {
+        method: 'POST',
+        path: `v1/shares/${id}/open`,
+        headers,
+        signal,
+      });
+      return { record: Uint8Array.from(atob(record), (character) => character.charCodeAt(0)), opensLeft };
+    } catch (error) {
+      const seconds = secondsUntilAgain(error);
+      if (seconds === undefined || seconds > maxWaitSeconds || attempts === maxAttempts) throw error;
+      await sleep(seconds * 1000, signal);
+    }
+  }
 }
 
 /**
@@ -121,7 +148,7 @@ export async function openShare(
     readonly backend?: Backend | undefined;
   },
 ): Promise<Parcel> {
-  const { signal, backend = webBackend } = o;
+  const { signal = new AbortController().signal, backend = webBackend } = o;
   const { state, password: isNeeded } = await http.json(ShareStatus, { path: `v1/shares/${id}`, signal });
   if (state !== 'active') throw new SealpinError('gone', endings[state], { hint: 'ask its sender to send it again' });
   if (!isNeeded && typeof o.password === 'string')
@@ -133,7 +160,7 @@ export async function openShare(
     throw new SealpinError('wrong_kind', 'the share needs the password of its sender', { reason: 'needs_password' });
   // What cannot be a password does not use the share up.
   if (password !== undefined) passwordIdentity(password);
-  const { record } = await recordOf(http, id, signal);
+  const { record } = await recordOf(http, id, crypto.randomUUID(), signal);
   for (let failed = 1; ; failed += 1) {
     try {
       return await openParcel(record, { secret, password, identities: o.identities, backend });

@@ -1,8 +1,9 @@
 /** Bodies for `fetch`: bytes that are known in advance, and streams where the engine can send them. */
 import { SealpinError } from '../shared/errors.ts';
 import { cidBuilder, type SizedCid } from '../shared/ipfs/index.ts';
+import { observed, peeked } from '../shared/streams/pulled.ts';
 import { cidOf } from './blobs.ts';
-import { blobOf, isReadOnce, openSource, type Source } from './web-bytes.ts';
+import { abortable, blobOf, isReadOnce, openSource, type Source } from './web-bytes.ts';
 
 /** The body of a request. */
 export type Body = {
@@ -20,46 +21,35 @@ const bufferedBytes = 32 * 1024 * 1024;
 
 /**
  * Prepares a body. What can be read again is, for its CID, and short streams are buffered; longer ones are sent while they are read.
- * @param o.cid whether the CID is wanted
+ * @param options.cid whether the CID is wanted
  * @throws SealpinError `too_large` for a long stream where the engine sends none; what the source fails with, the signal's reason
  */
-export async function bodyOf(source: Source, o: { cid: boolean; signal: AbortSignal | undefined }): Promise<Body> {
+export async function bodyOf(
+  source: Source,
+  options: { cid: boolean; signal: AbortSignal | undefined },
+): Promise<Body> {
   if (!isReadOnce(source)) {
     const blob = blobOf(source);
-    const cid = o.cid ? await cidOf(blob, o.signal === undefined ? {} : { signal: o.signal }) : undefined;
+    const cid = options.cid ? await cidOf(blob, options) : undefined;
     return { body: blob, cid, sent: () => undefined, failure: () => undefined };
   }
-  const reader = openSource(source).stream.getReader();
-  const stop = () => void reader.cancel(o.signal?.reason).catch(() => undefined);
-  o.signal?.addEventListener('abort', stop, { once: true });
   const builder = cidBuilder();
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
-  let bytes = 0;
   let failure: unknown;
   let sent: SizedCid | undefined;
-  async function next(): Promise<Uint8Array | undefined> {
-    try {
-      const { done, value } = await reader.read();
-      o.signal?.throwIfAborted();
-      if (done) {
-        sent = await builder.finish();
-        o.signal?.removeEventListener('abort', stop);
-      } else await builder.write(value);
-      return value;
-    } catch (error) {
-      failure = error;
-      throw error;
-    }
-  }
-  while (bytes <= bufferedBytes) {
-    const chunk = await next();
-    if (chunk === undefined)
-      return { body: new Blob(chunks), cid: sent?.cid, sent: () => sent, failure: () => undefined };
-    chunks.push(chunk as Uint8Array<ArrayBuffer>);
-    bytes += chunk.length;
+  const hashed = observed(abortable(openSource(source).stream, options.signal), {
+    onChunk: (chunk) => builder.write(chunk),
+    async onEnd() {
+      sent = await builder.finish();
+    },
+    onFail: (error) => (failure = error),
+  });
+  const { start, isAll, stream } = await peeked(hashed, bufferedBytes + 1);
+  if (isAll) {
+    const body = new Blob(start as Uint8Array<ArrayBuffer>[]);
+    return { body, cid: sent?.cid, sent: () => sent, failure: () => undefined };
   }
   if (!sendsStreams()) {
-    stop();
+    await stream.cancel();
     throw new SealpinError(
       'too_large',
       `this browser sends no streams of more than ${bufferedBytes / 1024 / 1024} MiB`,
@@ -68,18 +58,7 @@ export async function bodyOf(source: Source, o: { cid: boolean; signal: AbortSig
       },
     );
   }
-  const body = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const chunk = chunks.shift() ?? (await next());
-        if (chunk === undefined) controller.close();
-        else controller.enqueue(chunk);
-      },
-      cancel: (reason) => reader.cancel(reason),
-    },
-    { highWaterMark: 0 },
-  );
-  return { body, cid: undefined, sent: () => sent, failure: () => failure };
+  return { body: stream, cid: undefined, sent: () => sent, failure: () => failure };
 }
 
 /**

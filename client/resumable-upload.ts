@@ -4,6 +4,7 @@
  */
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
+import { attemptsOf, firstPauseMs, TemporaryError, type AttemptOptions } from './attempts.ts';
 
 /** A response whose body, if any, was read. */
 type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
@@ -20,7 +21,7 @@ export interface Transport {
     readonly method: 'POST' | 'HEAD' | 'PATCH' | 'GET' | 'DELETE';
     readonly path: string;
     readonly headers: Readonly<Record<string, string>>;
-    readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number };
+    readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number } | undefined;
     readonly signal: AbortSignal;
   }): Promise<Reply>;
   /** The error that a response other than 2xx stands for. */
@@ -36,42 +37,24 @@ export type UploadSource = {
 /** File that an upload has become. The CID is the service's: the caller compares it with its own. */
 export type UploadedFile = NonNullable<ResumableUpload['file']>;
 
-export type UploadOptions = {
-  readonly signal: AbortSignal;
-  /** Waits; rejects with the signal's reason. For tests. */
-  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
-};
+export type UploadOptions = Pick<AttemptOptions, 'signal' | 'wait'>;
 
 export type SendOptions = UploadOptions & {
   /** The longest body that the service takes; a part has 64 MiB at most in any case. */
   readonly maxBodyBytes: number | null;
   /** Called with the bytes that the service has: once it is known where to continue, and after each part. */
-  readonly onOffset?: (offset: number) => void;
+  readonly onOffset?: ((offset: number) => void) | undefined;
   /** Called with the length of each chunk on its way. What the service has not kept of them, `onOffset` takes back. */
-  readonly onBytes?: (bytes: number) => void;
+  readonly onBytes?: ((bytes: number) => void) | undefined;
   /** Called before each wait. */
-  readonly onRetry?: (failure: SealpinError) => void;
+  readonly onRetry?: ((failure: SealpinError) => void) | undefined;
 };
 
 /** Below the 100 MB that Cloudflare's Free and Pro plans take in one request (developers.cloudflare.com/workers/platform/limits). */
 const maxPartBytes = 64 * 1024 * 1024;
-/** Attempts in a row that bring the service no new byte. With the pauses below they take about two minutes. */
-const maxTries = 8;
-const firstPauseMs = 1000;
-const maxPauseMs = 30_000;
-/** A longer Retry-After is not waited for. */
-export const maxRetryAfterSeconds = 300;
 
 const collections = { plain: 'v1/uploads/plain', encrypted: 'v1/uploads/encrypted' } as const;
 const protocol = { 'Tus-Resumable': '1.0.0' };
-
-/** A failure that another attempt may not meet. */
-class TemporaryError extends SealpinError {}
-
-/** Tells whether the upload stays at the service after this failure, so that it can be resumed later. */
-export function isTemporaryFailure(error: unknown): error is SealpinError {
-  return error instanceof TemporaryError || isSealpinError(error, 'service_unreachable');
-}
 
 /** Properties of an upload to be created. */
 type NewUpload = {
@@ -247,8 +230,8 @@ function failureOf(transport: Transport, reply: Reply, path?: string): SealpinEr
   const seconds = Number(reply.header('retry-after')) || undefined;
   return new TemporaryError(error.code, error.message, {
     cause: error,
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
-    ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }),
+    hint: error.hint,
+    retryAfterSeconds: seconds,
   });
 }
 
@@ -281,43 +264,4 @@ async function* counted(
     yield chunk;
     onBytes?.(length);
   }
-}
-
-/** Counts the attempts in a row that bring nothing, and waits between them: Retry-After, else longer each time, with jitter. */
-function attemptsOf({ signal, wait = sleep, onRetry }: UploadOptions & Pick<SendOptions, 'onRetry'>) {
-  let tries = 0;
-  let farthest = -1;
-  return {
-    pause: (ms: number): Promise<void> => wait(ms, signal),
-    /** Another byte has arrived: the count begins again. */
-    reached(offset: number): void {
-      if (offset > farthest) tries = 0;
-      farthest = Math.max(farthest, offset);
-    },
-    /** Returns when it is time for the next attempt; throws when there is none. */
-    async failed(error: unknown): Promise<void> {
-      signal.throwIfAborted();
-      tries += 1;
-      if (!isTemporaryFailure(error) || tries >= maxTries) throw error;
-      if ((error.retryAfterSeconds ?? 0) > maxRetryAfterSeconds) throw error;
-      onRetry?.(error);
-      const backOffMs = Math.min(maxPauseMs, firstPauseMs * 2 ** (tries - 1)) * (0.5 + Math.random() / 2);
-      await wait(error.retryAfterSeconds === undefined ? backOffMs : error.retryAfterSeconds * 1000, signal);
-    },
-  };
-}
-
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    }, ms);
-    signal.addEventListener('abort', stop, { once: true });
-  });
 }

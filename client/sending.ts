@@ -2,6 +2,7 @@
 import { detachedPayloadBytes, encryptPayload, webBackend, type Backend } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { encodeParcel, type Parcel, type ParcelFile } from '../shared/link/index.ts';
+import { observed } from '../shared/streams/pulled.ts';
 import { put } from './put.ts';
 import type { ServiceHttp } from './service-http.ts';
 import { partBytes, uploadStream } from './upload-in-parts.ts';
@@ -47,7 +48,7 @@ export function storeAt(http: ServiceHttp, { provisional = false }: { provisiona
   return async (payload, { bytes, signal, onProgress }) => {
     if (bytes !== undefined && bytes > partBytes)
       return uploadStream(http, payload, bytes, { signal, onProgress, provisional });
-    const file = await put(http, payload, { mode: 'plain', provisional, ...(signal === undefined ? {} : { signal }) });
+    const file = await put(http, payload, { mode: 'plain', provisional, signal });
     onProgress(file.size);
     return file;
   };
@@ -81,7 +82,7 @@ export async function sealAndStore(
   const { note, from, signal, onProgress, backend = webBackend } = o;
   const all = [files].flat().map(parsed);
   if (all.length === 0) throw new SealpinError('invalid_request', 'there is no file to send');
-  const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+  const words = { note, from };
   const parcel = checkParcel({ files: all, ...words });
   const opened = all.map(({ size, ...each }) => {
     const source = openSource(each.source);
@@ -153,23 +154,16 @@ function counted(
   stream: ReadableStream<Uint8Array>,
   announced = Number.NaN,
 ): { stream: ReadableStream<Uint8Array>; bytes(): number } {
-  const wrong = () => new SealpinError('invalid_request', "the stream's length differs from the given size");
-  const reader = stream.getReader();
   let bytes = 0;
-  return {
-    bytes: () => bytes,
-    stream: new ReadableStream<Uint8Array>(
-      {
-        async pull(controller) {
-          const { done, value } = await reader.read();
-          bytes += value?.length ?? 0;
-          if (bytes > announced || (done && bytes < announced)) throw wrong();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        },
-        cancel: (reason) => reader.cancel(reason),
-      },
-      { highWaterMark: 0 },
-    ),
+  const check = (isWrong: boolean): void => {
+    if (isWrong) throw new SealpinError('invalid_request', "the stream's length differs from the given size");
   };
+  const counting = observed(stream, {
+    onChunk({ length }) {
+      bytes += length;
+      check(bytes > announced);
+    },
+    onEnd: () => check(bytes < announced),
+  });
+  return { bytes: () => bytes, stream: counting };
 }

@@ -1,7 +1,9 @@
 /** Requests to a service over `fetch`: where the API key goes, and what comes back when something fails. */
 import { parseResponse } from '../shared/api.ts';
 import { apiKeyHint, isApiKeyText } from '../shared/crypto/index.ts';
+import { streamOf } from '../shared/crypto/bytes.ts';
 import { SealpinError } from '../shared/errors.ts';
+import { observed } from '../shared/streams/pulled.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 import { isLoopback } from './loopback.ts';
 import { parseProblem, problemError } from './service-problem.ts';
@@ -15,7 +17,7 @@ type ServiceRequest = {
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: BodyInit;
+  readonly body?: BodyInit | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
@@ -84,8 +86,8 @@ export function serviceHttp({
           ...headers,
         },
         redirect: 'manual',
-        ...(body === undefined ? {} : { body }),
-        ...(signal === undefined ? {} : { signal }),
+        body: body ?? null,
+        signal: signal ?? null,
         // Required for a stream (Fetch standard, "RequestInit.duplex"), which types of the DOM do not have.
         ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
       });
@@ -114,24 +116,17 @@ export function serviceHttp({
     length: number | undefined,
     signal: AbortSignal | undefined,
   ): ReadableStream<Uint8Array> {
-    const reader = response.body?.getReader();
     let received = 0;
-    return new ReadableStream(
-      {
-        async pull(controller) {
-          const next = await reader?.read().catch((cause: unknown) => {
-            throw failureOf(cause, `${host} stopped in the middle of its response`, signal, broken);
-          });
-          if (next?.done === false) {
-            received += next.value.length;
-            controller.enqueue(next.value);
-          } else if (length === undefined || received === length) controller.close();
-          else throw failureOf(undefined, `${host} sent ${received} of ${length} bytes`, signal, broken);
-        },
-        cancel: (reason) => reader?.cancel(reason),
+    return observed(response.body ?? streamOf(new Uint8Array()), {
+      onChunk(chunk) {
+        received += chunk.length;
       },
-      { highWaterMark: 0 },
-    );
+      onEnd() {
+        if (length === undefined || received === length) return;
+        throw new SealpinError('service_unreachable', `${host} sent ${received} of ${length} bytes`, broken);
+      },
+      onFail: (cause) => failureOf(cause, `${host} stopped in the middle of its response`, signal, broken),
+    });
   }
 
   function refusal({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {

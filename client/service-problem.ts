@@ -38,7 +38,7 @@ export function problemError(
   const retryAfterSeconds = Number(o.retryAfter) || undefined;
   const request = code === 'internal' && problem.requestId !== undefined ? ` (request ${problem.requestId})` : '';
   return new SealpinError(code, show(`${problem.detail ?? titleOf(problem)}${request}`), {
-    ...(hint === undefined ? {} : { hint: show(hint) }),
-    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+    hint: hint === undefined ? undefined : show(hint),
+    retryAfterSeconds,
   });
 }

@@ -63,9 +63,9 @@ export async function shareParcel(
     record: base64(record),
     files: [...files],
     password: o.password !== undefined,
-    ...(label === undefined ? {} : { label }),
-    ...(opens === undefined ? {} : { opens }),
-    ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }),
+    label,
+    opens,
+    expiresAt: expiresAt === undefined ? undefined : new Date(expiresAt).toISOString(),
   };
   const share = await http.json(Share, {
     method: 'POST',

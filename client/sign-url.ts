@@ -33,7 +33,7 @@ export async function signUrl(
       ? {
           method: 'POST',
           mode: o.store,
-          ...(o.maxBytes === undefined ? {} : { bytes: o.maxBytes }),
+          bytes: o.maxBytes,
           exp,
           jti: newName(),
         }

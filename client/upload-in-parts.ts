@@ -77,7 +77,7 @@ async function send(
     return await sendUpload(transport, uploadId, parts, {
       signal,
       maxBodyBytes: Math.min(health.maxUploadBytes ?? Infinity, partBytes),
-      ...(o.onProgress === undefined ? {} : { onOffset: o.onProgress }),
+      onOffset: o.onProgress,
     });
   } catch (error) {
     // It ends by itself in some days, too.
@@ -98,13 +98,7 @@ function transportOf(http: ServiceHttp): Transport {
     async request({ method, path, headers, body, signal }) {
       const chunks: BlobPart[] = [];
       for await (const chunk of body?.stream ?? []) chunks.push(chunk as Uint8Array<ArrayBuffer>);
-      const response = await http.send({
-        method,
-        path,
-        headers,
-        signal,
-        ...(body === undefined ? {} : { body: new Blob(chunks) }),
-      });
+      const response = await http.send({ method, path, headers, signal, body: body && new Blob(chunks) });
       const text = await http.text(response, signal);
       return { status: response.status, text, header: (name) => response.headers.get(name) ?? undefined };
     },

@@ -1,6 +1,7 @@
 /** Bytes as the web platform has them: what the functions of the SDK take, and what they give. */
 import { streamOf, utf8 } from '../shared/crypto/bytes.ts';
 import { SealpinError } from '../shared/errors.ts';
+import { pulled } from '../shared/streams/pulled.ts';
 import { chunksOf, readAll } from '../shared/streams/read-all.ts';
 
 /** Bytes to read. A string is UTF-8; a stream and the body of a response are consumed. Nothing that is given is changed. */
@@ -16,7 +17,7 @@ export type StoredSource = Exclude<Source, Response | ReadableStream<Uint8Array>
 export type Content = {
   readonly stream: ReadableStream<Uint8Array>;
   /** Length of the stream, where that is known before its end. */
-  readonly size?: number;
+  readonly size?: number | undefined;
   /** Reads all of it into memory. */
   bytes(): Promise<Uint8Array<ArrayBuffer>>;
   /** Reads all of it as UTF-8. */
@@ -30,7 +31,7 @@ export function contentOf(stream: ReadableStream<Uint8Array>, size: number | und
   const bytes = () => readAll(stream, Infinity, () => new RangeError('unreachable'));
   return {
     stream,
-    ...(size === undefined ? {} : { size }),
+    size,
     bytes,
     text: async () => new TextDecoder().decode(await bytes()),
     async blob(type = '') {
@@ -87,23 +88,15 @@ export function abortable(
   if (signal.aborted) stop();
   else signal.addEventListener('abort', stop, { once: true });
   const forget = (): void => signal.removeEventListener('abort', stop);
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await Promise.race([aborted, reader.read()]);
-          if (!done) return controller.enqueue(value);
-          controller.close();
-        } catch (error) {
-          controller.error(error);
-        }
-        forget();
-      },
-      async cancel(reason) {
-        forget();
-        await reader.cancel(reason);
-      },
+  return pulled({
+    async next() {
+      const { value } = await Promise.race([aborted, reader.read()]);
+      if (value === undefined) forget();
+      return value;
     },
-    { highWaterMark: 0 },
-  );
+    cancel(reason) {
+      forget();
+      return reader.cancel(reason);
+    },
+  });
 }

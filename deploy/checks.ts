@@ -215,7 +215,7 @@ async function checkOperator({ secretOf }: Subject, url: string): Promise<Findin
       ok: undefined,
       what: 'operator’s token: not tried; set ADMIN_TOKEN in the environment, or name --admin-token-file',
     };
-  const listed = await ask(`${url}/v1/accounts?limit=1`, { Authorization: `Bearer ${token}` });
+  const listed = await ask(`${url}/v1/operator/accounts?limit=1`, { Authorization: `Bearer ${token}` });
   if ('finding' in listed) return listed.finding;
   const { status } = listed.response;
   if (status === 200) return { ok: true, what: 'the operator’s token lists accounts, which are in KV' };
@@ -231,7 +231,7 @@ async function checkOperator({ secretOf }: Subject, url: string): Promise<Findin
 async function checkMetrics({ secretOf }: Subject, url: string): Promise<Finding[]> {
   const token = secretOf('METRICS_TOKEN');
   if (token === undefined) return [];
-  const asked = await ask(`${url}/v1/metrics`, { Authorization: `Bearer ${token}` });
+  const asked = await ask(`${url}/v1/operator/metrics`, { Authorization: `Bearer ${token}` });
   if ('finding' in asked) return [asked.finding];
   const { status } = asked.response;
   await asked.response.body?.cancel();

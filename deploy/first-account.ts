@@ -18,7 +18,7 @@ export async function firstAccount(
   askLabel: () => Promise<string | undefined>,
   { print }: Pick<Context, 'print'>,
 ): Promise<void> {
-  const { accounts } = await api.get('/v1/accounts?limit=1', AccountList);
+  const { accounts } = await api.get('/v1/operator/accounts?limit=1', AccountList);
   if (accounts.length > 0) {
     if (account !== undefined) print('– the service has accounts already: sealpin account create makes more');
     return;
@@ -34,7 +34,7 @@ export async function firstAccount(
   const file = await newSecretFile(apiKeyFile, '--api-key-file', apiKeyCharacters);
   let made: NewAccountResponse;
   try {
-    made = await api.post('/v1/accounts', JSON.stringify({ label }), NewAccountResponse);
+    made = await api.post('/v1/operator/accounts', JSON.stringify({ label }), NewAccountResponse);
   } catch (error) {
     await file.discard();
     throw error;

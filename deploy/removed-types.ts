@@ -34,7 +34,7 @@ export async function checkRemovedTypes({
   try {
     for (let page = 0; page === 0 || (cursor !== undefined && page < most.pages); page += 1) {
       const query = new URLSearchParams({ limit: '100', ...(cursor !== undefined && { cursor }) });
-      const found = await operatorApi(url, token).get(`/v1/pins?${query.toString()}`, PinPage);
+      const found = await operatorApi(url, token).get(`/v1/operator/pins?${query.toString()}`, PinPage);
       for (const { service, cid } of found.pins) cids.get(service)?.push(cid);
       ({ cursor } = found);
     }

@@ -42,7 +42,7 @@ async function accountIds(api: OperatorApi): Promise<string[]> {
   let cursor: string | undefined;
   do {
     const query = new URLSearchParams({ limit: '100', ...(cursor !== undefined && { cursor }) });
-    const page = await api.get(`/v1/accounts?${query.toString()}`, AccountList);
+    const page = await api.get(`/v1/operator/accounts?${query.toString()}`, AccountList);
     ids.push(...page.accounts.map(({ id }) => id));
     ({ cursor } = page);
   } while (cursor !== undefined);
@@ -57,7 +57,7 @@ async function backUpAccount(api: OperatorApi, account: string, dir: string): Pr
   let { pages, next } = await progressOf(partial);
   while (next !== null) {
     const query = new URLSearchParams({ limit: '100', ...(next !== undefined && { cursor: next }) });
-    const page: BackupPage = await api.get(`/v1/accounts/${account}/backup?${query.toString()}`, BackupPage);
+    const page: BackupPage = await api.get(`/v1/operator/accounts/${account}/backup?${query.toString()}`, BackupPage);
     await appendFile(partial, `${JSON.stringify(page)}\n`, { mode: 0o600 });
     pages += 1;
     ({ next } = page);

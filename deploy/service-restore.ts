@@ -26,7 +26,7 @@ type Target = { url: string; token: string; wrangler: Wrangler };
 export async function restoreService({ url, token, wrangler }: Target, dir: string, context: Context): Promise<number> {
   const { signal, print } = context;
   await manifestIn(dir);
-  await operatorApi(url, token, { signal }).get('/v1/accounts?limit=1', AccountList);
+  await operatorApi(url, token, { signal }).get('/v1/operator/accounts?limit=1', AccountList);
   const restoreToken = randomBytes(32).toString('hex');
   let exit: number;
   let isDeleted = false;
@@ -60,7 +60,9 @@ export async function restore(api: OperatorApi, dir: string, { print, signal }: 
     missing += unpinned?.length ?? 0;
   }
   if (missing === 0) return 0;
-  print(`the pinning services lack the bytes of ${missing} files: restore their repository, then POST /v1/repair`);
+  print(
+    `the pinning services lack the bytes of ${missing} files: restore their repository, then POST /v1/operator/repair`,
+  );
   return 1;
 }
 
@@ -107,7 +109,7 @@ async function restoreAccount(
 async function putPage(api: OperatorApi, account: string, page: string, signal: AbortSignal): Promise<RestoredPage> {
   for (let left = arrivalMs / pauseMs; ; left -= 1) {
     try {
-      return await api.put(`/v1/accounts/${account}/backup`, page, RestoredPage);
+      return await api.put(`/v1/operator/accounts/${account}/backup`, page, RestoredPage);
     } catch (error) {
       if (left === 0 || !(isSealpinError(error, 'not_found') || isSealpinError(error, 'unauthorized'))) throw error;
       await delay(pauseMs);

@@ -92,3 +92,11 @@ export class SealpinError extends Error {
 export function isSealpinError(thrown: unknown, code?: Code): thrown is SealpinError {
   return thrown instanceof SealpinError && (code === undefined || thrown.code === code);
 }
+
+/** Awaits some work; where that fails with a certain code, `other` stands for its result. */
+export async function otherwise<T, U>(work: Promise<T>, code: Code, other: U): Promise<T | U> {
+  return work.catch((error: unknown) => {
+    if (isSealpinError(error, code)) return other;
+    throw error;
+  });
+}

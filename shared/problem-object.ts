@@ -6,11 +6,11 @@ export type ProblemObject = {
   type: string;
   title: string;
   status: number;
-  detail?: string;
+  detail?: string | undefined;
   code: Code;
-  hint?: string;
-  requestId?: string;
-  errors?: readonly Fault[];
+  hint?: string | undefined;
+  requestId?: string | undefined;
+  errors?: readonly Fault[] | undefined;
 };
 
 /** Returns where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901 section 6). */
@@ -26,17 +26,17 @@ export function problemType(code: Code): string {
  */
 export function toProblem(
   error: SealpinError,
-  o: { type?: string; detail: string | undefined; hint: string | undefined; requestId?: string },
+  o: { type?: string; detail: string | undefined; hint: string | undefined; requestId?: string | undefined },
 ): ProblemObject {
   const { title, status } = describe(error.code);
   return {
     type: o.type ?? 'about:blank',
     title,
     status,
-    ...(o.detail === undefined ? {} : { detail: o.detail }),
+    detail: o.detail,
     code: error.code,
-    ...(o.hint === undefined ? {} : { hint: o.hint }),
-    ...(o.requestId === undefined ? {} : { requestId: o.requestId }),
-    ...(error.faults === undefined ? {} : { errors: error.faults }),
+    hint: o.hint,
+    requestId: o.requestId,
+    errors: error.faults,
   };
 }

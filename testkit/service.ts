@@ -46,6 +46,8 @@ export type Service = {
   /** The process of workerd. */
   pid: number;
   miniflare: RunningWorker['miniflare'];
+  /** Lists the keys of the bucket that takes the place of the IPFS node. */
+  bucket?(): Promise<string[]>;
   /** Creates an account as the operator. */
   account(): Promise<NewAccountResponse>;
   /** Kills workerd, as a power cut would. */
@@ -110,8 +112,14 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     log,
     pid,
     miniflare,
+    ...(onR2 && {
+      async bucket() {
+        const { objects } = await (await miniflare.getR2Bucket('BUCKET')).list();
+        return objects.map(({ key }) => key);
+      },
+    }),
     async account() {
-      const response = await fetch(`${url}/v1/accounts`, {
+      const response = await fetch(`${url}/v1/operator/accounts`, {
         method: 'POST',
         headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
         body: JSON.stringify({ label: 'test' }),

@@ -139,10 +139,10 @@ function submit(): void {
     terms: {
       expiresInMs: Number(byId('expires', HTMLSelectElement).value),
       opens: Number(byId('opens', HTMLSelectElement).value),
-      ...(byPassword ? { password: password.value } : {}),
-      ...(byKeys ? { keys: keys.value } : {}),
+      password: byPassword ? password.value : undefined,
+      keys: byKeys ? keys.value : undefined,
     },
-    words: { ...(note === '' ? {} : { note }), ...(from === '' ? {} : { from }) },
+    words: { note: note || undefined, from: from || undefined },
   });
 }
 

@@ -7,11 +7,11 @@ export type Found =
       kind: 'share';
       exposed: boolean;
       state: 'active' | 'used_up' | 'expired' | 'revoked';
-      needs?: 'password';
+      needs?: 'password' | undefined;
       expiresAt: string;
       opensLeft: number;
     }
-  | { kind: 'blob'; exposed: boolean; needs?: 'password' | 'keys' }
+  | { kind: 'blob'; exposed: boolean; needs?: 'password' | 'keys' | undefined }
   | { kind: 'container'; needs: 'password' | 'keys' }
   /** A link of another service, whose own page opens it. */
   | { kind: 'elsewhere'; host: string; address: string }
@@ -19,13 +19,13 @@ export type Found =
   | { kind: 'inbox'; address: string };
 
 /** A password, or the text of a private key file. */
-export type Credentials = { password?: string; keys?: string };
+export type Credentials = { password?: string | undefined; keys?: string | undefined };
 
 /** A file that can be saved. `size` in bytes, where it is known before the end. */
-export type FileView = { name: string; size?: number; cid?: string };
+export type FileView = { name: string; size?: number | undefined; cid?: string | undefined };
 
 /** Contents of something that was opened. `note` and `from` are the sender's words. */
-export type Opened = { note?: string; from?: string; files: FileView[] };
+export type Opened = { note?: string | undefined; from?: string | undefined; files: FileView[] };
 
 /** Destination of a file's bytes (save.ts chooses). */
 export type Sink =
@@ -40,7 +40,8 @@ export type Sink =
 
 /** Calls of the engine that receives: the argument and the result of each. */
 export type Receiving = {
-  find(o: { text: string; root: string }): Found;
+  /** Looks at a link or a blob ID. `opening`: what a share is opened with, which counts once; used for nothing else. */
+  find(o: { text: string; root: string; opening: string }): Found;
   findFile(o: { file: File }): Found;
   /** Finds once more what was found last, which may have ended meanwhile. */
   findAgain(o: undefined): Found;
@@ -56,19 +57,24 @@ export type Receiving = {
 };
 
 /** Terms of a share. `expiresInMs` from now. */
-export type ShareTerms = { expiresInMs: number; opens: number; password?: string; keys?: string };
+export type ShareTerms = {
+  expiresInMs: number;
+  opens: number;
+  password?: string | undefined;
+  keys?: string | undefined;
+};
 
 /** Words of the sender to the receiver. */
-export type SenderWords = { note?: string; from?: string };
+export type SenderWords = { note?: string | undefined; from?: string | undefined };
 
 /** A share that was made. */
-export type LinkView = { link: string; opens: number; expiresAt: string; needs?: 'password' | 'keys' };
+export type LinkView = { link: string; opens: number; expiresAt: string; needs?: 'password' | 'keys' | undefined };
 
 /** A file of the account. `name` where the service knows one. */
 export type StoredView = {
   fileId: string;
   cid: string;
-  name?: string;
+  name?: string | undefined;
   size: number;
   createdAt: string;
   isSealed: boolean;
@@ -84,8 +90,8 @@ export type Sending = {
   /** Shares a file that the service encrypted. */
   sendOn(o: { fileId: string; terms: ShareTerms; words: SenderWords }): LinkView;
   /** Ends the last share, and deletes the files that were stored for it, where the key may; `opened`: how often before, also by links that `change` ended. */
-  takeBack(o: undefined): { opened?: number; isDeleted: boolean };
-  list(o: { cursor?: string }): { files: StoredView[]; cursor?: string };
+  takeBack(o: undefined): { opened?: number | undefined; isDeleted: boolean };
+  list(o: { cursor?: string | undefined }): { files: StoredView[]; cursor?: string | undefined };
   remove(o: { fileId: string }): { isDestroyed: boolean };
   /** Reads the link of an inbox; `name` is what its owner calls it. */
   findInbox(o: { text: string; root: string }): { name: string } | { host: string; address: string };
@@ -111,7 +117,7 @@ export type FromEngine =
   | { id: number; result: unknown }
   | { id: number; failure: Failure }
   | { id: number; stalled: Failure }
-  | { id: number; progress: number; total?: number };
+  | { id: number; progress: number; total?: number | undefined };
 
 /**
  * From the page to the service worker. `port` leads to the engine. On `answer` the service worker says whether it has the download:

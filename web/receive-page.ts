@@ -6,6 +6,7 @@ import { dayText } from './amounts.ts';
 import { EngineError, startReceiving } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
 import { fileRow, type FileRow } from './file-row.ts';
+import { forgetOpening, keepOpening, keptOpening } from './kept-opening.ts';
 import { startPasswordField } from './password-field.ts';
 import type { Credentials, Found, Opened } from './protocol.ts';
 import { announce, byId, locale, setText, show, translate, words } from './states.ts';
@@ -19,6 +20,8 @@ const root = new URL('.', document.baseURI).href;
 let tryAgain: (() => void) | undefined;
 let rows: readonly FileRow[] = [];
 let asked: Asked | undefined;
+/** The link that was looked at last, and what its share is opened with. */
+let link: { text: string; opening: string } | undefined;
 /** Lets the page be closed, which would lose the files of a link that is used up. */
 let release: (() => void) | undefined;
 
@@ -55,6 +58,18 @@ async function find(look: () => Promise<Found>): Promise<void> {
   }
 }
 
+function findLink(text: string): void {
+  const { opening } = keptOpening(text) ?? { opening: crypto.randomUUID() };
+  link = { text, opening };
+  void find(() => engine.call('find', { text, root, opening }));
+}
+
+/** Tells whether this tab has opened the share that was found, and can do so again. */
+function isOpenedHere(found: Found): boolean {
+  const ends = found.kind === 'share' && (found.state === 'active' || found.state === 'used_up');
+  return ends && link !== undefined && keptOpening(link.text) !== undefined;
+}
+
 function showFound(found: Found): void {
   if (found.kind === 'inbox') {
     const go = { label: words.inboxGo, address: found.address };
@@ -65,7 +80,7 @@ function showFound(found: Found): void {
     const go = { label: words.elsewhereGo(host), address };
     return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(host), go });
   }
-  if (found.kind === 'share' && found.state !== 'active')
+  if (found.kind === 'share' && found.state !== 'active' && !isOpenedHere(found))
     return showProblem(
       {
         used_up: { title: words.usedUpTitle, text: words.usedUpText },
@@ -111,6 +126,7 @@ function setUsedUp(isUsedUp: boolean): void {
 }
 
 function opensText({ opensLeft, expiresAt }: Extract<Found, { kind: 'share' }>): string {
+  if (asked !== undefined && isOpenedHere(asked)) return words.opensAgain;
   const until = dayText(expiresAt, locale);
   return opensLeft === 1 ? words.opensOnce(until) : words.opensTimes(opensLeft, until);
 }
@@ -128,6 +144,7 @@ async function open(): Promise<void> {
   announce(words.opening);
   // What opens it may be wrong, or the page may be closed now: the service has counted it.
   const opening = asked?.kind === 'share' ? holdOpen() : undefined;
+  if (opening !== undefined && link !== undefined) keepOpening(link.text, link.opening);
   try {
     const opened = await engine.call('open', await credentialsIn(password, keyFile));
     password.value = '';
@@ -142,8 +159,10 @@ async function open(): Promise<void> {
       error instanceof EngineError &&
       asked?.kind === 'share' &&
       (error.code === 'gone' || error.code === 'not_found')
-    )
+    ) {
+      forgetOpening();
       return void find(() => engine.call('findAgain', undefined));
+    }
     if (!isCredential) return showProblem(problemOf(error, () => show('asked')));
     setText(errorText, text);
     announce(text);
@@ -166,6 +185,7 @@ async function noteOpening(): Promise<void> {
 /** Lets the page be closed once all of its files are saved. */
 function noteSaved(): void {
   if (!rows.every((row) => row.isSaved())) return;
+  forgetOpening();
   release?.();
   release = undefined;
 }
@@ -222,7 +242,7 @@ function start(): void {
     event.preventDefault();
     const text = byId('link', HTMLInputElement).value;
     byId('find', HTMLFormElement).reset();
-    void find(() => engine.call('find', { text, root }));
+    findLink(text);
   });
   const chooser = byId('container', HTMLInputElement);
   const findFile = (files: FileList | null | undefined): void => {
@@ -243,6 +263,7 @@ function start(): void {
   byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
   byId('retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
   byId('start-over', HTMLButtonElement).addEventListener('click', () => {
+    forgetOpening();
     setUsedUp(false);
     show('home');
   });
@@ -261,10 +282,12 @@ function readAddress(): void {
   if (page === '' || page.startsWith('#') || page.startsWith('?')) return show('home');
   history.replaceState(null, '', page.replace(/(?:%23|[#?])[^]*$/, ''));
   if (!/%23|#./.test(page)) {
+    const kept = page.startsWith('s') ? keptOpening() : undefined;
+    if (kept !== undefined) return findLink(kept.link);
     const text = page.startsWith('s') ? `${words.noKeyText} ${words.noKeyCounts}` : words.noKeyText;
     return showProblem({ title: words.noKeyTitle, text });
   }
-  void find(() => engine.call('find', { text, root }));
+  findLink(text);
 }
 
 start();

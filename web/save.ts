@@ -1,4 +1,5 @@
 /** Five ways to the disk, of which a browser gets the first that it has and that the file fits into. */
+import { within } from '../shared/streams/timing.ts';
 import type { CallOptions, Engine } from './engine-client.ts';
 import { deliveryMs, type FileView, type Receiving, type Sink, type ToServiceWorker } from './protocol.ts';
 import { trustedAddress } from './page-scripts.ts';
@@ -124,12 +125,13 @@ async function serviceWorker(): Promise<ServiceWorkerRegistration | undefined> {
 
 function activation(worker: ServiceWorker): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(() => reject(new Error('it did not start')), startMs);
   worker.addEventListener('statechange', () => {
     if (worker.state === 'activated') resolve();
     if (worker.state === 'redundant') reject(new Error('it was replaced'));
   });
-  return promise.finally(() => clearTimeout(timer));
+  return within(promise, startMs, () => {
+    throw new Error('it did not start');
+  });
 }
 
 /** Lets the service worker pull from the engine, and the browser download from the service worker. */

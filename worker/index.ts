@@ -8,6 +8,7 @@ import { methodOverride, tus } from './http/tus.ts';
 import { handlerOf, middlewareOf } from './openapi/route.ts';
 import { withoutReferrer } from './routes/shares/signed.ts';
 import { path as signedPath } from './routes/shares/signed-table.ts';
+import { operatorRoutes } from './routes/operator/operator-table.ts';
 import { routes } from './routes/table.ts';
 import { addWeb } from './routes/web-pages.ts';
 
@@ -37,7 +38,9 @@ for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
   app.all(path, methodNotAllowed(rows.map(({ method }) => method)));
 }
 addWeb(app);
-app.notFound(notFound);
+// Until 1.0 the paths that the operator's routes had say where they are. A path that has a route by now is found before.
+for (const { path } of operatorRoutes) app.all(path.replace('/operator/', '/'), notFound(path));
+app.notFound(notFound());
 app.onError(onError);
 
 export default app;

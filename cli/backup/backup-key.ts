@@ -1,7 +1,7 @@
 /** `account.key` of a backup: the private key of the account, with a password on it. Without it nothing sealed can be restored. */
 import { createHash } from 'node:crypto';
 import { decodePem, isKeyPair, open } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { readSmall } from '../io/input.ts';
 import { readPrivateText } from '../keys/key-files.ts';
@@ -30,13 +30,9 @@ export async function checkKey(
   password: () => Promise<string | undefined>,
   context: Context,
 ): Promise<string | undefined> {
-  let bytes;
-  try {
-    bytes = await readSmall(key, { limitBytes, what: 'a private key', environment: context });
-  } catch (error) {
-    if (isSealpinError(error, 'file_not_found')) return undefined;
-    throw error;
-  }
+  const reading = readSmall(key, { limitBytes, what: 'a private key', environment: context });
+  const bytes = await otherwise(reading, 'file_not_found', undefined);
+  if (bytes === undefined) return undefined;
   const digest = digestOf(bytes);
   const opened = await open(new Blob([bytes.slice()]).stream(), { backend: nodeBackend }).catch((error: unknown) => {
     throw unusable('is damaged', error);

@@ -6,13 +6,14 @@ import { readdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import * as v from 'valibot';
 import { Base64, namedRecord } from '../../shared/api.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
-import { errnoOf, readFailure, writeFailure } from '../errno.ts';
-import { type Reading, readSmall } from '../io/input.ts';
-import { openSink } from '../io/output-file.ts';
+import { errnoOf, readFailure, writeFailure, ifMissing } from '../errno.ts';
+import { type Reading } from '../io/input.ts';
+import { writeSmall } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { isTemporaryName } from '../io/unfinished.ts';
+import { readJson } from '../io/kept-json.ts';
 
 /** A backup, all paths absolute. `shown`: how the user named it. */
 export type Layout = {
@@ -144,30 +145,14 @@ export async function readEntry(layout: Layout, fileId: string, environment: Rea
   throw new SealpinError('config_invalid', `the record of ${fileId} is that of another file`, { hint: removeRecord });
 }
 
-/**
- * Reads a record.
- *
- * @returns undefined where there is none
- * @throws config_invalid when it is damaged, file_unreadable
- */
+/** Reads a record. @returns undefined where there is none @throws config_invalid when it is damaged, file_unreadable */
 export async function readRecord<S extends v.GenericSchema>(
   path: string,
   shape: S,
   environment: Reading,
   o = { limitBytes, hint: removeRecord },
 ): Promise<v.InferOutput<S> | undefined> {
-  let bytes;
-  try {
-    bytes = await readSmall(path, { limitBytes: o.limitBytes, what: 'a part of a backup', environment });
-  } catch (error) {
-    if (isSealpinError(error, 'file_not_found')) return undefined;
-    throw error;
-  }
-  try {
-    return v.parse(shape, JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
-  } catch (error) {
-    throw new SealpinError('config_invalid', `${path} is damaged`, { hint: o.hint, cause: error });
-  }
+  return readJson(path, shape, { ...o, what: 'a part of a backup', environment });
 }
 
 /** Writes a record, complete or not at all. @throws file_unwritable, disk_full */
@@ -176,13 +161,8 @@ export async function writeRecord(
   record: unknown,
   environment: Pick<Environment, 'stdout' | 'cwd'>,
 ): Promise<void> {
-  const sink = await openSink(path, { force: true, environment, fileOnly: true });
-  try {
-    await sink.write(new TextEncoder().encode(`${JSON.stringify(record)}\n`));
-    await sink.commit();
-  } finally {
-    await sink.abort();
-  }
+  const bytes = new TextEncoder().encode(`${JSON.stringify(record)}\n`);
+  await writeSmall(path, bytes, { force: true, environment, fileOnly: true });
 }
 
 /** The path of the record of a file. */
@@ -193,13 +173,10 @@ export function entryPath({ files }: Layout, fileId: string): string {
 /** The IDs of the files that have a record, in order; none where there is no folder. @throws file_unreadable */
 export async function recordedIn({ files }: Layout): Promise<string[]> {
   try {
-    const names = (await readdir(files)).filter((name) => name.endsWith('.json'));
-    return names
-      .map((name) => name.slice(0, -'.json'.length))
-      .filter((name) => v.is(FileId, name))
-      .toSorted();
+    const names = (await ifMissing(readdir(files), [])).filter((name) => name.endsWith('.json'));
+    const ids = names.map((name) => name.slice(0, -'.json'.length));
+    return ids.filter((id) => v.is(FileId, id)).toSorted();
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return [];
     throw readFailure(files, error);
   }
 }

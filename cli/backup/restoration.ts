@@ -15,10 +15,10 @@ import { describeFile } from '../fetch/describe-file.ts';
 import { everyFile } from '../remote/every-file.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
-import { keepInHistory } from '../files/seal.ts';
 import { entryOf, filesIn, requireAbout } from './check.ts';
 import { carPath, type Details, type Entry, type Layout, readRecord, Restored, writeRecord } from './layout.ts';
 import { openDetails, openHeader } from './sealed-details.ts';
+import { keepInHistory } from '../files/history.ts';
 
 /** Counts of a run: files stored, and files that the account had already. `expired`: files whose time had come. */
 export type RestoredAccount = {

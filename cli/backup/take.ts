@@ -12,11 +12,10 @@ import {
   type Identity,
   type Recipient,
 } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import type { Context } from '../context.ts';
-import { recall } from '../files/history.ts';
-import { openSink } from '../io/output-file.ts';
+import { openSink, writeSmall } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { authorizedService } from '../remote/client.ts';
 import { blobAsCar, readFailure } from '../fetch/fetch-blob.ts';
@@ -38,6 +37,7 @@ import {
   writeRecord,
 } from './layout.ts';
 import { openDetails, openHeader, sealDetails } from './sealed-details.ts';
+import { namesInHistory } from '../files/history.ts';
 
 /** Counts of a run. */
 export type Taken = {
@@ -79,7 +79,8 @@ export async function takeBackup(
   const about = { ...before, key: keyFile === undefined ? present : digestOf(keyFile) };
   await prepare(layout, layout.root);
   await writeRecord(layout.about, about, context);
-  if (keyFile !== undefined) await writeKey(layout, keyFile, context);
+  if (keyFile !== undefined)
+    await writeSmall(layout.key, keyFile, { force: false, environment: context, fileOnly: true });
   for (const folder of [layout.files, layout.blobs]) await prepare(layout, folder);
   const names = await namesInHistory(context);
   const run: Run = {
@@ -149,23 +150,6 @@ async function beginAbout(
   return { ...found, service };
 }
 
-async function writeKey({ key }: Layout, keyFile: Uint8Array, context: Context): Promise<void> {
-  const sink = await openSink(key, { force: false, environment: context, fileOnly: true });
-  try {
-    await sink.write(keyFile);
-    await sink.commit();
-  } finally {
-    await sink.abort();
-  }
-}
-
-async function namesInHistory({ dataDir }: Context): Promise<Map<string, string>> {
-  const { entries } = await recall(dataDir);
-  return new Map(
-    entries.flatMap((entry) => ('cid' in entry && entry.name !== undefined ? [[entry.fileId, entry.name]] : [])),
-  );
-}
-
 /** Brings one file up to date. @returns whether anything was written */
 async function keepFile(file: StoredFile, run: Run): Promise<boolean> {
   const { layout, context } = run;
@@ -177,11 +161,7 @@ async function keepFile(file: StoredFile, run: Run): Promise<boolean> {
   const bytes = file.mode === 'plain' ? file.size : detachedPayloadBytes(file.size);
   if (!hasBlob) await keepBlob(file.cid, bytes, run);
   const { fileId, cid, mode, createdAt, changedAt, expiresAt } = file;
-  const times = {
-    ...(changedAt === undefined ? {} : { changedAt }),
-    ...(expiresAt === undefined ? {} : { expiresAt }),
-  };
-  const entry: Entry = { v: 1, fileId, cid, mode, bytes, createdAt, ...times };
+  const entry: Entry = { v: 1, fileId, cid, mode, bytes, createdAt, changedAt, expiresAt };
   // The record comes last: where it is, the blob is.
   await writeRecord(path, { ...entry, ...(await sealedOf(file, entry, run)) }, context);
   return true;
@@ -219,9 +199,9 @@ async function sealedOf(file: StoredFile, entry: Entry, run: Run): Promise<Pick<
   const details = {
     filename: file.filename ?? null,
     contentType: file.contentType,
-    ...(file.metadata === undefined ? {} : { metadata: file.metadata }),
-    ...(file.tags === undefined ? {} : { tags: file.tags }),
-    ...(name === undefined ? {} : { name }),
+    metadata: file.metadata,
+    tags: file.tags,
+    name,
   };
   return { sealed: await sealDetails(details, run.recipient) };
 }
@@ -264,10 +244,7 @@ function isOfOneFile(error: unknown): boolean {
 
 /** The record of a file; undefined also where it is damaged, or something else. */
 async function soundEntry(fileId: string, layout: Layout, context: Context): Promise<Entry | undefined> {
-  return readEntry(layout, fileId, context).catch((error: unknown) => {
-    if (isSealpinError(error, 'config_invalid')) return undefined;
-    throw error;
-  });
+  return otherwise(readEntry(layout, fileId, context), 'config_invalid', undefined);
 }
 
 /** Checks with the account's key that a record belongs to this account. */

@@ -7,6 +7,7 @@ import type { Context } from '../context.ts';
 import { givenPassword, newPassword } from '../keys/passwords.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { newPasswordFlags } from '../flags/args.ts';
+import { counted } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:
@@ -31,7 +32,7 @@ export const command = defineCommand({
   ],
   async run({ args, context }) {
     const layout = layoutOf(args.folder, context);
-    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+    const source = { file: args['password-file'] };
     if (!args.check) {
       let isNew = false;
       const taken = await takeBackup(
@@ -49,12 +50,12 @@ export const command = defineCommand({
       const { files, written, fetchedBytes, gone } = taken;
       const { output } = context;
       if (args.generate && !isNew) output.warn('account.key was there: it keeps its password, and none was generated');
-      output.note(`${counted(files)} in ${args.folder}: ${written} new or changed (${sizeText(fetchedBytes)} fetched)`);
+      output.note(`${counted(files, 'file')} in ${args.folder}: ${written} new or changed (${sizeText(fetchedBytes)} fetched)`);
       if (gone.length > 0)
         output.note(
           args.prune
-            ? `${counted(gone.length)} removed, which the account no longer has`
-            : `${counted(gone.length)} deleted from the account since, which stay in the folder until you use --prune`,
+            ? `${counted(gone.length, 'file')} removed, which the account no longer has`
+            : `${counted(gone.length, 'file')} deleted from the account since, which stay in the folder until you use --prune`,
         );
       await output.result({ files, written, fetchedBytes, gone, pruned: args.prune }, []);
       return;
@@ -80,23 +81,19 @@ async function check(folder: string, password: string | undefined, context: Cont
   for (const { fileId, why } of bad) output.warn(`${fileId}: ${why}`);
   if (bad.length > 0 && keyFault !== undefined) output.warn(keyFault.message);
   if (bad.length > 0)
-    throw new SealpinError('content_mismatch', `${bad.length} of ${counted(files)} in ${folder} cannot be restored`, {
+    throw new SealpinError('content_mismatch', `${bad.length} of ${counted(files, 'file')} in ${folder} cannot be restored`, {
       hint: 'remove the named files from the folder: the next sealpin backup fetches them again, if the account has them',
     });
   if (keyFault !== undefined)
     throw new SealpinError('content_mismatch', `${folder} cannot be restored: ${keyFault.message}`, {
-      ...(keyFault.hint === undefined ? {} : { hint: keyFault.hint }),
+      hint: keyFault.hint,
       cause: keyFault,
     });
-  output.note(`all blocks of ${counted(files)} in ${folder} are present and intact (${sizeText(bytes)})`);
+  output.note(`all blocks of ${counted(files, 'file')} in ${folder} are present and intact (${sizeText(bytes)})`);
   output.note(
     password === undefined
       ? 'account.key is there; with its password it is tried, too (--password-file)'
       : 'account.key opens, and is the key of this account',
   );
   await output.result({ files, size: bytes }, []);
-}
-
-function counted(files: number): string {
-  return `${files} ${files === 1 ? 'file' : 'files'}`;
 }

@@ -1,7 +1,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { type Command, type Completes, defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { recall } from '../files/history.ts';
+import { recall, notDeleted } from '../files/history.ts';
 import { readContacts } from '../keys/contacts.ts';
 import { readProfiles } from '../remote/profiles.ts';
 import { completions, shells } from '../help/completion-scripts.ts';
@@ -15,9 +15,8 @@ const values: Readonly<Record<Completes, (context: Context) => Promise<readonly 
   contact: async (context) => [...(await readContacts(context)).keys()],
   blob: async ({ dataDir }) => {
     const { entries } = await recall(dataDir);
-    const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
-    const stored = entries.flatMap((entry) => ('cid' in entry && !deleted.has(entry.fileId) ? [entry.cid] : []));
-    return [...new Set(stored.toReversed())].slice(0, recentBlobs);
+    const newestFirst = notDeleted(entries).toReversed();
+    return [...new Set(newestFirst.map(({ cid }) => cid))].slice(0, recentBlobs);
   },
   shell: async () => shells,
 };

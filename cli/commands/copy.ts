@@ -2,19 +2,18 @@ import { accessTo } from '../../client/blobs.ts';
 import { openSealedFile } from '../../client/stored-files.ts';
 import { FileList, type Scope, StoredFile } from '../../shared/api.ts';
 import { openAtWithFileKey } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { SealpinError, otherwise } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { authorizedService } from '../remote/client.ts';
 import { describeFile, type Description } from '../fetch/describe-file.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
-import { openBlob, parseBlobId, readFailure, sourcesOf } from '../fetch/fetch-blob.ts';
+import { parseBlobId, readFailure, sourcesOf, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
-import { keepInHistory } from '../files/seal.ts';
-import { nameInHistory } from '../files/stored-file.ts';
 import { sizeText } from '../terminal/progress.ts';
+import { keepInHistory, nameInHistory } from '../files/history.ts';
 
 export const command = defineCommand({
   about:
@@ -50,10 +49,7 @@ export const command = defineCommand({
       const { about, ...copied } = await copyOne(id, target, context);
       const { cid, fileId, bytes } = copied;
       const name = await nameInHistory(cid, context);
-      await keepInHistory(
-        { cid, fileId, service: service.url.href, bytes, ...(name === undefined ? {} : { name }) },
-        context,
-      );
+      await keepInHistory({ cid, fileId, service: service.url.href, bytes, name }, context);
       if (about !== undefined)
         await describeCopy(about, copied, { target, may: key.scopes, profile: args.to }, context);
       copies.push({ of: id, ...copied });
@@ -91,14 +87,9 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
 async function knownOf(cid: string, context: Context): Promise<StoredFile | undefined> {
   const http = sdkHttp(await authorizedService(context), context);
   const query = { cid, limit: 1 };
-  const { files } = await http
-    .json(FileList, { path: 'v1/storage', query, signal: context.signal })
-    .catch((error: unknown) => {
-      // The bytes can be read by anyone.
-      if (isSealpinError(error, 'insufficient_scope')) return { files: [] };
-      throw error;
-    });
-  const [file] = files;
+  const listing = http.json(FileList, { path: 'v1/storage', query, signal: context.signal });
+  // The bytes can be read by anyone.
+  const file = (await otherwise(listing, 'insufficient_scope', undefined))?.files[0];
   if (file?.mode === 'encrypted')
     throw new SealpinError('wrong_kind', `the service encrypted ${cid}, and no other account could open the copy`, {
       hint: `copy the file by its file ID: ${file.fileId}`,
@@ -119,18 +110,13 @@ async function copyFile(
   const file = await http.json(StoredFile, { path: `v1/storage/${fileId}`, query, signal: context.signal });
   const { mode, cid, expiresAt } = file;
   if (mode === 'plain') return { ...(await storeCopy(cid, await sourcesOf(context), target, sending)), about: file };
-  const stop = new AbortController();
-  const signal = AbortSignal.any([context.signal, stop.signal]);
-  try {
-    const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, signal);
-    const blob = await openBlob(cid, { ...context, signal });
+  const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, context.signal);
+  return withBlob(cid, context, async (blob) => {
     const opened = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
     const { filename, ...rest } = info;
     const copied = await storeEncrypted(opened, filename ?? fileId, target, sending);
     return { ...copied, about: { ...rest, expiresAt } };
-  } finally {
-    stop.abort(new SealpinError('interrupted'));
-  }
+  });
 }
 
 /** Gives a copy the description of its file, as far as the API key there may, and warns of what stays behind. */

@@ -5,9 +5,10 @@ import { defineCommand } from '../command.ts';
 import { confirm } from '../terminal/confirm.ts';
 import { yesArg } from '../flags/args.ts';
 import type { Context } from '../context.ts';
-import { recall, remember } from '../files/history.ts';
+import { recall, keepInHistory } from '../files/history.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { type Api, api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
+import { counted } from '../terminal/size.ts';
 
 /** Far more than anybody stores of the same bytes: a hostile service must not make us ask without end. */
 const maxFiles = 10_000;
@@ -41,7 +42,7 @@ export const command = defineCommand({
     const receipts: Receipt[] = [];
     for (const fileId of fileIds) {
       receipts.push(await routes.remove(fileId));
-      await forget(fileId, context);
+      await keepInHistory({ deleted: fileId }, context);
     }
     for (const receipt of receipts) {
       const { name, blobId = cid } = names.get(receipt.fileId) ?? {};
@@ -82,16 +83,6 @@ async function withBlob(cid: string, routes: Api): Promise<string[]> {
   return fileIds;
 }
 
-async function forget(fileId: string, context: Context): Promise<void> {
-  try {
-    await remember(context.dataDir, { v: 1, deleted: fileId, at: new Date(context.now()).toISOString() });
-  } catch (error) {
-    if (!(error instanceof SealpinError)) throw error;
-    // The file is deleted, and the receipt must come out.
-    context.output.warn(`the history was not written: ${error.message}`);
-  }
-}
-
 /** @param what the name of the deleted file, or its ID */
 function receiptText(receipt: Receipt, what: string): string[] {
   const key = {
@@ -124,6 +115,6 @@ function receiptText(receipt: Receipt, what: string): string[] {
 /** @param shares that the deletion ended */
 function sharesText(shares: NonNullable<Receipt['shares']>): string {
   const left = shares.filter(({ record }) => record === 'scheduled').length;
-  const ended = `ended ${shares.length} ${shares.length === 1 ? 'share' : 'shares'} of it`;
+  const ended = `ended ${counted(shares.length, 'share')} of it`;
   return left === 0 ? ended : `${ended}; ${left} could not be reached and will be ended as soon as possible`;
 }

@@ -33,7 +33,7 @@ export const command = defineCommand({
     if (args.blob_id === '-' && args.private_key_file === '-')
       throw new SealpinError('usage', 'standard input cannot be both the container and the key');
     const stdinTaken = args.blob_id === '-' || args.private_key_file === '-';
-    const password = await givenPassword({ argument: undefined, file: args['password-file'], stdinTaken }, context);
+    const password = await givenPassword({ file: args['password-file'], stdinTaken }, context);
     const identities = await readIdentities(args.private_key_file, password, context);
     await decryptTo({
       blob: args.blob_id,

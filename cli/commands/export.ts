@@ -1,5 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { blobAsCar, blobSize, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
+import { blobAsCar, parseBlobId, readFailure, withBlob } from '../fetch/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
 import { sizeText } from '../terminal/progress.ts';
@@ -31,7 +31,7 @@ export const command = defineCommand({
     const cid = parseBlobId(args.blob_id);
     const sink = await openSink(args.file, { force: args.force, environment: context, fileOnly: true });
     try {
-      await sink.room(await blobSize(cid, context));
+      await sink.room(await withBlob(cid, context, async ({ size }) => size));
       const progress = context.output.progress('fetching');
       let bytes = 0;
       for await (const chunk of await blobAsCar(cid, context)) {

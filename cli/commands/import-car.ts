@@ -4,9 +4,9 @@ import { openCar } from '../io/car-file.ts';
 import { parseName } from '../io/safe-name.ts';
 import { authorizedService } from '../remote/client.ts';
 import { storeCopy, targetAt } from '../store/store-copy.ts';
-import { keepInHistory } from '../files/seal.ts';
 import { readFailure } from '../fetch/fetch-blob.ts';
 import { storingInterrupted } from '../flags/args.ts';
+import { keepInHistory } from '../files/history.ts';
 
 export const command = defineCommand({
   about:

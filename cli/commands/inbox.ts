@@ -2,7 +2,7 @@ import { accountIdentities, accountOf, recipientOf } from '../../client/account-
 import { inboxDefaults, inboxes, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
 import { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError, type Code } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError, type Code, otherwise } from '../../shared/errors.ts';
 import { parseLink, type Parcel } from '../../shared/link/index.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -85,7 +85,7 @@ export const create = defineCommand({
     const created = await inboxes(http, service.apiKey).create({
       label: args.label,
       recipient,
-      ...(expiresAt === undefined ? {} : { expiresAt }),
+      expiresAt,
       limits,
       signal,
     });
@@ -262,19 +262,10 @@ async function openerOf(key: string | undefined, service: Service, context: Cont
     const first = await opening(named ?? account);
     if (!(first instanceof SealpinError)) return { parcel: first, sealedTo: named === undefined ? ofAccount : 'key' };
     if (named !== undefined || first.reason !== 'no_key') return { problem: first };
-    own ??= ownIdentities(context);
+    own ??= otherwise(readIdentities(undefined, undefined, context), 'file_not_found', []);
     const second = await opening(await own);
     return second instanceof SealpinError ? { problem: second } : { parcel: second, sealedTo: 'key' };
   };
-}
-
-async function ownIdentities(context: Context): Promise<readonly Identity[]> {
-  try {
-    return await readIdentities(undefined, undefined, context);
-  } catch (error) {
-    if (isSealpinError(error, 'file_not_found')) return [];
-    throw error;
-  }
 }
 
 /**
@@ -304,7 +295,7 @@ async function storedFile(id: string, service: Service, context: Context): Promi
 type Words = Pick<Parcel, 'note' | 'from'>;
 
 function words({ note, from }: Words): Words {
-  return { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+  return { note, from };
 }
 
 type Summary = Words & {

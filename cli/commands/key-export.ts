@@ -33,7 +33,7 @@ export const command = defineCommand({
     try {
       const password = args.protect
         ? await newPassword(
-            { argument: undefined, file: args['password-file'], stdinTaken: false },
+            { file: args['password-file'] },
             args.generate,
             'key',
             context,

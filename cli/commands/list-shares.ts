@@ -2,11 +2,12 @@ import { ShareList, type Share } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { recall } from '../files/history.ts';
 import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
+import { counted } from '../terminal/size.ts';
+import { namesInHistory } from '../files/history.ts';
 
 const pageShares = 100;
 const defaultLimit = '100';
@@ -51,14 +52,6 @@ async function firstShares(limit: number, context: Context): Promise<{ shares: S
   return { shares, isComplete: cursor === undefined };
 }
 
-/** The names of files that were stored from here, by file ID. */
-async function namesInHistory({ dataDir }: Context): Promise<Map<string, string>> {
-  const { entries } = await recall(dataDir);
-  return new Map(
-    entries.flatMap((entry) => ('cid' in entry && entry.name !== undefined ? [[entry.fileId, entry.name]] : [])),
-  );
-}
-
 type NamedShare = Share & { readonly names: readonly string[] };
 
 function linesOf(shares: readonly NamedShare[], { stdout }: Context): string[] {
@@ -74,6 +67,5 @@ function aboutOf({ state, opens, opensLeft, expiresAt }: Share): string {
 }
 
 function nameOf({ label, names, files, password }: NamedShare): string {
-  const count = `${files.length} ${files.length === 1 ? 'file' : 'files'}`;
-  return `${label ?? (names.length > 0 ? names.join(', ') : count)}${password ? '  (password)' : ''}`;
+  return `${label ?? (names.length > 0 ? names.join(', ') : counted(files.length, 'file'))}${password ? '  (password)' : ''}`;
 }

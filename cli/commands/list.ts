@@ -2,7 +2,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { recall, type Stored } from '../files/history.ts';
+import { recall, type Stored, notDeleted } from '../files/history.ts';
 import { longLines, plainLines, type Row, terminalLines } from '../terminal/stored-rows.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
@@ -39,11 +39,9 @@ export const command = defineCommand({
     const { entries, damagedLines } = await recall(context.dataDir);
     for (const line of damagedLines)
       context.output.warn(`line ${line} of the history cannot be read; it was left unchanged`);
-    const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
-    const own = entries.filter((entry): entry is Stored => 'cid' in entry && !deleted.has(entry.fileId));
     // The service does not know the names, so all files are asked for.
     const account = await accountFiles({ limit: args.name === undefined ? limit : Infinity, mode }, context);
-    const all = join(own, account, context);
+    const all = join(notDeleted(entries), account, context);
     const rows = all.filter((row) => isWanted(row, args.name, mode));
     const shown = rows.slice(0, limit);
     await context.output.result({ files: shown }, linesOf(shown, args.long, context));
@@ -90,11 +88,7 @@ async function accountFiles(
   const files: StoredFile[] = [];
   let cursor: string | undefined;
   do {
-    const page = await routes.list({
-      cursor,
-      limit: Math.min(pageFiles, limit - files.length),
-      ...(mode === undefined ? {} : { mode }),
-    });
+    const page = await routes.list({ cursor, limit: Math.min(pageFiles, limit - files.length), mode });
     files.push(...page.files);
     refuseEmptyPage(page);
     cursor = page.cursor;

@@ -55,15 +55,10 @@ export const create = defineCommand({
   async run({ args, context }) {
     const quotaBytes = args.quota === undefined ? undefined : parseSize(args.quota, 'the quota');
     const recovery = args.recovery === undefined ? undefined : await recoveryKey(args.recovery, context);
-    const wanted = {
-      label: args.label,
-      ...(quotaBytes === undefined ? {} : { quotaBytes }),
-      ...(recovery === undefined ? {} : { recovery }),
-    };
     const service = await operatedService(context);
     const { create: createAccount, list: listAccounts } = operator(service, context);
     const same = (await listAccounts()).find(({ label }) => label === args.label);
-    const { account, apiKey, key } = await createAccount(wanted);
+    const { account, apiKey, key } = await createAccount({ label: args.label, quotaBytes, recovery });
     if (same !== undefined)
       context.output.warn(
         `another account is called "${visible(same.label)}", too: tell them apart by ID (${same.id})`,

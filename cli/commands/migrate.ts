@@ -1,7 +1,7 @@
 /** `sealpin migrate`: what the operator of a service does to move files from one pinning service to another. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Migration } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { embeddedId, kuboId } from '../local/external-kubo.ts';
@@ -111,7 +111,7 @@ async function follow(routes: Operator, begun: Migration, { output, signal }: Co
   try {
     while (migration.state === 'running') {
       const wait = (performance.now() - start) * waitMs.share;
-      await sleep(Math.min(waitMs.most, Math.max(waitMs.least, wait)), undefined, { signal });
+      await sleep(Math.min(waitMs.most, Math.max(waitMs.least, wait)), signal);
       const now = (await routes.migrations()).find((each) => each.from === from && each.to === to);
       if (now === undefined) break;
       progress.add(migration.left - now.left);

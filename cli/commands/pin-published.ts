@@ -4,9 +4,9 @@ import { api, authorizedService } from '../remote/client.ts';
 import { parseBlobId, readFailure, sourcesAt, sourcesOf } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 import { storeCopy, targetAt } from '../store/store-copy.ts';
-import { keepInHistory } from '../files/seal.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { storingInterrupted } from '../flags/args.ts';
+import { keepInHistory } from '../files/history.ts';
 
 export const command = defineCommand({
   about:
@@ -52,8 +52,7 @@ export const command = defineCommand({
         onBytes: (more) => progress.add(more),
       });
       progress.done();
-      const named = args.name === undefined ? {} : { name: args.name };
-      await keepInHistory({ cid, fileId, service: service.url.href, bytes, ...named }, context);
+      await keepInHistory({ cid, fileId, service: service.url.href, bytes, name: args.name }, context);
       output.note(`stored a copy (${sizeText(bytes)})`);
       await output.result({ blobId: cid, fileId, size: bytes, service: service.url.href, stored: true }, [cid]);
     } catch (error) {

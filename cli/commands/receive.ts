@@ -34,7 +34,7 @@ export const command = defineCommand({
     const link = readLink(args.link, context);
     const directory = args.dir ?? '.';
     await prepareDirectory(directory, context);
-    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+    const source = { file: args['password-file'] };
     const password = await givenPassword(source, context);
     if (link.kind === 'blob' && link.fileKey === undefined) {
       await decryptTo({
@@ -56,9 +56,6 @@ export const command = defineCommand({
     for (const line of opened.note?.split('\n') ?? []) output.note(`note: ${line}`);
     const files = await receiveInto(directory, opened, { service: link.service, force: args.force }, context);
     const { note, from } = opened;
-    await output.result(
-      { files, ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) },
-      [],
-    );
+    await output.result({ files, note, from }, []);
   },
 });

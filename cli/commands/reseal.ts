@@ -10,9 +10,9 @@ import { parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { store } from '../store/store-blob.ts';
-import { keepInHistory } from '../files/seal.ts';
-import { fileKeyOfBlob, nameInHistory } from '../files/stored-file.ts';
+import { fileKeyOfBlob } from '../files/stored-file.ts';
 import { keyFlag, newPasswordFlags, storingInterrupted } from '../flags/args.ts';
+import { keepInHistory, nameInHistory } from '../files/history.ts';
 
 export const command = defineCommand({
   about:
@@ -42,7 +42,7 @@ export const command = defineCommand({
       throw new SealpinError('usage', 'it needs either new keys or a new password', {
         hint: 'give --to <who> or --password',
       });
-    refuseBoth({ argument: undefined, file: args['password-file'] }, args.generate);
+    refuseBoth({ file: args['password-file'] }, args.generate);
     const service = await authorizedService(context);
     const routes = api(service, context);
     const { requestBytes } = limitsOf(await routes.health());
@@ -57,9 +57,8 @@ export const command = defineCommand({
       const onBytes = (bytes: number): void => progress.add(bytes);
       const file = await store({ stream, bytes: undefined }, { api: routes, context, onBytes });
       progress.done();
-      const name = await nameInHistory(cid, context);
       const kept = { cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size };
-      await keepInHistory({ ...kept, ...(name === undefined ? {} : { name }) }, context);
+      await keepInHistory({ ...kept, name: await nameInHistory(cid, context) }, context);
       output.warn(`the old blob can still be opened with the old password or keys: sealpin delete ${cid} unpins it`);
       const shown = { blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href, old: cid };
       await output.result(shown, [file.cid]);
@@ -80,7 +79,7 @@ type Args = {
 
 async function newRecipients(args: Args, context: Context): Promise<readonly Recipient[]> {
   if (args.to !== undefined) return readTo(args.to, context);
-  const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+  const source = { file: args['password-file'] };
   const password = await newPassword(source, args.generate, 'blob', withoutGivenPassword(context));
   return [passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN })];
 }

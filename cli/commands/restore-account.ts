@@ -4,6 +4,7 @@ import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { passwordFlags } from '../flags/args.ts';
+import { counted } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:
@@ -30,7 +31,7 @@ export const command = defineCommand({
   async run({ args, context }) {
     const { output } = context;
     const layout = layoutOf(args.folder, context);
-    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+    const source = { file: args['password-file'] };
     let progress: { add(bytes: number): void; done(): void } | undefined;
     const done = await restoreBackup(
       layout,
@@ -43,7 +44,7 @@ export const command = defineCommand({
     progress?.done();
     const { restored, present, expired } = done;
     const more = expired === 0 ? '' : `, ${expired} had expired`;
-    output.note(`${restored} ${restored === 1 ? 'file' : 'files'} restored, ${present} there already${more}`);
+    output.note(`${counted(restored, 'file')} restored, ${present} there already${more}`);
     await output.result(done, []);
   },
 });

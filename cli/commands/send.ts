@@ -4,6 +4,7 @@ import type { Context } from '../context.ts';
 import { handOverFiles, sendFiles } from '../files/send-files.ts';
 import { readShareTerms, shareFlags, showShare } from '../flags/share-terms.ts';
 import { sizeText } from '../terminal/progress.ts';
+import { counted } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:
@@ -33,8 +34,7 @@ export const command = defineCommand({
     if (args.name !== undefined && stdin === 0)
       throw new SealpinError('usage', '--name is for standard input', { hint: 'a file is sent under its own name' });
     const outgoing = { paths, name: args.name };
-    const what = (bytes: number): string =>
-      `${paths.length === 1 ? '1 file' : `${paths.length} files`} (${sizeText(bytes)})`;
+    const what = (bytes: number): string => `${counted(paths.length, 'file')} (${sizeText(bytes)})`;
     if (args.inbox !== undefined) {
       refuseTerms(args, context);
       const { note, from, inbox: link } = args;

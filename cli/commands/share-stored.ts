@@ -23,12 +23,12 @@ export const command = defineCommand({
     { command: 'sealpin share 0b6f7c1e-… --opens 1', does: 'A file that the service encrypted, to be opened once' },
   ],
   async run({ args, context }) {
-    refuseBoth({ argument: undefined, file: args['password-file'] }, args.generate);
+    refuseBoth({ file: args['password-file'] }, args.generate);
     const service = await authorizedService(context);
     const { file, fileIds } = await storedFileOf(args.id, { name: args.name, key: args.key }, service, context);
     const terms = await readShareTerms(args, false, withoutGivenPassword(context));
     const { note, from } = terms;
-    const words = { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+    const words = { note, from };
     const shared = await makeShare({ parcel: { files: [file], ...words }, files: fileIds }, terms, service, context);
     await showShare(shared, { what: `shared ${file.name}`, terms, service, qr: args.qr }, context);
   },

@@ -26,7 +26,7 @@ export const command = defineCommand({
       return undefined;
     });
     const own = status === undefined ? [] : localLines(status);
-    await context.output.result({ ...status, ...(remote === undefined ? {} : { remote }) }, [
+    await context.output.result({ ...status, remote }, [
       ...(remote === undefined ? [] : remoteLines(remote)),
       ...(remote === undefined ? own : own.map((line) => `local ${line}`)),
     ]);
@@ -34,14 +34,14 @@ export const command = defineCommand({
   },
 });
 
-type Remote = { readonly profile?: string; readonly service: string; readonly version: string };
+type Remote = { readonly profile?: string | undefined; readonly service: string; readonly version: string };
 
 /** The service that commands use, if it is not the local one. @throws the codes of `health` when it does not work */
 async function remoteStatus(context: Context): Promise<Remote | undefined> {
   const { url, local, profile } = await findService(context);
   if (url === undefined || local === true) return undefined;
   const { version } = await api({ url, apiKey: undefined }, context).health();
-  return { ...(profile === undefined ? {} : { profile }), service: url.href, version };
+  return { profile, service: url.href, version };
 }
 
 function remoteLines({ profile, service, version }: Remote): string[] {

@@ -9,7 +9,7 @@ import { readIdentities } from '../keys/key-files.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { askPassword, givenPassword } from '../keys/passwords.ts';
 import { authorizedService } from '../remote/client.ts';
-import { openBlob, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
+import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/progress.ts';
@@ -51,10 +51,7 @@ export const command = defineCommand({
     if (args.all) return await verifyAccount(context);
     if (args.local) return await verifyLocal(context);
     const { cid, fileKey } = await targetOf(id, isDeep, context);
-    const stop = new AbortController();
-    const signal = AbortSignal.any([context.signal, stop.signal]);
-    try {
-      const blob = await openBlob(cid, { ...context, signal });
+    return await withBlob(cid, context, async (blob) => {
       const progress = output.progress(isDeep ? 'verifying and decrypting' : 'verifying', blob.size);
       const stored = blob.read(0, blob.size);
       let size: number | undefined;
@@ -65,14 +62,9 @@ export const command = defineCommand({
       progress.done();
       output.note(`all blocks of ${cid} are present and intact (${sizeText(blob.size)})`);
       if (size !== undefined) output.note(`it decrypts completely (${sizeText(size)})`);
-      const opened = size === undefined ? {} : { plaintextSize: size };
-      await output.result({ blobId: cid, size: blob.size, opened: isDeep, ...opened }, []);
+      await output.result({ blobId: cid, size: blob.size, opened: isDeep, plaintextSize: size }, []);
       return 0;
-    } catch (error) {
-      throw readFailure(error);
-    } finally {
-      stop.abort(new SealpinError('interrupted'));
-    }
+    });
   },
 });
 
@@ -107,7 +99,7 @@ async function plaintextOf(
   context: Context,
 ): Promise<ReadableStream<Uint8Array>> {
   if (fileKey !== undefined) return openWithFileKey(stored, { fileKey, backend: nodeBackend });
-  const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+  const source = { file: args['password-file'] };
   const password = await givenPassword(source, context);
   const opened = await open(stored, { backend: nodeBackend });
   if (opened.kind === 'plain')

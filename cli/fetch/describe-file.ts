@@ -2,8 +2,8 @@
 import { StoredFile } from '../../shared/api.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import type { Context } from '../context.ts';
-import { call, json, jsonBody } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
+import { requester } from '../remote/client.ts';
 
 /** A description, as the API and sealed headers have it. `null`, an empty type and what is missing say nothing. */
 export type Description = {
@@ -23,16 +23,16 @@ export async function describeFile(
   service: Service,
   fileId: string,
   { filename, contentType, metadata, tags, expiresAt }: Description,
-  { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>,
+  context: Pick<Context, 'signal' | 'timeouts'>,
 ): Promise<void> {
+  // JSON leaves out what is undefined.
   const change = {
-    ...(filename === undefined || filename === null ? {} : { filename: cleanFilename(filename) }),
-    ...(contentType === undefined || contentType === '' ? {} : { contentType }),
-    ...(metadata === undefined ? {} : { metadata }),
-    ...(tags === undefined ? {} : { tags }),
-    ...(expiresAt === undefined ? {} : { expiresAt }),
+    filename: typeof filename === 'string' ? cleanFilename(filename) : undefined,
+    contentType: contentType || undefined,
+    metadata,
+    tags,
+    expiresAt,
   };
-  if (Object.keys(change).length === 0) return;
-  const request = { method: 'PATCH', ...jsonBody(change), signal, timeouts } as const;
-  await json(await call(service, `v1/storage/${fileId}`, request), StoredFile, service.url);
+  if (Object.values(change).every((value) => value === undefined)) return;
+  await requester(service, context)(StoredFile, `v1/storage/${fileId}`, 'PATCH', change);
 }

@@ -104,15 +104,17 @@ export async function openBlob(
   onBlock?: OpenOptions['onBlock'],
 ): Promise<IpfsFile & { readonly isHere: boolean }> {
   const { sources, isHere } = await findSources(context);
-  const { size, read } = await openFile(cid, sources, { ...optionsOf(context), ...(onBlock && { onBlock }) });
+  const { size, read } = await openFile(cid, sources, { ...optionsOf(context), onBlock });
   return { size, read, isHere };
 }
 
-/** The size of a blob in bytes, by its verified root block. Fails as `openBlob`. */
-export async function blobSize(cid: string, context: Context): Promise<number> {
+/** Uses a blob, and ends what is still asked for of it afterwards. Fails as `openBlob` with `readFailure`, and as `use`. */
+export async function withBlob<T>(cid: string, context: Context, use: (blob: IpfsFile) => Promise<T>): Promise<T> {
   const stop = new AbortController();
   try {
-    return (await openBlob(cid, { ...context, signal: AbortSignal.any([context.signal, stop.signal]) })).size;
+    return await use(await openBlob(cid, { ...context, signal: AbortSignal.any([context.signal, stop.signal]) }));
+  } catch (error) {
+    throw readFailure(error);
   } finally {
     stop.abort(new SealpinError('interrupted'));
   }

@@ -17,6 +17,7 @@ import {
   openFile,
   parseCid,
 } from '../../shared/ipfs/index.ts';
+import { pulled } from '../../shared/streams/pulled.ts';
 import type { Context } from '../context.ts';
 import { holdFolder, isOwnFolder, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
@@ -64,17 +65,10 @@ export async function openDownload(cid: string, context: Context): Promise<Downl
   const iterator = blocks();
   return {
     size,
-    stream: new ReadableStream(
-      {
-        async pull(controller) {
-          const { done, value } = await iterator.next();
-          if (done === true) controller.close();
-          else controller.enqueue(value);
-        },
-        cancel: async () => void (await iterator.return(undefined)),
-      },
-      { highWaterMark: 0 },
-    ),
+    stream: pulled({
+      next: async () => (await iterator.next()).value ?? undefined,
+      cancel: () => iterator.return(undefined),
+    }),
     async close() {
       stop.abort(new SealpinError('interrupted'));
       await kept?.close(isBroken || context.signal.aborted);

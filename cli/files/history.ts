@@ -6,6 +6,8 @@ import { constants } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
 import { errnoOf, readFailure, writeFailure } from '../errno.ts';
 import { makeDataDirectory, pathsIn } from '../io/paths.ts';
+import type { Context } from '../context.ts';
+import { SealpinError } from '../../shared/errors.ts';
 
 /** A blob that was stored from this data directory; `at` is an ISO 8601 timestamp. */
 export type Stored = {
@@ -15,7 +17,7 @@ export type Stored = {
   /** URL of the service. */
   readonly service: string;
   /** Name of the file that was encrypted, without its directory; undefined for a pipe. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** Size of the container. */
   readonly bytes: number;
   readonly at: string;
@@ -74,6 +76,39 @@ export async function recall(dataDir: string): Promise<{ entries: Entry[]; damag
     else entries.push(entry);
   }
   return { entries, damagedLines };
+}
+
+/** What is remembered of blobs that are stored still, as far as this command line deleted them. */
+export function notDeleted(entries: readonly Entry[]): Stored[] {
+  const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
+  return entries.filter((entry): entry is Stored => 'cid' in entry && !deleted.has(entry.fileId));
+}
+
+/** The names of the files that were stored from here, by file ID; those of a pipe have none. */
+export async function namesInHistory({ dataDir }: Pick<Context, 'dataDir'>): Promise<Map<string, string>> {
+  const { entries } = await recall(dataDir);
+  return new Map(
+    entries.flatMap((entry) => ('cid' in entry && entry.name !== undefined ? [[entry.fileId, entry.name]] : [])),
+  );
+}
+
+/** The name that a blob had when it was stored from here; undefined when it has none. */
+export async function nameInHistory(cid: string, { dataDir }: Pick<Context, 'dataDir'>): Promise<string | undefined> {
+  const { entries } = await recall(dataDir);
+  return entries.flatMap((entry) => ('cid' in entry && entry.cid === cid ? [entry.name] : [])).at(-1);
+}
+
+/** Remembers what was stored or deleted, which stays so if that fails: then a warning says it. */
+export async function keepInHistory(
+  entry: Omit<Stored, 'v' | 'at'> | Omit<Deleted, 'v' | 'at'>,
+  { dataDir, now, output }: Pick<Context, 'dataDir' | 'now' | 'output'>,
+): Promise<void> {
+  try {
+    await remember(dataDir, { v: 1, ...entry, at: new Date(now()).toISOString() });
+  } catch (error) {
+    if (!(error instanceof SealpinError)) throw error;
+    output.warn(`the history was not written: ${error.message}`);
+  }
 }
 
 function parseEntry(line: string): Entry | undefined {

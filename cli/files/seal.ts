@@ -17,7 +17,6 @@ import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { noteOneKey } from '../keys/one-key.ts';
 import { newPassword, refusePathAsPassword } from '../keys/passwords.ts';
-import { remember } from './history.ts';
 import { parseName } from '../io/safe-name.ts';
 import { type Input, openInput } from '../io/input.ts';
 import { openSink, type Sink, writeAll } from '../io/output-file.ts';
@@ -26,6 +25,7 @@ import { type Api, api, authorizedService, introduction } from '../remote/client
 import type { Service } from '../remote/service-choice.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
+import { keepInHistory } from './history.ts';
 
 /** Secret that a file is encrypted with. */
 type Secret = {
@@ -205,7 +205,7 @@ async function encryptAndStore(o: Sealing): Promise<void> {
     });
     const name = named ?? (args.file === '-' ? '' : basename(resolve(context.cwd, args.file)));
     const { cid, fileId, size: bytes } = file;
-    await keepInHistory({ cid, fileId, service: service.url.href, bytes, ...(name === '' ? {} : { name }) }, context);
+    await keepInHistory({ cid, fileId, service: service.url.href, bytes, name: name || undefined }, context);
     const pins = service.local && !output.json ? (file.pins ?? (await pinsOf(file.cid, routes))) : undefined;
     if (pins !== undefined) output.note(await describeReach(pins, context));
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
@@ -268,18 +268,4 @@ async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> 
   if (peers === undefined) return `stored in ${at}: if it is connected to the IPFS network, ${others}`;
   if (peers === 0) return `stored in ${at}, which has no peers at the moment: once it is connected, ${others}`;
   return `stored in ${at}, which has ${peers} ${peers === 1 ? 'peer' : 'peers'}: ${others}`;
-}
-
-/** Remembers a stored blob; what is stored stays so if that fails. */
-export async function keepInHistory(
-  stored: { cid: string; fileId: string; service: string; bytes: number; name?: string },
-  context: Context,
-): Promise<void> {
-  try {
-    await remember(context.dataDir, { v: 1, ...stored, at: new Date(context.now()).toISOString() });
-  } catch (error) {
-    if (!(error instanceof SealpinError)) throw error;
-    // The blob is stored, and its ID must be printed.
-    context.output.warn(`the history was not written: ${error.message}`);
-  }
 }

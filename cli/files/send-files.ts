@@ -25,8 +25,9 @@ import { sdkHttp } from '../remote/sdk.ts';
 import { hasSpool } from '../store/spool.ts';
 import { type Container, type Destination, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
 import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-blob.ts';
-import { keepInHistory, openSource } from './seal.ts';
+import { openSource } from './seal.ts';
 import type { ShareTerms } from '../flags/share-terms.ts';
+import { keepInHistory } from './history.ts';
 
 /** Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that as. */
 type Outgoing = { readonly paths: readonly string[]; readonly name: string | undefined };
@@ -127,7 +128,7 @@ export async function makeShare(
 type ParcelWords = Pick<Parcel, 'note' | 'from'>;
 
 function wordsOf({ note, from }: Words): ParcelWords {
-  return { ...(note === undefined ? {} : { note }), ...(from === undefined ? {} : { from }) };
+  return { note, from };
 }
 
 type Passing<P, T> = {

@@ -7,15 +7,15 @@ import { SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
-import { recall } from './history.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { askPassword, maxTries } from '../keys/passwords.ts';
 import { api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
-import { openBlob, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
+import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
+import { nameInHistory } from './history.ts';
 
 /** @param o.name of the file, where its own is unknown or not wanted; `key`: a private key file instead of private.key */
 type Naming = { readonly name: string | undefined; readonly key: string | undefined };
@@ -43,24 +43,16 @@ export async function storedFileOf(
   const path = `v1/storage/${id}`;
   const { mode, cid, fileId } = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
   if (mode === 'plain') return { file: await fileAt(cid, o, context), fileIds: [fileId] };
-  const named = o.name === undefined ? {} : { name: o.name };
-  return storedFile(http, service.apiKey, { fileId, ...named }, signal);
+  return storedFile(http, service.apiKey, { fileId, name: o.name }, signal);
 }
 
 async function fileAt(cid: string, { name, key }: Naming, context: Context): Promise<ParcelFile> {
   const known = name ?? (await requiredName(cid, context));
-  const stop = new AbortController();
-  const signal = AbortSignal.any([context.signal, stop.signal]);
-  try {
-    const blob = await openBlob(cid, { ...context, signal });
+  return withBlob(cid, context, async (blob) => {
     const fileKey = await fileKeyOf(blob.read(0, blob.size), cid, key, context);
     const { plaintextBytes: size } = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
     return { cid, fileKey, name: known, type: 'application/octet-stream', size };
-  } catch (error) {
-    throw readFailure(error);
-  } finally {
-    stop.abort(new SealpinError('interrupted'));
-  }
+  });
 }
 
 /** The flags of the commands are for the password of what they make. */
@@ -107,22 +99,7 @@ async function fileKeyOf(
  * @throws as `storedFileOf`
  */
 export async function fileKeyOfBlob(cid: string, key: string | undefined, context: Context): Promise<Uint8Array> {
-  const stop = new AbortController();
-  const signal = AbortSignal.any([context.signal, stop.signal]);
-  try {
-    const blob = await openBlob(cid, { ...context, signal });
-    return await fileKeyOf(blob.read(0, blob.size), cid, key, context);
-  } catch (error) {
-    throw readFailure(error);
-  } finally {
-    stop.abort(new SealpinError('interrupted'));
-  }
-}
-
-/** The name that a blob had when it was stored from here; undefined when it has none. */
-export async function nameInHistory(cid: string, { dataDir }: Context): Promise<string | undefined> {
-  const { entries } = await recall(dataDir);
-  return entries.flatMap((entry) => ('cid' in entry && entry.cid === cid ? [entry.name] : [])).at(-1);
+  return withBlob(cid, context, ({ size, read }) => fileKeyOf(read(0, size), cid, key, context));
 }
 
 async function requiredName(cid: string, context: Context): Promise<string> {

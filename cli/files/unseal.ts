@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { type Identity, open, type Opened, passwordIdentity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
+import { observed, peeked } from '../../shared/streams/pulled.ts';
 import { isBlobId, isBlobReference, optionsOf, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { release } from '../io/byte-stream.ts';
@@ -14,6 +15,7 @@ import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
 import { type Progress, silentProgress, sizeText } from '../terminal/progress.ts';
 import { maxTries } from '../keys/passwords.ts';
+import { counted } from '../terminal/size.ts';
 
 /** Input, keys and destination of a decryption. */
 export type Unsealing = {
@@ -198,22 +200,11 @@ export async function openWith(
  * @throws wrong_kind
  */
 async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
-  const reader = stream.getReader();
-  let first = (await reader.read()).value;
-  if (first !== undefined && isCar(first)) {
-    await reader.cancel();
-    throw new SealpinError('wrong_kind', 'a CAR file cannot be read from a pipe', {
-      hint: 'write it to a file, and name that: ./letter.car',
-    });
-  }
-  return new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const piece = first ?? (await reader.read()).value;
-      first = undefined;
-      if (piece === undefined) controller.close();
-      else controller.enqueue(piece);
-    },
-    cancel: (reason) => reader.cancel(reason),
+  const { start, stream: whole } = await peeked(stream);
+  if (!start.some(isCar)) return whole;
+  await whole.cancel();
+  throw new SealpinError('wrong_kind', 'a CAR file cannot be read from a pipe', {
+    hint: 'write it to a file, and name that: ./letter.car',
   });
 }
 
@@ -268,18 +259,11 @@ async function folderDestination(path: string, context: Context): Promise<Destin
     commit: () => extraction.commit(),
     abort: () => extraction.abort(),
     async fill(plaintext, { progress, signal }) {
-      const counted = plaintext.pipeThrough(
-        new TransformStream<Uint8Array, Uint8Array>({
-          transform(chunk, controller) {
-            progress.add(chunk.length);
-            controller.enqueue(chunk);
-          },
-        }),
-      );
-      const { files, bytes, warning } = await extraction.unpack(counted, signal);
+      const progressing = observed(plaintext, { onChunk: ({ length }) => progress.add(length) });
+      const { files, bytes, warning } = await extraction.unpack(progressing, signal);
       progress.done();
       if (warning !== undefined) context.output.warn(warning);
-      return { bytes, wrote: `wrote ${path} (${files} ${files === 1 ? 'file' : 'files'}, ${sizeText(bytes)})` };
+      return { bytes, wrote: `wrote ${path} (${counted(files, 'file')}, ${sizeText(bytes)})` };
     },
   };
 }
@@ -293,7 +277,7 @@ function failureOf(thrown: unknown, o: Unsealing): unknown {
   const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
     ...(error.reason === 'no_key' && keys.length > 0 ? { hint: `what you named opens files to ${shown(keys)}` } : {}),
-    ...(error.reason === undefined ? {} : { reason: error.reason }),
+    reason: error.reason,
     cause: error,
   });
 }

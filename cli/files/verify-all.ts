@@ -1,30 +1,13 @@
 /** `sealpin verify --all` and `--local`: everything that an account, or the IPFS node of the local service, holds. */
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
 import { localPaths } from '../local/state.ts';
 import { authorizedService } from '../remote/client.ts';
 import { everyFile } from '../remote/every-file.ts';
-import { openBlob, readFailure } from '../fetch/fetch-blob.ts';
 import { sizeText } from '../terminal/progress.ts';
-
-/** Reads a blob to its end. @returns its size @throws as `openBlob` */
-async function verifyBlob(
-  cid: string,
-  context: Context,
-  onBytes: (bytes: number) => void = () => undefined,
-): Promise<number> {
-  const stop = new AbortController();
-  try {
-    const blob = await openBlob(cid, { ...context, signal: AbortSignal.any([context.signal, stop.signal]) });
-    for await (const chunk of blob.read(0, blob.size)) onBytes(chunk.length);
-    return blob.size;
-  } catch (error) {
-    throw readFailure(error);
-  } finally {
-    stop.abort(new SealpinError('interrupted'));
-  }
-}
+import { counted } from '../terminal/size.ts';
+import { withBlob } from '../fetch/fetch-blob.ts';
 
 /** Verifies every file of the account. @returns the exit code */
 export async function verifyAccount(context: Context): Promise<number> {
@@ -53,7 +36,10 @@ export async function verifyAccount(context: Context): Promise<number> {
 /** @throws what says nothing of the blob: the service is away, or the command was interrupted */
 async function look(cid: string, context: Context): Promise<{ size: number } | { code: string; why: string }> {
   try {
-    return { size: await verifyBlob(cid, context) };
+    return await withBlob(cid, context, async ({ size, read }) => {
+      for await (const _block of read(0, size));
+      return { size };
+    });
   } catch (error) {
     context.signal.throwIfAborted();
     if (!isSealpinError(error) || error.code === 'service_unreachable') throw error;
@@ -75,8 +61,4 @@ export async function verifyLocal({ dataDir, output }: Context): Promise<number>
     );
   await output.result({ blocks, size: bytes, bad, first }, []);
   return bad === 0 ? 0 : 1;
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }

@@ -60,7 +60,7 @@ export async function readShareTerms(args: Values, stdinTaken: boolean, context:
     throw new SealpinError('usage', '--opens must be 1 or more');
   const expiresAt = args.expires === undefined ? undefined : parseExpiry(args.expires, context.now());
   const recipients = args.to === undefined ? [] : await readTo(args.to, context);
-  const source = { argument: undefined, file: args['password-file'], stdinTaken };
+  const source = { file: args['password-file'], stdinTaken };
   const password = wantsPassword ? await newPassword(source, args.generate, 'link', context) : undefined;
   return { recipients, password, expiresAt, opens, note, from };
 }

@@ -9,6 +9,7 @@ import { readFailure } from '../errno.ts';
 import { type Input, openInput } from '../io/input.ts';
 import { LeavingLinks } from './archive-path.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
+import { counted } from '../terminal/size.ts';
 
 /** A block of a tar archive: a header, and what the content of a file is padded to (POSIX.1-2024, pax). */
 const blockBytes = 512;
@@ -80,8 +81,7 @@ async function lookThrough(root: string, shown: string, { output, signal }: Cont
 }
 
 function filesText(count: number): string {
-  const whole = Math.round(count);
-  return `${whole} ${whole === 1 ? 'file' : 'files'}`;
+  return counted(Math.round(count), 'file');
 }
 
 async function pack(root: string, shown: string, controller: TarPackController, context: Context): Promise<void> {

@@ -6,6 +6,7 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
+import { within } from '../../shared/streams/timing.ts';
 import { isLoopback } from '../../client/loopback.ts';
 import { bytesFrom, release } from './byte-stream.ts';
 import { visible } from '../terminal/output.ts';
@@ -27,7 +28,7 @@ export type SendOptions = {
    * The chunks are consumed: their memory is released once they are sent. `bytes` is the exact length if it is known; otherwise the
    * body goes out with chunked encoding.
    */
-  readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined };
+  readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined } | undefined;
   readonly signal: AbortSignal;
   readonly timeouts: Timeouts;
   /** Name of the peer in errors; its host when left out. */
@@ -102,7 +103,7 @@ async function exchange(request: ClientRequest, o: SendOptions, peer: Peer): Pro
       o.onSent?.();
     }
   }
-  return await withTimeout(response, o.timeouts.responseMs);
+  return await within(response, o.timeouts.responseMs, tooSlow);
 }
 
 /** Sends the body. @returns false when the response, or an error, came first */
@@ -137,7 +138,7 @@ function stallTimer({
   let moved = 0;
   return async (work, bytes) => {
     const start = performance.now();
-    const result = await withTimeout(work, stallMs - waitedMs);
+    const result = await within(work, stallMs - waitedMs, tooSlow);
     waitedMs += performance.now() - start;
     moved += typeof bytes === 'number' ? bytes : bytes(result);
     if (moved >= minBytes) {
@@ -150,16 +151,8 @@ function stallTimer({
 
 class TooSlow extends Error {}
 
-async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new TooSlow()), Math.max(0, ms));
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
+function tooSlow(): never {
+  throw new TooSlow();
 }
 
 function bodyOf(message: IncomingMessage, peer: Peer, o: SendOptions): ReadableStream<Uint8Array> {

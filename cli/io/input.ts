@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { pulled } from '../../shared/streams/pulled.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import type { Environment } from '../context.ts';
 import { readFailure } from '../errno.ts';
@@ -139,25 +140,19 @@ function streamOf(readable: Readable, name: string, signal: AbortSignal): Readab
   const end = (): void => void readable.destroy();
   signal.addEventListener('abort', end, { once: true });
   readable.once('close', () => signal.removeEventListener('abort', end));
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          signal.throwIfAborted();
-          const { done, value } = await iterator.next();
-          signal.throwIfAborted();
-          if (done === true) controller.close();
-          else controller.enqueue(value);
-        } catch (error) {
-          controller.error(signal.aborted ? signal.reason : readFailure(name, error));
-        }
-      },
-      async cancel() {
-        await iterator.return?.();
-      },
+  return pulled({
+    async next() {
+      try {
+        signal.throwIfAborted();
+        const { done, value } = await iterator.next();
+        signal.throwIfAborted();
+        return done === true ? undefined : value;
+      } catch (error) {
+        throw signal.aborted ? signal.reason : readFailure(name, error);
+      }
     },
-    { highWaterMark: 0 },
-  );
+    cancel: () => iterator.return?.(),
+  });
 }
 
 /**

@@ -1,11 +1,12 @@
 /** Small JSON files in the data directory that commands read and change: 0600, replaced as a whole, by one command at a time. */
 import { dirname } from 'node:path';
 import * as v from 'valibot';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { SealpinError, otherwise } from '../../shared/errors.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { holdFolder } from './held-folder.ts';
-import { readSmall } from './input.ts';
-import { openSink } from './output-file.ts';
+import { readSmall, type Reading } from './input.ts';
+import { writeSmall } from './output-file.ts';
 
 /** Room for ten thousand entries; a longer file is damaged. */
 const limitBytes = 16 * 1024 * 1024;
@@ -30,20 +31,34 @@ export async function readKept<S extends v.GenericSchema>(
   { path, what, shape, none }: Kept<S>,
   { dataDir, stdin, signal }: Context,
 ): Promise<v.InferOutput<S>> {
-  let bytes;
-  try {
-    bytes = await readSmall(path, { limitBytes, what, environment: { cwd: dataDir, stdin, signal } });
-  } catch (error) {
-    if (isSealpinError(error, 'file_not_found')) return none;
-    throw error;
-  }
+  return (
+    (await readJson(path, shape, {
+      limitBytes,
+      what,
+      hint: 'fix it or move it out of the way; nothing was changed',
+      environment: { cwd: dataDir, stdin, signal },
+    })) ?? none
+  );
+}
+
+/**
+ * Reads a file with JSON of a shape.
+ *
+ * @param o.what it is, for the message when it is too large; `hint`: for one that is damaged
+ * @returns undefined where there is none
+ * @throws config_invalid when it is damaged, file_unreadable
+ */
+export async function readJson<S extends v.GenericSchema>(
+  path: string,
+  shape: S,
+  o: { readonly limitBytes: number; readonly what: string; readonly hint: string; readonly environment: Reading },
+): Promise<v.InferOutput<S> | undefined> {
+  const bytes = await otherwise(readSmall(path, o), 'file_not_found', undefined);
+  if (bytes === undefined) return undefined;
   try {
     return v.parse(shape, JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
   } catch (error) {
-    throw new SealpinError('config_invalid', `${path} is damaged`, {
-      hint: 'fix it or move it out of the way; nothing was changed',
-      cause: error,
-    });
+    throw new SealpinError('config_invalid', `${path} is damaged`, { hint: o.hint, cause: error });
   }
 }
 
@@ -61,13 +76,8 @@ export async function changeKept<S extends v.GenericSchema>(
   const held = await hold(kept, context);
   try {
     const content = change(await readKept(kept, context));
-    const sink = await openSink(kept.path, { force: true, environment: context, fileOnly: true });
-    try {
-      await sink.write(new TextEncoder().encode(`${JSON.stringify(content, undefined, 2)}\n`));
-      await sink.commit();
-    } finally {
-      await sink.abort();
-    }
+    const bytes = new TextEncoder().encode(`${JSON.stringify(content, undefined, 2)}\n`);
+    await writeSmall(kept.path, bytes, { force: true, environment: context, fileOnly: true });
   } finally {
     held.release();
   }
@@ -78,10 +88,9 @@ async function hold(
   { dataDir, signal }: Context,
 ): Promise<{ release(): void }> {
   for (let left = tries; left > 0; left -= 1) {
-    signal.throwIfAborted();
     const held = await holdFolder(dirname(path), dataDir);
     if (held !== undefined) return held;
-    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    await sleep(waitMs, signal);
   }
   throw new SealpinError('conflict', `another command is changing the ${what}`, { hint: 'try again' });
 }

@@ -8,7 +8,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { type BlockWriter, blockWriter } from './block-writer.ts';
 import type { Environment } from '../context.ts';
-import { errnoOf, writeFailure } from '../errno.ts';
+import { errnoOf, writeFailure, ifMissing } from '../errno.ts';
 import type { FileIdentity } from './input.ts';
 import { write } from '../terminal/output.ts';
 import type { Progress } from '../terminal/progress.ts';
@@ -80,13 +80,8 @@ async function refuseTarget(
   target: string,
   o: Pick<SinkOptions, 'force' | 'input' | 'fileOnly'>,
 ): Promise<void> {
-  let found;
-  try {
-    found = await lstat(target);
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return;
-    throw error;
-  }
+  const found = await ifMissing(lstat(target), undefined);
+  if (found === undefined) return;
   if (o.input !== undefined) {
     // Through links too: an input that goes away while it is read would be lost if anything failed after it.
     const file = await stat(target, { bigint: true }).catch(() => undefined);
@@ -238,6 +233,17 @@ function standardOutput(o: SinkOptions): Sink {
       // What was written cannot be taken back; the exit code says that it is incomplete.
     },
   };
+}
+
+/** Writes a small file, complete or not at all. @returns its absolute path @throws as `openSink`, disk_full */
+export async function writeSmall(path: string, bytes: Uint8Array, o: SinkOptions): Promise<string | undefined> {
+  const sink = await openSink(path, o);
+  try {
+    await sink.write(bytes);
+    return await sink.commit();
+  } finally {
+    await sink.abort();
+  }
 }
 
 /**

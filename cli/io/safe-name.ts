@@ -3,7 +3,7 @@ import { lstat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { parseFilename } from '../../shared/filename.ts';
-import { errnoOf, writeFailure } from '../errno.ts';
+import { writeFailure, ifMissing } from '../errno.ts';
 
 /** Checks the name of a file, as `parseFilename`. @param where it comes from, such as a flag, or the path of the file */
 export function parseName(text: string, where: string): string {
@@ -69,11 +69,8 @@ function shortened(text: string, bytes: number): string {
 }
 
 async function exists(path: string): Promise<boolean> {
-  try {
-    await lstat(path);
-    return true;
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return false;
+  const stats = await ifMissing(lstat(path), undefined).catch((error: unknown) => {
     throw writeFailure(path, error);
-  }
+  });
+  return stats !== undefined;
 }

@@ -238,7 +238,7 @@ function naming(path: string, error: unknown): unknown {
   if (!isSealpinError(error) || !['key_invalid', 'decrypt_failed', 'container_invalid'].includes(error.code))
     return error;
   return new SealpinError(error.code, `${path}: ${error.message}`, {
-    ...(error.reason === undefined ? {} : { reason: error.reason }),
+    reason: error.reason,
     cause: error,
   });
 }

@@ -19,10 +19,10 @@ export const maxTries = 3;
 
 type PasswordSource = {
   /** From the command line. */
-  readonly argument: string | undefined;
+  readonly argument?: string | undefined;
   readonly file: string | undefined;
   /** Marks standard input as taken (by the file to encrypt), so that the password cannot come from it. */
-  readonly stdinTaken: boolean;
+  readonly stdinTaken?: boolean;
 };
 
 /**
@@ -72,7 +72,7 @@ export async function givenPassword(source: PasswordSource, context: Context): P
       );
     return argument;
   }
-  if (file !== undefined) return passwordFromFile(file, source.stdinTaken, context);
+  if (file !== undefined) return passwordFromFile(file, source.stdinTaken === true, context);
   return context.env['SEALPIN_PASSWORD'];
 }
 

@@ -84,7 +84,7 @@ export async function writePair(
   const open = await openSink(join(directory, 'public.key'), { ...options, mode: 0o644 });
   try {
     const { pair, older } = await o.make();
-    const source = { argument: undefined, file: args['password-file'], stdinTaken: false };
+    const source = { file: args['password-file'] };
     const password = args.protect ? await newPassword(source, args.generate, 'key', context) : undefined;
     const encoder = new TextEncoder();
     const text = older === undefined ? pair.privateText : `${pair.privateText}\n${older}`;

@@ -17,7 +17,7 @@ export type StoredCounts = { readonly files: number; readonly deletions: number 
 
 /** The state of the service's Kubo. `peers`: how many it is connected to; undefined when it does not say. */
 type KuboState = { readonly url: string; readonly peerId: string } & (
-  | { readonly status: 'ok'; readonly version: string; readonly peers?: number }
+  | { readonly status: 'ok'; readonly version: string; readonly peers?: number | undefined }
   | { readonly status: 'failing'; readonly reason: string }
 );
 

@@ -17,7 +17,7 @@ export async function openAccount(
 ): Promise<{ account: string; apiKey: string }> {
   const { account, apiKey } = secrets;
   if (account !== undefined && apiKey !== undefined) return { account, apiKey };
-  const response = await fetch(`${url}/v1/accounts`, {
+  const response = await fetch(`${url}/v1/operator/accounts`, {
     method: 'POST',
     headers: { authorization: `Bearer ${secrets.adminToken}`, 'content-type': 'application/json' },
     body: JSON.stringify({ label: 'local' }),

@@ -26,7 +26,7 @@ export type KuboWish = {
 };
 
 /** Report of a Kubo. `peers`: how many it is connected to; undefined when it does not say. */
-type KuboReport = { readonly version: string; readonly peerId: string; readonly peers?: number };
+type KuboReport = { readonly version: string; readonly peerId: string; readonly peers?: number | undefined };
 
 /** A Kubo that responded. */
 export type Kubo = KuboReport & { readonly url: string; readonly token?: string | undefined };
@@ -118,7 +118,7 @@ export async function askKubo(
   const peerId = await field('id', 'ID');
   const peers = await ask('swarm/peers').then(countPeers, () => undefined);
   signal.throwIfAborted();
-  return { version, peerId, ...(peers === undefined ? {} : { peers }) };
+  return { version, peerId, peers };
 }
 
 function refused(url: string, command: string, status: number, token: string | undefined): SealpinError {

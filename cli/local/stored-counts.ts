@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { errnoOf } from '../errno.ts';
+import { ifMissing } from '../errno.ts';
 import type { StoredCounts } from './control.ts';
 
 /** Rows of `Account` and of `Pin` that name a service (worker/objects/account/tables.ts and pin.ts). */
@@ -18,10 +18,7 @@ const queries = {
  * @param service its id, as rows have it
  */
 export async function countStoredAt(dir: string, service: string): Promise<StoredCounts> {
-  const names = await readdir(join(dir, 'do'), { recursive: true }).catch((error: unknown) => {
-    if (errnoOf(error) === 'ENOENT') return [];
-    throw error;
-  });
+  const names = await ifMissing(readdir(join(dir, 'do'), { recursive: true }), []);
   const counts = { files: 0, deletions: 0 };
   for (const name of names.filter((each) => each.endsWith('.sqlite'))) {
     const database = new DatabaseSync(join(dir, 'do', name));

@@ -6,7 +6,7 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
-import { errnoOf } from '../errno.ts';
+import { ifMissing } from '../errno.ts';
 
 /**
  * SQLite's primary result codes for a file in use, and for one that is damaged or not a database
@@ -20,10 +20,7 @@ const SQLITE_NOTADB = 26;
 const ownFile = 'metadata.sqlite';
 
 async function databases(dir: string): Promise<string[]> {
-  const names = await readdir(dir, { recursive: true }).catch((error: unknown) => {
-    if (errnoOf(error) === 'ENOENT') return [];
-    throw error;
-  });
+  const names = await ifMissing(readdir(dir, { recursive: true }), []);
   return names.filter((name) => name.endsWith('.sqlite')).map((name) => join(dir, name));
 }
 

@@ -122,7 +122,7 @@ export function problemOf(
       response.status >= 500
         ? `${url.host} failed with status ${response.status}, without a reason`
         : `${url.host} is not a Sealpin service (status ${response.status})`,
-      { hint: 'check the address', ...(seconds === undefined ? {} : { retryAfterSeconds: seconds }) },
+      { hint: 'check the address', retryAfterSeconds: seconds },
     );
   }
   // On this machine the node is part of the service, and ends before the rest of it.
@@ -159,20 +159,15 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
 /** A page of the list of files is far smaller. */
 const maxJsonBytes = 16 * 1024 * 1024;
 
+type Shape = Parameters<typeof parseResponse>[0];
+
 /** Reads a response as JSON of a shape. @throws service_answer */
-export async function json<S extends Parameters<typeof parseResponse>[0]>(
+export async function json<S extends Shape>(
   response: HttpResponse,
   shape: S,
   url: URL,
 ): Promise<ReturnType<typeof parseResponse<S>>> {
-  return parseJson(await readText(response, maxJsonBytes), shape, url);
-}
-
-function parseJson<S extends Parameters<typeof parseResponse>[0]>(
-  text: string,
-  shape: S,
-  url: URL,
-): ReturnType<typeof parseResponse<S>> {
+  const text = await readText(response, maxJsonBytes);
   try {
     return parseResponse(shape, JSON.parse(text));
   } catch (error) {
@@ -181,6 +176,14 @@ function parseJson<S extends Parameters<typeof parseResponse>[0]>(
       cause: error,
     });
   }
+}
+
+/** Sends requests whose responses are JSON, and whose bodies are, if they have one. Fails as `call` and `json`. */
+export function requester(service: Caller, { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>) {
+  return async <S extends Shape>(shape: S, path: string, method: SendOptions['method'] = 'GET', body?: unknown) => {
+    const options = { method, ...(body === undefined ? {} : jsonBody(body)), signal, timeouts };
+    return await json(await call(service, path, options), shape, service.url);
+  };
 }
 
 /**
@@ -193,28 +196,51 @@ export function refuseEmptyPage({ files, cursor }: FileList): void {
     throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
 }
 
-/** The routes that the command line uses. Every method throws the problem that the service reports, and the codes of `send`. */
-export interface Api {
-  health(): Promise<Health>;
-  /** Stores bytes unchanged. The service checks `cid`, if given, before it keeps anything. */
-  /** Stores a file, or, with `car`, the file whose blocks the body has. */
-  store(
-    body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined; car: boolean },
-    o: { cid: string | undefined; provisional: boolean; onSent: () => void },
-  ): Promise<StoredFile>;
-  list(o: {
-    cursor?: string | undefined;
-    limit?: number;
-    cid?: string;
-    mode?: StoredFile['mode'];
-    order?: 'asc';
-  }): Promise<FileList>;
-  remove(fileId: string): Promise<Receipt>;
-  account(): Promise<AccountDetails>;
-  createKey(key: NewApiKey): Promise<NewApiKeyResponse>;
-  listKeys(): Promise<ApiKeyList>;
-  /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
-  revokeKey(id: string, o: { cascade: boolean; destroy: boolean; self: boolean }): Promise<Revoked>;
+export type Api = ReturnType<typeof api>;
+
+/** The routes that the command line uses (worker/README.md). All throw the problem that the service reports, and the codes of `send`. */
+export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>) {
+  const { url } = service;
+  const request = requester(service, context);
+  return {
+    health: () => requester({ url, apiKey: undefined }, context)(Health, 'v1/health'),
+    /** Stores a file, or with `car` the file whose blocks the body has. The service checks `cid`, if given, before it keeps anything. */
+    async store(
+      body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined; car: boolean },
+      { cid, provisional, onSent }: { cid: string | undefined; provisional: boolean; onSent: () => void },
+    ) {
+      const path = `v1/storage/plain${queryOf({ cid, provisional: provisional || undefined })}`;
+      const headers = { 'content-type': body.car ? carType : 'application/octet-stream' };
+      const { signal, timeouts } = context;
+      return json(
+        await call(service, path, { method: 'POST', headers, body, onSent, signal, timeouts }),
+        StoredFile,
+        url,
+      );
+    },
+    list: (o: {
+      cursor?: string | undefined;
+      limit?: number;
+      cid?: string;
+      mode?: StoredFile['mode'] | undefined;
+      order?: 'asc';
+    }) => request(FileList, `v1/storage${queryOf(o)}`),
+    remove: (fileId: string) => request(Receipt, `v1/storage/${fileId}`, 'DELETE'),
+    account: () => request(AccountDetails, 'v1/account'),
+    createKey: (key: NewApiKey) => request(NewApiKeyResponse, 'v1/keys', 'POST', key),
+    listKeys: () => request(ApiKeyList, 'v1/keys'),
+    /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
+    revokeKey(id: string, { cascade, destroy, self }: { cascade: boolean; destroy: boolean; self: boolean }) {
+      const query = { cascade: cascade || undefined, destroy: destroy || undefined, self: self || undefined };
+      return request(Revoked, `v1/keys/${encodeURIComponent(id)}${queryOf(query)}`, 'DELETE');
+    },
+  };
+}
+
+/** A query with what is not undefined. */
+export function queryOf(values: Readonly<Record<string, string | number | boolean | undefined>>): string {
+  const given = Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]));
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
 }
 
 /**
@@ -230,59 +256,7 @@ export async function introduction(
   return { health: health.value, key: account.value.key };
 }
 
-/** The routes that the command line uses (worker/README.md). */
-export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>): Api {
-  const common = { signal: context.signal, timeouts: context.timeouts };
-  const { url } = service;
-  return {
-    async health() {
-      return json(await call({ url, apiKey: undefined }, 'v1/health', { method: 'GET', ...common }), Health, url);
-    },
-    async store(body, o) {
-      const query = [...(o.cid === undefined ? [] : [`cid=${o.cid}`]), ...(o.provisional ? ['provisional=true'] : [])];
-      const path = query.length === 0 ? 'v1/storage/plain' : `v1/storage/plain?${query.join('&')}`;
-      const headers = { 'content-type': body.car ? carType : 'application/octet-stream' };
-      return json(
-        await call(service, path, { method: 'POST', headers, body, onSent: o.onSent, ...common }),
-        StoredFile,
-        url,
-      );
-    },
-    async list(o) {
-      const query = new URLSearchParams(
-        Object.entries(o).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
-      );
-      return json(await call(service, `v1/storage?${query}`, { method: 'GET', ...common }), FileList, url);
-    },
-    async remove(fileId) {
-      return json(await call(service, `v1/storage/${fileId}`, { method: 'DELETE', ...common }), Receipt, url);
-    },
-    async account() {
-      return json(await call(service, 'v1/account', { method: 'GET', ...common }), AccountDetails, url);
-    },
-    async createKey(key) {
-      return json(
-        await call(service, 'v1/keys', { method: 'POST', ...jsonBody(key), ...common }),
-        NewApiKeyResponse,
-        url,
-      );
-    },
-    async listKeys() {
-      return json(await call(service, 'v1/keys', { method: 'GET', ...common }), ApiKeyList, url);
-    },
-    async revokeKey(id, o) {
-      const query = new URLSearchParams(Object.entries(o).flatMap(([name, value]) => (value ? [[name, 'true']] : [])));
-      return json(
-        await call(service, `v1/keys/${encodeURIComponent(id)}?${query}`, { method: 'DELETE', ...common }),
-        Revoked,
-        url,
-      );
-    },
-  };
-}
-
-/** The options of a request whose body is JSON. */
-export function jsonBody(value: unknown): Pick<SendOptions, 'headers' | 'body'> {
+function jsonBody(value: unknown): Pick<SendOptions, 'headers' | 'body'> {
   const body = Buffer.from(JSON.stringify(value));
   return { headers: { 'content-type': 'application/json' }, body: { stream: once(body), bytes: body.length } };
 }

@@ -8,8 +8,8 @@ import { pathsIn } from '../io/paths.ts';
 export type Config = {
   readonly v: 1;
   /** URL of the service. */
-  readonly service?: string;
-  readonly apiKey?: string;
+  readonly service?: string | undefined;
+  readonly apiKey?: string | undefined;
   /** URLs of trustless gateways, asked after the service. */
   readonly gateways: readonly string[];
   /** Set when other users can read a file that has an API key in it. */
@@ -103,8 +103,8 @@ export function parseConfig(text: string, path: string): Config {
     throw invalid('"gateways" must be a list of strings');
   return {
     v,
-    ...(service === undefined ? {} : { service }),
-    ...(apiKey === undefined ? {} : { apiKey }),
+    service,
+    apiKey,
     gateways: gateways ?? [],
   };
 }

@@ -50,7 +50,7 @@ export async function changeProfiles(context: Context, change: (profiles: Profil
   await changeKept(kept(context.dataDir), context, (before) => {
     const { current, profiles } = change(parsed(before));
     const entries = [...profiles].map(([name, { service, apiKey }]) => [name, { service, apiKey }] as const);
-    return { v: before.v, ...(current === undefined ? {} : { current }), profiles: Object.fromEntries(entries) };
+    return { v: before.v, current, profiles: Object.fromEntries(entries) };
   });
 }
 

@@ -26,7 +26,7 @@ function fetchWith({ signal: ownSignal, timeouts }: Pick<Context, 'signal' | 'ti
       headers: init.headers as Record<string, string>,
       signal: init.signal ? AbortSignal.any([init.signal, ownSignal]) : ownSignal,
       timeouts,
-      ...(body === undefined ? {} : { body }),
+      body,
     });
     const headers = Object.entries(response.headers).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, [value].flat().join(', ')] as [string, string]],

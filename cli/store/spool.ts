@@ -12,8 +12,8 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cidBuilder } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
-import { errnoOf, readFailure } from '../errno.ts';
-import { openSink } from '../io/output-file.ts';
+import { readFailure, ifMissing } from '../errno.ts';
+import { openSink, writeSmall } from '../io/output-file.ts';
 import { holdFolder, isOwnFolder, lockName, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
@@ -33,15 +33,15 @@ export type SpoolState = {
   readonly service: string;
   readonly keyId: string;
   /** Undefined for a pipe, which cannot be read again and so is not continued by another run. */
-  readonly source?: SourceMark;
+  readonly source?: SourceMark | undefined;
   /** Bytes and CID of the ciphertext. */
   readonly bytes: number;
   readonly cid: string;
   readonly idempotencyKey: string;
   /** The file key of a payload that has no header, sealed under the API key, in base64. */
-  readonly sealedKey?: string;
+  readonly sealedKey?: string | undefined;
   /** Once the service has given it. */
-  readonly uploadId?: string;
+  readonly uploadId?: string | undefined;
   readonly startedAt: string;
 };
 
@@ -93,11 +93,10 @@ export async function hasSpool(dataDir: string, id: string): Promise<boolean> {
 
 /** The names of all spools of a data directory. */
 export async function spoolIds(dataDir: string): Promise<string[]> {
-  const names = await readdir(pathsIn(dataDir).uploads).catch((error: unknown) => {
-    if (errnoOf(error) === 'ENOENT') return [];
-    throw readFailure(pathsIn(dataDir).uploads, error);
-  });
   const { uploads } = pathsIn(dataDir);
+  const names = await ifMissing(readdir(uploads), []).catch((error: unknown) => {
+    throw readFailure(uploads, error);
+  });
   const own = names.map(async (name) => /^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), files)));
   const isOwn = await Promise.all(own);
   return names.filter((_name, index) => isOwn[index]);
@@ -128,13 +127,7 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
   }
 
   async function save(next: SpoolState): Promise<SpoolState> {
-    const sink = await openSink(statePath, { force: true, environment });
-    try {
-      await sink.write(Buffer.from(`${JSON.stringify(next, null, 2)}\n`));
-      await sink.commit();
-    } finally {
-      await sink.abort();
-    }
+    await writeSmall(statePath, Buffer.from(`${JSON.stringify(next, null, 2)}\n`), { force: true, environment });
     state = next;
     return next;
   }
@@ -206,13 +199,10 @@ function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError
 
 /** The state; undefined when it is missing, damaged or of another version, or when the ciphertext is not the one it means. */
 async function readState(statePath: string, containerPath: string): Promise<SpoolState | undefined> {
-  let text;
-  try {
-    text = await readFile(statePath, 'utf8');
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined;
+  const text = await ifMissing(readFile(statePath, 'utf8'), undefined).catch((error: unknown) => {
     throw readFailure(statePath, error);
-  }
+  });
+  if (text === undefined) return undefined;
   let found: SpoolState;
   try {
     found = JSON.parse(text) as SpoolState;

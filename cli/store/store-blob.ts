@@ -2,7 +2,9 @@
 import type { StoredFile } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { carBytesOf, carOfBytes, cidBuilder, type SizedCid } from '../../shared/ipfs/index.ts';
+import { observed, peeked } from '../../shared/streams/pulled.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { sizeText } from '../terminal/progress.ts';
@@ -95,31 +97,18 @@ async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTa
 /** As it is; up to `bufferedBytes`, once its CID is known. */
 async function asBytes({ stream, bytes }: Container, { onBytes }: Hooks): Promise<Sending> {
   const builder = cidBuilder({ digest });
-  const reader = stream.getReader();
   let computed: SizedCid | undefined;
-  const next = async (): Promise<Uint8Array | undefined> => {
-    const { done, value } = await reader.read();
-    if (done) computed = await builder.finish();
-    else await builder.write(value);
-    return value;
-  };
-  const buffered: Uint8Array[] = [];
-  try {
-    let left = (bytes ?? 0) <= bufferedBytes ? bufferedBytes : -1;
-    while (left >= 0) {
-      const chunk = await next();
-      if (chunk === undefined) break;
-      buffered.push(chunk);
-      left -= chunk.length;
-    }
-  } catch (error) {
-    await reader.cancel(error);
-    throw error;
-  }
+  const hashed = observed(stream, {
+    onChunk: (chunk) => builder.write(chunk),
+    async onEnd() {
+      computed = await builder.finish();
+    },
+  });
+  const whole = await peeked(hashed, (bytes ?? 0) <= bufferedBytes ? bufferedBytes + 1 : 0);
   const known: SizedCid | undefined = computed;
-  const body = forward(buffered, known === undefined ? next : undefined, onBytes);
+  const reader = whole.stream.getReader();
   return {
-    body: { stream: body, bytes: known?.bytes ?? bytes, car: false },
+    body: { stream: counted(reader, onBytes), bytes: known?.bytes ?? bytes, car: false },
     known: known?.cid,
     computed: () => computedCid(computed),
     cancel: (reason) => reader.cancel(reason),
@@ -132,17 +121,14 @@ function computedCid(computed: SizedCid | undefined): SizedCid {
   return computed;
 }
 
-async function* forward(
-  buffered: Uint8Array[],
-  next: (() => Promise<Uint8Array | undefined>) | undefined,
+async function* counted(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
   onBytes: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {
-  for (;;) {
-    const chunk = buffered.shift() ?? (await next?.());
-    if (chunk === undefined) return;
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
     // The chunk is empty once it is sent.
-    const { length } = chunk;
-    yield chunk;
+    const { length } = next.value;
+    yield next.value;
     onBytes(length);
   }
 }
@@ -157,10 +143,7 @@ async function lookUp(
   o: { readonly api: Api; readonly context: Pick<Context, 'signal'> },
 ): Promise<StoredFile> {
   for (const pauseMs of lookUpPausesMs) {
-    await new Promise((resolve) => {
-      setTimeout(resolve, pauseMs);
-    });
-    o.context.signal.throwIfAborted();
+    await sleep(pauseMs, o.context.signal);
     try {
       const [file] = (await o.api.list({ cid, limit: 1 })).files;
       if (file !== undefined) return file;

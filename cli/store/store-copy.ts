@@ -1,9 +1,9 @@
 /** Storing what exists already, at a service: a blob under its own CID, or a file that the service encrypts again. */
 import { createHash } from 'node:crypto';
+import { attemptsOf, isTemporaryFailure } from '../../client/attempts.ts';
 import {
   createUpload,
   endUpload,
-  isTemporaryFailure,
   sendUpload,
   type UploadedFile,
   type UploadSource,
@@ -16,6 +16,7 @@ import { cleanFilename } from '../../shared/filename.ts';
 import { type BlockSource, carOf, carType, openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { type Limits, limitsOf, refuseLarge } from './limits.ts';
+import type { SendOptions } from '../io/http.ts';
 import { type Api, api, call, json } from '../remote/client.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -63,7 +64,7 @@ export async function storeCopy(
   target: Target,
   o: Sending,
 ): Promise<Copied> {
-  const { service, routes, limits, context } = target;
+  const { routes, limits, context } = target;
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
   const options = optionsOf({ signal, timeouts: context.timeouts });
@@ -73,11 +74,17 @@ export async function storeCopy(
     let stored: UploadedFile;
     const fits = limits.requestBytes === null || carBytes(file.size) <= limits.requestBytes;
     if (fits || file.size > limits.uploadBytes) {
-      const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });
       const headers = { 'content-type': carType };
-      const body = { stream: counted(car, o.onBytes), bytes: undefined };
-      const request = { method: 'POST', headers, body, signal, timeouts: context.timeouts } as const;
-      stored = await json(await call(service, 'v1/storage/plain', request), NewlyStoredFile, service.url);
+      stored = await inOneRequest(
+        { ...target, context: { ...context, signal } },
+        'plain',
+        headers,
+        o.onBytes,
+        (onBytes) => {
+          const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });
+          return { stream: counted(car, onBytes), bytes: undefined };
+        },
+      );
     } else {
       const source = { bytes: file.size, read: (start: number, end: number) => counted(file.read(start, end)) };
       stored = await inParts(target, source, { cid, idempotencyKey: o.idempotencyKey }, o.onBytes);
@@ -109,7 +116,7 @@ export async function storeEncrypted(
   target: Target,
   o: Sending,
 ): Promise<Copied> {
-  const { service, routes, limits, context } = target;
+  const { routes, limits } = target;
   const filename = cleanFilename(name);
   refuseLarge(bytes, limits.fileBytes);
   if (limits.requestBytes !== null && bytes > limits.requestBytes) {
@@ -122,23 +129,18 @@ export async function storeEncrypted(
     const { fileId, cid } = await inParts(target, source, { ...o, encryptAs: filename }, o.onBytes);
     return { fileId, cid, bytes };
   }
-  const hash = createHash('sha256');
-  const plaintext = await decryptRange({ start: 0, end: bytes });
-  const stored = await json(
-    await call(service, 'v1/storage/encrypted', {
-      method: 'POST',
-      headers: {
-        'content-type': anyBytes,
-        'content-disposition': attachment(filename),
-        'idempotency-key': o.idempotencyKey,
-        'want-repr-digest': 'sha-256=10',
-      },
-      body: { stream: counted(plaintext, o.onBytes, (chunk) => hash.update(chunk)), bytes },
-      ...context,
-    }),
-    NewlyStoredFile,
-    service.url,
-  );
+  let hash = createHash('sha256');
+  const headers = {
+    'content-type': anyBytes,
+    'content-disposition': attachment(filename),
+    'idempotency-key': o.idempotencyKey,
+    'want-repr-digest': 'sha-256=10',
+  };
+  const stored = await inOneRequest(target, 'encrypted', headers, o.onBytes, async (onBytes) => {
+    hash = createHash('sha256');
+    const plaintext = await decryptRange({ start: 0, end: bytes });
+    return { stream: counted(plaintext, onBytes, (chunk) => hash.update(chunk)), bytes };
+  });
   const { fileId, cid, digest } = stored;
   // A repeated request, which stored nothing, has none.
   if (digest !== undefined && digest !== `sha-256=:${hash.digest('base64')}:`) {
@@ -150,6 +152,36 @@ export async function storeEncrypted(
     throw new SealpinError('content_mismatch', `${detail}; it was deleted`, { hint: 'run the same command again' });
   }
   return { fileId, cid, bytes };
+}
+
+type Body = NonNullable<SendOptions['body']>;
+
+/** Stores in one request. Where the service asks to wait, it has stored nothing: the request is sent again, from the beginning. */
+async function inOneRequest(
+  { service, context }: Target,
+  mode: 'plain' | 'encrypted',
+  headers: Readonly<Record<string, string>>,
+  onBytes: (bytes: number) => void,
+  bodyOf: (onBytes: (bytes: number) => void) => Body | Promise<Body>,
+): Promise<NewlyStoredFile> {
+  const { signal, timeouts } = context;
+  const isTemporary = (error: unknown): error is SealpinError =>
+    isSealpinError(error) && error.retryAfterSeconds !== undefined;
+  const attempts = attemptsOf({ signal, isTemporary });
+  for (;;) {
+    let sentBytes = 0;
+    try {
+      const body = await bodyOf((bytes) => {
+        sentBytes += bytes;
+        onBytes(bytes);
+      });
+      const request = { method: 'POST', headers, body, signal, timeouts } as const;
+      return await json(await call(service, `v1/storage/${mode}`, request), NewlyStoredFile, service.url);
+    } catch (error) {
+      await attempts.failed(error);
+      onBytes(-sentBytes);
+    }
+  }
 }
 
 /** At most so many bytes has the CAR of a file with leaves of 256 KiB, Kubo's default, or larger ones. */

@@ -1,10 +1,11 @@
 /** Storing a file encrypted: in one request or, where it is large, breaks off in the middle of much or has to wait, by a resumable upload. */
 import { resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { maxRetryAfterSeconds } from '../../client/resumable-upload.ts';
+import { maxRetryAfterSeconds } from '../../client/attempts.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError } from '../../shared/errors.ts';
+import { peeked } from '../../shared/streams/pulled.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { type Input, openInput } from '../io/input.ts';
 import type { Api } from '../remote/client.ts';
@@ -21,7 +22,7 @@ export type Container = {
   /** About how many, for the progress. */
   readonly expectedBytes: number | undefined;
   /** File key that opens a payload without a header. */
-  readonly fileKey?: Uint8Array;
+  readonly fileKey?: Uint8Array | undefined;
 };
 
 /** A service, with what it takes and the ID of the API key. `provisional`: it keeps files only if a parcel names them. */
@@ -39,7 +40,7 @@ export type Destination = {
 export type Stored = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
   readonly pins?: StoredFile['pins'];
   /** File key that opens a payload without a header. */
-  readonly fileKey?: Uint8Array;
+  readonly fileKey?: Uint8Array | undefined;
 };
 
 /** A broken upload of less is begun again by hand more quickly than it is continued. */
@@ -137,7 +138,7 @@ export async function storeSealed(
     if (!isSealpinError(error) || !isWorthIt || bytes > limits.uploadBytes || source === undefined) throw error;
     const when = waitSeconds === undefined ? '' : `, in ${waitSeconds} second${waitSeconds === 1 ? '' : 's'}`;
     output.note(`${error.message}; it is stored by a resumable upload instead${when}`);
-    await sleep((waitSeconds ?? 0) * 1000, undefined, { signal });
+    await sleep((waitSeconds ?? 0) * 1000, signal);
   } finally {
     progress.done();
   }
@@ -160,28 +161,8 @@ async function startOf(
 ): Promise<{ readonly container: Container; readonly isAll: boolean }> {
   const { stream, bytes } = container;
   if (bytes !== undefined) return { container, isAll: (await bodyBytesOf(bytes)) <= requestBytes };
-  const reader = stream.getReader();
-  const begun: Uint8Array[] = [];
-  let begunBytes = 0;
-  let isAll = false;
-  while (!isAll && begunBytes <= Math.min(requestBytes, bufferedBytes)) {
-    const { done, value } = await reader.read();
-    isAll = done;
-    if (value !== undefined) begun.push(value);
-    begunBytes += value?.length ?? 0;
-  }
-  const whole = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const chunk = begun.shift() ?? (await reader.read()).value;
-        if (chunk === undefined) controller.close();
-        else controller.enqueue(chunk);
-      },
-      cancel: (reason) => reader.cancel(reason),
-    },
-    { highWaterMark: 0 },
-  );
-  return { container: { ...container, stream: whole, bytes: isAll ? begunBytes : undefined }, isAll };
+  const { isAll, startBytes, stream: whole } = await peeked(stream, Math.min(requestBytes, bufferedBytes) + 1);
+  return { container: { ...container, stream: whole, bytes: isAll ? startBytes : undefined }, isAll };
 }
 
 /** The input as it is now; undefined for a pipe. */

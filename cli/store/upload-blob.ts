@@ -1,14 +1,14 @@
 /** Storing a container by a resumable upload: in one run or, after a kill, in the next run of the same command. */
+import { isTemporaryFailure } from '../../client/attempts.ts';
 import {
   createUpload,
   endUpload,
-  isTemporaryFailure,
   sendUpload,
   type Transport,
   type UploadedFile,
 } from '../../client/resumable-upload.ts';
 import { type Identity, open, parseApiKey, type UploadSeal, uploadSeal } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
@@ -32,7 +32,7 @@ export type Uploading = {
   readonly encrypt: () => Promise<{
     readonly stream: ReadableStream<Uint8Array>;
     readonly bytes: number | undefined;
-    readonly fileKey?: Uint8Array;
+    readonly fileKey?: Uint8Array | undefined;
   }>;
   /**
    * Keeps the ciphertext after the file is stored, for a command that does more with it and may fail: its next run
@@ -62,7 +62,7 @@ const maxBeginnings = 3;
  */
 export async function upload(
   o: Uploading,
-): Promise<UploadedFile & { readonly size: number; readonly fileKey?: Uint8Array }> {
+): Promise<UploadedFile & { readonly size: number; readonly fileKey?: Uint8Array | undefined }> {
   const { context, api } = o;
   const transport = uploadTransport(o.service, context);
   await removeLeftovers(o, transport);
@@ -76,7 +76,7 @@ export async function upload(
     await refuseOther(file, { cid, bytes: size }, api);
     const fileKey = sealedKey === undefined ? undefined : await unsealed(sealedKey, o);
     if (!o.keep) await spool.empty();
-    return { ...file, ...(fileKey === undefined ? {} : { fileKey }) };
+    return { ...file, fileKey };
   } catch (error) {
     throw await afterFailure(spool, error, o, transport);
   } finally {
@@ -167,9 +167,9 @@ async function fill(spool: Spool, o: Uploading): Promise<void> {
   const about = {
     service: o.service.url.href,
     keyId: o.keyId,
-    ...(o.source === undefined ? {} : { source: o.source }),
+    source: o.source,
     idempotencyKey: crypto.randomUUID(),
-    ...(sealedKey === undefined ? {} : { sealedKey: Buffer.from(sealedKey).toString('base64') }),
+    sealedKey: sealedKey === undefined ? undefined : Buffer.from(sealedKey).toString('base64'),
     startedAt: new Date(now()).toISOString(),
   };
   await spool.fill(container, about, progress.add);
@@ -186,22 +186,14 @@ async function send(spool: Spool, isOlder: boolean, o: Uploading, transport: Tra
       const { uploadId, ...state } = computed(spool);
       if (!isSealpinError(error, 'gone') || uploadId === undefined || beginnings === maxBeginnings) throw error;
       // It may have been finished long ago, by a run that was killed before it could say so.
-      const stored = await find(state.cid, o.api);
+      // Without the scope for it, nobody can tell.
+      const listed = await otherwise(o.api.list({ cid: state.cid, limit: 1 }), 'insufficient_scope', undefined);
+      const stored = listed?.files[0];
       if (stored !== undefined) return stored;
       o.context.output.note(`the service no longer has the upload of ${o.name}; it starts again at the first byte`);
       await spool.save({ ...state, idempotencyKey: crypto.randomUUID() });
       isContinued = false;
     }
-  }
-}
-
-/** The file with this CID; undefined where there is none, or the API key may not ask. */
-async function find(cid: string, api: Api): Promise<UploadedFile | undefined> {
-  try {
-    return (await api.list({ cid, limit: 1 })).files[0];
-  } catch (error) {
-    if (isSealpinError(error, 'insufficient_scope')) return undefined;
-    throw error;
   }
 }
 
@@ -281,8 +273,8 @@ function withHint(error: unknown, hint: string): unknown {
   return new SealpinError(error.code, error.message, {
     hint,
     cause: error,
-    ...(error.reason === undefined ? {} : { reason: error.reason }),
-    ...(error.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: error.retryAfterSeconds }),
+    reason: error.reason,
+    retryAfterSeconds: error.retryAfterSeconds,
   });
 }
 

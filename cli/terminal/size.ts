@@ -5,6 +5,11 @@ import { binaryUnits, sizeText } from './progress.ts';
 /** Units of powers of 1000 (SI), beside those of 1024. */
 const decimalUnits = ['B', 'KB', 'MB', 'GB', 'TB'];
 
+/** A number of things: `1 file`, `2 files`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /**
  * Parses a size: bytes, or a number with a unit, such as `500MB` or `1.5 GiB`.
  * @param what it is, for the message

@@ -6,6 +6,7 @@ import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
 import { pattern } from './bytes.ts';
+import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
 const plaintext = pattern(2_500_000);
@@ -206,5 +207,33 @@ test('a share is not opened with what cannot open anything', async () => {
         code: expect.stringMatching(/^(?:key|password)_invalid$/),
       });
     expect(seen.filter((each) => each.startsWith('POST'))).toEqual([]);
+  }
+});
+
+test('an opening whose answer is lost is repeated, and counts once', async () => {
+  const cid = stored[0]!.cid;
+  const file = { cid, fileKey: stored[0]!.fileKey, name: 'once', type: 'text/plain', size: plaintext.length };
+  for (const fault of [{ kind: 'swallow' }, { kind: 'cut', afterBytes: 1 }] as const) {
+    const { secret, record } = await sealParcel({ files: [file] });
+    const body = { record: Buffer.from(record).toString('base64'), files: [], password: false, opens: 1 };
+    const answer = await fetch(`${service.url}/v1/shares`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${apiKey}` },
+      body: JSON.stringify(body),
+    });
+    const { id } = (await answer.json()) as { id: string };
+    const isOpening = ({ path }: { path: string }): boolean => path.endsWith('/open');
+    const proxy = await faultyProxy(
+      () => service.url,
+      (request, before) => (isOpening(request) && !before.some(isOpening) ? fault : undefined),
+    );
+    const link = printLink({ kind: 'share', service: `${proxy.url}/`, id, secret });
+    const { files } = await receive(link);
+    expect(files[0]?.name).toBe('once');
+    const openings = proxy.passed.filter(isOpening);
+    expect(openings.length).toBe(2);
+    expect(new Set(openings.map(({ headers }) => headers['idempotency-key'])).size).toBe(1);
+    // Another program has another key, and is refused.
+    await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
   }
 });

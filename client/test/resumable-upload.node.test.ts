@@ -5,14 +5,8 @@ import { SealpinError } from '../../shared/errors.ts';
 import { cidOfBytes } from '../../testkit/cid.ts';
 import { faultyProxy, type Fault, type Passed } from '../../testkit/faulty-proxy.ts';
 import { hasTusd, noTusd, startTusdService, type TusdService } from '../../testkit/programs/tusd.ts';
-import {
-  createUpload,
-  endUpload,
-  isTemporaryFailure,
-  sendUpload,
-  type SendOptions,
-  type Transport,
-} from '../resumable-upload.ts';
+import { isTemporaryFailure } from '../attempts.ts';
+import { createUpload, endUpload, sendUpload, type SendOptions, type Transport } from '../resumable-upload.ts';
 
 const mib = 1024 * 1024;
 

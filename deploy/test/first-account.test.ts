@@ -45,8 +45,8 @@ const program = `
   import { AccountList } from ${imported('../../shared/api.ts')};
   const { DISK, SERVICE, TOKEN } = process.env;
   const api = operatorApi(SERVICE, TOKEN);
-  const accounts = async () => (await api.get('/v1/accounts', AccountList)).accounts.map(({ id }) => id);
-  const remove = (id) => fetch(SERVICE + '/v1/accounts/' + id, { method: 'DELETE', headers: { authorization: 'Bearer ' + TOKEN } });
+  const accounts = async () => (await api.get('/v1/operator/accounts', AccountList)).accounts.map(({ id }) => id);
+  const remove = (id) => fetch(SERVICE + '/v1/operator/accounts/' + id, { method: 'DELETE', headers: { authorization: 'Bearer ' + TOKEN } });
   const fill = () => {
     for (let bytes = 65_536; bytes >= 1;) {
       try { appendFileSync(DISK + '/filler', Buffer.alloc(bytes)); } catch { bytes >>= 1; }

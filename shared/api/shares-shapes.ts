@@ -25,7 +25,10 @@ export const ShareRequest = v.strictObject({
 });
 export type ShareRequest = v.InferOutput<typeof ShareRequest>;
 
-/** Public status of a share, for anyone who knows its ID. In every state but `active` its record is destroyed. */
+/**
+ * Public status of a share, for anyone who knows its ID. `used_up`: its record is destroyed as soon as no opening can be repeated;
+ * `expired`, `revoked`: it is destroyed.
+ */
 export const ShareStatus = v.object({
   id: ShareId,
   state: v.picklist(['active', 'used_up', 'expired', 'revoked']),

@@ -3,6 +3,7 @@ import { SealpinError } from '../errors.ts';
 import { decodePadded, fromUtf8 } from './bytes.ts';
 import { armorBegin, leadingSpace, sniffBytes } from './sniff.ts';
 import type { ByteSource } from '../streams/byte-source.ts';
+import { pulled } from '../streams/pulled.ts';
 
 const end = '-----END AGE ENCRYPTED FILE-----';
 const columns = 64;
@@ -20,39 +21,30 @@ function invalid(detail: string): SealpinError {
 export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
   let isBegun = false;
   let isShort = false;
-  return new ReadableStream({
-    async pull(controller) {
-      try {
-        if (!isBegun) await skipBegin(source);
-        isBegun = true;
-        let text = '';
-        while (text.length < (pieceBytes / 3) * 4) {
-          const line = await nextLine(source);
-          if (line === end) {
-            enqueue(controller, text);
-            await checkEnd(source);
-            controller.close();
-            return;
-          }
-          if (isShort || line.length === 0 || line.length > columns)
-            throw invalid('a line of the armor has the wrong length');
-          isShort = line.length < columns || line.endsWith('=');
-          text += line;
-        }
-        enqueue(controller, text);
-      } catch (error) {
-        source.abandon(error);
-        throw error;
+  let isOver = false;
+  return pulled({
+    async next() {
+      if (isOver) return undefined;
+      if (!isBegun) await skipBegin(source);
+      isBegun = true;
+      let text = '';
+      while (!isOver && text.length < (pieceBytes / 3) * 4) {
+        const line = await nextLine(source);
+        isOver = line === end;
+        if (isOver) break;
+        if (isShort || line.length === 0 || line.length > columns)
+          throw invalid('a line of the armor has the wrong length');
+        isShort = line.length < columns || line.endsWith('=');
+        text += line;
       }
+      const bytes = decodePadded(text);
+      if (bytes === undefined) throw invalid('the armor has base64 that is not canonical');
+      if (isOver) await checkEnd(source);
+      return bytes;
     },
     cancel: (reason) => source.cancel(reason),
+    ahead: 1,
   });
-}
-
-function enqueue(controller: ReadableStreamDefaultController<Uint8Array>, text: string): void {
-  const bytes = decodePadded(text);
-  if (bytes === undefined) throw invalid('the armor has base64 that is not canonical');
-  if (bytes.length > 0) controller.enqueue(bytes);
 }
 
 async function skipBegin(source: ByteSource): Promise<void> {

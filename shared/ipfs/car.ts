@@ -5,6 +5,7 @@ import type { BlockSource } from './block-source.ts';
 import { blocksOf, openDag, openFile, type BlockIterator, type OpenOptions } from './file.ts';
 import { varintOf } from './varint.ts';
 import type { Block } from './walk.ts';
+import { pulled } from '../streams/pulled.ts';
 
 /** The type of a CAR (https://www.iana.org/assignments/media-types/application/vnd.ipld.car). */
 export const carType = 'application/vnd.ipld.car';
@@ -93,17 +94,16 @@ export function fileFromCar(
   };
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const { stop, signal } = withStop(o.signal);
-  return new ReadableStream<Uint8Array>({
-    async pull(controller) {
+  return pulled({
+    async next() {
       reader ??= (await openFile(cid, [source], { ...o, signal })).read().getReader();
-      const { done, value } = await reader.read();
-      if (done) controller.close();
-      else controller.enqueue(value);
+      return (await reader.read()).value;
     },
-    async cancel(reason) {
+    cancel(reason) {
       stop(reason);
-      await (reader ?? unread)?.cancel(reason);
+      return (reader ?? unread)?.cancel(reason);
     },
+    ahead: 1,
   });
 }
 

@@ -6,19 +6,12 @@ import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
 import { byteReader, type ByteReader } from '../streams/reader.ts';
+import { within } from '../streams/timing.ts';
 import type { BlockRequest, BlockSource, FetchBlock } from './block-source.ts';
 import { sha256, type Digest } from './tree.ts';
 import { carReader, type CarBlock, type CarReader } from './car-reader.ts';
 import { bytesOfCid, type Cid } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';
-
-/** Blocks from several sources, the next one when one fails. */
-export interface FailoverReader {
-  /** @throws when every source failed: content_mismatch if one gave wrong bytes, else the code of the last failure */
-  fetchBlock: FetchBlock;
-  /** Ends all open requests. */
-  close(reason?: unknown): void;
-}
 
 type FailoverOptions = {
   /** The byte of the file (exclusive) up to which blocks are needed; undefined: all of it. */
@@ -61,171 +54,168 @@ type Attempt = { source: BlockSource; bytes: Uint8Array | undefined };
 /** The open requests to one source. `stop` ends them, and `signal` is what they listen to. */
 type Connection = { requests: SourceReader; stop: AbortController; signal: AbortSignal };
 
+/** What was done so far to get one block. */
+type Search = {
+  readonly request: BlockRequest;
+  /** Sources that may still be asked. */
+  readonly candidates: (BlockSource | undefined)[];
+  readonly running: Map<BlockSource, Promise<Attempt>>;
+  readonly failures: Failure[];
+  brokenOff?: BlockSource;
+};
+
 /**
  * Reads blocks of the file below `root`, in order, from the first source that gives them.
  * For each block every source is asked once, and the one that gave the block before it a second time: its stream may have broken.
  */
-export function failoverReader(root: Cid, sources: readonly BlockSource[], o: FailoverOptions): FailoverReader {
-  const digest = o.digest ?? sha256;
-  const connections = new Map<BlockSource, Connection>();
-  let current = sources[0];
-  let hasDelivered = false;
-  const waiting = new Set<(reason: Error) => void>();
-  const onAbort = () => {
-    for (const reject of waiting) reject(o.signal.reason as Error);
-  };
-  o.signal.addEventListener('abort', onAbort);
+export class FailoverReader {
+  readonly #root: Cid;
+  readonly #sources: readonly BlockSource[];
+  readonly #options: FailoverOptions;
+  readonly #connections = new Map<BlockSource, Connection>();
+  #current: BlockSource | undefined;
+  #hasDelivered = false;
 
-  async function fetchBlock(request: BlockRequest): Promise<Uint8Array> {
-    o.signal.throwIfAborted();
-    const failures: Failure[] = [];
-    let brokenOff: BlockSource | undefined;
-    const candidates = [current, ...sources.filter((source) => source !== current), hasDelivered ? current : undefined];
-    const running = new Map<BlockSource, Promise<Attempt>>();
+  constructor(root: Cid, sources: readonly BlockSource[], options: FailoverOptions) {
+    this.#root = root;
+    this.#sources = sources;
+    this.#options = options;
+    [this.#current] = sources;
+  }
+
+  /** Fetches a block. @throws when every source failed: content_mismatch if one gave wrong bytes, else the code of the last failure */
+  readonly fetchBlock: FetchBlock = async (request) => {
+    this.#options.signal.throwIfAborted();
+    const others = this.#sources.filter((source) => source !== this.#current);
+    const candidates = [this.#current, ...others, this.#hasDelivered ? this.#current : undefined];
+    const search: Search = { request, candidates, running: new Map(), failures: [] };
+    const { running, failures } = search;
     try {
       for (;;) {
-        if (running.size === 0 && !startNext()) throw (await lossOf(brokenOff, request)) ?? summaryOf(failures);
+        if (running.size === 0 && !this.#startNext(search)) throw (await this.#lossOf(search)) ?? summaryOf(failures);
         const canHedge = candidates.some((source) => source && !running.has(source));
-        const outcome = await firstOf([...running.values()], canHedge ? o.hedgeMs : undefined);
-        if (outcome === 'late') {
-          startNext();
+        const first = Promise.race(running.values());
+        const { hedgeMs } = this.#options;
+        const outcome = await (canHedge && hedgeMs !== undefined ? within(first, hedgeMs, () => undefined) : first);
+        if (outcome === undefined) {
+          this.#startNext(search);
           continue;
         }
         running.delete(outcome.source);
         if (outcome.bytes === undefined) continue;
-        current = outcome.source;
-        hasDelivered = true;
+        this.#current = outcome.source;
+        this.#hasDelivered = true;
         return outcome.bytes;
       }
     } finally {
       const slower = [...running.keys()];
       running.clear();
-      for (const source of slower) disconnect(source, new Error('another source was faster'));
+      for (const source of slower) this.#disconnect(source, new Error('another source was faster'));
     }
+  };
 
-    /** Asks the next source that may be asked. @returns whether there was one */
-    function startNext(): boolean {
-      for (let source = candidates.shift(); source || candidates.length > 0; source = candidates.shift()) {
-        if (!source || running.has(source)) continue;
-        const strikes = o.strikes.get(source);
-        if (strikes && strikes.count >= maxStrikes) {
-          failures.push({ id: source.id, error: strikes.error });
-          continue;
-        }
-        const attempt = attemptFrom(source);
-        attempt.catch(() => undefined); // another one may have ended the block
-        running.set(source, attempt);
-        return true;
+  /** Ends all open requests. */
+  close(reason?: unknown): void {
+    for (const source of this.#connections.keys()) this.#disconnect(source, reason);
+  }
+
+  /** Asks the next source that may be asked. @returns whether there was one */
+  #startNext(search: Search): boolean {
+    const { candidates, running, failures } = search;
+    for (let source = candidates.shift(); source || candidates.length > 0; source = candidates.shift()) {
+      if (!source || running.has(source)) continue;
+      const strikes = this.#options.strikes.get(source);
+      if (strikes && strikes.count >= maxStrikes) {
+        failures.push({ id: source.id, error: strikes.error });
+        continue;
       }
-      return false;
+      const attempt = this.#attempt(search, source);
+      attempt.catch(() => undefined); // another one may have ended the block
+      running.set(source, attempt);
+      return true;
     }
+    return false;
+  }
 
-    async function attemptFrom(source: BlockSource): Promise<Attempt> {
-      try {
-        return { source, bytes: await fetchFrom(source, request) };
-      } catch (cause) {
-        if (!running.has(source)) return { source, bytes: undefined };
-        disconnect(source, cause);
-        o.signal.throwIfAborted();
-        fail(source, cause);
-        return { source, bytes: undefined };
-      }
+  async #attempt(search: Search, source: BlockSource): Promise<Attempt> {
+    try {
+      return { source, bytes: await this.#fetchFrom(source, search.request) };
+    } catch (cause) {
+      if (!search.running.has(source)) return { source, bytes: undefined };
+      this.#disconnect(source, cause);
+      this.#options.signal.throwIfAborted();
+      this.#fail(search, source, cause);
+      return { source, bytes: undefined };
     }
+  }
 
-    function fail(source: BlockSource, cause: unknown): void {
-      const error = isSealpinError(cause)
-        ? cause
-        : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
-      failures.push({ id: source.id, error });
-      if (source.car && error.reason === 'broken_off') brokenOff = source;
-      if (cause instanceof IntegrityError) o.onMismatch?.(source, request.cid.text);
-      const count = cause instanceof IntegrityError ? maxStrikes : (o.strikes.get(source)?.count ?? 0) + 1;
-      o.strikes.set(source, { count, error });
-    }
+  #fail(search: Search, source: BlockSource, cause: unknown): void {
+    const { strikes, onMismatch } = this.#options;
+    const error = isSealpinError(cause)
+      ? cause
+      : new SealpinError('pinning_unavailable', 'it cannot be reached', { cause });
+    search.failures.push({ id: source.id, error });
+    if (source.car && error.reason === 'broken_off') search.brokenOff = source;
+    if (cause instanceof IntegrityError) onMismatch?.(source, search.request.cid.text);
+    const count = cause instanceof IntegrityError ? maxStrikes : (strikes.get(source)?.count ?? 0) + 1;
+    strikes.set(source, { count, error });
   }
 
   /** The stream of a source that has lost a block breaks off there. Asked for that block alone, it says so. */
-  async function lossOf(source: BlockSource | undefined, { cid }: BlockRequest): Promise<SealpinError | undefined> {
+  async #lossOf({ brokenOff: source, request }: Search): Promise<SealpinError | undefined> {
     if (source === undefined) return undefined;
     try {
-      await withTimeout(source.block(cid.text, connect(source).signal));
+      await this.#within(source.block(request.cid.text, this.#connect(source).signal));
       return undefined;
     } catch (error) {
-      o.signal.throwIfAborted();
+      this.#options.signal.throwIfAborted();
       return isSealpinError(error, 'pinning_lost') ? error : undefined;
     } finally {
-      disconnect(source, new Error('it was asked for the reason only'));
+      this.#disconnect(source, new Error('it was asked for the reason only'));
     }
   }
 
-  async function fetchFrom(source: BlockSource, request: BlockRequest): Promise<Uint8Array> {
-    const { requests, signal } = connections.get(source) ?? connect(source);
-    const bytes = await withTimeout(requests.fetchBlock(request, signal));
-    if (await isWanted(bytes, request)) return bytes;
+  async #fetchFrom(source: BlockSource, request: BlockRequest): Promise<Uint8Array> {
+    const { requests, signal } = this.#connections.get(source) ?? this.#connect(source);
+    const bytes = await this.#within(requests.fetchBlock(request, signal));
+    if (await this.#isWanted(bytes, request)) return bytes;
     // Who makes a CAR may leave it to us to hash leaves. A single block it does hash: so it learns of the damage, and may have another copy.
     const single =
-      source.car && (await withTimeout(source.block(request.cid.text, signal)).catch(() => signal.throwIfAborted()));
-    if (single && (await isWanted(single, request))) return single;
+      source.car && (await this.#within(source.block(request.cid.text, signal)).catch(() => signal.throwIfAborted()));
+    if (single && (await this.#isWanted(single, request))) return single;
     throw new IntegrityError(request);
   }
 
-  async function isWanted(bytes: Uint8Array, { cid, fileBytes }: BlockRequest): Promise<boolean> {
+  async #isWanted(bytes: Uint8Array, { cid, fileBytes }: BlockRequest): Promise<boolean> {
+    const { passLeaves, digest = sha256 } = this.#options;
     if (bytes.length > maxBlockBytes) return false;
-    if (o.passLeaves === true && cid.codec === 'raw') return fileBytes === undefined || bytes.length === fileBytes;
+    if (passLeaves === true && cid.codec === 'raw') return fileBytes === undefined || bytes.length === fileBytes;
     return equalBytes(await digest(bytes), cid.digest);
   }
 
-  function connect(source: BlockSource): Connection {
+  #connect(source: BlockSource): Connection {
     const stop = new AbortController();
-    const signal = AbortSignal.any([o.signal, stop.signal]);
-    const connection = { requests: sourceReader(root, source, o), stop, signal };
-    connections.set(source, connection);
+    const signal = AbortSignal.any([this.#options.signal, stop.signal]);
+    const connection = { requests: sourceReader(this.#root, source, this.#options), stop, signal };
+    this.#connections.set(source, connection);
     return connection;
   }
 
   /** Ends the wait also for a source that ignores its signal. */
-  async function withTimeout(block: Promise<Uint8Array>): Promise<Uint8Array> {
-    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
-    const timer = setTimeout(
-      () => reject(new SealpinError('pinning_timeout', `it sent nothing for ${o.idleMs} ms`)),
-      o.idleMs,
-    );
-    waiting.add(reject);
-    block.then(resolve, reject);
-    try {
-      return await promise;
-    } finally {
-      clearTimeout(timer);
-      waiting.delete(reject);
-    }
+  async #within(block: Promise<Uint8Array>): Promise<Uint8Array> {
+    const { idleMs, signal } = this.#options;
+    const late = (): never => {
+      throw new SealpinError('pinning_timeout', `it sent nothing for ${idleMs} ms`);
+    };
+    return await within(block, idleMs, late, signal);
   }
 
-  function disconnect(source: BlockSource, reason: unknown): void {
-    const connection = connections.get(source);
-    connections.delete(source);
+  #disconnect(source: BlockSource, reason: unknown): void {
+    const connection = this.#connections.get(source);
+    this.#connections.delete(source);
     connection?.stop.abort(reason);
     // The stream is not needed any more, and so an error of its cancel is not, either.
     connection?.requests.close(reason).catch(() => undefined);
-  }
-
-  return {
-    fetchBlock,
-    close(reason) {
-      o.signal.removeEventListener('abort', onAbort);
-      for (const source of connections.keys()) disconnect(source, reason);
-    },
-  };
-}
-
-/** The first attempt that ends; `late` where none has after that time in ms. */
-async function firstOf(attempts: readonly Promise<Attempt>[], lateMs: number | undefined): Promise<Attempt | 'late'> {
-  if (lateMs === undefined) return await Promise.race(attempts);
-  const { promise: late, resolve } = Promise.withResolvers<'late'>();
-  const timer = setTimeout(() => resolve('late'), lateMs);
-  try {
-    return await Promise.race([...attempts, late]);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -4,9 +4,10 @@ import type { BufferPool } from '../streams/buffer-pool.ts';
 import type { BlockSource } from './block-source.ts';
 import type { Digest } from './tree.ts';
 import { parseCid, type Cid } from './cid.ts';
-import { failoverReader, type FailoverReader, type Strikes } from './failover-reader.ts';
+import { FailoverReader, type Strikes } from './failover-reader.ts';
 import { decodeNode } from './unixfs.ts';
 import { fetchRoot, walk, type Block, type Root } from './walk.ts';
+import { pulled } from '../streams/pulled.ts';
 
 /** Caps on what a source may cost. */
 export type Limits = {
@@ -79,21 +80,15 @@ export async function openFile(cid: string, sources: readonly BlockSource[], o: 
       if (!(start >= 0 && start <= end && end <= root.size))
         throw new TypeError(`no range of ${root.size} bytes: ${start} to ${end}`);
       const iterator = blocks(start, end);
-      return new ReadableStream<Uint8Array>({
-        async pull(controller) {
-          for (;;) {
-            const block = end > start ? await iterator.next() : undefined;
-            if (!block) {
-              iterator.close();
-              controller.close();
-              return;
-            }
-            if (block.cid.codec !== 'raw') continue;
-            controller.enqueue(block.bytes.subarray(Math.max(0, start - block.start), end - block.start));
-            return;
-          }
+      return pulled({
+        async next() {
+          let block = end > start ? await iterator.next() : undefined;
+          while (block !== undefined && block.cid.codec !== 'raw') block = await iterator.next();
+          if (block === undefined) iterator.close();
+          return block?.bytes.subarray(Math.max(0, start - block.start), end - block.start);
         },
         cancel: (reason) => iterator.close(reason),
+        ahead: 1,
       });
     },
   };
@@ -107,7 +102,7 @@ export async function readBlock(
 ): Promise<Uint8Array> {
   const cid = parseCid(text);
   const idleMs = limits.idleMs ?? defaultIdleMs;
-  const reader = failoverReader(cid, sources, {
+  const reader = new FailoverReader(cid, sources, {
     signal,
     idleMs,
     strikes: new Map(),
@@ -168,7 +163,7 @@ export async function openDag(
   const strikes: Strikes = new Map();
   // The stream that the root came in may continue with the rest of the file.
   const common = { idleMs, strikes, hedgeMs, digest, passLeaves, pool, onMismatch };
-  let rootReader: FailoverReader | undefined = failoverReader(cid, sources, { ...common, signal });
+  let rootReader: FailoverReader | undefined = new FailoverReader(cid, sources, { ...common, signal });
   let root: Root;
   try {
     root = await fetchRoot(cid, rootReader.fetchBlock);
@@ -183,7 +178,7 @@ export async function openDag(
     const reusable = start === 0 ? rootReader : undefined;
     if (!reusable) rootReader?.close();
     rootReader = undefined;
-    return reusable ?? failoverReader(cid, sources, { ...common, end, signal: AbortSignal.any([signal, stop]) });
+    return reusable ?? new FailoverReader(cid, sources, { ...common, end, signal: AbortSignal.any([signal, stop]) });
   }
 
   return {

@@ -104,7 +104,7 @@ export function gateway({
     const blocks = { id, block: async (each: string, stop: AbortSignal) => (each === cid ? root : block(each, stop)) };
     return carOf(cid, [blocks], {
       signal,
-      entityBytes: { from: start, ...(end === undefined ? {} : { to: end - 1 }) },
+      entityBytes: { from: start, to: end === undefined ? undefined : end - 1 },
     });
   }
 

@@ -2,6 +2,7 @@
 import { pieceReader } from '../streams/reader.ts';
 import { cidBuilder, type SizedCid } from './builder.ts';
 import { leafBytes } from './profile.ts';
+import { pulled } from '../streams/pulled.ts';
 
 /** `result` resolves when the source has ended and every byte of `stream` has been read. */
 type HashingStream = { stream: ReadableStream<Uint8Array>; result: Promise<SizedCid> };
@@ -18,30 +19,17 @@ export function hashingStream(source: ReadableStream<Uint8Array>): HashingStream
   const { promise: result, resolve, reject } = Promise.withResolvers<SizedCid>();
   // A reader of the stream sees every error there; the same error in an unused result must not count as unhandled.
   result.catch(() => undefined);
-  const stream = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const piece = await reader.next();
-          if (piece === undefined) {
-            resolve(await builder.finish());
-            controller.close();
-          } else {
-            await builder.write(piece);
-            controller.enqueue(piece);
-          }
-        } catch (cause) {
-          reject(cause);
-          throw cause;
-        }
-      },
-      async cancel(reason) {
-        reject(reason ?? new DOMException('The stream was cancelled', 'AbortError'));
-        await reader.cancel(reason);
-      },
+  const stream = pulled({
+    async next() {
+      const piece = await reader.next();
+      if (piece === undefined) resolve(await builder.finish());
+      else await builder.write(piece);
+      return piece;
     },
-    // A piece that waits here is a MiB more for each stream.
-    { highWaterMark: 0 },
-  );
+    cancel(reason) {
+      reject(reason ?? new DOMException('The stream was cancelled', 'AbortError'));
+      return reader.cancel(reason);
+    },
+  });
   return { stream, result };
 }

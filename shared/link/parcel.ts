@@ -9,7 +9,7 @@ import { isCid } from '../ipfs/cid.ts';
 export type ParcelFile = { cid: string; fileKey: Uint8Array; name: string; type: string; size: number };
 
 /** Parcel that a sender passes on. `note` and `from` are the sender's own words, which prove nothing. */
-export type Parcel = { files: ParcelFile[]; note?: string; from?: string };
+export type Parcel = { files: ParcelFile[]; note?: string | undefined; from?: string | undefined };
 
 /** The media type of a parcel before it is sealed. */
 export const parcelType = 'application/vnd.sealpin.parcel+json';
@@ -98,8 +98,8 @@ export function parseParcel(bytes: Uint8Array): Parcel {
   const { files, note, from } = result.output;
   return {
     files: files.map(({ key, name, ...file }) => ({ ...file, fileKey: key, name: cleanFilename(name) })),
-    ...(note === undefined ? {} : { note }),
-    ...(from === undefined ? {} : { from }),
+    note,
+    from,
   };
 }
 

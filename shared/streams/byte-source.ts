@@ -1,6 +1,7 @@
 import { SealpinError } from '../errors.ts';
 import { at } from './at.ts';
 import type { Memory } from './buffer-pool.ts';
+import { pulled } from './pulled.ts';
 import { acquireReader, type AcquiredReader } from './reader.ts';
 
 /** Size of one read from a byte stream: few enough calls, little enough memory. */
@@ -150,16 +151,17 @@ export class ByteSource {
 
   /** Returns a stream of everything that is left. @param before goes out first */
   rest(before?: Uint8Array): ReadableStream<Uint8Array> {
-    return new ReadableStream({
-      start(controller) {
-        if (before !== undefined) controller.enqueue(before);
-      },
-      pull: async (controller) => {
+    let start = before;
+    return pulled({
+      next: async () => {
+        const first = start;
+        start = undefined;
+        if (first !== undefined) return first;
         await this.fill(1);
-        if (this.length === 0) controller.close();
-        else controller.enqueue(this.take(at(this.#pieces, this.#first).length));
+        return this.length === 0 ? undefined : this.take(at(this.#pieces, this.#first).length);
       },
       cancel: (reason) => this.cancel(reason),
+      ahead: 1,
     });
   }
 

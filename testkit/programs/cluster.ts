@@ -1,24 +1,22 @@
 /** A real IPFS Cluster on loopback, each peer with a Kubo of its own: the program named by SEALPIN_CLUSTER, or what `.ci/cluster` built. */
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { endWithProcess } from '../end-with-process.ts';
 import { kuboProgram, startKubo, type RealKubo } from './kubo.ts';
+import { programCache, startProgram } from './programs.ts';
 
 const run = promisify(execFile);
 
 /** The path of the program; undefined where it, or Kubo, is missing. */
 export function clusterProgram(): string | undefined {
-  const { SEALPIN_CLUSTER, XDG_CACHE_HOME } = process.env;
+  const { SEALPIN_CLUSTER } = process.env;
   if (kuboProgram() === undefined) return undefined;
   if (SEALPIN_CLUSTER) return SEALPIN_CLUSTER;
-  const cache = join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'sealpin');
-  const built = join(cache, 'cluster-v1.1.6', 'ipfs-cluster-service');
+  const built = join(programCache(), 'cluster-v1.1.6', 'ipfs-cluster-service');
   return existsSync(built) ? built : undefined;
 }
 
@@ -181,34 +179,19 @@ function environment(dir: string): Record<string, string> {
 async function startPeer(program: string, { dir, service, kubo }: Files): Promise<ClusterPeer> {
   const addressOf = ({ http_listen_multiaddress: address }: { http_listen_multiaddress: string }) =>
     `http://127.0.0.1:${address.split('/').at(-1)}`;
-  const start = async () => {
-    const daemon = spawn(program, ['daemon'], { env: environment(dir), stdio: ['ignore', 'pipe', 'pipe'] });
-    endWithProcess(daemon);
-    const ended = once(daemon, 'exit');
-    let output = '';
-    for (const stream of [daemon.stdout, daemon.stderr])
-      stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-    await until(async () => {
-      if (daemon.exitCode !== null) throw new Error(`the peer ended: ${output}`);
-      return output.includes('IPFS Cluster is READY');
-    });
-    return async () => {
-      daemon.kill('SIGKILL');
-      await ended;
-    };
-  };
-  let stop = await start();
+  const start = () => startProgram(program, ['daemon'], { env: environment(dir), ready: /IPFS Cluster is READY/ });
+  let daemon = await start();
   return {
     url: addressOf(service.api.restapi),
     psa: addressOf(service.api.pinsvcapi),
     proxy: addressOf({ http_listen_multiaddress: service.api.ipfsproxy.listen_multiaddress }),
     kubo,
     async kill() {
-      await Promise.all([stop(), kubo.kill()]);
+      await Promise.all([daemon.stop('SIGKILL'), kubo.kill()]);
     },
     async start() {
       await kubo.start();
-      stop = await start();
+      daemon = await start();
     },
   };
 }

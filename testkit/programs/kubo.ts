@@ -1,19 +1,19 @@
 /** Real Kubo nodes on loopback: the program named by SEALPIN_KUBO, or the one that `.ci/kubo` built. */
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { endWithProcess } from '../end-with-process.ts';
+import { programCache, startProgram } from './programs.ts';
 
 const run = promisify(execFile);
 
 /** The path of the Kubo program; undefined where there is none. */
 export function kuboProgram(): string | undefined {
-  const { SEALPIN_KUBO, XDG_CACHE_HOME } = process.env;
+  const { SEALPIN_KUBO } = process.env;
   if (SEALPIN_KUBO) return SEALPIN_KUBO;
-  const cache = join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'sealpin');
+  const cache = programCache();
   const built = existsSync(cache)
     ? readdirSync(cache)
         .filter((name) => name.startsWith('kubo-'))
@@ -95,8 +95,8 @@ export async function startKubo(
     return host === undefined ? text : `http://${host}:${port}`;
   };
   const args = ['daemon', ...(o.online ? [] : ['--offline'])];
-  let daemon = await startDaemon(program, args, env);
-  const stop = (signal: NodeJS.Signals = 'SIGTERM') => daemon.stop(signal);
+  const startDaemon = () => startProgram(program, args, { env, ready: /Daemon is ready/ });
+  let daemon = await startDaemon();
   const kubo: RealKubo = {
     url: await addressOf('api'),
     gateway: await addressOf('gateway'),
@@ -104,43 +104,17 @@ export async function startKubo(
     dir,
     ipfs: async (...args) =>
       (await run(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
-    stop: () => stop(),
-    kill: () => stop('SIGKILL'),
+    stop: () => daemon.stop(),
+    kill: () => daemon.stop('SIGKILL'),
     async start() {
-      daemon = await startDaemon(program, args, env);
+      daemon = await startDaemon();
       kubo.url = await addressOf('api');
       kubo.gateway = await addressOf('gateway');
     },
     async close() {
-      await stop();
+      await daemon.stop();
       await rm(dir, { recursive: true, force: true });
     },
   };
   return kubo;
-}
-
-type Daemon = { stop(signal: NodeJS.Signals): Promise<void> };
-
-async function startDaemon(program: string, args: readonly string[], env: Record<string, string>): Promise<Daemon> {
-  const daemon = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  endWithProcess(daemon);
-  const ended = new Promise<void>((resolve) => {
-    daemon.once('exit', () => resolve());
-  });
-  let output = '';
-  await new Promise<void>((resolve, reject) => {
-    const listen = (chunk: Buffer) => {
-      output += chunk.toString();
-      if (output.includes('Daemon is ready')) resolve();
-    };
-    daemon.stdout.on('data', listen);
-    daemon.stderr.on('data', listen);
-    daemon.once('exit', () => reject(new Error(`Kubo ended: ${output}`)));
-  });
-  return {
-    async stop(signal) {
-      daemon.kill(signal);
-      await ended;
-    },
-  };
 }

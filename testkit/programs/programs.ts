@@ -1,14 +1,15 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { test } from 'vitest';
+import { endWithProcess } from '../end-with-process.ts';
 
 /** Runs a program to its end; throws its standard error when it fails. */
 export function run(program: string, args: readonly string[], input?: Uint8Array): Uint8Array {
   const { status, stdout, stderr, error } = spawnSync(pathOf(program) ?? program, args, {
-    ...(input === undefined ? {} : { input }),
+    input,
     maxBuffer: 2 ** 28,
   });
   if (error !== undefined || status !== 0)
@@ -19,6 +20,42 @@ export function run(program: string, args: readonly string[], input?: Uint8Array
 /** Checks that a program is installed: a call of it succeeds. */
 function isInstalled(program: string, args: readonly string[]): boolean {
   return spawnSync(pathOf(program) ?? program, args).status === 0;
+}
+
+/** A program that runs. `ready`: what it printed when it was. */
+export type RunningProgram = { readonly ready: RegExpExecArray; stop(signal?: NodeJS.Signals): Promise<void> };
+
+/** Starts a program, and waits until it prints that it is ready. It ends with this process, if nothing ends it before. */
+export async function startProgram(
+  program: string,
+  args: readonly string[],
+  o: { ready: RegExp; env?: Record<string, string> },
+): Promise<RunningProgram> {
+  const child = spawn(program, args, { env: o.env ?? process.env, stdio: ['ignore', 'pipe', 'pipe'] });
+  endWithProcess(child);
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  let output = '';
+  const ready = await new Promise<RegExpExecArray>((resolve, reject) => {
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => {
+        output += chunk.toString();
+        const found = o.ready.exec(output);
+        if (found !== null) resolve(found);
+      });
+    child.once('exit', () => reject(new Error(`${program} ended: ${output}`)));
+  });
+  return {
+    ready,
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal);
+      await ended;
+    },
+  };
+}
+
+/** The directory in which the scripts in `.ci/` build and install programs. */
+export function programCache(): string {
+  return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sealpin');
 }
 
 /** The paths of the programs that the scripts in `.ci/` build or install, by their names in tests. */
@@ -37,15 +74,15 @@ const built: Record<string, string> = {
   promtool: 'prometheus/promtool',
   tusd: 'tusd-v2.9.2/tusd',
   'tuspy-python': 'tuspy-1.1.0/bin/python',
+  versitygw: 'versitygw-v1.8.0/versitygw',
 };
 
 /** Finds a program on the PATH or among those that were built for the tests. */
 export function pathOf(program: string): string | undefined {
-  const { PATH, XDG_CACHE_HOME } = process.env;
+  const { PATH } = process.env;
   // Servers are not on the PATH of everybody.
   const candidates = [...(PATH ?? '').split(delimiter), '/usr/sbin'].map((directory) => join(directory, program));
-  if (built[program] !== undefined)
-    candidates.push(join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'sealpin', built[program]));
+  if (built[program] !== undefined) candidates.push(join(programCache(), built[program]));
   return candidates.find((path) => existsSync(path));
 }
 

@@ -1,5 +1,4 @@
 /** Resumable uploads without our Worker: tusd, the reference server of tus, behind the routes that Sealpin adds. */
-import { spawn } from 'node:child_process';
 import { request as requestHttp, type IncomingMessage, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,8 +6,7 @@ import { createReadStream } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cidOfBytes } from '../cid.ts';
-import { endWithProcess } from '../end-with-process.ts';
-import { pathOf } from './programs.ts';
+import { pathOf, startProgram } from './programs.ts';
 import { startLoopbackServer } from '../loopback-server.ts';
 
 /** The note of tests that are skipped without tusd. */
@@ -32,27 +30,8 @@ export async function spawnTusd(
   // How often it looks whether another request waits for the lock of an upload; by default only every 2 and 5 s.
   const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
   const all = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, ...args, ...polls];
-  const tusd = spawn(pathOf('tusd') ?? 'tusd', all, { stdio: ['ignore', 'pipe', 'pipe'] });
-  endWithProcess(tusd);
-  const ended = once(tusd, 'exit');
-  const endpoint = await new Promise<string>((resolve, reject) => {
-    let output = '';
-    const listen = (chunk: Buffer): void => {
-      output += chunk.toString();
-      const [, url] = /upload files to: (\S+)/.exec(output) ?? [];
-      if (url !== undefined) resolve(url);
-    };
-    tusd.stdout.on('data', listen);
-    tusd.stderr.on('data', listen);
-    tusd.once('exit', () => reject(new Error(`tusd ended: ${output}`)));
-  });
-  return {
-    endpoint,
-    async close() {
-      tusd.kill('SIGTERM');
-      await ended;
-    },
-  };
+  const { ready, stop } = await startProgram(pathOf('tusd') ?? 'tusd', all, { ready: /upload files to: (\S+)/ });
+  return { endpoint: ready[1] ?? '', close: () => stop() };
 }
 
 /** Starts it on free ports of 127.0.0.1. @param o.maxUploadBytes what its health says */
@@ -109,7 +88,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
     ...status,
     state: isDone ? 'done' : 'open',
     expiresAt: createdAt,
-    ...(isDone ? { file: await fileOf(join(behind.dir, id), uuid) } : {}),
+    file: isDone ? await fileOf(join(behind.dir, id), uuid) : undefined,
   });
 }
 

@@ -268,13 +268,15 @@ describe('the checks themselves', () => {
   });
 
   test('report an arrow up, and one to the same floor', () => {
-    expect(upwards('worker/http/app.ts', '../upload/body.ts')).toEqual(['worker/http/app.ts → worker/upload/body.ts']);
-    expect(upwards('worker/upload/body.ts', '../openapi/tags.ts')).toHaveLength(1);
+    expect(upwards('worker/http/app.ts', '../upload/upload-body.ts')).toEqual([
+      'worker/http/app.ts → worker/upload/upload-body.ts',
+    ]);
+    expect(upwards('worker/upload/upload-body.ts', '../openapi/tags.ts')).toHaveLength(1);
     expect(upwards('worker/objects/pin/pin.ts', '../account/account.ts')).toHaveLength(1);
     expect(upwards('cli/context.ts', './command.ts')).toHaveLength(1);
     expect(upwards('cli/command.ts', './context.ts')).toEqual([]);
-    expect(upwards('worker/upload/body.ts', './semaphore.ts')).toEqual([]);
-    expect(upwards('worker/upload/body.ts', '../../shared/errors.ts')).toEqual([]);
+    expect(upwards('worker/upload/upload-body.ts', './semaphore.ts')).toEqual([]);
+    expect(upwards('worker/upload/upload-body.ts', '../../shared/errors.ts')).toEqual([]);
     expect(upwards('cli/test/a.ts', '../main.ts')).toEqual([]);
     expect(() => upwards('worker/unknown/a.ts', '../env.ts')).toThrow('worker/unknown is on no floor');
   });

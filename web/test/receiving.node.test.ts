@@ -78,8 +78,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       }
       await click(watched, 'Open');
       await shows(watched, 'A file for you');
-      await visit(watched, link);
-      expect(await title(watched)).toBe('This link is used up');
+      const other = await open(link);
+      await other.page.locator('#problem:not([hidden])').waitFor();
+      expect(await title(other)).toBe('This link is used up');
     });
 
     test('with a password takes wrong ones first, without another open', async () => {

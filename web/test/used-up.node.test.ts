@@ -229,11 +229,73 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByRole('heading', { name: 'This link was taken back' }).waitFor();
   });
 
-  test('a page that was reloaded says what opening the link again costs', async () => {
-    const page = await visit(await receiver.share(files, { opens: 2 }));
-    await open(page);
-    await shows(page, 'opened');
-    await page.reload();
-    await page.getByText('If you had opened the files already, that uses the link once more.').waitFor();
+  const opensAgain = /opened the link within the last 10 minutes, it opens here again/;
+
+  describe('a page that is reloaded', () => {
+    test.each([
+      ['opens a used-up link again', 1, {}],
+      ['opens it again with its password', 1, { password: 'right' }],
+      ['opens a link again that has opens left, and counts nothing', 3, {}],
+    ] as const)('%s', async (_, opens, o) => {
+      const link = await receiver.share(files, { opens, ...o });
+      const page = await visit(link);
+      page.on('dialog', (dialog) => void dialog.accept());
+      for (const round of ['first', 'again', 'once more']) {
+        await shows(page, 'asked');
+        const text = await page.locator('#asked-text').innerText();
+        expect([round, opensAgain.test(text)]).toEqual([round, round !== 'first']);
+        if ('password' in o) await page.locator('#password').fill(o.password);
+        await open(page);
+        await shows(page, 'opened');
+        expect(await opensLeft(receiver, link)).toBe(opens - 1);
+        if (round !== 'once more') await page.reload();
+      }
+      // What came from the link itself is the same.
+      await page.goto('about:blank');
+      await page.goto(link);
+      await shows(page, 'asked');
+      expect(await page.locator('#asked-text').innerText()).toMatch(opensAgain);
+    });
+
+    test.each(['every file is saved', 'something else is opened', 'it is another tab', 'the service no longer does'])(
+      'says that its key is missing, or how the link ended, once %s',
+      async (way) => {
+        const link = await receiver.share(files, { opens: 1 });
+        let page = await visit(link);
+        page.on('dialog', (dialog) => void dialog.accept());
+        await open(page);
+        await shows(page, 'opened');
+        if (way === 'every file is saved') {
+          for (const { name } of files) await downloaded(page, `Save ${name}`);
+          await expect.poll(() => page.locator('[data-state=done]').count()).toBe(2);
+          expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+        } else if (way === 'something else is opened') {
+          await page.evaluate(() => document.querySelector<HTMLElement>('#start-over')?.click());
+        } else if (way === 'it is another tab') {
+          page = await visit(link);
+          return await page.getByRole('heading', { name: 'This link is used up' }).waitFor();
+        } else {
+          await receiver.revoke(link);
+          await page.reload();
+          return await page.getByRole('heading', { name: 'This link was taken back' }).waitFor();
+        }
+        await page.goto(`${receiver.root}s`);
+        await page.getByRole('heading', { name: 'The key is missing' }).waitFor();
+      },
+    );
+
+    test('opens nothing again after ten minutes', async () => {
+      const page = await visit(await receiver.share(files, { opens: 1 }));
+      page.on('dialog', (dialog) => void dialog.accept());
+      await open(page);
+      await shows(page, 'opened');
+      await page.evaluate(() => {
+        const kept = JSON.parse(sessionStorage.getItem('opened')!) as { until: number };
+        sessionStorage.setItem('opened', JSON.stringify({ ...kept, until: Date.now() - 1 }));
+      });
+      await page.reload();
+      await page.getByText('If you had opened the files already, that uses the link once more.').waitFor();
+      expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+    });
   });
 });

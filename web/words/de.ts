@@ -29,6 +29,8 @@ export const de: Words = {
     `Dieser Link lässt sich noch einmal öffnen, bis ${until}. Danach ist er verbraucht; öffnen Sie ihn also dort, wo Sie die Dateien speichern möchten.`,
   opensTimes: (times, until) =>
     `Dieser Link lässt sich noch ${times}‑mal öffnen, bis ${until}. Jedes Öffnen zählt, auf jedem Gerät.`,
+  opensAgain:
+    'Hat dieser Tab den Link in den letzten 10 Minuten geöffnet, so öffnet er ihn noch einmal, ohne dass es zählt.',
   usedUpAsked:
     'Dieser Link ist jetzt verbraucht: Was gesendet wurde, lässt sich nur noch auf dieser Seite öffnen. Schließen Sie ' +
     'sie nicht und laden Sie sie nicht neu, bevor alles gespeichert ist.',

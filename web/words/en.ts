@@ -25,6 +25,7 @@ export const en = {
     `This link opens once more, until ${until}. That uses it up, so open it where you want to save the files.`,
   opensTimes: (times: number, until: string) =>
     `This link opens ${times} more times, until ${until}. Each opening counts, on every device.`,
+  opensAgain: 'If this tab opened the link within the last 10 minutes, it opens here again, and that does not count.',
   usedUpAsked:
     'This link is now used up: what was sent can be opened on this page only. Do not close or reload it before ' +
     'everything is saved.',

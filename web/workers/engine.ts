@@ -39,11 +39,11 @@ function begin(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSigna
   return look(signal);
 }
 
-async function find({ text, root }: { text: string; root: string }, signal: AbortSignal): Promise<Found> {
+async function find({ text, root, opening }: Parameters<Receiving['find']>[0], signal: AbortSignal): Promise<Found> {
   const { link, exposed } = linkIn(text, root);
   if (link.kind === 'inbox') return { kind: 'inbox', address: printLink(link) };
   if (link.service !== root) return { kind: 'elsewhere', host: new URL(link.service).host, address: printLink(link) };
-  return link.kind === 'share' ? findShare(link, exposed, signal) : findBlob(link, exposed, signal);
+  return link.kind === 'share' ? findShare(link, opening, exposed, signal) : findBlob(link, exposed, signal);
 }
 
 /** A link, or a blob ID as people write it down. */
@@ -54,6 +54,7 @@ function linkIn(text: string, root: string): { link: Link; exposed: boolean } {
 
 async function findShare(
   link: Extract<Link, { kind: 'share' }>,
+  opening: string,
   exposed: boolean,
   signal: AbortSignal,
 ): Promise<Found> {
@@ -63,7 +64,7 @@ async function findShare(
   closed = {
     async open(credentials, signal) {
       // A wrong password costs no other open.
-      if (record === undefined) ({ record, opensLeft } = await recordOf(http, link.id, signal));
+      if (record === undefined) ({ record, opensLeft } = await recordOf(http, link.id, opening, signal));
       const { files, ...words } = await openParcel(record, {
         secret: link.secret,
         password: credentials.password,
@@ -76,7 +77,7 @@ async function findShare(
     },
   };
   const { password, ...about } = status;
-  return { kind: 'share', exposed, ...about, ...(password ? { needs: 'password' } : {}) };
+  return { kind: 'share', exposed, ...about, needs: password ? 'password' : undefined };
 }
 
 async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean, signal: AbortSignal): Promise<Found> {
@@ -104,13 +105,14 @@ async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean,
 function needsOf(inspection: Awaited<ReturnType<typeof inspect>>): 'password' | 'keys' {
   if ('opens' in inspection) return inspection.opens;
   if (inspection.kind === 'plain') throw new SealpinError('not_encrypted');
-  throw new SealpinError('wrong_kind', 'it has no header: only the link that was made for it opens it');
+  // It has no header: only the link that was made for it opens it.
+  throw new SealpinError('wrong_kind');
 }
 
 function knownOf({ password, keys }: Credentials): KnownCredentials {
   if (password !== undefined) return { password };
   if (keys !== undefined) return { keys };
-  throw new SealpinError('wrong_kind', 'it needs a password, or a private key');
+  throw new SealpinError('wrong_kind');
 }
 
 /** Large files come once: copies in the browser's cache would cost a third of the time, and room on the disk. */
@@ -153,11 +155,7 @@ async function openFound(credentials: Credentials, signal: AbortSignal): Promise
   files = opened;
   return {
     ...words,
-    files: opened.map(({ name, size, cid }) => ({
-      name,
-      ...(size === undefined ? {} : { size }),
-      ...(cid === undefined ? {} : { cid }),
-    })),
+    files: opened.map(({ name, size, cid }) => ({ name, size, cid })),
   };
 }
 
@@ -166,7 +164,7 @@ async function save(
   { signal, report, stalled }: Running,
 ): Promise<Blob | undefined> {
   const file = files[argument.file];
-  if (file === undefined) throw new TypeError('there is no such file');
+  if (file === undefined) throw new TypeError('no such file');
   let bytes = 0;
   async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {

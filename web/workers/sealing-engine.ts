@@ -62,17 +62,12 @@ function outgoing(files: readonly File[]): Outgoing[] {
 }
 
 function optionsOf({ expiresInMs, opens, password, keys }: ShareTerms): ShareOptions {
-  return {
-    expiresAt: new Date(Date.now() + expiresInMs),
-    opens,
-    ...(password === undefined ? {} : { password }),
-    ...(keys === undefined ? {} : { to: keys }),
-  };
+  return { expiresAt: new Date(Date.now() + expiresInMs), opens, password, to: keys };
 }
 
 function view({ link, share }: Shared, { password, keys }: ShareTerms): LinkView {
   const needs = password === undefined ? (keys === undefined ? undefined : 'keys') : 'password';
-  return { link, opens: share.opensLeft, expiresAt: share.expiresAt, ...(needs === undefined ? {} : { needs }) };
+  return { link, opens: share.opensLeft, expiresAt: share.expiresAt, needs };
 }
 
 async function signIn({ root, apiKey }: { root: string; apiKey: string }, signal: AbortSignal): ReturnOf<'signIn'> {
@@ -100,11 +95,7 @@ async function send({ files, terms, words }: Parameters<Sending['send']>[0], run
     onProgress,
   });
   const again: Last['again'] = ({ note, from, ...o }, signal) => {
-    const parcel: Parcel = {
-      files: stored.parcel.files,
-      ...(note === undefined ? {} : { note }),
-      ...(from === undefined ? {} : { from }),
-    };
+    const parcel: Parcel = { files: stored.parcel.files, note, from };
     return shareParcel(http, { parcel, files: stored.files.map(({ fileId }) => fileId) }, { ...o, signal });
   };
   try {
@@ -172,15 +163,11 @@ async function takeBack(signal: AbortSignal): ReturnOf<'takeBack'> {
       isDeleted = false; // a key without `delete`: what stays can be opened by nobody
     });
   last = undefined;
-  return { isDeleted, ...(opened === undefined ? {} : { opened }) };
+  return { isDeleted, opened };
 }
 
-async function list({ cursor }: { cursor?: string }, signal: AbortSignal): ReturnOf<'list'> {
-  const page = await connect(signedIn()).list({
-    limit: 20,
-    signal,
-    ...(cursor === undefined ? {} : { cursor }),
-  });
+async function list({ cursor }: { cursor?: string | undefined }, signal: AbortSignal): ReturnOf<'list'> {
+  const page = await connect(signedIn()).list({ limit: 20, signal, cursor });
   return {
     files: page.files.map(({ fileId, cid, filename, size, createdAt, mode }): StoredView => ({
       fileId,
@@ -188,9 +175,9 @@ async function list({ cursor }: { cursor?: string }, signal: AbortSignal): Retur
       size,
       createdAt,
       isSealed: mode === 'plain',
-      ...(filename === undefined || filename === null ? {} : { name: filename }),
+      name: filename ?? undefined,
     })),
-    ...(page.cursor === undefined ? {} : { cursor: page.cursor }),
+    cursor: page.cursor,
   };
 }
 

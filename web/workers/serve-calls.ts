@@ -40,7 +40,7 @@ export function serveCalls<C extends Calls>(handlers: Handlers<C>): void {
     const report: Running['report'] = (bytes, { total, isLast = false } = {}) => {
       if (!isLast && performance.now() - reportedAt < progressMs) return;
       reportedAt = performance.now();
-      post({ id, progress: bytes, ...(total === undefined ? {} : { total }) });
+      post({ id, progress: bytes, total });
     };
     const stalled: Running['stalled'] = (cause) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -1,7 +1,9 @@
 /** Reading a received file piece by piece, so that an engine without back pressure on `fetch` takes no more memory than one piece. */
+import { sleep } from '../../client/attempts.ts';
 import type { OpenedFile } from '../../client/receiving.ts';
 import { isSealpinError, type Code } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 
 /**
  * Bytes of one request. Firefox reads a response into memory however slow its reader is (measured: 1,041 MiB in 15 s), so this is what
@@ -73,7 +75,7 @@ export async function* readInWindows(
         if (!isSealpinError(error) || !passing.includes(error.code)) throw error;
         // What was opened remembers the failures of its sources, and gives them up after some.
         file = undefined;
-        if (retries < maxRetries) await pause(error.retryAfterSeconds ?? 2 ** retries, signal);
+        if (retries < maxRetries) await sleep(Math.min(error.retryAfterSeconds ?? 2 ** retries, 60) * 1000, signal);
         else await stalled(error);
         retries = retries < maxRetries ? retries + 1 : 0;
       }
@@ -81,16 +83,4 @@ export async function* readInWindows(
   } finally {
     discardAhead();
   }
-}
-
-/** Waits; throws the signal's reason when it is aborted. */
-function pause(seconds: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, Math.min(seconds, 60) * 1000);
-  const stop = (): void => {
-    clearTimeout(timer);
-    reject(signal.reason as Error);
-  };
-  signal.addEventListener('abort', stop, { once: true });
-  return promise.finally(() => signal.removeEventListener('abort', stop));
 }

@@ -2,7 +2,7 @@
 import type { ErrorHandler, Handler, MiddlewareHandler, NotFoundHandler } from 'hono';
 import { routePath } from 'hono/route';
 import { describe, SealpinError } from '../../shared/errors.ts';
-import { isHead, type App } from './app.ts';
+import { isHead, type App, type Ctx } from './app.ts';
 import { isEncoded } from './body-headers.ts';
 import { errorText, log } from '../log.ts';
 import { problem } from './problem.ts';
@@ -56,9 +56,14 @@ export const onError: ErrorHandler<App> = (error, c) => {
   return response;
 };
 
-/** The response where no route matches. It is not thrown: an error would skip the CORS headers. */
-export const notFound: NotFoundHandler<App> = (c) =>
-  problem(new SealpinError('not_found', 'there is no such route'), c);
+/**
+ * The response where no route matches. It is not thrown: an error would skip the CORS headers.
+ * @param now the path that the route has now
+ */
+export function notFound(now?: string): Handler<App> & NotFoundHandler<App> {
+  const hint = now === undefined ? {} : { hint: `the operator’s routes have moved: this one is ${now}` };
+  return (c: Ctx) => problem(new SealpinError('not_found', 'there is no such route', hint), c);
+}
 
 /**
  * Answers 405 with `Allow` (RFC 9110 section 15.5.6). @param methods those of the route's path; GET answers HEAD, too

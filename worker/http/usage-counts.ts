@@ -6,7 +6,6 @@ import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';
 import type { Used, UsedBy } from '../objects/account/keys/key-usage.ts';
 import { unwrap } from '../objects/result.ts';
-import { arrivedBytes } from './arrived-bytes.ts';
 import { lengthOf } from './body-headers.ts';
 import type { Ctx } from './app.ts';
 import { Collector } from './collector.ts';
@@ -28,7 +27,7 @@ export function countUsage(c: Ctx): void {
   const { method } = c.req.raw;
   add(usedBy, {
     requests: 1,
-    bytesIn: arrivedBytes(c.req.raw) ?? lengthOf(c.req.raw.headers),
+    bytesIn: c.var.arrivedBytes ?? lengthOf(c.req.raw.headers),
     bytesOut: method === 'HEAD' ? 0 : lengthOf(headers),
   });
   collector.handOverLater(c, () => handOver(c.env));

@@ -1,70 +1,89 @@
-/** The OpenAPI 3.1 document, written from the routes, their validators and the table of codes. */
+/** The OpenAPI 3.1 documents, written from the routes, their validators and the table of codes. */
 import { describe } from '../../shared/errors.ts';
 import { problemType } from '../../shared/problem-object.ts';
 import { version } from '../../package.json';
-import { codesOf, type Route } from './route.ts';
+import { codesOf, commonCodes, guardCodes, type Route } from './route.ts';
 import { responseHeaders } from './headers.ts';
-import { operationsOf, pathOf } from './operation.ts';
+import { operationsOf, pathOf, problemsOf } from './operation.ts';
 import { referencedSchemas, type JsonSchema } from './schemas.ts';
 import { tagsOf } from './tags.ts';
 
-/** Describes an API. @param routes all of its routes */
-export function describeApi(routes: readonly Route[]): JsonSchema {
-  const paths: Record<string, JsonSchema> = {};
+const credentials = {
+  key: 'an API key: `sp_…`; what is listed beside it are the scopes that it needs',
+  operator: 'the token of the operator',
+  monitor: 'the token for metrics',
+} as const;
+
+type Operation = { parameters?: JsonSchema[] & JsonSchema; responses: JsonSchema };
+
+/** Describes routes. @param title of the document, @param routes all that it describes */
+export function describeApi(title: string, routes: readonly Route[]): JsonSchema {
+  const paths: Record<string, Record<string, JsonSchema>> = {};
   for (const route of routes) Object.assign((paths[pathOf(route)] ??= {}), operationsOf(route));
-  const responses = shareProblems(paths);
+  const operations = Object.values(paths).flatMap((path) => Object.values(path) as Operation[]);
+  const lists = operations.flatMap(({ parameters }) => (parameters === undefined ? [] : [parameters]));
+  const parameters = share('parameters', lists, ({ name }) => String(name));
+  const results = share(
+    'responses',
+    operations.map(({ responses }) => responses),
+    (_, status) => status,
+  );
+  const responses = { ...results, ...problemsOf(routes) };
+  const callers = Object.entries(credentials).filter(([caller]) => routes.some(({ who }) => who === caller));
   return {
     openapi: '3.1.0',
     info: {
-      title: 'Sealpin',
+      title,
       version,
       description:
         'Stores files on IPFS, encrypted to the public key of an account or unchanged. Problems are those of RFC 9457, ' +
-        'with a `code` of a closed list; under each status, `examples` names the codes that it can have. ' +
-        'Every GET answers HEAD, too.',
+        'with a `code` of a closed list. `x-codes` names them: of an operation, of a security scheme for all operations ' +
+        'that need it, of the document for all. Every response has `X-Request-Id`, and `RateLimit-Policy` where requests ' +
+        'are limited. Every GET answers HEAD, too.',
       contact: { name: 'The operator of the service, with the `requestId` of a problem' },
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/', description: 'The service that this document comes from' }],
+    'x-codes': commonCodes,
     tags: tagsOf(routes.map(({ path }) => path)),
     paths,
     components: {
-      securitySchemes: {
-        key: { type: 'http', scheme: 'bearer', description: 'an API key: `sp_…`' },
-        operator: { type: 'http', scheme: 'bearer', description: 'the token of the operator' },
-        monitor: { type: 'http', scheme: 'bearer', description: 'the token for metrics' },
-      },
+      securitySchemes: Object.fromEntries(
+        callers.map(([who, description]) => [
+          who,
+          { type: 'http', scheme: 'bearer', description, 'x-codes': guardCodes(who as keyof typeof credentials) },
+        ]),
+      ),
+      parameters,
       responses,
-      schemas: referencedSchemas([paths, responses]),
+      schemas: referencedSchemas([paths, parameters, responses]),
       headers: referencedHeaders([paths, responses]),
       examples: problemExamples(routes),
     },
   };
 }
 
-type Operation = { responses: Record<string, JsonSchema> };
-
-/** Replaces each response with problems alone that several operations have by a reference. @returns these responses */
-function shareProblems(paths: Record<string, JsonSchema>): JsonSchema {
-  const operations = Object.values(paths).flatMap((path) => Object.values(path) as Operation[]);
-  const all = operations.flatMap(({ responses }) =>
-    Object.entries(responses).map(([status, value]) => ({ responses, status, value })),
-  );
-  const problems = all.filter(({ status, value }) => Number(status) >= 400 && isOfProblems(value));
+/**
+ * Replaces each part that several operations have by a reference.
+ * @param holders objects and lists whose members are such parts
+ * @param nameOf its name in `shared`, to which a letter is added where another part has it
+ */
+function share(
+  kind: string,
+  holders: readonly JsonSchema[],
+  nameOf: (part: JsonSchema, key: string) => string,
+): JsonSchema {
+  const all = holders.flatMap((holder) => Object.entries(holder).map(([key, part]) => ({ holder, key, part })));
   const shared: JsonSchema = {};
-  for (const [text, same] of Map.groupBy(problems, ({ value }) => JSON.stringify(value))) {
+  for (const [text, same] of Map.groupBy(all, ({ part }) => JSON.stringify(part))) {
     const [first] = same;
-    if (first === undefined || same.length === 1) continue;
-    const number = Object.keys(shared).filter((name) => name.startsWith(`Problem${first.status}`)).length;
-    const name = `Problem${first.status}${number === 0 ? '' : `-${number + 1}`}`;
-    shared[name] = JSON.parse(text) as JsonSchema;
-    for (const { responses, status } of same) responses[status] = { $ref: `#/components/responses/${name}` };
+    if (first === undefined || same.length === 1 || text.startsWith('{"$ref"')) continue;
+    let name = nameOf(first.part as JsonSchema, first.key);
+    while (name in shared) name += '_';
+    shared[name] = first.part;
+    for (const { holder, key } of same) holder[key] = { $ref: `#/components/${kind}/${name}` };
   }
   return shared;
-}
-
-function isOfProblems({ content }: JsonSchema): boolean {
-  return Object.keys((content ?? {}) as JsonSchema).every((type) => type === 'application/problem+json');
 }
 
 /** The headers that some response refers to. */
@@ -81,7 +100,7 @@ function problemExamples(routes: readonly Route[]): JsonSchema {
   return Object.fromEntries(
     codes.map((code) => {
       const { status, title, hint } = describe(code);
-      return [code, { summary: title, value: { type: problemType(code), title, status, code, ...(hint && { hint }) } }];
+      return [code, { value: { type: problemType(code), title, status, code, ...(hint && { hint }) } }];
     }),
   );
 }

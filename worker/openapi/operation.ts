@@ -1,9 +1,9 @@
 /** The description of one route: an OpenAPI operation, and the one of HEAD that goes with it. */
 import * as v from 'valibot';
 import { describe, type Code } from '../../shared/errors.ts';
-import { codesOf, type Bodies, type Route } from './route.ts';
+import { codesOf, isOpen, ownCodesOf, scopesOf, type Bodies, type Route } from './route.ts';
 import { headersOfProblem, requestHeaders, undescribable, type ResponseHeaderName } from './headers.ts';
-import { exampleOf, schemaOf, type JsonSchema } from './schemas.ts';
+import { schemaOf, type JsonSchema } from './schemas.ts';
 import { tagOf } from './tags.ts';
 
 type Response = { description: string; headers: JsonSchema; content?: JsonSchema; links?: JsonSchema };
@@ -20,57 +20,51 @@ export function operationsOf(route: Route): Record<string, JsonSchema> {
   const operation = describeRoute(route);
   if (route.method !== 'get' || !Object.values(route.responses[200] ?? {}).includes(null))
     return { [route.method]: operation };
-  return { get: operation, head: headOf(operation) };
+  return { get: operation, head: headOf(route, operation) };
 }
 
 function describeRoute(route: Route): JsonSchema {
-  const { who, operationId, summary, body, optionalBody } = route;
+  const { who, operationId, summary, description, headers, body, optionalBody } = route;
   const parameters = parametersOf(route);
+  const accept = headers?.['Accept'];
+  const about = [description, accept && `\`Accept\`: ${accept}.`, accessOf(route)].filter((each) => each !== undefined);
   return {
-    ...(operationId === undefined ? {} : { operationId }),
+    operationId,
     tags: [tagOf(route.path)],
     summary,
-    description: descriptionOf(route),
-    security: who === 'anybody' || who === 'address' ? [] : [{ [who]: [] }],
+    description: about.join('\n\n'),
+    security: isOpen(route) ? [] : [{ [who]: scopesOf(route) ?? [] }],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: contentOf(body) } }),
     ...(optionalBody === undefined ? {} : { requestBody: { required: false, content: contentOf(optionalBody) } }),
     responses: responsesOf(route),
+    'x-codes': ownCodesOf(route),
   };
 }
 
 /** The same headers without a body (RFC 9110 section 9.3.2), problems included. */
-function headOf({ operationId, summary, responses, ...rest }: JsonSchema): JsonSchema {
-  const all = Object.entries(responses as Record<string, Response>);
+function headOf(route: Route, { responses, ...rest }: JsonSchema): JsonSchema {
+  const { 206: _part, ...all } = responses as Record<string, Partial<Response>>;
   return {
-    ...(typeof operationId === 'string' ? { operationId: operationId.replace(/^get/, 'head') } : {}),
     ...rest,
-    summary: `${String(summary)}: the headers alone`,
-    responses: Object.fromEntries(
-      all
-        .filter(([status]) => status !== '206')
-        .map(([status, { description, headers }]) => [status, { description, headers }]),
-    ),
+    operationId: route.operationId.replace(/^get/, 'head'),
+    summary: `${route.summary}: the headers alone`,
+    description: accessOf(route),
+    responses: Object.fromEntries(Object.entries(all).map(([status, { content: _, ...each }]) => [status, each])),
   };
 }
 
-const access: Record<Route['who'], string> = {
+const access: Record<Exclude<Route['who'], 'key'>, string> = {
   anybody: 'Needs no credentials.',
   address: 'Needs no credentials; requests are limited by address.',
   operator: 'Needs the token of the operator.',
   monitor: 'Needs the token for metrics.',
-  key: 'Needs an API key',
 };
 
-function descriptionOf(route: Route): string {
-  const { who, description, headers } = route;
-  const scope = route.who === 'key' ? (route.scope === undefined ? '.' : ` with the scope \`${route.scope}\`.`) : '';
-  const accept = headers?.['Accept'];
-  return [
-    ...(description === undefined ? [] : [description]),
-    ...(accept === undefined ? [] : [`\`Accept\`: ${accept}.`]),
-    `${access[who]}${scope}`,
-  ].join('\n\n');
+function accessOf(route: Route): string {
+  if (route.who !== 'key') return access[route.who];
+  const scopes = (route.scopes ?? []).map((scope) => `\`${scope}\``).join(' and ');
+  return `Needs an API key${scopes === '' ? '' : ` with ${scopes}`}.`;
 }
 
 function parametersOf({ path, params = {}, query, headers = {}, requiredHeaders = {} }: Route): JsonSchema[] {
@@ -105,48 +99,61 @@ function ofQuery(shape: v.GenericSchema): JsonSchema {
 }
 
 function contentOf(types: Bodies): JsonSchema {
+  const plain = (type: string) => (type.endsWith('json') ? { type: 'object' } : binary);
   return Object.fromEntries(
-    Object.entries(types).map(([type, shape]) => {
-      if (shape === null) return [type, { schema: type.endsWith('json') ? { type: 'object' } : binary }];
-      const schema = schemaOf(shape);
-      return [type, { schema, example: exampleOf(schema) }];
-    }),
+    Object.entries(types).map(([type, shape]) => [type, { schema: shape === null ? plain(type) : schemaOf(shape) }]),
   );
 }
 
-/** Results and problems by status; one status may have both, by media type, and the result comes first. */
-function responsesOf(route: Route): Record<string, Response> {
-  const codes = codesOf(route);
-  const byStatus = Map.groupBy(codes, (code) => describe(code).status);
-  const statuses = new Set([...Object.keys(route.responses).map(Number), ...byStatus.keys()]);
-  return Object.fromEntries(
-    [...statuses]
-      .sort((a, b) => a - b)
-      .map((status) => [String(status), responseOf(route, status, byStatus.get(status) ?? [])]),
-  );
-}
+/** The words of HTTP for statuses (RFC 9110 section 15): what each means here, the operation or the code says. */
+const texts: Readonly<Record<number, string>> = {
+  200: 'OK',
+  201: 'Created',
+  202: 'Accepted',
+  204: 'No Content',
+  206: 'Partial Content',
+  304: 'Not Modified',
+};
 
-function responseOf(route: Route, status: number, codes: readonly Code[]): Response {
-  const { summary, responses, responseHeaders = {}, links } = route;
-  const isResult = responses[status] !== undefined;
-  const content = { ...contentOf(responses[status] ?? {}), ...(codes.length > 0 && problemsOf(codes)) };
-  const lines = codes.map((code) => `\`${code}\`: ${describe(code).title}`);
+/** Results, and references to problems, by status. */
+function responsesOf(route: Route): Record<string, JsonSchema> {
   return {
-    description: [...(isResult ? [summary] : []), ...lines].join('; '),
-    headers: references('headers', [
-      ...(responseHeaders[status] ?? []),
-      ...headersOfProblem(codes),
-      ...headersOfRoute(route),
-      'X-Request-Id',
-    ]),
-    ...(Object.keys(content).length === 0 ? {} : { content }),
+    ...Object.fromEntries(
+      codesOf(route)
+        .map((code) => describe(code).status)
+        .map((status) => [status, { $ref: `#/components/responses/${status}` }]),
+    ),
+    ...Object.fromEntries(Object.keys(route.responses).map((status) => [status, resultOf(route, Number(status))])),
+  };
+}
+
+function resultOf(route: Route, status: number): Response {
+  const { summary, responses, links } = route;
+  return {
+    description: texts[status] ?? summary,
+    headers: references('headers', headersOfRoute(route, status)),
+    ...(responses[status] ? { content: contentOf(responses[status]) } : {}),
     ...(status < 300 && links !== undefined ? { links: linksOf(links) } : {}),
   };
 }
 
-function problemsOf(codes: readonly Code[]): JsonSchema {
-  const schema = { $ref: '#/components/schemas/Problem' };
-  return { 'application/problem+json': { schema, examples: references('examples', codes) } };
+/** The responses with problems of some routes, by the names to which their operations refer: one for each status. */
+export function problemsOf(routes: readonly Route[]): JsonSchema {
+  const all = routes.flatMap((route) => codesOf(route).map((code) => ({ code, route, status: describe(code).status })));
+  return Object.fromEntries(
+    [...Map.groupBy(all, ({ status }) => status)].map(([status, same]) => {
+      const codes = [...new Set(same.map(({ code }) => code))].sort();
+      const headers = [...headersOfProblem(codes), ...same.flatMap(({ route }) => headersOfRoute(route, status))];
+      headers.push('RateLimit-Policy', 'X-Request-Id');
+      const schema = { $ref: '#/components/schemas/Problem' };
+      const response: Response = {
+        description: 'A problem',
+        headers: references('headers', headers),
+        content: { 'application/problem+json': { schema, examples: references('examples', codes) } },
+      };
+      return [status, response];
+    }),
+  );
 }
 
 function references(kind: 'headers' | 'examples', names: readonly (ResponseHeaderName | Code)[]): JsonSchema {
@@ -167,7 +174,7 @@ function linksOf(links: NonNullable<Route['links']>): JsonSchema {
   );
 }
 
-/** The names of the headers of every response of a route. */
-function headersOfRoute({ who, commonHeaders = [] }: Route): ResponseHeaderName[] {
-  return [...commonHeaders, ...(who === 'anybody' ? [] : (['RateLimit-Policy'] as const))];
+/** The names of the headers that a route sends with a status, but for those of all responses. */
+function headersOfRoute({ responseHeaders, commonHeaders = [] }: Route, status: number): ResponseHeaderName[] {
+  return [...(responseHeaders?.[status] ?? []), ...commonHeaders];
 }

@@ -13,12 +13,16 @@ import type { ResponseHeaderName } from './headers.ts';
 /** Bodies by media type; null for bytes without a shape. */
 export type Bodies = Record<string, v.GenericSchema | null>;
 
-type Description = {
+/** What a row is found by. */
+type Call = {
   /** GET answers HEAD, too, unless the path has a row for it. */
   method: 'get' | 'head' | 'post' | 'put' | 'patch' | 'delete' | 'options';
   path: string;
   /** Name in clients that are generated from the description; that of a GET with bytes begins with `get`. */
-  operationId?: string;
+  operationId: string;
+};
+
+type Description = {
   summary: string;
   /** Details besides the summary, in CommonMark; who may call the route is added. */
   description?: string;
@@ -41,21 +45,27 @@ type Description = {
   commonHeaders?: readonly ResponseHeaderName[];
   /** Routes that take an ID from a result, by `operationId`: JSON pointers (RFC 6901) into the body, by parameter. */
   links?: Record<string, Record<string, string>>;
-  /** The codes of the handler, besides those of its guard and those of every route. */
-  codes: readonly Code[];
+  /** The codes of the handler, besides those of its guard, of a body of JSON alone and of every route. */
+  codes?: readonly Code[];
 };
 
 /**
  * Caller of a route: anybody, anybody within the rate limit of an `address`, the operator, a `monitor` with the
  * `METRICS_TOKEN`, or the holder of an API key. The account checks the key and its scope in the call that also does the
- * work; `scope` is what it asks for (a test compares them).
+ * work; `scopes` are all those that it asks for (a test compares them).
  */
 type Access =
   | { who: 'anybody' | 'address' | 'operator' | 'monitor'; handler: (c: Ctx) => Response | Promise<Response> }
-  | { who: 'key'; scope?: Scope; handler: (c: Ctx, principal: Principal) => Promise<Response> };
+  | { who: 'key'; scopes?: readonly Scope[]; handler: (c: Ctx, principal: Principal) => Promise<Response> };
 
 /** A row of the table of routes. */
-export type Route = Description & Access;
+export type Route = Call & Row;
+type Row = Description & Access;
+
+/** Makes a row. */
+export function route(method: Route['method'], path: string, operationId: string, row: Row): Route {
+  return { method, path, operationId, ...row };
+}
 
 /** Middleware that each guard runs before the handler, and the codes that it adds. */
 const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>[]; codes: readonly Code[] }> = {
@@ -77,21 +87,46 @@ const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>
 };
 
 /** The codes of every route. */
-const commonCodes: readonly Code[] = ['invalid_request', 'internal', 'misconfigured', 'method_not_allowed'];
+export const commonCodes: readonly Code[] = ['invalid_request', 'internal', 'misconfigured', 'method_not_allowed'];
 
-/** All codes that a route may respond with. */
-export function codesOf({ who, codes }: Route): Code[] {
-  return [...new Set([...guards[who].codes, ...codes, ...commonCodes])];
+/** The codes of a route that takes JSON and nothing else. */
+const jsonCodes: readonly Code[] = ['invalid_json', 'too_large', 'unsupported_media_type'];
+
+/** The scopes that the API key of a request needs; undefined where it takes no such key. */
+export function scopesOf(route: Route): readonly Scope[] | undefined {
+  return route.who === 'key' ? (route.scopes ?? []) : undefined;
 }
 
-/** Lists what runs before the handler of a route, in this order: the checks of the names in query and headers, the guard. */
+/** All codes that a route may respond with. */
+export function codesOf({ who, codes = [], body = {} }: Route): Code[] {
+  const ofBody = Object.keys(body).join() === 'application/json' ? jsonCodes : [];
+  return [...new Set([...guards[who].codes, ...ofBody, ...codes, ...commonCodes])];
+}
+
+/** The codes of a route besides those of `commonCodes`, and of `guardCodes` where it needs a credential. */
+export function ownCodesOf(route: Route): Code[] {
+  const known = [...commonCodes, ...(isOpen(route) ? [] : guardCodes(route.who))];
+  return codesOf(route).filter((code) => !known.includes(code));
+}
+
+/** Tells whether a route needs no credential in `Authorization`. */
+export function isOpen({ who }: Route): boolean {
+  return who === 'anybody' || who === 'address';
+}
+
+/** The codes that the guard of a route adds. */
+export function guardCodes(who: Route['who']): readonly Code[] {
+  return guards[who].codes;
+}
+
+/** Lists what runs before the handler of a route, in this order: the guard, the checks of the names in query and headers. */
 export function middlewareOf(route: Route): MiddlewareHandler<App>[] {
   const { method, query, headers, ignoresUnknownQuery = false, who } = route;
   const names = Object.keys(query?.entries ?? {});
   return [
+    ...guards[who].middleware,
     ...(ignoresUnknownQuery ? [] : [checkQuery(names)]),
     checkHeaders(method, Object.keys(headers ?? {})),
-    ...guards[who].middleware,
   ];
 }
 

@@ -1,4 +1,4 @@
-/** JSON Schema (2020-12, as OpenAPI 3.1 takes it) of our validators, with names, and the examples that follow from it. */
+/** JSON Schema (2020-12, as OpenAPI 3.1 takes it) of our validators, with names. */
 import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from '@valibot/to-json-schema';
 import type * as v from 'valibot';
 import * as shapes from '../../shared/api.ts';
@@ -29,6 +29,8 @@ const config = {
   overrideAction: ({ valibotAction, jsonSchema }) => {
     // The only check of ours on the items of a list is that none comes twice.
     if (valibotAction.type === 'check_items') return { ...jsonSchema, uniqueItems: true };
+    // Its pattern says no more than the format.
+    if (valibotAction.type === 'iso_timestamp') return { ...jsonSchema, format: 'date-time' };
     const { requirement } = valibotAction as { requirement?: unknown };
     // A pattern of JSON Schema matches code points in any case (section 6.4 of its core), among which there are no surrogates.
     if (requirement instanceof RegExp && requirement.flags === 'u')
@@ -84,21 +86,4 @@ function definitionOf(name: string): JsonSchema {
   const schema = definitions[name];
   if (schema === undefined) throw new Error(`there is no schema ${name}`);
   return schema as JsonSchema;
-}
-
-/** A value that a schema takes, made of the examples, constants and bounds in it. */
-export function exampleOf(schema: JsonSchema): unknown {
-  const { $ref, anyOf, examples, type, properties, items, minimum } = schema;
-  if (typeof $ref === 'string') return exampleOf(definitionOf($ref.slice(prefix.length)));
-  if (Array.isArray(anyOf)) return exampleOf(anyOf[0] as JsonSchema);
-  if (Array.isArray(examples)) return examples[0];
-  if (schema['const'] !== undefined) return schema['const'];
-  if (Array.isArray(schema['enum'])) return schema['enum'][0];
-  if (type === 'array') return [exampleOf(items as JsonSchema)];
-  if (type === 'boolean') return true;
-  if (type === 'integer') return minimum ?? 1;
-  if (type !== 'object') return Array.isArray(type) && type.includes('null') ? null : 'text';
-  return Object.fromEntries(
-    Object.entries(properties as Record<string, JsonSchema>).map(([name, each]) => [name, exampleOf(each)]),
-  );
 }

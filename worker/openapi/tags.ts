@@ -31,7 +31,7 @@ export function tagsOf(paths: readonly string[]): { name: string; description: s
 }
 
 function entryOf(path: string) {
-  const part = path.split('/').find((each) => each !== '' && each !== 'v1') ?? '';
+  const part = path.split('/').find((each) => !['', 'v1', 'operator'].includes(each)) ?? '';
   const tag = tags[part];
   if (tag === undefined) throw new Error(`${path} has no tag`);
   return tag;

@@ -1,32 +1,37 @@
-/** `GET /v1/openapi.json`: the API's description. */
+/** The routes that describe the others. */
 import type { Ctx } from '../http/app.ts';
 import { respond } from '../http/representation.ts';
 import { describeApi } from '../openapi/document.ts';
-import type { Route } from '../openapi/route.ts';
+import { route, type Route } from '../openapi/route.ts';
+import { conditions, representation } from './route-parts.ts';
 
 type Description = { etag: string; bytes: Uint8Array };
 
-/**
- * The handler that describes routes.
- * @param routes the table, which has the handler itself as a row
- */
-export function openapi(routes: () => readonly Route[]): (c: Ctx) => Promise<Response> {
+/** The row of a description, which anybody may read. @param o.routes the rows that it describes, itself among them */
+export function descriptionRoute(
+  path: string,
+  operationId: string,
+  o: { title: string; routes: () => readonly Route[] },
+): Route {
   let described: Promise<Description> | undefined;
-  return async (c) => {
-    described ??= write(routes());
+  const handler = async (c: Ctx): Promise<Response> => {
+    described ??= write(o.title, o.routes());
     const { etag, bytes } = await described;
     const headers = new Headers({ 'Content-Type': 'application/json', 'Cache-Control': 'no-cache' });
-    return await respond(c, {
-      etag,
-      headers,
-      bytes: bytes.length,
-      body: async () => bytes,
-      ranges: false,
-    });
+    return await respond(c, { etag, headers, bytes: bytes.length, body: async () => bytes, ranges: false });
   };
+  return route('get', path, operationId, {
+    summary: 'This description',
+    who: 'anybody',
+    responses: { 200: { 'application/json': null }, 304: null },
+    responseHeaders: { 200: representation, 304: ['ETag'] },
+    headers: conditions,
+    codes: ['precondition_failed'],
+    handler,
+  });
 }
 
-async function write(routes: readonly Route[]): Promise<Description> {
-  const bytes = new TextEncoder().encode(`${JSON.stringify(describeApi(routes))}\n`);
+async function write(title: string, routes: readonly Route[]): Promise<Description> {
+  const bytes = new TextEncoder().encode(`${JSON.stringify(describeApi(title, routes))}\n`);
   return { etag: `"${new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)).toHex()}"`, bytes };
 }

@@ -6,13 +6,15 @@ export const reading: readonly Code[] = [...pinning, 'pinning_lost', 'content_mi
 export const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };
 export const dates = { 'If-Modified-Since': 'an HTTP-date', 'If-Unmodified-Since': 'an HTTP-date' };
 export const range = { Range: 'one range of bytes', 'If-Range': 'an ETag' };
+export const usageDescription =
+  'A row for each key and day of UTC on which it made a request, for 90 days. What is counted arrives up to some 20 ' +
+  'seconds later.';
 /** The headers of a representation, and of stored bytes, by status. */
 export const representation = ['ETag', 'Content-Length', 'Accept-Ranges'] as const;
 export const entity = [...representation, 'Content-Disposition', 'Repr-Digest'] as const;
 const dated = [...entity, 'Last-Modified'] as const;
 export const whole = { 200: dated, 206: [...dated, 'Content-Range'], 304: ['ETag', 'Last-Modified'] } as const;
 export const readCodes: readonly Code[] = [
-  'invalid_request',
   'not_found',
   'finishing',
   'content_denied',

@@ -1,67 +1,50 @@
 /**
- * The routes of the service, one row each. The Worker registers them, `/v1/openapi.json` describes them, and a test compares every
+ * The routes of the service, one row each. The Worker registers them, two documents describe them, and a test compares every
  * response with its row. The first path that matches wins, so `/v1/storage/plain` precedes `/v1/storage/:fileId`.
  */
 import {
-  AccountDetails,
-  AccountId,
-  ApiKeyList,
   AnyCidParameter,
+  DeletedFiles,
   EncryptedJsonUpload,
   FileChange,
   FileId,
   FileList,
+  FilesToDelete,
   FileWithData,
   GatewayQuery,
   Health,
   HealthQuery,
   JsonUpload,
-  KeyId,
   ListQuery,
-  NewAccount,
-  NewAccountResponse,
-  NewApiKey,
-  NewApiKeyResponse,
   NewlyStoredFile,
   ReadQuery,
   Receipt,
-  Recover,
-  RevokeQuery,
-  Revoked,
   SealedUploadQuery,
   StoredFile,
   UploadQuery,
+  Verification,
 } from '../../shared/api.ts';
-import type { Code } from '../../shared/errors.ts';
 import { carType } from '../../shared/ipfs/index.ts';
-import { createAccount, readAccount, readRecovery, recoverAccount } from './accounts/accounts.ts';
+import { accountRoutes } from './accounts/accounts-table.ts';
 import { changeFile } from './files/change-file.ts';
-import { eventRoutes } from './accounts/events-table.ts';
-import { deletionRoutes } from './files/deletion-table.ts';
-import { deleteFile, listFiles } from './files/files.ts';
+import { deleteFile, deleteFiles, listFiles, readReceipt, verifyFile } from './files/files.ts';
 import { readHealth } from './operator/health.ts';
 import { readGateway } from './gateway/ipfs.ts';
-import { createKey, listKeys, revokeKey } from './accounts/keys.ts';
-import { openapi } from './openapi.ts';
-import { pinRoutes } from './operator/pins-table.ts';
+import { descriptionRoute } from './openapi.ts';
 import { operatorRoutes } from './operator/operator-table.ts';
 import { readContent, readFile } from './files/read.ts';
-import { conditions, dates, entity, pinning, range, readCodes, reading, representation, whole } from './route-parts.ts';
-import type { Route } from '../openapi/route.ts';
+import { conditions, dates, entity, pinning, range, readCodes, reading, whole } from './route-parts.ts';
+import { route, type Route } from '../openapi/route.ts';
 import { shareRoutes } from './shares/shares-table.ts';
 import { signedRoutes } from './shares/signed-table.ts';
 import { upload } from './files/upload.ts';
 import { uploadRoutes } from './uploads/uploads-table.ts';
-import { usageRoutes } from './accounts/usage-table.ts';
 
 const json = 'application/json';
 const bytes = 'application/octet-stream';
-const badJson: readonly Code[] = ['invalid_json', 'invalid_request', 'too_large', 'unsupported_media_type'];
+
 function uploadRoute(mode: 'encrypted' | 'plain'): Route {
-  return {
-    method: 'post',
-    path: `/v1/storage/${mode}`,
-    operationId: mode === 'encrypted' ? 'storeEncrypted' : 'storePlain',
+  return route('post', `/v1/storage/${mode}`, mode === 'encrypted' ? 'storeEncrypted' : 'storePlain', {
     summary: mode === 'encrypted' ? 'Stores a file, encrypted to the account’s public key' : 'Stores a file unchanged',
     description:
       'A body of bytes may have any `Content-Type` but those of forms and of JSON; the file keeps it.' +
@@ -69,7 +52,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
         ? ' A CARv1 holds the blocks of one UnixFS file, its leaves first, under the CIDs they keep.'
         : ''),
     who: 'key',
-    scope: 'write',
+    scopes: ['write'],
     query: mode === 'plain' ? UploadQuery : SealedUploadQuery,
     headers: {
       'Content-Disposition': 'the filename, for a body that is not JSON',
@@ -93,7 +76,6 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       getByCid: { cid: '/cid' },
     },
     codes: [
-      'invalid_request',
       'invalid_json',
       'invalid_base64',
       'invalid_filename',
@@ -110,152 +92,56 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
       ...pinning,
     ],
     handler: upload(mode),
-  };
+  });
 }
 
-/** All routes, in the order in which they are matched. */
-export const routes: readonly Route[] = [
-  {
-    method: 'get',
-    path: '/v1/health',
-    operationId: 'getHealth',
+const userRoutes: readonly Route[] = [
+  route('get', '/v1/health', 'getHealth', {
     summary: 'Whether the service can store and read (503 if not), its version and limits',
     who: 'anybody',
     query: HealthQuery,
     responses: { 200: { [json]: Health }, 503: { [json]: Health } },
-    codes: ['invalid_request'],
     handler: readHealth,
-  },
-  {
-    method: 'get',
-    path: '/v1/openapi.json',
-    operationId: 'getDescription',
-    summary: 'This description',
-    who: 'anybody',
-    responses: { 200: { [json]: null }, 304: null },
-    responseHeaders: { 200: representation, 304: ['ETag'] },
-    headers: conditions,
-    codes: ['precondition_failed'],
-    handler: openapi(() => routes),
-  },
-  {
-    method: 'post',
-    path: '/v1/accounts',
-    operationId: 'createAccount',
-    summary: 'Creates an account and its first API key',
-    who: 'operator',
-    body: { [json]: NewAccount },
-    responses: { 201: { [json]: NewAccountResponse } },
-    links: {
-      getRecoveryFile: { id: '/account/id' },
-      recoverAccount: { id: '/account/id' },
-      getAccountSummary: { id: '/account/id' },
-      changeAccount: { id: '/account/id' },
-      deleteAccount: { id: '/account/id' },
-    },
-    codes: [...badJson, 'key_invalid'],
-    handler: createAccount,
-  },
-  ...operatorRoutes,
-  {
-    method: 'get',
-    path: '/v1/accounts/:id/recovery',
-    operationId: 'getRecoveryFile',
-    summary: 'The recovery file: private key and recovery secret, encrypted to the account’s recovery key',
-    params: { id: AccountId },
-    who: 'address',
-    responses: { 200: { [bytes]: null } },
-    responseHeaders: { 200: ['Content-Disposition'] },
-    codes: ['not_found'],
-    handler: readRecovery,
-  },
-  {
-    method: 'post',
-    path: '/v1/accounts/:id/recover',
-    operationId: 'recoverAccount',
-    summary: 'Creates an API key for the text of the opened recovery file, revokes all others, and replaces the file',
-    params: { id: AccountId },
-    who: 'address',
-    body: { [json]: Recover },
-    responses: { 201: { [json]: NewAccountResponse } },
-    codes: [...badJson, 'not_found', 'key_invalid', 'forbidden'],
-    handler: recoverAccount,
-  },
-  {
-    method: 'get',
-    path: '/v1/account',
-    operationId: 'getAccount',
-    summary: 'The account, what it uses, and the caller’s key',
-    who: 'key',
-    responses: { 200: { [json]: AccountDetails } },
-    codes: [],
-    handler: readAccount,
-  },
-  {
-    method: 'post',
-    path: '/v1/keys',
-    operationId: 'createKey',
-    summary: 'Creates an API key within the scopes, the expiry and the limits of the caller’s',
-    who: 'key',
-    scope: 'keys',
-    body: { [json]: NewApiKey },
-    responses: { 201: { [json]: NewApiKeyResponse } },
-    links: { revokeKey: { id: '/key/id' } },
-    codes: [...badJson, 'forbidden'],
-    handler: createKey,
-  },
-  {
-    method: 'get',
-    path: '/v1/keys',
-    operationId: 'listKeys',
-    summary: 'The keys that are not revoked; the caller’s is marked',
-    who: 'key',
-    scope: 'keys',
-    responses: { 200: { [json]: ApiKeyList } },
-    codes: [],
-    handler: listKeys,
-  },
-  {
-    method: 'delete',
-    path: '/v1/keys/:id',
-    operationId: 'revokeKey',
-    summary: 'Revokes a key; the caller’s own only with self=true, the last with read or keys only with destroy=true',
-    params: { id: KeyId },
-    who: 'key',
-    scope: 'keys',
-    query: RevokeQuery,
-    responses: { 200: { [json]: Revoked } },
-    codes: ['invalid_request', 'not_found', 'conflict'],
-    handler: revokeKey,
-  },
-  ...eventRoutes,
-  ...usageRoutes,
+  }),
+  descriptionRoute('/v1/openapi.json', 'getDescription', { title: 'Sealpin', routes: () => userRoutes }),
+  ...accountRoutes,
   uploadRoute('encrypted'),
   uploadRoute('plain'),
-  ...deletionRoutes,
+  route('post', '/v1/storage/delete', 'deleteFiles', {
+    summary: 'Deletes up to 1,000 files at once, and ends their shares',
+    who: 'key',
+    scopes: ['delete'],
+    body: { [json]: FilesToDelete },
+    responses: { 200: { [json]: DeletedFiles } },
+    codes: ['finishing'],
+    handler: deleteFiles,
+  }),
+  route('get', '/v1/storage/:fileId/receipt', 'getReceipt', {
+    summary: 'What became of a file that was deleted or has expired, for 90 days',
+    params: { fileId: FileId },
+    who: 'key',
+    scopes: ['read'],
+    responses: { 200: { [json]: Receipt } },
+    codes: ['not_found'],
+    handler: readReceipt,
+  }),
   ...uploadRoutes,
-  {
-    method: 'get',
-    path: '/v1/storage',
-    operationId: 'listFiles',
+  route('get', '/v1/storage', 'listFiles', {
     summary: 'A page of files, newest first unless it asks for another order',
     description: 'A page may have fewer files than `limit`, or none, and still a `cursor`, which goes on from there.',
     who: 'key',
-    scope: 'read',
+    scopes: ['read'],
     query: ListQuery,
     responses: { 200: { [json]: FileList } },
     responseHeaders: { 200: ['Link'] },
-    codes: ['invalid_request', 'invalid_cid', 'decrypt_failed'],
+    codes: ['invalid_cid', 'decrypt_failed'],
     handler: listFiles,
-  },
-  {
-    method: 'get',
-    path: '/v1/storage/:fileId',
-    operationId: 'getFile',
+  }),
+  route('get', '/v1/storage/:fileId', 'getFile', {
     summary: 'A file: with its data, its bytes alone, or its container',
     params: { fileId: FileId },
     who: 'key',
-    scope: 'read',
+    scopes: ['read'],
     query: ReadQuery,
     headers: {
       Accept: 'application/json, application/octet-stream or the type of the file, application/vnd.sealpin',
@@ -271,29 +157,23 @@ export const routes: readonly Route[] = [
     responseHeaders: whole,
     codes: readCodes,
     handler: readFile,
-  },
-  {
-    method: 'delete',
-    path: '/v1/storage/:fileId',
-    operationId: 'deleteFile',
+  }),
+  route('delete', '/v1/storage/:fileId', 'deleteFile', {
     summary: 'Deletes a file, and ends its shares',
     params: { fileId: FileId },
     who: 'key',
-    scope: 'delete',
+    scopes: ['delete'],
     headers: { ...conditions, 'If-Unmodified-Since': dates['If-Unmodified-Since'] },
     responses: { 200: { [json]: Receipt } },
     codes: ['not_found', 'finishing', 'precondition_failed', 'conflict'],
     handler: deleteFile,
-  },
-  {
-    method: 'patch',
-    path: '/v1/storage/:fileId',
-    operationId: 'changeFile',
+  }),
+  route('patch', '/v1/storage/:fileId', 'changeFile', {
     summary: 'Changes the name, the type, the metadata, the tags or the expiry of a file',
-    description: 'The key also needs the scope `read`, and `delete` to change `expiresAt`.',
+    description: 'To change `expiresAt` the key also needs the scope `delete`.',
     params: { fileId: FileId },
     who: 'key',
-    scope: 'write',
+    scopes: ['read', 'write'],
     headers: {
       'If-Match': 'ETags of the file in any form: it is changed only if it was not changed since',
       'If-None-Match': conditions['If-None-Match'],
@@ -302,41 +182,36 @@ export const routes: readonly Route[] = [
     body: { [json]: FileChange },
     responses: { 200: { [json]: StoredFile } },
     responseHeaders: { 200: ['ETag'] },
-    codes: [
-      ...badJson,
-      'invalid_filename',
-      'not_found',
-      'finishing',
-      'precondition_failed',
-      'conflict',
-      'decrypt_failed',
-    ],
+    codes: ['invalid_filename', 'not_found', 'finishing', 'precondition_failed', 'conflict', 'decrypt_failed'],
     handler: changeFile,
-  },
-  ...pinRoutes,
+  }),
+  route('post', '/v1/storage/:fileId/verification', 'verifyFile', {
+    summary: 'Reads all bytes of a file from each service that holds it, and compares them with its CID',
+    description: 'A file that takes longer than some seconds is 202: it is read on, and the file’s `pins` say when.',
+    params: { fileId: FileId },
+    who: 'key',
+    scopes: ['read'],
+    responses: { 200: { [json]: Verification }, 202: { [json]: Verification } },
+    codes: ['not_found', 'finishing', 'content_denied'],
+    handler: verifyFile,
+  }),
   ...shareRoutes,
   ...signedRoutes({
     store: uploadRoute('encrypted'),
     read: { headers: { ...conditions, ...dates, ...range }, responseHeaders: whole, codes: readCodes },
   }),
-  {
-    method: 'get',
-    path: '/v1/storage/:fileId/content',
-    operationId: 'getFileContent',
+  route('get', '/v1/storage/:fileId/content', 'getFileContent', {
     summary: 'The bytes of a file, with its type and name',
     params: { fileId: FileId },
     who: 'key',
-    scope: 'read',
+    scopes: ['read'],
     headers: { ...conditions, ...dates, ...range },
     responses: { 200: { [bytes]: null, '*/*': null }, 206: { [bytes]: null, '*/*': null }, 304: null },
     responseHeaders: whole,
     codes: readCodes.filter((code) => code !== 'not_acceptable'),
     handler: readContent,
-  },
-  {
-    method: 'get',
-    path: '/ipfs/:cid',
-    operationId: 'getByCid',
+  }),
+  route('get', '/ipfs/:cid', 'getByCid', {
     summary: 'The content of a CID, for anybody',
     params: { cid: AnyCidParameter },
     query: GatewayQuery,
@@ -350,7 +225,6 @@ export const routes: readonly Route[] = [
     },
     responseHeaders: { 200: entity, 206: [...entity, 'Content-Range'], 304: ['ETag'] },
     codes: [
-      'invalid_request',
       'invalid_cid',
       'invalid_filename',
       'not_found',
@@ -363,5 +237,8 @@ export const routes: readonly Route[] = [
       ...reading,
     ],
     handler: readGateway,
-  },
+  }),
 ];
+
+/** All routes, in the order in which they are matched. */
+export const routes: readonly Route[] = [...userRoutes, ...operatorRoutes];

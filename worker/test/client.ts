@@ -5,8 +5,14 @@ import { Problem, StoredFile } from '../../shared/api.ts';
 import { parseApiKey, signToken } from '../../shared/crypto/index.ts';
 import { codesOf, type Route } from '../openapi/route.ts';
 import { routes } from '../routes/table.ts';
+import { adminToken, metricsToken } from '../../testkit/service.ts';
 
 export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit; duplex?: 'half' };
+
+/** The credential that a route asks for. */
+export function tokenOf({ who }: Pick<Route, 'who'>, apiKey: string): string {
+  return who === 'operator' ? adminToken : who === 'monitor' ? metricsToken : apiKey;
+}
 
 /** The code of a response that must be a problem, with its status. */
 export async function problemOf(asked: Response | Promise<Response>): Promise<[number, string]> {

@@ -267,7 +267,7 @@ export class Share extends RealShare {
     this.#ahead.ms += ms;
   }
 
-  rows(table: 'share' | 'opening'): Row[] {
+  rows(table: 'share' | 'opening' | 'repeatable'): Row[] {
     return this.tables() === 0 ? [] : this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 

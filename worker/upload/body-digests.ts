@@ -6,11 +6,17 @@ import { digestField, type Algorithm, type Digests } from '../http/digest-fields
 /** Computes digests of a stream of bytes; without an algorithm it costs nothing. */
 export class PassingDigests {
   readonly #hashes: ReadonlyMap<Algorithm, { digest: Promise<Uint8Array>; writer: WritableStreamDefaultWriter }>;
+  readonly #wanted: Algorithm | undefined;
+  readonly #expected: Digests;
   #ended: Promise<unknown> | undefined;
 
-  constructor(algorithms: Iterable<Algorithm>) {
+  /** @param wanted what `digest` returns @param expected what `check` compares */
+  constructor(wanted: Algorithm | undefined, expected: Digests = new Map()) {
+    this.#wanted = wanted;
+    this.#expected = expected;
+    const algorithms = new Set(wanted === undefined ? expected.keys() : [...expected.keys(), wanted]);
     this.#hashes = new Map(
-      Array.from(new Set(algorithms), (algorithm) => {
+      Array.from(algorithms, (algorithm) => {
         const stream = new crypto.DigestStream(algorithm.toUpperCase());
         const digest = stream.digest.then((buffer) => new Uint8Array(buffer));
         // Nobody waits for that of a body that breaks.
@@ -26,16 +32,17 @@ export class PassingDigests {
   }
 
   /** Ends the bytes, and compares them. @throws digest_mismatch */
-  async check(expected: Digests): Promise<void> {
-    for (const [algorithm, digest] of expected) {
+  async check(): Promise<void> {
+    for (const [algorithm, digest] of this.#expected) {
       const actual = await this.#end(algorithm);
       if (actual !== undefined && timingSafeEqual(actual, digest)) continue;
       throw new SealpinError('digest_mismatch', `the body has another ${algorithm} than the request says`);
     }
   }
 
-  /** The digest of all bytes, as the value of a field; undefined for an algorithm that is not computed. */
-  async field(algorithm: Algorithm | undefined): Promise<string | undefined> {
+  /** Returns the wanted digest of all bytes, as the value of a field. */
+  async digest(): Promise<string | undefined> {
+    const algorithm = this.#wanted;
     const digest = algorithm && (await this.#end(algorithm));
     return algorithm && digest && digestField(algorithm, digest);
   }

@@ -2,8 +2,19 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { maxUploadBytes, uploadIdleMs, type Env } from '../env.ts';
 import { parseDigests } from '../http/digest-fields.ts';
-import { arrivingBody, heldBody, type ArrivingBody } from './body.ts';
+import { leafMemory } from '../leaf-memory.ts';
+import { CountedBody, type CountedOptions } from './counted-body.ts';
 import { Semaphore } from './semaphore.ts';
+
+/** A body that is read as it arrives, or as if it did. */
+export type ArrivingBody = {
+  /**
+   * Waits for bytes: all that have arrived, at most `maxBytes`, in memory that holds nothing else; none at the end. While the client is
+   * fast, a read waits for more of them. @throws body_incomplete, body_timeout, too_large
+   */
+  read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>;
+  cancel(reason: unknown): Promise<void>;
+};
 
 /**
  * The most bytes of a body with a digest. It is held until the digest is known to be right: an encrypted upload that has sent a wrong
@@ -19,18 +30,30 @@ const waitMs = 10_000;
  * @throws invalid_request, digest_mismatch, too_large, body_incomplete, body_timeout and overloaded before the reader has got a byte;
  *   what the reader throws
  */
-export async function withBody<T>(env: Env, request: Request, receive: (body: ArrivingBody) => Promise<T>): Promise<T> {
+export async function withBody<T>(
+  { env, request, onArrival }: { env: Env; request: Request; onArrival: CountedOptions['onArrival'] },
+  receive: (body: ArrivingBody) => Promise<T>,
+): Promise<T> {
   const digests = parseDigests(request.headers);
-  const limits = { limitBytes: maxUploadBytes(env), idleMs: uploadIdleMs(env) };
-  if (digests.size === 0) return await receive(arrivingBody(request, limits));
-  const limitBytes = Math.min(limits.limitBytes ?? maxHeldBytes, maxHeldBytes);
-  if (Number(request.headers.get('Content-Length') ?? 0) > limitBytes)
+  const options = { limitBytes: maxUploadBytes(env), idleMs: uploadIdleMs(env), onArrival };
+  if (digests.size === 0) {
+    const body = new CountedBody(request, options);
+    const read = (maxBytes: number) => body.readSome(leafMemory.take(maxBytes));
+    return await receive({ read, cancel: (reason) => body.cancel(reason) });
+  }
+  const limitBytes = Math.min(options.limitBytes ?? maxHeldBytes, maxHeldBytes);
+  const announced = Number(request.headers.get('Content-Length') ?? limitBytes);
+  if (announced > limitBytes)
     throw new SealpinError('too_large', `a body with Content-Digest may have at most ${limitBytes} bytes here`, {
       hint: 'send smaller parts of the file, or leave Content-Digest out',
     });
   const permit = await holders.acquire(waitMs);
   try {
-    return await receive(bodyOf(await heldBody(request, { ...limits, limitBytes, digests })));
+    const body = new CountedBody(request, { ...options, limitBytes, digests });
+    const bytes = await body.read(new Uint8Array(announced + 1));
+    // The end, where the digests are compared.
+    await body.read(new Uint8Array(1));
+    return await receive(bodyOf(bytes));
   } finally {
     permit.release();
   }

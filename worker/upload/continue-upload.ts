@@ -19,11 +19,10 @@ import type { Intake } from '../backends/contract.ts';
 import { intakeOf } from '../objects/pin/object-intake.ts';
 import type { PinBinding } from '../objects/pin/shard.ts';
 import { atServices } from '../backends/unavailable.ts';
-import type { ArrivingBody } from './body.ts';
-import { withBody } from './checked-body.ts';
+import { withBody, type ArrivingBody } from './checked-body.ts';
 import { leafAnnouncer } from './leaf-announcer.ts';
 import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
-import { partWriter, type SentPart } from './part-writer.ts';
+import { PartWriter, type SentPart } from './part-writer.ts';
 import { pinPlanned } from './pin-rows.ts';
 import { receiveLeaves } from './receive-leaves.ts';
 import { parseMetadata } from '../http/tus-headers.ts';
@@ -45,8 +44,8 @@ export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'c
 /**
  * Continues an upload.
  * @param request its body has bytes of the file; it may be without one
- * @param o.lease names the request
- * @param o.length of the file, where the client tells it now
+ * @param options.lease names the request
+ * @param options.length of the file, where the client tells it now
  * @throws body_incomplete and body_timeout, once what has arrived is recorded; digest_mismatch, too_large, offset_mismatch, upload_busy,
  *   upload_changed, cid_mismatch, gone, not_found, what the pinning service reports
  */
@@ -54,10 +53,17 @@ export function continueUpload(
   env: Env & PinBinding,
   request: Request,
   caller: Principal,
-  o: { uploadId: string; lease: string; offset: number; length: number | undefined; requestId: string },
+  options: {
+    uploadId: string;
+    lease: string;
+    offset: number;
+    length: number | undefined;
+    requestId: string;
+    onArrival(bytes: number): void;
+  },
 ): Promise<Continued> {
   return withPermit(keyIdOf(caller.key.hash), async () => {
-    const { uploadId, lease, offset, length, requestId } = o;
+    const { uploadId, lease, offset, length, requestId, onArrival } = options;
     const { hash } = caller.key;
     const { uploads } = caller.account;
     const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
@@ -74,7 +80,7 @@ export function continueUpload(
       });
       const resumed = new ResumedUpload({ caller, upload, lease, spki, service, bytes, requestId });
       const receive = (body: ArrivingBody): Promise<number> => resumed.receive(env, body, leaves);
-      const arrived = await withBody(env, request, receive).catch((error: unknown) => {
+      const arrived = await withBody({ env, request, onArrival }, receive).catch((error: unknown) => {
         throw atServices(error, [service.id]);
       });
       if (arrived !== upload.length) return { state: 'open', offset: arrived, expiresAt: resumed.expiresAt, cid: null };
@@ -118,19 +124,19 @@ type ResumedUploadOptions = {
 };
 
 class ResumedUpload {
-  readonly #o: ResumedUploadOptions;
+  readonly #options: ResumedUploadOptions;
   readonly #stop = new AbortController();
   /** Time at which the upload expires unless it is continued, in ms. */
   expiresAt: number;
 
   constructor(options: ResumedUploadOptions) {
-    this.#o = options;
+    this.#options = options;
     this.expiresAt = options.upload.expiresAt;
   }
 
   /** Receives bytes. @returns how many bytes of the file have arrived */
   async receive(env: Env, body: ArrivingBody, leaves: number): Promise<number> {
-    const { caller, upload, lease, service, bytes } = this.#o;
+    const { caller, upload, lease, service, bytes } = this.#options;
     const { uploadId, mode, offset, length, preamble } = upload;
     const seal = await uploadSeal(caller.key, { uploadId, preamble });
     const sealer = mode === 'encrypted' ? await resumedSealer(upload, seal) : undefined;
@@ -150,7 +156,7 @@ class ResumedUpload {
       return await receiveLeaves({
         body,
         source,
-        writer: partWriter({
+        writer: new PartWriter({
           service,
           signal,
           firstLeaf: leaves,
@@ -183,7 +189,7 @@ class ResumedUpload {
     take: () => LeafState,
     ending: Ending | undefined,
   ): Promise<void> {
-    const { caller, upload, lease, service, requestId } = this.#o;
+    const { caller, upload, lease, service, requestId } = this.#options;
     const { uploadId, mode } = upload;
     const { uploads } = caller.account;
     const partId = sent && crypto.randomUUID();
@@ -207,7 +213,7 @@ class ResumedUpload {
 
   /** Makes what finding and opening the file takes, while the API key is at hand. */
   async #ending(seal: UploadSeal, sealer: PayloadSealer | undefined): Promise<Ending> {
-    const { upload, spki } = this.#o;
+    const { upload, spki } = this.#options;
     const { uploadId, length, sealedMetadata } = upload;
     const text = new TextDecoder().decode(await seal.open(sealedMetadata, metadataLabel));
     const { filename, contentType } = parseMetadata(text);

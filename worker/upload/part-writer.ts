@@ -67,127 +67,132 @@ export type PartWriterOptions = {
   now(): number;
 };
 
-/** Writes the leaves of a file, one call at a time. After a call that throws, only `abort` may follow. */
-export interface PartWriter {
+type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; openedAt: number };
+
+/**
+ * Writes the leaves of one file, or of one request's share of it, one call at a time; each leaf is hashed once. After a call that
+ * throws, only `abort` may follow.
+ */
+export class PartWriter {
+  readonly #options: PartWriterOptions;
+  #next: number;
+  /** Bytes that still come for certain, and when the last leaf came, in ms. */
+  #left: number;
+  #lastAt: number;
+  #open: OpenPart | undefined;
+  #sent: Promise<void> = Promise.resolve();
+  #announced = this.#sent;
+  #unannounced = 0;
+  #failure: { cause: unknown } | undefined;
+
+  constructor(options: PartWriterOptions) {
+    this.#options = options;
+    this.#next = options.firstLeaf;
+    this.#left = options.bytes ?? 0;
+    this.#lastAt = options.now();
+  }
+
   /**
    * Sends a leaf after those before it; `sent` resolves once the network has taken it. It is 1 MiB of memory until
    * then, which the caller must limit. All but the last one of the file have 1 MiB. The bytes are used up.
    */
-  add(leaf: Uint8Array): Promise<{ sent: Promise<void> }>;
+  async add(leaf: Uint8Array): Promise<{ sent: Promise<void> }> {
+    const { service, signal, firstLeaf, announcer, expected = Number.POSITIVE_INFINITY, now } = this.#options;
+    signal.throwIfAborted();
+    if (this.#failure !== undefined) throw this.#failure.cause;
+    const bytes = leaf.length;
+    const openedAt = now();
+    const digest = await sha256(leaf);
+    const planned = this.#plan(openedAt);
+    const firstOfPart = this.#next;
+    this.#open ??= { blocks: service.importBlocks(signal, planned), firstLeaf: firstOfPart, digests: [], bytes: 0, openedAt };
+    this.#lastAt = openedAt;
+    this.#left = Math.max(0, this.#left - bytes);
+    const { blocks } = this.#open;
+    const ready = Promise.all([this.#sent, announcer?.add(this.#next, digest)]);
+    const sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
+    // Where it fails, the next step does.
+    sent.catch((cause: unknown) => (this.#failure ??= { cause }));
+    this.#sent = sent;
+    this.#open.digests.push(digest);
+    this.#open.bytes += bytes;
+    this.#next += 1;
+    this.#unannounced += 1;
+    if (this.#unannounced >= firstLeaf + expected - this.#next) this.flush();
+    return { sent };
+  }
+
   /** Has the leaves announced that wait for more of them: the caller is about to wait for something else, as a slow client. */
-  flush(): void;
+  flush(): void {
+    this.#options.announcer?.flush();
+    this.#announced = this.#sent.catch(() => undefined);
+    this.#unannounced = 0;
+  }
+
   /** Resolves once the leaves that were announced are sent, or have failed. */
-  announcedSent(): Promise<void>;
-  /**
-   * Tells whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf.
-   */
-  isDue(): boolean;
-  /** Returns the time at which the open part is due at the latest, in ms; undefined if none is open that can be ended. */
-  dueAt(): number | undefined;
+  async announcedSent(): Promise<void> {
+    await this.#announced;
+  }
+
+  /** Tells whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf. */
+  isDue(): boolean {
+    const dueAt = this.dueAt();
+    if (this.#open === undefined || dueAt === undefined) return false;
+    return this.#isFull(this.#open) || this.#options.now() >= dueAt;
+  }
+
   /** Tells whether nothing is open that lacks bytes which were announced. */
-  canClose(): boolean;
+  canClose(): boolean {
+    return this.#open?.blocks.bytes === undefined || this.#isFull(this.#open);
+  }
+
+  /** Returns the time at which the open part is due at the latest, in ms; undefined if none is open that can be ended. */
+  dueAt(): number | undefined {
+    if (this.#open === undefined || !this.canClose()) return undefined;
+    const { openedAt, digests } = this.#open;
+    return openedAt + (this.#options.isContinued === true && digests.length >= leastPartLeaves ? largePartMs : partMs);
+  }
+
   /**
    * Ends the open part, whose leaves may still be on their way; undefined where none is open. The next leaf opens another one, and is
    * sent while the service still writes this one.
    */
-  close(): Promise<SentPart | undefined>;
+  async close(): Promise<SentPart | undefined> {
+    if (this.#open === undefined) return undefined;
+    this.flush();
+    const { blocks, firstLeaf, bytes } = this.#open;
+    const digests = concat(...this.#open.digests);
+    const leaves = this.#sent;
+    this.#open = undefined;
+    const nodes: [Cid, Uint8Array][] = [];
+    const root = await treeOf(digests, bytes, { onNode: (cid, block) => void nodes.push([cid, block]) });
+    const held = leaves.then(async () => {
+      for (const node of nodes) await blocks.write(...node);
+      await blocks.finish();
+    });
+    held.catch(() => undefined);
+    return { part: { cid: root.text, firstLeaf, digests, bytes }, held, name: blocks.name };
+  }
+
   /** Ends the import that is open. */
-  abort(reason: unknown): void;
-}
+  abort(reason: unknown): void {
+    this.#options.announcer?.abort(reason);
+    this.#open?.blocks.abort(reason);
+    this.#open = undefined;
+  }
 
-type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; openedAt: number };
+  #isFull({ blocks, firstLeaf, digests, bytes }: OpenPart): boolean {
+    return blocks.bytes === undefined ? digests.length >= this.#most(firstLeaf) : bytes >= blocks.bytes;
+  }
 
-/** A writer of parts for one file, or for one request's share of it. Each leaf is hashed once. */
-export function partWriter({
-  service,
-  signal,
-  firstLeaf,
-  isContinued = false,
-  announcer,
-  expected = Number.POSITIVE_INFINITY,
-  bytes: announcedBytes = 0,
-  now,
-}: PartWriterOptions): PartWriter {
-  let next = firstLeaf;
-  let left = announcedBytes;
-  let lastAt = now();
-  let open: OpenPart | undefined;
-  let sent: Promise<void> = Promise.resolve();
-  let announced = sent;
-  let unannounced = 0;
-  let failure: { cause: unknown } | undefined;
-
-  const most = (first: number): number => Math.min(partLeaves(first), service.partLeaves ?? mostPartLeaves);
-  const isFull = ({ blocks, firstLeaf: first, digests, bytes }: OpenPart): boolean =>
-    blocks.bytes === undefined ? digests.length >= most(first) : bytes >= blocks.bytes;
-  const canClose = (): boolean => open?.blocks.bytes === undefined || isFull(open);
+  /** The most leaves of a part. */
+  #most(firstLeaf: number): number {
+    return Math.min(partLeaves(firstLeaf), this.#options.service.partLeaves ?? mostPartLeaves);
+  }
 
   /** Bytes of the part that a leaf begins, as many as come within its time at the pace of that leaf. */
-  function plan(openedAt: number): number {
-    const leaves = Math.floor(partMs / Math.max(1, openedAt - lastAt));
-    return Math.min(left, Math.max(1, Math.min(leaves, most(next))) * leafBytes);
+  #plan(openedAt: number): number {
+    const leaves = Math.floor(partMs / Math.max(1, openedAt - this.#lastAt));
+    return Math.min(this.#left, Math.max(1, Math.min(leaves, this.#most(this.#next))) * leafBytes);
   }
-
-  const dueAt = ({ openedAt, digests }: OpenPart): number =>
-    openedAt + (isContinued && digests.length >= leastPartLeaves ? largePartMs : partMs);
-
-  function flush(): void {
-    announcer?.flush();
-    announced = sent.catch(() => undefined);
-    unannounced = 0;
-  }
-
-  return {
-    async add(leaf) {
-      signal.throwIfAborted();
-      if (failure !== undefined) throw failure.cause;
-      const bytes = leaf.length;
-      const openedAt = now();
-      const digest = await sha256(leaf);
-      const planned = plan(openedAt);
-      open ??= { blocks: service.importBlocks(signal, planned), firstLeaf: next, digests: [], bytes: 0, openedAt };
-      lastAt = openedAt;
-      left = Math.max(0, left - bytes);
-      const { blocks } = open;
-      const ready = Promise.all([sent, announcer?.add(next, digest)]);
-      sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
-      // Where it fails, the next step does.
-      sent.catch((cause: unknown) => (failure ??= { cause }));
-      open.digests.push(digest);
-      open.bytes += bytes;
-      next += 1;
-      unannounced += 1;
-      if (unannounced >= firstLeaf + expected - next) flush();
-      return { sent };
-    },
-
-    flush,
-    announcedSent: () => announced,
-    isDue: () => open !== undefined && canClose() && (isFull(open) || now() >= dueAt(open)),
-    dueAt: () => (open !== undefined && canClose() ? dueAt(open) : undefined),
-    canClose,
-
-    async close() {
-      if (open === undefined) return undefined;
-      flush();
-      const { blocks, firstLeaf: first, bytes } = open;
-      const digests = concat(...open.digests);
-      const leaves = sent;
-      open = undefined;
-      const nodes: [Cid, Uint8Array][] = [];
-      const root = await treeOf(digests, bytes, { onNode: (cid, block) => void nodes.push([cid, block]) });
-      const held = leaves.then(async () => {
-        for (const node of nodes) await blocks.write(...node);
-        await blocks.finish();
-      });
-      held.catch(() => undefined);
-      return { part: { cid: root.text, firstLeaf: first, digests, bytes }, held, name: blocks.name };
-    },
-
-    abort(reason) {
-      announcer?.abort(reason);
-      open?.blocks.abort(reason);
-      open = undefined;
-    },
-  };
 }

@@ -3,7 +3,7 @@ import { leafBytes } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import { importRoot } from '../backends/import-root.ts';
-import { partWriter } from './part-writer.ts';
+import { PartWriter } from './part-writer.ts';
 import { sendParts, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
 
 /**
@@ -20,7 +20,7 @@ export async function sendFile(
     o,
     (signal) => ({
       pieces: leavesOf(file),
-      writer: partWriter({ service, signal, firstLeaf: 0, bytes: announced, now }),
+      writer: new PartWriter({ service, signal, firstLeaf: 0, bytes: announced, now }),
     }),
     async (parts, signal) => {
       const digests = concat(...parts.map((part) => part.digests));

@@ -1,4 +1,5 @@
 /** Sending of a request's pieces in parts, each of which is kept while the next one arrives. */
+import { settlesWithin } from '../../shared/streams/timing.ts';
 import type { Intake } from '../backends/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';
 import type { Semaphore } from './semaphore.ts';
@@ -47,90 +48,94 @@ export const quickMs = 50;
  * @throws what the pieces, the service, `keep` and `finish` throw, whichever comes first; the reason of the signal
  */
 export async function sendParts<T, R>(
-  { keep, permits, now, signal: outer }: SendOptions,
+  options: SendOptions,
   open: (signal: AbortSignal) => { pieces: Pieces<T>; writer: PieceWriter<T> },
   finish: (parts: readonly Part[], signal: AbortSignal) => Promise<R>,
 ): Promise<R> {
   const stop = new AbortController();
-  const signal = AbortSignal.any([outer, stop.signal]);
+  const signal = AbortSignal.any([options.signal, stop.signal]);
   const { pieces, writer } = open(signal);
-  const parts: Part[] = [];
-  let keeping: Promise<void> = Promise.resolve();
+  const sender = new Sender(pieces, writer, { ...options, signal }, (error) => stop.abort(error));
   // A cancelled read looks like the end, so the signal is checked after each.
   const cancelPieces = (): void => void pieces.cancel(signal.reason).catch(() => undefined);
   signal.addEventListener('abort', cancelPieces, { once: true });
-
-  /** Ends the open part. It is kept while the next one is sent, so that there are never more than two. */
-  async function closePart(): Promise<void> {
-    const sent = await writer.close(false);
-    if (sent === undefined) return;
-    parts.push(sent.part);
-    await keeping;
-    keeping = keep(sent, signal);
-    // It may fail while the upload waits for bytes, which then nobody wants.
-    keeping.catch((error: unknown) => stop.abort(error));
-  }
-
-  /** Waits for a piece. A part that is due while the client sends nothing does not wait for it. */
-  async function arrival(pending: Promise<unknown>): Promise<void> {
-    const dueAt = writer.dueAt();
-    if (dueAt !== undefined && !(await settlesBefore(pending, dueAt - now()))) await closePart();
-    await pending;
-  }
-
-  /** Reads a piece and sends it, under a permit. @returns whether there was one */
-  async function pass(): Promise<boolean> {
-    let permit = await permits.acquire();
-    try {
-      const pending = pieces.next();
-      pending.catch(() => undefined);
-      if (!(await settlesBefore(pending, quickMs))) {
-        permit.release();
-        await arrival(pending);
-        permit = await permits.acquire();
-      }
-      const piece = await pending;
-      signal.throwIfAborted();
-      if (piece === undefined) return false;
-      // A full part stays open until it is known that more follows: the only part of a file needs no pin of its own.
-      if (writer.isDue()) await closePart();
-      const { sent } = await writer.add(piece);
-      await sent;
-      return true;
-    } finally {
-      permit.release();
-    }
-  }
-
   try {
-    while (await pass());
-    const last = await writer.close(true);
-    if (last !== undefined) parts.push(last.part);
-    await Promise.all([keeping, last?.held]);
-    return await finish(parts, signal);
+    return await finish(await sender.send(), signal);
   } catch (error) {
     stop.abort(error);
     writer.abort(signal.reason);
-    await keeping.catch(() => undefined);
+    await sender.keeping.catch(() => undefined);
     throw signal.reason;
   } finally {
     signal.removeEventListener('abort', cancelPieces);
   }
 }
 
-/** Tells whether a promise settles within so many milliseconds. */
-export async function settlesBefore(promise: Promise<unknown>, ms: number): Promise<boolean> {
-  let timer: ReturnType<typeof setTimeout> | null = null;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), Math.max(0, ms));
-  });
-  const settled = promise.then(
-    () => true,
-    () => true,
-  );
-  try {
-    return await Promise.race([settled, late]);
-  } finally {
-    clearTimeout(timer);
+class Sender<T> {
+  readonly #pieces: Pieces<T>;
+  readonly #writer: PieceWriter<T>;
+  readonly #options: SendOptions;
+  readonly #stop: (error: unknown) => void;
+  readonly #parts: Part[] = [];
+  keeping: Promise<void> = Promise.resolve();
+
+  /** @param stop aborts the signal of `options` */
+  constructor(pieces: Pieces<T>, writer: PieceWriter<T>, options: SendOptions, stop: (error: unknown) => void) {
+    this.#pieces = pieces;
+    this.#writer = writer;
+    this.#options = options;
+    this.#stop = stop;
+  }
+
+  async send(): Promise<readonly Part[]> {
+    while (await this.#pass());
+    const last = await this.#writer.close(true);
+    if (last !== undefined) this.#parts.push(last.part);
+    await Promise.all([this.keeping, last?.held]);
+    return this.#parts;
+  }
+
+  /** Ends the open part. It is kept while the next one is sent, so that there are never more than two. */
+  async #closePart(): Promise<void> {
+    const { keep, signal } = this.#options;
+    const sent = await this.#writer.close(false);
+    if (sent === undefined) return;
+    this.#parts.push(sent.part);
+    await this.keeping;
+    this.keeping = keep(sent, signal);
+    // It may fail while the upload waits for bytes, which then nobody wants.
+    this.keeping.catch(this.#stop);
+  }
+
+  /** Waits for a piece. A part that is due while the client sends nothing does not wait for it. */
+  async #arrival(pending: Promise<unknown>): Promise<void> {
+    const dueAt = this.#writer.dueAt();
+    if (dueAt !== undefined && !(await settlesWithin(pending, dueAt - this.#options.now()))) await this.#closePart();
+    await pending;
+  }
+
+  /** Reads a piece and sends it, under a permit. @returns whether there was one */
+  async #pass(): Promise<boolean> {
+    const { permits, signal } = this.#options;
+    let permit = await permits.acquire();
+    try {
+      const pending = this.#pieces.next();
+      pending.catch(() => undefined);
+      if (!(await settlesWithin(pending, quickMs))) {
+        permit.release();
+        await this.#arrival(pending);
+        permit = await permits.acquire();
+      }
+      const piece = await pending;
+      signal.throwIfAborted();
+      if (piece === undefined) return false;
+      // A full part stays open until it is known that more follows: the only part of a file needs no pin of its own.
+      if (this.#writer.isDue()) await this.#closePart();
+      const { sent } = await this.#writer.add(piece);
+      await sent;
+      return true;
+    } finally {
+      permit.release();
+    }
   }
 }

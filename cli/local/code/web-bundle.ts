@@ -192,7 +192,7 @@ const withoutTitles: Plugin = {
     onLoad({ filter: /[\\/]shared[\\/]error-codes\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, 'utf8');
       const contents = source
-        .replace(/,\s*hint: '(?:[^'\\\n]|\\.)*'/g, '')
+        .replace(/^(const hints\b.*)\{$[^]*?^\};$/m, '$1{};')
         .replace(/title: '(?:[^'\\\n]|\\.)*'/g, "title: ''");
       return { contents, loader: 'ts' };
     });

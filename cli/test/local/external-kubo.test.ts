@@ -344,7 +344,7 @@ describe('sealpin start', () => {
   test('shows its first requests below its address, and pins that are left', async () => {
     const context = contextIn(await directory());
     const log = heldLog(context);
-    log.line('{"event":"request","method":"POST","route":"/v1/accounts","status":201,"ms":3}');
+    log.line('{"event":"request","method":"POST","route":"/v1/operator/accounts","status":201,"ms":3}');
     await printReady(context, { url: 'http://127.0.0.1:1', account: '', homes: {}, keyFile: 'k', stop: 'the end' });
     log.release();
     log.line('{"event":"request","method":"GET","route":"/","status":200,"ms":1}');

@@ -21,9 +21,9 @@ test.each([
     createdBy: null,
   };
   const service = await hostile({
-    'GET /v1/accounts': (_, response) =>
+    'GET /v1/operator/accounts': (_, response) =>
       json(response, 200, { accounts: [{ ...accountOf('1'), usage: { files: 0, bytes: 0 }, disabled: false }] }),
-    'POST /v1/accounts': (_, response) => json(response, 201, { account: made, apiKey: someApiKey, key }),
+    'POST /v1/operator/accounts': (_, response) => json(response, 201, { account: made, apiKey: someApiKey, key }),
   });
   const env = { SEALPIN_ADMIN_TOKEN: 'the-token' };
   const argv = ['account', 'create', o.label, '--service', service.url];

@@ -24,8 +24,8 @@ const earlier: Migration = { ...own, to: 'c', state: 'cancelled', total: 3, left
 async function serviceThatSays(...answers: readonly (Migration[] | (() => void))[]): Promise<Hostile> {
   const rest = [...answers];
   return hostile({
-    'POST /v1/migrations': (_request, response) => json(response, 202, own),
-    'GET /v1/migrations': (_request, response) => {
+    'POST /v1/operator/migrations': (_request, response) => json(response, 202, own),
+    'GET /v1/operator/migrations': (_request, response) => {
       const answer = rest.shift();
       if (typeof answer === 'function') answer();
       else if (answer === undefined) response.writeHead(502).end();
@@ -83,7 +83,9 @@ describe('a migration that is followed', () => {
 
 test('a cancellation that is refused is not taken for a migration that is not there', async () => {
   const refusal = { type: 'about:blank', title: 'Forbidden', status: 403, code: 'forbidden', detail: 'not from here' };
-  const { url } = await hostile({ 'DELETE /v1/migrations/a/b': (_request, response) => json(response, 403, refusal) });
+  const { url } = await hostile({
+    'DELETE /v1/operator/migrations/a/b': (_request, response) => json(response, 403, refusal),
+  });
   const ran = await run(['migrate', 'a', 'b', '--cancel', '--service', url], '/', {
     env: { SEALPIN_ADMIN_TOKEN: 'secret' },
   });

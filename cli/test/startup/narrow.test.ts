@@ -32,7 +32,7 @@ async function linesOf(argv: readonly string[], columns: number | undefined): Pr
   const directory = await temporaryDirectory();
   const service = await hostile({
     'GET /v1/keys': (_request, response) => json(response, 200, { keys: [key] }),
-    'GET /v1/accounts': (_request, response) => json(response, 200, { accounts: [account] }),
+    'GET /v1/operator/accounts': (_request, response) => json(response, 200, { accounts: [account] }),
   });
   const env = { SEALPIN_SERVICE: service.url, SEALPIN_API_KEY: someApiKey, SEALPIN_ADMIN_TOKEN: 'secret' };
   if (argv[0] === 'contact') {

@@ -86,7 +86,7 @@ export function postQuantumKeyPairOf(seed: Uint8Array | undefined, backend: Back
 }
 
 /** A part of a key file: a PEM block or a single line, with the recipient that the line above it names. */
-type Part = { label?: string; text: string; line: number; named?: string };
+type Part = { label?: string | undefined; text: string; line: number; named?: string | undefined };
 
 /** A line that may be meant as a key in Bech32; other words around PEM are an explanation. */
 const likeKey = /^[0-9a-z-]{20,}$/i;
@@ -111,11 +111,11 @@ function splitKeyFile(text: string): Part[] {
         block = undefined;
       } else block.text += line;
     } else if (begin) {
-      block = { label: at(begin, 1), text: '', line: index + 1, ...(named === undefined ? {} : { named }) };
+      block = { label: at(begin, 1), text: '', line: index + 1, named };
       named = undefined;
     } else if (line.startsWith(recipientComment)) named = line.slice(recipientComment.length).trim();
     else if (line !== '' && !line.startsWith('#')) {
-      found.push({ text: line, line: index + 1, ...(named === undefined ? {} : { named }) });
+      found.push({ text: line, line: index + 1, named });
       named = undefined;
     }
   }

@@ -6,6 +6,7 @@ import type { Awaitable } from '../providers/backend.ts';
 import type { Batch } from './batch.ts';
 import { batchBytes, chunkCount, sealedBytes, tagBytes, type Chunking, type Chunks } from './chunking.ts';
 import { openBatches } from './open-chunks.ts';
+import { pulled } from '../../streams/pulled.ts';
 
 /** Chunks `first` up to `end` (exclusive) of a payload that has `plaintextBytes` in all. */
 export type Span = { first: number; end: number; plaintextBytes: number };
@@ -85,23 +86,21 @@ export function sliceStream(
   const reader = stream.getReader();
   let before = skip;
   let left = length;
-  return new ReadableStream({
-    async pull(controller) {
-      for (;;) {
+  return pulled({
+    async next() {
+      while (left > 0) {
         const { done, value } = await reader.read();
         if (done) throw new SealpinError('container_invalid');
         const part = value.subarray(before, before + left);
         before = Math.max(0, before - value.length);
         left -= part.length;
-        if (part.length > 0) controller.enqueue(part);
-        if (left === 0) {
-          controller.close();
-          await reader.cancel();
-          return;
-        }
-        if (part.length > 0) return;
+        if (left === 0) await reader.cancel();
+        if (part.length > 0) return part;
       }
+      await reader.cancel();
+      return undefined;
     },
     cancel: (reason) => reader.cancel(reason),
+    ahead: 1,
   });
 }

@@ -12,9 +12,9 @@ export type FileInfo = {
   contentType: string;
   size: number;
   /** Pairs of the owner's, where there are any. */
-  metadata?: Readonly<Record<string, string>>;
+  metadata?: Readonly<Record<string, string>> | undefined;
   /** Words by which the owner finds the file, where there are any. */
-  tags?: readonly string[];
+  tags?: readonly string[] | undefined;
 };
 
 const nonceBytes = 12;
@@ -81,7 +81,7 @@ function parseFileInfo(json: string): FileInfo {
   }
   if (typeof info === 'object' && info !== null && 'filename' in info && 'contentType' in info && 'size' in info) {
     const { filename, contentType, size } = info;
-    const { metadata, tags } = info as { metadata?: unknown; tags?: unknown };
+    const { metadata, tags } = info as { metadata?: unknown | undefined; tags?: unknown | undefined };
     if (
       (filename === null || typeof filename === 'string') &&
       typeof contentType === 'string' &&
@@ -95,8 +95,8 @@ function parseFileInfo(json: string): FileInfo {
         filename,
         contentType,
         size,
-        ...(metadata === undefined ? {} : { metadata: metadata as Record<string, string> }),
-        ...(tags === undefined ? {} : { tags: tags as string[] }),
+        metadata: metadata as Record<string, string> | undefined,
+        tags: tags as string[] | undefined,
       };
     }
   }

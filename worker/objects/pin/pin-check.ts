@@ -5,11 +5,11 @@ import { errorText, log } from '../../log.ts';
 import { heldBeside } from '../../backends/anchor.ts';
 import { isReadable, readableOf, takesBlocks, type PinningService, type Replica } from '../../backends/contract.ts';
 import type { ObjectStore } from '../../backends/objects/object-store.ts';
-import { printable } from '../../backends/printable.ts';
 import { blockAtBreaks } from '../../backends/network.ts';
 import { backoffMs, lastRetryMs, withJitter } from '../alarm.ts';
 import { drain } from './copy-blocks.ts';
-import { isLost, isMissing, maxDetail } from './pin-faults.ts';
+import { LackingPins, underreplicated } from './lacking-pins.ts';
+import { isLost, isMissing } from './pin-faults.ts';
 import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-table.ts';
 import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps.ts';
@@ -19,17 +19,13 @@ import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps
  * ms.
  */
 const unsettledMs = [60_000, 3_600_000] as const;
-/** Wait before a pin that lacks some copies, or all of them, is asked for again, in ms. */
-const lackingMs = 60_000;
+/** Wait before a pin that lacks all copies is asked for again, in ms. */
 const damagedMs = 86_400_000;
 /**
  * Parts into which a file is divided, of which each check reads one; a file that is no longer than `wholeBytes` has
  * one.
  */
 const parts = { count: 16, wholeBytes: 16 * leafBytes };
-
-/** Reason in a row of a pin that the service holds with too few copies. */
-export const underreplicated = 'underreplicated';
 
 /**
  * State of our pin, as a service reports it. `replaced`: somebody else's pin of the CID is there, and ours is not
@@ -49,9 +45,11 @@ type Context = WorkContext & {
 /** The checks of rows that say that a service has a CID, or had it. */
 export class PinCheck {
   readonly #o: Context;
+  readonly #lacking: LackingPins;
 
   constructor(context: Context) {
     this.#o = context;
+    this.#lacking = new LackingPins(context);
   }
 
   /** Asks whether the pin is there, then reads and verifies a part of the file, in pieces. */
@@ -180,22 +178,13 @@ export class PinCheck {
 
   /** Records that a pin is in order, or has the service make the copies that it lacks. */
   async #end(row: PinRow, service: PinningService | ObjectStore, { lacks }: Seen, signal: AbortSignal): Promise<void> {
-    const { rows, work, now } = this.#o;
-    const { cid, attempts } = row;
-    const requestId = row.request_id ?? undefined;
+    const { cid } = row;
     this.#inOrder(row);
-    work.settle(cid);
-    if (lacks === undefined) return;
+    this.#o.work.settle(cid);
+    if (lacks === undefined) return row.reason === underreplicated ? this.#lacking.ended(row) : undefined;
+    const requestId = row.request_id ?? undefined;
     log({ event: 'pin.lacks', requestId, service: row.service, cid, lacks });
-    const due = now() + Math.max(lackingMs, withJitter(backoffMs(attempts + 1)));
-    rows.change(row, {
-      ...nothingToRead,
-      checked_at: now(),
-      reason: underreplicated,
-      detail: printable(lacks, maxDetail),
-      attempts: attempts + 1,
-      due,
-    });
+    this.#lacking.found(row, lacks);
     try {
       if (takesBlocks(service)) await service.recover?.(cid, signal);
     } catch (error) {

@@ -235,6 +235,38 @@ export class PinRows {
       .toArray()[0];
   }
 
+  /** Counts the other pins of a service that have this reason, and are looked at before a time, as far as `limit`. */
+  countBefore({ cid, service }: Key, o: { reason: string; beforeMs: number; limit: number }): number {
+    const { reason, beforeMs, limit } = o;
+    return this.#sql
+      .exec<{ count: number }>(
+        `SELECT count(*) AS count FROM
+         (SELECT 1 FROM pin WHERE service = ? AND due < ? AND reason = ? AND cid <> ? LIMIT ?)`,
+        service,
+        beforeMs,
+        reason,
+        cid,
+        limit,
+      )
+      .one().count;
+  }
+
+  /** Has the service asked within some time for its pins with this reason, each at a time of its own; null: for those in order. */
+  askWithin(service: string, o: { reason: string | null; nowMs: number; ms: number }): void {
+    const { reason, nowMs, ms } = o;
+    const { read_from: from, read_to: to } = nothingToRead;
+    this.#sql.exec(
+      `UPDATE pin SET read_from = ?1, read_to = ?2, due = ?3 + abs(random() % ?4)
+       WHERE service = ?5 AND due > ?3 + ?4 AND state = 'live' AND reason IS ?6 AND (read_from IS NULL OR read_to = ?2)`,
+      from,
+      to,
+      nowMs,
+      ms,
+      service,
+      reason,
+    );
+  }
+
   /** The CIDs that a service is to hold, also where one that is being removed comes back afterwards. */
   wantedAt(service: string): string[] {
     return this.#cids('service = ? AND wanted = 1', service);

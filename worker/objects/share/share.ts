@@ -2,12 +2,14 @@
  * Share: the record of one share (docs/links.md), and how often it may still be opened. It hands the record out and counts in one
  * transaction. Only `Account`, which decides who may, creates and revokes it; anybody who knows its ID may look and open.
  *
- * At the end, whether it is revoked, used up or expired, the record is overwritten. The row stays for a while, to say what became of it.
+ * At the end the record is overwritten: at once when the share is revoked or expires, and when it is used up as soon as no opening can
+ * be repeated any more. The row stays for a while, to say what became of it.
  */
 import { DurableObject } from 'cloudflare:workers';
 import { errorText, log } from '../../log.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
 import { Openings, type OpeningBinding, type Origin } from './openings.ts';
+import { RepeatableOpenings } from './repeatable-openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
 
 /** Time after its expiry for which a share can still be told from one that never existed, in ms: 7 days. */
@@ -31,6 +33,9 @@ export type ShareStatus = {
 /** Backup of a share. `record`: null once it has ended. */
 export type KeptShare = Omit<NewRecord, 'record'> & { state: ShareState; opened: number; record: Uint8Array | null };
 
+/** Result of an opening. `isRepeated`: it was counted before, and its answer may have been lost. */
+export type OpenedRecord = { record: Uint8Array; opensLeft: number; isRepeated: boolean };
+
 type Row = {
   state: ShareState;
   record: ArrayBuffer | null;
@@ -44,6 +49,7 @@ export class Share extends DurableObject<OpeningBinding> {
   readonly #sql = this.ctx.storage.sql;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #openings = new Openings(this.#sql, this.env);
+  readonly #repeatable = new RepeatableOpenings(this.#sql);
 
   /** The clock, in ms. */
   protected now(): number {
@@ -68,7 +74,7 @@ export class Share extends DurableObject<OpeningBinding> {
     const row = this.#row();
     if (row === undefined) return err('not_found');
     const { state, password, opens, opened, expires_at: expiresAt } = row;
-    const record = row.record === null ? null : new Uint8Array(row.record);
+    const record = state !== 'active' || row.record === null ? null : new Uint8Array(row.record);
     return { ok: true, state, record, password: password === 1, opens, opened, expiresAt };
   }
 
@@ -90,32 +96,39 @@ export class Share extends DurableObject<OpeningBinding> {
   }
 
   /**
-   * Hands the record out and counts, in one transaction; the last time, the record is overwritten in it, too. The account hears
-   * of it afterwards, and nobody waits for that.
+   * Hands the record out and counts, in one transaction. The account hears of it afterwards, and nobody waits for that.
+   * @param token the hash of what the caller alone knows: with the same one it gets the record again for some minutes, uncounted
    * @returns `not_found`; `gone` for a share that has ended
    */
-  async open(): Promise<Result<{ record: Uint8Array; opensLeft: number }>> {
+  async open(token?: string): Promise<Result<OpenedRecord>> {
     await this.#expire();
     if (this.#row()?.state === 'active') await this.#alarm.by(this.now() + backoffMs(1));
-    const opened = this.ctx.storage.transactionSync((): Result<{ record: Uint8Array; opensLeft: number }> => {
+    const opened = this.ctx.storage.transactionSync((): Result<OpenedRecord> => {
+      const now = this.now();
       const row = this.#row();
       if (row === undefined) return err('not_found');
-      if (row.state !== 'active' || row.record === null) return ended(row.state);
+      const isRepeated = token !== undefined && this.#repeatable.has(token, now);
+      if (row.record === null || (row.state !== 'active' && !isRepeated)) return ended(row.state);
+      const record = new Uint8Array(row.record);
+      if (isRepeated) return { ok: true, record, opensLeft: row.opens - row.opened, isRepeated };
       const opensLeft = row.opens - row.opened - 1;
-      this.#sql.exec('UPDATE share SET opened = opened + 1');
-      this.#openings.add({ number: row.opened + 1, time: this.now() }, this.now() + backoffMs(1));
-      if (opensLeft === 0) this.#end('used_up');
-      return { ok: true, record: new Uint8Array(row.record), opensLeft };
+      this.#openings.add({ number: row.opened + 1, time: now }, now + backoffMs(1));
+      if (token !== undefined) this.#repeatable.add(token, now);
+      const isKept = opensLeft > 0 || this.#repeatable.until() > now;
+      const state = opensLeft > 0 ? 'active' : 'used_up';
+      this.#rewrite({ state, opened: row.opened + 1, record: isKept ? row.record : null });
+      return { ok: true, record, opensLeft, isRepeated };
     });
-    if (opened.ok) this.ctx.waitUntil(this.#openings.deliver(this.now()));
-    if (opened.ok && opened.opensLeft === 0) await this.erased();
+    if (opened.ok && !opened.isRepeated) this.ctx.waitUntil(this.#openings.deliver(this.now()));
+    if (opened.ok && this.#row()?.record === null) await this.erased();
     return opened;
   }
 
-  /** Ends the share. May be repeated; without a share it does nothing. */
+  /** Ends the share, and what openings could be repeated. May be repeated; without a share it does nothing. */
   async revoke(): Promise<Result> {
-    if (this.#row()?.state !== 'active') return { ok: true };
-    this.ctx.storage.transactionSync(() => this.#end('revoked'));
+    const row = this.#row();
+    if (row === undefined || (row.state !== 'active' && row.record === null)) return { ok: true };
+    this.ctx.storage.transactionSync(() => this.#end(row, 'revoked'));
     await this.erased();
     return { ok: true };
   }
@@ -129,7 +142,7 @@ export class Share extends DurableObject<OpeningBinding> {
       const unreported = this.#openings.nextDue();
       if (row === undefined || (row.expires_at + shareRetentionMs <= this.now() && unreported === undefined))
         return await this.#purge();
-      const ending = row.state === 'active' ? row.expires_at : row.expires_at + shareRetentionMs;
+      const ending = row.record === null ? row.expires_at + shareRetentionMs : this.#recordUntil(row);
       await this.#alarm.reset(Math.min(unreported ?? Infinity, ending > this.now() ? ending : Infinity));
     } catch (error) {
       log({ event: 'share.alarm', error: errorText(error) });
@@ -160,16 +173,27 @@ export class Share extends DurableObject<OpeningBinding> {
   /** An alarm may be late, so every call asks the clock, too. */
   async #expire(): Promise<void> {
     const row = this.#row();
-    if (row?.state !== 'active' || row.expires_at > this.now()) return;
-    this.ctx.storage.transactionSync(() => this.#end('expired'));
+    if (row === undefined || row.record === null || this.#recordUntil(row) > this.now()) return;
+    this.ctx.storage.transactionSync(() => this.#end(row, row.state === 'active' ? 'expired' : row.state));
     await this.erased();
   }
 
-  /** Overwrites the record, in a transaction of the caller's. */
-  #end(state: Exclude<ShareState, 'active'>): void {
-    // The pages of the database are overwritten, not only given back.
+  /** Returns the time until which the record is kept, in ms. */
+  #recordUntil({ state, expires_at: expiresAt }: Row): number {
+    return state === 'active' ? expiresAt : Math.min(expiresAt, this.#repeatable.until());
+  }
+
+  /** Ends the share, and what can be repeated, in a transaction of the caller's. */
+  #end(row: Row, state: ShareState): void {
+    this.#rewrite({ ...row, state, record: null });
+    this.#repeatable.forget();
+  }
+
+  /** Writes the row again, or what is left of it without its record, in a transaction of the caller's. */
+  #rewrite({ state, opened, record }: Pick<Row, 'state' | 'opened' | 'record'>): void {
+    // The pages of the database are overwritten, not only given back: a row that gets another length moves, and leaves its bytes behind.
     this.#sql.exec('UPDATE share SET record = zeroblob(length(record))');
-    this.#sql.exec('UPDATE share SET record = NULL, state = ?', state);
+    this.#sql.exec('UPDATE share SET state = ?, opened = ?, record = ?', state, opened, record);
   }
 
   async #purge(): Promise<void> {

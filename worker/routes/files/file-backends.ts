@@ -5,7 +5,7 @@ import { isSealpinError } from '../../../shared/errors.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
 import { errorText, log } from '../../log.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
-import { underreplicated } from '../../objects/pin/pin-check.ts';
+import { underreplicated } from '../../objects/pin/lacking-pins.ts';
 import type { BackendPin } from '../../objects/pin/backend-pin.ts';
 import { unwrap } from '../../objects/result.ts';
 import { pinOf } from '../../objects/pin/shard.ts';

@@ -1,4 +1,4 @@
-/** `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt. */
+/** `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt, and the verification of a file. */
 import {
   FilesToDelete,
   ListQuery,
@@ -6,8 +6,10 @@ import {
   type FileList,
   type Receipt,
   type StoredFile,
+  type Verification,
 } from '../../../shared/api.ts';
 import { searchTag, type Identity } from '../../../shared/crypto/index.ts';
+import { pinOf } from '../../objects/pin/shard.ts';
 import { unwrap } from '../../objects/result.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
@@ -17,7 +19,7 @@ import type { Env } from '../../env.ts';
 import type { ReceiptRecord } from '../../objects/account/files/receipt-rows.ts';
 import { parseListPage } from './file-filter.ts';
 import { untilUnchanged } from './change-file.ts';
-import { askPins } from './file-backends.ts';
+import { askPins, storedPin } from './file-backends.ts';
 import { checkRecoverable, recoverable } from './recoverable.ts';
 import { aboutPlain, checkFileConditions, openRecord, parseFileId, storedFile } from './file-view.ts';
 
@@ -99,4 +101,13 @@ function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt, b
     pins,
     ...(shares.length > 0 ? { shares } : {}),
   };
+}
+
+/** Reads all bytes of a file from each service that holds it. A file that takes longer is read on after the response (202). */
+export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<Response> {
+  const fileId = parseFileId(c);
+  const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));
+  const { pins, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
+  const body: Verification = { fileId, done: isDone, pins: pins.map((pin) => storedPin(pin)) };
+  return c.json(body, isDone ? 200 : 202, { 'Cache-Control': 'no-store' });
 }

@@ -11,7 +11,8 @@ import { isEncoded } from '../../http/body-headers.ts';
 import { parseDisposition } from '../../http/content-disposition.ts';
 import { parseFutureTime } from '../../http/validation.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../../http/digest-fields.ts';
-import { checkLength, uploadBody, type UploadBody } from '../../upload/body.ts';
+import { checkLength } from '../../upload/counted-body.ts';
+import { UploadBody } from '../../upload/upload-body.ts';
 import { recognize } from '../../upload/leaf-source.ts';
 import type { SentPart } from '../../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../../upload/pin-rows.ts';
@@ -103,14 +104,15 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about, digest } = await withPermit(key.id, () => {
       const counted = announced.car ? undefined : room;
-      body = uploadBody(c.req.raw, { limitBytes, allowance: counted, idleMs, form, ...announced });
+      const onArrival = (bytes: number): void => c.set('arrivedBytes', bytes);
+      body = new UploadBody(c.req.raw, { limitBytes, allowance: counted, idleMs, form, onArrival, ...announced });
       const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
       return store(c, caller, { fileId, claim, mode, spki, announced, body, maxBytes, signal });
     });
     return await created(c, key, record, { ...about, digest });
   } catch (error) {
     // Asked before the abort, which breaks the body as well.
-    const cause = body?.cause();
+    const cause = body?.cause;
     // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
     abort.abort(error);
     await abandon(c, caller, fileId);
@@ -248,7 +250,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
       ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
       : await sendFile(encrypted?.payload ?? body.stream, { ...options, bytes: storedLength(c, mode) });
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
-    const size = announced.car ? sent.bytes : body.size();
+    const size = announced.car ? sent.bytes : body.size;
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
     if (isOnly && about.filename === null) throw nameless();
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
@@ -279,7 +281,7 @@ function storedLength(c: Ctx, mode: Mode): number | undefined {
 function newFile(
   { fileId, mode, announced, body }: Job,
   { filename, contentType }: About,
-  { cid, bytes, head = body.head() }: SentFile & { head?: Uint8Array },
+  { cid, bytes, head = body.head }: SentFile & { head?: Uint8Array },
   service: string,
   header: Uint8Array | undefined,
 ): NewFile {
@@ -391,7 +393,7 @@ function nameless(): SealpinError {
 
 function nameOf(mode: Mode, announced: Announced, body: UploadBody): string | null {
   if (!announced.json) return announced.filename ?? null;
-  const filename = body.filename();
+  const { filename } = body;
   if (filename !== undefined) return parseFilename(filename);
   if (mode === 'plain') return null;
   throw new SealpinError('invalid_json', 'the member filename is missing');

@@ -1,4 +1,4 @@
-/** `/v1/accounts/:id/backup`: an account as its operator backs it up, page by page, and restores it into another service. */
+/** `/v1/operator/accounts/:id/backup`: an account as its operator backs it up, page by page, and restores it into another service. */
 import { backupFormat, BackupPage, BackupQuery, type RestoredPage } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { serviceId } from '../../env.ts';
@@ -28,7 +28,7 @@ export async function restoreBackup(c: Ctx): Promise<Response> {
   const { format: _, pinsOf, ...page } = await readJson(c.req.raw, BackupPage, maxPageBytes);
   if (page.accountId !== id)
     throw new SealpinError('invalid_request', 'the backup is of another account', {
-      hint: `send it to /v1/accounts/${page.accountId}/backup`,
+      hint: `send it to /v1/operator/accounts/${page.accountId}/backup`,
     });
   if (pinsOf !== serviceId(c.env))
     throw new SealpinError('conflict', 'the pins of this backup have the name of another service', {

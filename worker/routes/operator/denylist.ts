@@ -1,4 +1,4 @@
-/** `/v1/denylist/:cid`: the CIDs whose bytes the operator neither serves nor stores. */
+/** `/v1/operator/denylist/:cid`: the CIDs whose bytes the operator neither serves nor stores. */
 import { DenylistQuery, type DeniedCid, type DenylistReceipt } from '../../../shared/api.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';

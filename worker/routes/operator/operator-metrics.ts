@@ -1,4 +1,4 @@
-/** `GET /v1/metrics`: the service in numbers, for the operator's Prometheus. Labels name no account, key or file. */
+/** `GET /v1/operator/metrics`: the service in numbers, for the operator's Prometheus. Labels name no account, key or file. */
 import { version } from '../../../package.json';
 import { listed } from '../../objects/account/account-list.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';

@@ -1,4 +1,4 @@
-/** The rows of the operator's routes: accounts as a whole, the denylist, metrics. */
+/** The rows of the operator's routes, all below one path, which a document of their own describes. */
 import {
   AccountChanges,
   AccountId,
@@ -12,139 +12,174 @@ import {
   DeniedCid,
   DenylistQuery,
   DenylistReceipt,
+  Migration,
+  MigrationList,
+  MigrationRequest,
+  NewAccount,
+  NewAccountResponse,
+  PageQuery,
+  PinPage,
+  PinsQuery,
+  Repair,
   RestoredPage,
   restoreHeader,
+  UsageList,
 } from '../../../shared/api.ts';
-import type { Code } from '../../../shared/errors.ts';
-import { changeAccount, deleteAccount, listAccounts, readAccountSummary } from '../accounts/accounts.ts';
+import { listAccountUsage } from '../accounts/account-usage.ts';
+import { changeAccount, createAccount, deleteAccount, listAccounts, readAccountSummary } from '../accounts/accounts.ts';
+import { descriptionRoute } from '../openapi.ts';
 import { readBackup, restoreBackup } from './backups.ts';
 import { expositionType } from '../../http/exposition.ts';
 import { allowCid, denyCid, readDenied } from './denylist.ts';
 import { readMetrics } from './operator-metrics.ts';
-import type { Route } from '../../openapi/route.ts';
+import { cancelMigration, createMigration, listMigrations, listPins, repairPins } from './pins.ts';
+import { route, type Route } from '../../openapi/route.ts';
+import { usageDescription } from '../route-parts.ts';
 
 const json = 'application/json';
-const badJson: readonly Code[] = ['invalid_json', 'too_large', 'unsupported_media_type'];
-const account = '/v1/accounts/:id';
-const denied = '/v1/denylist/:cid';
-const ofCid = { params: { cid: CidParameter }, who: 'operator', codes: ['invalid_cid'] } as const;
+const below = '/v1/operator';
+const accounts = `${below}/accounts`;
+const account = `${accounts}/:id`;
+const denied = `${below}/denylist/:cid`;
+const migrations = `${below}/migrations`;
+const who = 'operator';
+const ofAccount = { who, params: { id: AccountId } } as const;
+const ofCid = { who, params: { cid: CidParameter }, codes: ['invalid_cid'] } as const;
 
 export const operatorRoutes: readonly Route[] = [
-  {
-    method: 'get',
-    path: '/v1/accounts',
-    operationId: 'listAccounts',
+  descriptionRoute(`${below}/openapi.json`, 'getOperatorDescription', {
+    title: 'Sealpin, for the operator of a service',
+    routes: () => operatorRoutes,
+  }),
+  route('post', accounts, 'createAccount', {
+    summary: 'Creates an account and its first API key',
+    who,
+    body: { [json]: NewAccount },
+    responses: { 201: { [json]: NewAccountResponse } },
+    links: {
+      getAccountSummary: { id: '/account/id' },
+      changeAccount: { id: '/account/id' },
+      deleteAccount: { id: '/account/id' },
+    },
+    codes: ['key_invalid'],
+    handler: createAccount,
+  }),
+  route('get', accounts, 'listAccounts', {
     summary: 'A page of accounts with what they use, in no particular order',
-    who: 'operator',
+    who,
     query: AccountQuery,
     responses: { 200: { [json]: AccountList } },
-    codes: [],
     handler: listAccounts,
-  },
-  {
-    method: 'get',
-    path: account,
-    operationId: 'getAccountSummary',
+  }),
+  route('get', account, 'getAccountSummary', {
+    ...ofAccount,
     summary: 'An account with what it uses',
-    params: { id: AccountId },
-    who: 'operator',
     responses: { 200: { [json]: AccountSummary } },
-    codes: [],
     handler: readAccountSummary,
-  },
-  {
-    method: 'patch',
-    path: account,
-    operationId: 'changeAccount',
+  }),
+  route('patch', account, 'changeAccount', {
+    ...ofAccount,
     summary: 'Changes label, quota or origins of an account, or disables all of its keys',
-    params: { id: AccountId },
-    who: 'operator',
     body: { [json]: AccountChanges },
     responses: { 200: { [json]: AccountSummary } },
-    codes: badJson,
     handler: changeAccount,
-  },
-  {
-    method: 'delete',
-    path: account,
-    operationId: 'deleteAccount',
+  }),
+  route('delete', account, 'deleteAccount', {
+    ...ofAccount,
     summary: 'Deletes an account with everything in it',
-    params: { id: AccountId },
-    who: 'operator',
     responses: { 200: { [json]: AccountReceipt } },
-    codes: [],
     handler: deleteAccount,
-  },
-  {
-    method: 'get',
-    path: `${account}/backup`,
-    operationId: 'backUpAccount',
+  }),
+  route('get', `${account}/usage`, 'listAccountUsage', {
+    ...ofAccount,
+    summary: 'A page of what the API keys of an account used by day, the newest first',
+    description: usageDescription,
+    query: PageQuery,
+    responses: { 200: { [json]: UsageList } },
+    handler: listAccountUsage,
+  }),
+  route('get', `${account}/backup`, 'backUpAccount', {
+    ...ofAccount,
     summary: 'A page of the backup of an account: what its objects hold of keys, files, shares, receipts and events',
     description:
       'No key that opens a file is in it: API keys are hashes; headers, the private key of the account and the ' +
       'records of shares are sealed. `next` is null on the last page.',
-    params: { id: AccountId },
-    who: 'operator',
     query: BackupQuery,
     responses: { 200: { [json]: BackupPage } },
-    codes: [],
     handler: readBackup,
-  },
-  {
-    method: 'put',
-    path: `${account}/backup`,
-    operationId: 'restoreAccount',
+  }),
+  route('put', `${account}/backup`, 'restoreAccount', {
+    ...ofAccount,
     summary: 'Restores a page of a backup, in the order of the pages, into a service that does not have the account',
     description:
       'A page may be repeated. The keys of the account are disabled until the last page is restored. `unpinned` ' +
       'names files whose bytes the pinning service does not hold.',
-    params: { id: AccountId },
-    who: 'operator',
     requiredHeaders: { [restoreHeader]: 'the `RESTORE_TOKEN` of the service, without which there is no such route' },
     body: { [json]: BackupPage },
     responses: { 200: { [json]: RestoredPage } },
-    codes: [...badJson, 'conflict', 'pinning_unavailable', 'pinning_timeout', 'pinning_failed'],
+    codes: ['conflict', 'pinning_unavailable', 'pinning_timeout', 'pinning_failed'],
     handler: restoreBackup,
-  },
-  {
+  }),
+  route('put', denied, 'denyCid', {
     ...ofCid,
-    method: 'put',
-    path: denied,
-    operationId: 'denyCid',
     summary: 'Puts a CID on the denylist: its bytes are neither served nor stored any more',
     query: DenylistQuery,
-    codes: ['invalid_cid', 'invalid_request'],
     responses: { 200: { [json]: DenylistReceipt } },
     handler: denyCid,
-  },
-  {
+  }),
+  route('get', denied, 'getDeniedCid', {
     ...ofCid,
-    method: 'get',
-    path: denied,
-    operationId: 'getDeniedCid',
     summary: 'Since when a CID is on the denylist',
     responses: { 200: { [json]: DeniedCid } },
     handler: readDenied,
-  },
-  {
+  }),
+  route('delete', denied, 'allowCid', {
     ...ofCid,
-    method: 'delete',
-    path: denied,
-    operationId: 'allowCid',
     summary: 'Takes a CID off the denylist',
     query: DenylistQuery,
-    codes: ['invalid_cid', 'invalid_request'],
     responses: { 200: { [json]: DenylistReceipt } },
     handler: allowCid,
-  },
-  {
-    method: 'get',
-    path: '/v1/metrics',
-    operationId: 'getMetrics',
+  }),
+  route('get', `${below}/pins`, 'listPins', {
+    summary: 'A page of the pins of all accounts, with the files that need them',
+    who,
+    query: PinsQuery,
+    responses: { 200: { [json]: PinPage } },
+    handler: listPins,
+  }),
+  route('post', `${below}/repair`, 'repairPins', {
+    summary: 'Asks the pinning services for every pin, and copies again what is lost',
+    who,
+    responses: { 202: { [json]: Repair } },
+    handler: repairPins,
+  }),
+  route('post', migrations, 'createMigration', {
+    summary: 'Moves everything from one pinning service to another',
+    description:
+      'Both are configured. What is at `from` is unpinned once every byte was read from `to`. Can be repeated.',
+    who,
+    body: { [json]: MigrationRequest },
+    responses: { 202: { [json]: Migration } },
+    responseHeaders: { 202: ['Location'] },
+    links: { cancelMigration: { from: '/from', to: '/to' } },
+    handler: createMigration,
+  }),
+  route('get', migrations, 'listMigrations', {
+    summary: 'How far the migrations are',
+    who,
+    responses: { 200: { [json]: MigrationList } },
+    handler: listMigrations,
+  }),
+  route('delete', `${migrations}/:from/:to`, 'cancelMigration', {
+    summary: 'Ends a migration; what has not moved stays where it was',
+    who,
+    responses: { 200: { [json]: Migration } },
+    handler: cancelMigration,
+  }),
+  route('get', `${below}/metrics`, 'getMetrics', {
     summary: 'The service in numbers, in the text format of Prometheus',
     who: 'monitor',
     responses: { 200: { [expositionType]: null } },
-    codes: [],
     handler: readMetrics,
-  },
+  }),
 ];

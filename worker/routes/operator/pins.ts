@@ -1,4 +1,4 @@
-/** Verification of a file for its owner; the state of all pins, repair and migrations for the operator. */
+/** The state of all pins, repair and migrations. */
 import {
   MigrationRequest,
   PinsQuery,
@@ -7,32 +7,19 @@ import {
   type PinPage,
   type Repair,
   type SurveyedPin,
-  type Verification,
 } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
-import type { Principal } from '../../auth/authenticate.ts';
 import { parseQuery, type Bindings, type Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { firstShard, type Migration as MigrationShare } from '../../objects/pin/migrations.ts';
 import type { SurveyedPin as SurveyedRow } from '../../objects/pin/pin-survey.ts';
 import { unwrap } from '../../objects/result.ts';
-import { askShards, pinOf } from '../../objects/pin/shard.ts';
+import { askShards } from '../../objects/pin/shard.ts';
 import { shardNames } from '../../objects/pin/shard-names.ts';
 import { serviceOf } from '../../backends/configured.ts';
 import { isReadable } from '../../backends/contract.ts';
-import { parseFileId } from '../files/file-view.ts';
-import { storedPin } from '../files/file-backends.ts';
 
 const noStore = { 'Cache-Control': 'no-store' };
-
-/** Reads all bytes of a file from each service that holds it. A file that takes longer is read on after the response (202). */
-export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<Response> {
-  const fileId = parseFileId(c);
-  const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));
-  const { pins, isDone } = await unwrap((await pinOf(c.env, file.cid)).verify(file.cid));
-  const body: Verification = { fileId, done: isDone, pins: pins.map((pin) => storedPin(pin)) };
-  return c.json(body, isDone ? 200 : 202, noStore);
-}
 
 /** A page of the pins of all accounts. */
 export async function listPins(c: Ctx): Promise<Response> {
@@ -95,7 +82,7 @@ export async function createMigration(c: Ctx): Promise<Response> {
   await askShards(c.env, shardNames, (pin) => unwrap(pin.migrate(from, to)));
   const all = await migrationsOf(c.env);
   const body = all.find((each) => each.from === from && each.to === to);
-  return c.json(body, 202, { ...noStore, Location: '/v1/migrations' });
+  return c.json(body, 202, { ...noStore, Location: '/v1/operator/migrations' });
 }
 
 /** Lists migrations and their progress. */

@@ -9,7 +9,7 @@ import {
   ShareRequest,
   ShareStatus,
 } from '../../../shared/api.ts';
-import type { Route } from '../../openapi/route.ts';
+import { route, type Route } from '../../openapi/route.ts';
 import { createShare, deleteShare, listShares, openShare, readShare } from './shares.ts';
 
 const json = 'application/json';
@@ -17,73 +17,53 @@ const path = '/v1/shares/:shareId';
 const params = { shareId: ShareId };
 
 export const shareRoutes: readonly Route[] = [
-  {
-    method: 'post',
-    path: '/v1/shares',
-    operationId: 'createShare',
+  route('post', '/v1/shares', 'createShare', {
     summary: 'Shares files: keeps a sealed record, which anybody with its ID can open until it expires or is used up',
     who: 'key',
-    scope: 'share',
+    scopes: ['share'],
     body: { [json]: ShareRequest },
     responses: { 201: { [json]: Share } },
     responseHeaders: { 201: ['Location'] },
     links: { getShare: { shareId: '/id' }, deleteShare: { shareId: '/id' } },
-    codes: [
-      'invalid_json',
-      'too_large',
-      'unsupported_media_type',
-      'not_found',
-      'finishing',
-      'forbidden',
-      'conflict',
-      'quota_exceeded',
-    ],
+    codes: ['not_found', 'finishing', 'forbidden', 'conflict', 'quota_exceeded'],
     handler: createShare,
-  },
-  {
-    method: 'get',
-    path: '/v1/shares',
-    operationId: 'listShares',
+  }),
+  route('get', '/v1/shares', 'listShares', {
     summary: 'A page of the account’s shares, newest first',
     who: 'key',
-    scope: 'share',
+    scopes: ['share'],
     query: PageQuery,
     responses: { 200: { [json]: ShareList } },
-    codes: [],
     handler: listShares,
-  },
-  {
-    method: 'get',
-    path,
-    operationId: 'getShare',
+  }),
+  route('get', path, 'getShare', {
     params,
     summary: 'Whether a share is there, needs a password, and until when; uses nothing up',
     who: 'address',
     responses: { 200: { [json]: ShareStatus } },
     codes: ['not_found'],
     handler: readShare,
-  },
-  {
-    method: 'delete',
-    path,
-    operationId: 'deleteShare',
+  }),
+  route('delete', path, 'deleteShare', {
     params,
     summary: 'Revokes a share',
     who: 'key',
-    scope: 'share',
+    scopes: ['share'],
     responses: { 200: { [json]: ShareReceipt } },
     codes: ['not_found'],
     handler: deleteShare,
-  },
-  {
-    method: 'post',
-    path: `${path}/open`,
-    operationId: 'openShare',
+  }),
+  route('post', `${path}/open`, 'openShare', {
     params,
     summary: 'The record of a share; counts as one of its opens',
     who: 'address',
+    headers: {
+      'Idempotency-Key':
+        'random, of 22 characters or more; for 10 minutes the same one gets the record again, uncounted',
+    },
     responses: { 200: { [json]: OpenedShare } },
+    responseHeaders: { 200: ['Idempotency-Replayed'] },
     codes: ['not_found', 'gone'],
     handler: openShare,
-  },
+  }),
 ];

@@ -8,6 +8,7 @@ import {
   type ShareReceipt,
   type ShareStatus,
 } from '../../../shared/api.ts';
+import { webBackend } from '../../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/index.ts';
 import type { Principal } from '../../auth/authenticate.ts';
@@ -93,11 +94,23 @@ export async function readShare(c: Ctx): Promise<Response> {
   return c.json(body, 200, noStore);
 }
 
-/** Hands the record of a share out. */
+/** Hands the record of a share out, and with the same `Idempotency-Key` once more. */
 export async function openShare(c: Ctx): Promise<Response> {
-  const { record, opensLeft } = await unwrap(shareOf(c.env, parseShareId(c)).open());
+  const id = parseShareId(c);
+  const { record, opensLeft, isRepeated } = await unwrap(shareOf(c.env, id).open(await hashOfOpening(c)));
   const body: OpenedShare = { record: record.toBase64(), opensLeft };
-  return c.json(body, 200, noStore);
+  return c.json(body, 200, { ...noStore, ...(isRepeated && { 'Idempotency-Replayed': 'true' }) });
+}
+
+/** The hash of what the caller of an opening alone knows. @throws invalid_request for what could be guessed */
+async function hashOfOpening(c: Ctx): Promise<string | undefined> {
+  const token = c.req.header('Idempotency-Key');
+  if (token === undefined) return undefined;
+  if (!/^[ -~]{22,255}$/.test(token))
+    throw new SealpinError('invalid_request', 'the Idempotency-Key of an opening has 22 to 255 characters of ASCII', {
+      hint: 'make a random one, such as a UUID: whoever guesses it can open the share again',
+    });
+  return (await webBackend.sha256(new TextEncoder().encode(token))).toHex();
 }
 
 /** The status of a share that has a row. One that its object does not know any more has expired long ago. */

@@ -1,13 +1,13 @@
 /** The rows of signed URLs, which take and give what the rows do that need an API key. */
 import { AccountId, JsonUpload } from '../../../shared/api.ts';
 import type { Code } from '../../../shared/errors.ts';
-import type { Route } from '../../openapi/route.ts';
+import { route, type Route } from '../../openapi/route.ts';
 import { readSigned, storeSigned } from './signed.ts';
 
 const bytes = 'application/octet-stream';
 export const path = '/v1/accounts/:id/signed/:token';
 const params = { id: AccountId };
-const codes: readonly Code[] = ['unauthorized', 'insufficient_scope', 'forbidden', 'gone'];
+const codes: readonly Code[] = ['unauthorized', 'account_disabled', 'insufficient_scope', 'forbidden', 'gone'];
 
 /** Properties that a signed row shares with one that needs an API key. */
 type Common = Pick<Route, 'headers' | 'responseHeaders' | 'codes'>;
@@ -19,10 +19,7 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
   );
   const unread: readonly Code[] = ['not_acceptable', 'decrypt_failed'];
   return [
-    {
-      method: 'get',
-      path,
-      operationId: 'getSigned',
+    route('get', path, 'getSigned', {
       summary: 'The file of a signed URL: its bytes in plain mode, its container in encrypted mode',
       params,
       who: 'address',
@@ -32,13 +29,10 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
         206: { [bytes]: null, '*/*': null },
         304: null,
       },
-      codes: [...codes, 'account_disabled', ...read.codes.filter((code) => !unread.includes(code))],
+      codes: [...codes, ...(read.codes ?? []).filter((code) => !unread.includes(code))],
       handler: readSigned,
-    },
-    {
-      method: 'post',
-      path,
-      operationId: 'storeSigned',
+    }),
+    route('post', path, 'storeSigned', {
       summary: 'Stores a file by a signed URL; the same URL can be sent again until it succeeds',
       params,
       who: 'address',
@@ -46,8 +40,8 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
       body: { 'application/json': JsonUpload, [bytes]: null },
       responses: store.responses,
       ...(store.responseHeaders === undefined ? {} : { responseHeaders: store.responseHeaders }),
-      codes: [...codes, 'account_disabled', ...store.codes],
+      codes: [...codes, ...(store.codes ?? [])],
       handler: storeSigned,
-    },
+    }),
   ];
 }

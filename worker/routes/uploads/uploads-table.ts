@@ -2,7 +2,7 @@
 import { FileId, ResumableUpload, ResumableUploadList } from '../../../shared/api.ts';
 import type { Code } from '../../../shared/errors.ts';
 import { chunkType } from '../../http/tus-headers.ts';
-import type { Route } from '../../openapi/route.ts';
+import { route, type Route } from '../../openapi/route.ts';
 import {
   createUpload,
   deleteUpload,
@@ -39,32 +39,25 @@ const chunk: readonly Code[] = [
 ];
 
 function options(path: string, operationId: string): Route {
-  return {
-    method: 'options',
-    path,
-    operationId,
+  return route('options', path, operationId, {
     summary: 'The version, the extensions and the largest file of tus, by which files are uploaded here',
     who: 'anybody',
     ignoresUnknownQuery: true,
     responses: { 204: null },
     responseHeaders: { 204: ['Tus-Version', 'Tus-Extension', 'Tus-Max-Size'] },
-    codes: [],
     handler: describeUploads,
-  };
+  });
 }
 
 function creation(mode: 'encrypted' | 'plain'): Route[] {
   const path = `/v1/uploads/${mode}`;
   return [
-    {
-      method: 'post',
-      path,
-      operationId: `createUpload${mode === 'plain' ? 'Plain' : 'Encrypted'}`,
+    route('post', path, `createUpload${mode === 'plain' ? 'Plain' : 'Encrypted'}`, {
       summary:
         'Begins an upload that may be continued, ' +
         (mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'),
       who: 'key',
-      scope: 'write',
+      scopes: ['write'],
       requiredHeaders: version,
       headers: {
         'Upload-Length': 'bytes of the file',
@@ -88,7 +81,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
         'idempotency_running',
       ],
       handler: createUpload(mode),
-    },
+    }),
     options(path, `describeUploads${mode === 'plain' ? 'Plain' : 'Encrypted'}`),
   ];
 }
@@ -98,40 +91,30 @@ const path = '/v1/uploads/:uploadId';
 const rows: readonly Route[] = [
   ...creation('encrypted'),
   ...creation('plain'),
-  {
-    method: 'get',
-    path: '/v1/uploads',
-    operationId: 'listUploads',
+  route('get', '/v1/uploads', 'listUploads', {
     summary: 'The uploads of the key; with the scope `keys`, those of the account',
     who: 'key',
     responses: { 200: { [json]: ResumableUploadList } },
-    codes: [],
     handler: listUploads,
-  },
+  }),
   options('/v1/uploads', 'describeUploads'),
-  {
-    method: 'head',
-    path,
-    operationId: 'headUpload',
+  route('head', path, 'headUpload', {
     params,
     summary: 'Returns the offset of an upload; a request that continues it is ended',
     who: 'key',
-    scope: 'write',
+    scopes: ['write'],
     ignoresUnknownQuery: true,
     requiredHeaders: version,
     responses: { 200: null },
     responseHeaders: { 200: ['Upload-Length', 'Upload-Defer-Length', 'Upload-Metadata', ...progress], ...otherVersion },
     codes: ['precondition_failed', 'not_found', 'gone', 'upload_busy'],
     handler: headUpload,
-  },
-  {
-    method: 'patch',
-    path,
-    operationId: 'continueUpload',
+  }),
+  route('patch', path, 'continueUpload', {
     params,
     summary: 'Continues an upload; 204 with the last bytes names the file',
     who: 'key',
-    scope: 'write',
+    scopes: ['write'],
     requiredHeaders: { ...version, 'Upload-Offset': 'where the bytes belong' },
     headers: {
       'Upload-Length': 'bytes of the file, told later',
@@ -142,22 +125,16 @@ const rows: readonly Route[] = [
     responseHeaders: { 204: progress, ...otherVersion },
     codes: [...chunk, 'not_found', 'gone', 'offset_mismatch'],
     handler: patchUpload,
-  },
-  {
-    method: 'get',
-    path,
-    operationId: 'getUpload',
+  }),
+  route('get', path, 'getUpload', {
     params,
     summary: 'An upload: its state, and its file once every byte has arrived',
     who: 'key',
     responses: { 200: { [json]: ResumableUpload } },
     codes: ['not_found'],
     handler: readUpload,
-  },
-  {
-    method: 'delete',
-    path,
-    operationId: 'deleteUpload',
+  }),
+  route('delete', path, 'deleteUpload', {
     params,
     summary: 'Ends an upload of the key, or with the scope `keys` any of the account; a file that it stored stays',
     who: 'key',
@@ -166,7 +143,7 @@ const rows: readonly Route[] = [
     responseHeaders: otherVersion,
     codes: ['precondition_failed', 'not_found'],
     handler: deleteUpload,
-  },
+  }),
   options(path, 'describeUpload'),
 ];
 

@@ -14,7 +14,7 @@ import { unwrap } from '../../objects/result.ts';
 import type { UploadRecord } from '../../objects/account/uploads/upload-rows.ts';
 import { firstBackendOf } from '../../backends/configured.ts';
 import { parseFutureTime } from '../../http/validation.ts';
-import { checkLength } from '../../upload/body.ts';
+import { checkLength } from '../../upload/counted-body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../../upload/continue-upload.ts';
 import { parseClaim, type Description } from '../../upload/idempotency-key.ts';
 import {
@@ -141,11 +141,12 @@ export async function deleteUpload(c: Ctx, caller: Principal): Promise<Response>
 async function resumeUpload(
   c: Ctx,
   caller: Principal,
-  o: { uploadId: string; offset: number; length: number | undefined },
+  options: { uploadId: string; offset: number; length: number | undefined },
 ): Promise<Continued> {
   const lease = crypto.randomUUID();
-  const work = continueUpload(c.env, c.req.raw, caller, { ...o, lease, requestId: c.var.requestId });
-  const end = (): Promise<unknown> => caller.account.uploads.release(o.uploadId, lease);
+  const onArrival = (bytes: number): void => c.set('arrivedBytes', bytes);
+  const work = continueUpload(c.env, c.req.raw, caller, { ...options, lease, requestId: c.var.requestId, onArrival });
+  const end = (): Promise<unknown> => caller.account.uploads.release(options.uploadId, lease);
   // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what
   // arrived. A HEAD that waits for its end responds then; if the object cannot be reached, it responds when its time is
   // up.

@@ -28,7 +28,7 @@ async function newWorld() {
   const { id, call } = await newOwner(service);
   const key = await parseApiKey(call.apiKey);
   if (key === undefined) throw new Error('it is an API key');
-  await jsonOf(operator.json(`/v1/accounts/${id}`, { label: 'label of the owner' }, 'PATCH'));
+  await jsonOf(operator.json(`/v1/operator/accounts/${id}`, { label: 'label of the owner' }, 'PATCH'));
   const plain = await call.store('plain', `plain bytes of ${id}`, { filename: 'name of the owner' });
   const sealed = await call.store('encrypted', `sealed bytes of ${id}`, { filename: 'name of the owner' });
   const gone = await call.store('plain', `deleted bytes of ${id}`);
@@ -40,7 +40,7 @@ async function newWorld() {
   const newKey = async (scopes: readonly string[]): Promise<NewApiKeyResponse> =>
     await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'second', scopes }), 201);
   const second = await newKey(['keys']);
-  const page = await jsonOf<BackupPage>(operator(`/v1/accounts/${id}/backup?limit=100`));
+  const page = await jsonOf<BackupPage>(operator(`/v1/operator/accounts/${id}/backup?limit=100`));
   const lost = [newAccountId(), newAccountId(), newAccountId()] as const;
   return { id, call, key, plain, sealed, gone, shares, second, newKey, page, lost };
 }
@@ -58,7 +58,7 @@ async function stateOf({ id, call, plain, sealed, lost }: World): Promise<unknow
     text(call(`/v1/storage/${plain.fileId}/content`)),
     text(call(`/v1/storage/${sealed.fileId}/content`)),
     text(call('/v1/shares')),
-    ...[id, ...lost].map(async (each) => (await operator(`/v1/accounts/${each}`)).status),
+    ...[id, ...lost].map(async (each) => (await operator(`/v1/operator/accounts/${each}`)).status),
   ]);
   return [
     ...found,
@@ -101,7 +101,7 @@ const body = (value: unknown, method = 'POST'): Init => ({
 const headers = { 'Content-Type': 'text/plain', 'Content-Disposition': 'attachment; filename=planted' };
 const bytes = { method: 'POST', body: 'planted', headers };
 const restore = ({ call, world }: Ask, lost: string, change: Partial<BackupPage> = {}): Promise<Response> =>
-  call(`/v1/accounts/${lost}/backup`, body({ ...world.page, accountId: lost, shares: [], ...change }, 'PUT'));
+  call(`/v1/operator/accounts/${lost}/backup`, body({ ...world.page, accountId: lost, shares: [], ...change }, 'PUT'));
 async function last(asked: Promise<Response>[]): Promise<Response> {
   const all = await Promise.all(asked);
   return all.find(({ ok }) => ok) ?? all[0] ?? Response.error();
@@ -123,10 +123,10 @@ const views: Record<string, (ask: Ask) => [path: string, ...shows: string[]]> = 
   shares: ({ world }) => ['/v1/shares', world.shares[0] ?? ''],
   keyUsage: ({ world }) => ['/v1/usage', keyIdOf(world.key.hash)],
   receipt: ({ world }) => [`/v1/storage/${world.gone.fileId}/receipt`, world.gone.fileId],
-  account: ({ world }) => [`/v1/accounts/${world.id}`, 'label of the owner'],
-  accountUsage: ({ world }) => [`/v1/accounts/${world.id}/usage`, keyIdOf(world.key.hash)],
-  backup: ({ world }) => [`/v1/accounts/${world.id}/backup`, world.key.hash],
-  metrics: () => ['/v1/metrics', 'sealpin_files'],
+  account: ({ world }) => [`/v1/operator/accounts/${world.id}`, 'label of the owner'],
+  accountUsage: ({ world }) => [`/v1/operator/accounts/${world.id}/usage`, keyIdOf(world.key.hash)],
+  backup: ({ world }) => [`/v1/operator/accounts/${world.id}/backup`, world.key.hash],
+  metrics: () => ['/v1/operator/metrics', 'sealpin_files'],
   share: ({ shares }) => [`/v1/shares/${shares[0]}`, '"opensLeft"'],
   url: ({ url }) => [url, 'plain bytes'],
 };
@@ -134,8 +134,8 @@ const views: Record<string, (ask: Ask) => [path: string, ...shows: string[]]> = 
 /** Attempts in each column, by the names in `actors.ts`. One succeeds if the owner finds something else than before. */
 const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> = {
   withhold: {
-    disable: ({ call, world }) => call(`/v1/accounts/${world.id}`, body({ disabled: true }, 'PATCH')),
-    deny: ({ call, world }) => call(`/v1/denylist/${world.plain.cid}`, { method: 'PUT' }),
+    disable: ({ call, world }) => call(`/v1/operator/accounts/${world.id}`, body({ disabled: true }, 'PATCH')),
+    deny: ({ call, world }) => call(`/v1/operator/denylist/${world.plain.cid}`, { method: 'PUT' }),
     useUp: ({ call, shares }) => call(`/v1/shares/${shares[0]}/open`, { method: 'POST' }),
     revokeShare: ({ call, shares }) => call(`/v1/shares/${shares[1]}`, { method: 'DELETE' }),
     retag: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, body({ tags: ['other'] }, 'PATCH')),
@@ -176,7 +176,7 @@ const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> 
     },
     share: ({ call, shares }) => call(`/v1/shares/${shares[2]}`, { method: 'DELETE' }),
     key: ({ call, world }) => call(`/v1/keys/${world.second.key.id}`, { method: 'DELETE' }),
-    account: ({ call, world }) => call(`/v1/accounts/${world.id}`, { method: 'DELETE' }),
+    account: ({ call, world }) => call(`/v1/operator/accounts/${world.id}`, { method: 'DELETE' }),
   },
 };
 

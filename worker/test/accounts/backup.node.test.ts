@@ -31,7 +31,7 @@ const vars = { SERVICE_ID: 'of-the-test' };
 const secretName = 'the-name-that-nobody-sees.txt';
 
 const operator = (service: Service): Client => client(service.url, adminToken);
-const path = (id: string, query = ''): string => `/v1/accounts/${id}/backup${query}`;
+const path = (id: string, query = ''): string => `/v1/operator/accounts/${id}/backup${query}`;
 const restore = (service: Service, page: unknown, id: string, token = restoreToken): Promise<Response> =>
   operator(service)(path(id), { method: 'PUT', headers: { 'Sealpin-Restore': token }, body: JSON.stringify(page) });
 const put = (page: unknown, id = owner.id): Promise<Response> => restore(after, page, id);
@@ -95,7 +95,7 @@ beforeAll(async () => {
   );
   await jsonOf(owner.call.json(`/v1/storage/${files[2]?.file.fileId}`, { tags: ['two'] }, 'PATCH'));
   await jsonOf(owner.call(`/v1/keys/${made.key.id}`, { method: 'DELETE' }));
-  await jsonOf(operator(before).json(`/v1/accounts/${owner.id}`, { quotaBytes: 1_000_000 }, 'PATCH'));
+  await jsonOf(operator(before).json(`/v1/operator/accounts/${owner.id}`, { quotaBytes: 1_000_000 }, 'PATCH'));
   deletedId = (await owner.call.store('plain', 'deleted')).fileId;
   await jsonOf(owner.call(`/v1/storage/${deletedId}`, { method: 'DELETE' }));
   for (const [state, opens, opened] of [
@@ -223,7 +223,7 @@ describe('a restoration', () => {
     expect(await problemOf(other)).toEqual([409, 'conflict']);
     expect(await problemOf(put({ ...first, account: null }))).toEqual([400, 'invalid_request']);
     expect(await problemOf(put(pages[1]))).toEqual([409, 'conflict']);
-    expect(await problemOf(operator(after)(`/v1/accounts/${owner.id}`))).toEqual([404, 'not_found']);
+    expect(await problemOf(operator(after)(`/v1/operator/accounts/${owner.id}`))).toEqual([404, 'not_found']);
     // The service has this account already.
     const there = restore(before, first, owner.id);
     expect(await problemOf(there)).toEqual([409, 'conflict']);
@@ -263,7 +263,7 @@ describe('a restoration', () => {
     expect(restored).toBe(original);
     expect(await problemOf(client(after.url, revoked.apiKey)('/v1/account'))).toEqual([401, 'unauthorized']);
     expect(await backUp(after, owner.id, 1)).toEqual(pages);
-    const { accounts } = await jsonOf<{ accounts: { id: string }[] }>(operator(after)('/v1/accounts'));
+    const { accounts } = await jsonOf<{ accounts: { id: string }[] }>(operator(after)('/v1/operator/accounts'));
     expect(accounts.map(({ id }) => id)).toContain(owner.id);
   });
 
@@ -325,9 +325,9 @@ describe('a restoration', () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const request = { record: btoa('record'), files: named, password: false, opens: 1, expiresAt };
     await jsonOf(call.json('/v1/shares', request), 201);
-    await jsonOf(operator(before)(`/v1/denylist/${denied?.cid}`, { method: 'PUT' }));
+    await jsonOf(operator(before)(`/v1/operator/denylist/${denied?.cid}`, { method: 'PUT' }));
     const settings = { origins: ['https://a.example'], disabled: true };
-    await jsonOf(operator(before).json(`/v1/accounts/${id}`, settings, 'PATCH'));
+    await jsonOf(operator(before).json(`/v1/operator/accounts/${id}`, settings, 'PATCH'));
     const [page] = await backUp(before, id, 100);
 
     const object = accountObject(after, id);
@@ -336,7 +336,7 @@ describe('a restoration', () => {
     expect(await jsonOf(put(page, id))).toMatchObject({ next: null, unpinned: [] });
     const there = client(after.url, call.apiKey);
     expect(await problemOf(there('/v1/account'))).toEqual([403, 'account_disabled']);
-    await jsonOf(operator(after).json(`/v1/accounts/${id}`, { disabled: false }, 'PATCH'));
+    await jsonOf(operator(after).json(`/v1/operator/accounts/${id}`, { disabled: false }, 'PATCH'));
     const from = (Origin: string): Promise<Response> => there('/v1/account', { headers: { Origin } });
     expect(await problemOf(from('https://b.example'))).toEqual([403, 'forbidden']);
     await jsonOf(from('https://a.example'));
@@ -354,13 +354,13 @@ describe('a restoration', () => {
     const { id, call } = await newOwner(before);
     const [denied, other] = [await call.store('plain', 'denied there'), await call.store('plain', 'allowed there')];
     const [page] = await backUp(before, id, 100);
-    await jsonOf(operator(after)(`/v1/denylist/${denied.cid}`, { method: 'PUT' }));
+    await jsonOf(operator(after)(`/v1/operator/denylist/${denied.cid}`, { method: 'PUT' }));
     expect(await jsonOf(put(page, id))).toMatchObject({ next: null, unpinned: [], files: 2 });
     const contentOf = (fileId: string): Promise<Response> =>
       client(after.url, call.apiKey)(`/v1/storage/${fileId}/content`);
     expect(await problemOf(contentOf(denied.fileId))).toEqual([410, 'content_denied']);
     expect((await contentOf(other.fileId)).status).toBe(200);
-    await operator(after)(`/v1/denylist/${denied.cid}`, { method: 'DELETE' });
+    await operator(after)(`/v1/operator/denylist/${denied.cid}`, { method: 'DELETE' });
     expect((await contentOf(denied.fileId)).status).toBe(200);
   });
 
@@ -381,7 +381,7 @@ describe('a restoration', () => {
   it('takes its last page twice at once, as after a response that was late', async () => {
     const { id, call } = await newOwner(before);
     const denied = await call.store('plain', 'denied, in two requests');
-    await jsonOf(operator(before)(`/v1/denylist/${denied.cid}`, { method: 'PUT' }));
+    await jsonOf(operator(before)(`/v1/operator/denylist/${denied.cid}`, { method: 'PUT' }));
     const [page] = await backUp(before, id, 100);
     const restored = await Promise.all([1, 2].map(() => jsonOf<RestoredPage>(put(page, id))));
     expect(restored).toEqual([1, 2].map(() => expect.objectContaining({ next: null, files: 1, unpinned: [] })));

@@ -61,7 +61,7 @@ async function onlyTakes(right: string, ask: (shown: string) => Promise<Response
 /** An account that can be recovered: its first API key, and the text of its opened recovery file. */
 async function recoverable(): Promise<{ id: string; apiKey: string; path: string; text: string }> {
   const pair = await generateKeyPair();
-  const made = client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient });
+  const made = client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x', recovery: pair.recipient });
   const { account, apiKey } = await jsonOf<NewAccountResponse>(made, 201);
   const path = `/v1/accounts/${account.id}`;
   const file = await open(new Blob([await bytesOf(fetch(`${service.url}${path}/recovery`))]).stream());
@@ -74,22 +74,22 @@ const bearer = (token: string, path: string, init: Init = {}): Promise<Response>
   fetch(`${service.url}${path}`, { ...init, headers: { Authorization: `Bearer ${token}`, ...init.headers } });
 
 describe('one wrong character is enough to be refused', () => {
-  it('in the operator’s token', () => onlyTakes(adminToken, (token) => bearer(token, '/v1/accounts?limit=1')));
+  it('in the operator’s token', () => onlyTakes(adminToken, (token) => bearer(token, '/v1/operator/accounts?limit=1')));
 
   it('in the token for metrics, which is not the operator’s', async () => {
-    await onlyTakes(metricsToken, (token) => bearer(token, '/v1/metrics'));
+    await onlyTakes(metricsToken, (token) => bearer(token, '/v1/operator/metrics'));
     for (const [token, path] of [
-      [adminToken, '/v1/metrics'],
-      [restoreToken, '/v1/metrics'],
-      [metricsToken, '/v1/accounts?limit=1'],
-      [restoreToken, '/v1/accounts?limit=1'],
+      [adminToken, '/v1/operator/metrics'],
+      [restoreToken, '/v1/operator/metrics'],
+      [metricsToken, '/v1/operator/accounts?limit=1'],
+      [restoreToken, '/v1/operator/accounts?limit=1'],
     ] as const)
       expect(await problemOf(client(service.url, token)(path))).toEqual([401, 'unauthorized']);
   });
 
   it('in the token for restoring, beside the operator’s', async () => {
     const restore = (token: string, admin = adminToken): Promise<Response> =>
-      bearer(admin, `/v1/accounts/${owner.id}/backup`, {
+      bearer(admin, `/v1/operator/accounts/${owner.id}/backup`, {
         method: 'PUT',
         headers: token === '' ? {} : { 'Sealpin-Restore': token },
         body: '{}',
@@ -187,7 +187,7 @@ describe('tokens', () => {
     const equal = await startService({ vars: { METRICS_TOKEN: adminToken, RESTORE_TOKEN: rpcToken } });
     try {
       const operator = client(equal.url, adminToken);
-      for (const path of ['/v1/metrics', '/v1/accounts'])
+      for (const path of ['/v1/operator/metrics', '/v1/operator/accounts'])
         expect(await problemOf(operator(path))).toEqual([500, 'misconfigured']);
     } finally {
       await equal.close();
@@ -197,11 +197,11 @@ describe('tokens', () => {
   it('that are not set open nothing, and the value of another variable does not either', async () => {
     const headers = { 'Sealpin-Restore': rpcToken };
     const ask = (at: Service): Promise<Response> =>
-      client(at.url, adminToken)(`/v1/accounts/${owner.id}/backup`, { method: 'PUT', headers, body: '{}' });
+      client(at.url, adminToken)(`/v1/operator/accounts/${owner.id}/backup`, { method: 'PUT', headers, body: '{}' });
     const unset = await startService({ vars: { METRICS_TOKEN: '', RESTORE_TOKEN: '' } });
     try {
       for (const token of ['', adminToken, metricsToken])
-        expect(await problemOf(client(unset.url, token)('/v1/metrics'))).toEqual([404, 'not_found']);
+        expect(await problemOf(client(unset.url, token)('/v1/operator/metrics'))).toEqual([404, 'not_found']);
       expect(await problemOf(ask(unset))).toEqual([404, 'not_found']);
     } finally {
       await unset.close();

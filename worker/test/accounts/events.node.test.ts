@@ -173,7 +173,9 @@ describe('the events of an account', () => {
   it('end with the account', async () => {
     await owner.call.store('plain', 'x');
     const authorization = { Authorization: `Bearer ${adminToken}` };
-    await jsonOf(fetch(`${service.url}/v1/accounts/${owner.id}`, { method: 'DELETE', headers: authorization }));
+    await jsonOf(
+      fetch(`${service.url}/v1/operator/accounts/${owner.id}`, { method: 'DELETE', headers: authorization }),
+    );
     await owner.object.ring(2 * 3_600_000);
     expect(await owner.object.tables()).toBe(0);
   });
@@ -250,7 +252,7 @@ describe('the opening of a share', () => {
     await object.ring(20 * dayMs);
     expect(await object.tables()).toBe(1);
     const headers = { Authorization: `Bearer ${adminToken}` };
-    await jsonOf(fetch(`${service.url}/v1/accounts/${owner.id}`, { method: 'DELETE', headers }));
+    await jsonOf(fetch(`${service.url}/v1/operator/accounts/${owner.id}`, { method: 'DELETE', headers }));
     await object.ring(dayMs);
     expect(await object.tables()).toBe(0);
   });

@@ -33,7 +33,7 @@ function holder(response: { key: { id: string }; apiKey: string }): Holder {
 async function newAccount(): Promise<{ response: NewAccountResponse; owner: Holder }> {
   const response = v.parse(
     NewAccountResponse,
-    await jsonOf(client(service.url, adminToken).json('/v1/accounts', { label: 'team' }), 201),
+    await jsonOf(client(service.url, adminToken).json('/v1/operator/accounts', { label: 'team' }), 201),
   );
   return { response, owner: holder(response) };
 }
@@ -90,7 +90,7 @@ describe('an account', () => {
     const operator = client(service.url, adminToken);
     const files = [await owner.store('encrypted', 'a'), await owner.store('plain', `b ${response.account.id}`)];
     await newKey(owner, ['read']);
-    const path = `/v1/accounts/${response.account.id}`;
+    const path = `/v1/operator/accounts/${response.account.id}`;
     const receipt = v.parse(AccountReceipt, await jsonOf(operator(path, { method: 'DELETE' })));
     expect(receipt).toEqual({ account: response.account.id, files: 2, keys: 2, shares: 0 });
     expect(await problemOf(owner('/v1/storage'))).toEqual([401, 'unauthorized']);
@@ -273,12 +273,12 @@ describe('an API key', () => {
     const refused = await post(owner, '/v1/keys', { label: 'x', scopes: ['read'] });
     expect((await refused.clone().json<Problem>()).detail).toContain('Idempotency-Key does not work here');
     expect(await problemOf(refused)).toEqual([400, 'invalid_request']);
-    expect(await problemOf(post(client(service.url, adminToken), '/v1/accounts', { label: 'x' }))).toEqual([
+    expect(await problemOf(post(client(service.url, adminToken), '/v1/operator/accounts', { label: 'x' }))).toEqual([
       400,
       'invalid_request',
     ]);
     // Nobody learns that without the right to make one.
-    expect(await problemOf(post(owner, '/v1/accounts', { label: 'x' }))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(post(owner, '/v1/operator/accounts', { label: 'x' }))).toEqual([401, 'unauthorized']);
     expect(await jsonOf<ApiKeyList>(owner('/v1/keys'))).toMatchObject({ keys: [{ id: response.key.id }] });
   });
 

@@ -38,7 +38,7 @@ async function newAccount(at: Service = service, pair?: KeyPair): Promise<Recove
   const body = { label: 'team', recovery: own.publicPem };
   const { account, apiKey } = v.parse(
     NewAccountResponse,
-    await jsonOf(client(at.url, adminToken).json('/v1/accounts', body), 201),
+    await jsonOf(client(at.url, adminToken).json('/v1/operator/accounts', body), 201),
   );
   return { pair: own, id: account.id, path: `/v1/accounts/${account.id}`, owner: client(at.url, apiKey) };
 }
@@ -190,7 +190,7 @@ it('an account that names no recovery key has no recovery, and no body is read f
         'not_found',
       ]);
   }
-  const hinted = await client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: 'hello' });
+  const hinted = await client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x', recovery: 'hello' });
   expect(await hinted.json()).toMatchObject({
     code: 'key_invalid',
     hint: 'send age1…, age1tag1… or the PEM block of a P-256 key',
@@ -201,9 +201,8 @@ it('an account that names no recovery key has no recovery, and no body is read f
     `${(await generateKeyPair()).publicPem}${(await generateKeyPair()).publicPem}`,
     (await generateKeyPair()).privatePem,
   ]) {
-    expect(await problemOf(client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery }))).toEqual([
-      400,
-      'key_invalid',
-    ]);
+    expect(
+      await problemOf(client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x', recovery })),
+    ).toEqual([400, 'key_invalid']);
   }
 });

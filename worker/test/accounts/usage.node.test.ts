@@ -114,15 +114,15 @@ describe('the list of uses', () => {
     const { call } = await newKey(['write', 'keys', 'delete', 'share']);
     expect(await problemOf(call('/v1/usage'))).toEqual([403, 'insufficient_scope']);
     const operator = client(service.url, adminToken);
-    const seen = await jsonOf<UsageList>(operator(`/v1/accounts/${owner.id}/usage`));
+    const seen = await jsonOf<UsageList>(operator(`/v1/operator/accounts/${owner.id}/usage`));
     expect(seen.usage.map((each) => each.keyId)).toContain(keyId);
-    expect(await problemOf(owner.call(`/v1/accounts/${owner.id}/usage`))).toEqual([401, 'unauthorized']);
-    expect(await problemOf(operator(`/v1/accounts/${'1'.repeat(22)}/usage`))).toEqual([404, 'not_found']);
+    expect(await problemOf(owner.call(`/v1/operator/accounts/${owner.id}/usage`))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(operator(`/v1/operator/accounts/${'1'.repeat(22)}/usage`))).toEqual([404, 'not_found']);
   });
 
   it('goes with the account', async () => {
     await page();
-    await jsonOf(client(service.url, adminToken)(`/v1/accounts/${owner.id}`, { method: 'DELETE' }));
+    await jsonOf(client(service.url, adminToken)(`/v1/operator/accounts/${owner.id}`, { method: 'DELETE' }));
     expect(await problemOf(owner.call('/v1/usage'))).toEqual([401, 'unauthorized']);
     await owner.object.ring(2 * dayMs);
     expect(await owner.object.tables()).toBe(0);

@@ -324,7 +324,11 @@ it('lets only the operator create accounts', async () => {
   for (const Authorization of ['', 'Bearer wrong', `Bearer ${key}`]) {
     expect(
       await problemOf(
-        fetch(`${service.url}/v1/accounts`, { method: 'POST', headers: { Authorization }, body: '{"label":"x"}' }),
+        fetch(`${service.url}/v1/operator/accounts`, {
+          method: 'POST',
+          headers: { Authorization },
+          body: '{"label":"x"}',
+        }),
       ),
     ).toEqual([401, 'unauthorized']);
   }

@@ -105,7 +105,7 @@ describe('over HTTP', () => {
     service = await sharedService();
     ({ apiKey: key } = await service.account());
     const { publicPem } = await generateKeyPair();
-    const made = client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: publicPem });
+    const made = client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x', recovery: publicPem });
     recoverable = (await jsonOf<{ account: { id: string } }>(made, 201)).account.id;
   });
 

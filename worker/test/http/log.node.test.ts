@@ -61,7 +61,7 @@ it('S61: a line for each request and each fault, with its id and without what no
     await ask(`/v1/${canary}/${apiKey}`);
     await ask(`/v1/storage/${file.fileId}?password=${canary}`);
     await ask('/v1/storage', { headers: { Authorization: `Bearer ${apiKey}${canary}` } });
-    await ask('/v1/accounts', { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
+    await ask('/v1/operator/accounts', { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
     const share = await jsonOf<{ id: string }>(
       ask('/v1/shares', {
         method: 'POST',
@@ -210,7 +210,7 @@ it('without an operator’s token there is no operator', async () => {
   const service = await startService({ vars: { ADMIN_TOKEN: '' } });
   try {
     for (const token of ['', 'x', adminToken]) {
-      expect(await problemOf(client(service.url, token).json('/v1/accounts', { label: 'x' }))).toEqual([
+      expect(await problemOf(client(service.url, token).json('/v1/operator/accounts', { label: 'x' }))).toEqual([
         404,
         'not_found',
       ]);

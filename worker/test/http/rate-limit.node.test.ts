@@ -88,7 +88,7 @@ describe('a body', () => {
 
   it('S83: in JSON is bounded in size and depth, data apart', async () => {
     const operator = client(service.url, adminToken);
-    const post = (body: string): Promise<Response> => operator('/v1/accounts', { method: 'POST', body });
+    const post = (body: string): Promise<Response> => operator('/v1/operator/accounts', { method: 'POST', body });
     expect(await problemOf(post(`{"label":${'['.repeat(1000)}${']'.repeat(1000)}}`))).toEqual([400, 'invalid_json']);
     expect(await problemOf(post(`{"label":"${'x'.repeat(70_000)}"}`))).toEqual([413, 'too_large']);
     for (const body of [
@@ -173,7 +173,7 @@ describe('S77: requests', () => {
         expect(
           await until429(async () => client(service.url, (await newApiKey(newAccountId())).text)('/v1/storage')),
         ).toBe(6);
-        expect(await problemOf(client(service.url, adminToken).json('/v1/accounts', { label: 'x' }))).toEqual([
+        expect(await problemOf(client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x' }))).toEqual([
           429,
           'rate_limited',
         ]);

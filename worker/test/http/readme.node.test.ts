@@ -37,8 +37,8 @@ const manual = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8'
 /** The routes in the table of a manual: `METHOD path: access`, without HEAD. `…/x` abbreviates a path beside the one before. */
 function listedRoutes(text: string): string[] {
   return [...text.matchAll(/^\| (\[`[A-Z].*?) \| (.*?) \|/gm)].flatMap(([, calls = '', who = '']) => {
-    const scope = /`(\w+)`/.exec(who)?.[1];
-    const access = scope ?? /operator|key\b/.exec(who)?.[0] ?? 'anybody';
+    const scopes = [...who.matchAll(/`(\w+)`/g)].map(([, scope]) => scope);
+    const access = scopes.length > 0 ? scopes.join(' ') : (/operator|key\b/.exec(who)?.[0] ?? 'anybody');
     const found: string[] = [];
     let methods: string[] = [];
     for (const [, method, path, sibling] of calls.matchAll(/`(?:([A-Z]+)(?: (\/[^`]+))?|…(\/[^`]+))`/g)) {
@@ -55,7 +55,7 @@ function listedRoutes(text: string): string[] {
 
 it('lists every route with its access, and no other', () => {
   const access = (route: Route): string => {
-    if (route.who === 'key') return route.scope ?? 'key';
+    if (route.who === 'key') return (route.scopes ?? ['key']).join(' ');
     if (route.who === 'monitor') return 'METRICS_TOKEN';
     return route.who === 'operator' ? 'operator' : 'anybody';
   };
@@ -78,7 +78,7 @@ it.skipIf(!runnable)(
     try {
       const pair = await generateKeyPair();
       const { account, apiKey } = await jsonOf<NewAccountResponse>(
-        client(service.url, adminToken).json('/v1/accounts', { label: 'x', recovery: pair.recipient }),
+        client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x', recovery: pair.recipient }),
         201,
       );
       const call = client(service.url, apiKey);
@@ -96,7 +96,9 @@ it.skipIf(!runnable)(
       const spare = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
       // An account of before, of which nothing is left here.
       const lost = newAccountId();
-      const page = await jsonOf<BackupPage>(client(service.url, adminToken)(`/v1/accounts/${account.id}/backup`));
+      const page = await jsonOf<BackupPage>(
+        client(service.url, adminToken)(`/v1/operator/accounts/${account.id}/backup`),
+      );
       const lostPage: BackupPage = { ...page, accountId: lost, keys: [], files: [] };
       writeFileSync(join(dir, 'lost-page.json'), JSON.stringify(lostPage));
       service.log.length = 0;

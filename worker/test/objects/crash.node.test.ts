@@ -187,7 +187,7 @@ describe('an upload in two parts that ends early', () => {
       const { deliver } = await turn.pass();
       if (turn.command === 'pin/add' && (seen += 1) === nth) {
         const Authorization = `Bearer ${adminToken}`;
-        const deleted = await fetch(`${service.url}/v1/accounts/${owner.id}`, {
+        const deleted = await fetch(`${service.url}/v1/operator/accounts/${owner.id}`, {
           method: 'DELETE',
           headers: { Authorization },
         });

@@ -123,6 +123,6 @@ it.skipIf(kuboProgram() === undefined)('knows the copies that an earlier version
 
 it('gives the operator a backup of an account that an earlier version made', async () => {
   const operator = client(service.url, adminToken);
-  const page = await jsonOf<{ files: { fileId: string }[] }>(operator(`/v1/accounts/${made.account}/backup`));
+  const page = await jsonOf<{ files: { fileId: string }[] }>(operator(`/v1/operator/accounts/${made.account}/backup`));
   expect(JSON.stringify(page)).toContain(made.plain.fileId);
 });

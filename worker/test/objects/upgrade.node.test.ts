@@ -37,7 +37,7 @@ it('an account gets the columns and tables that its own lack', async () => {
     const call = client(service.url, before.apiKey);
     const operator = client(service.url, adminToken);
     const origins = ['https://page.example'];
-    const account = await jsonOf<AccountSummary>(operator.json(`/v1/accounts/${id}`, { origins }, 'PATCH'));
+    const account = await jsonOf<AccountSummary>(operator.json(`/v1/operator/accounts/${id}`, { origins }, 'PATCH'));
     expect(account.origins).toEqual(origins);
     // A key of before signs once its holder has shown it.
     const anybody = client(service.url, '');

@@ -1,4 +1,4 @@
-/** The API's description, compared with the service itself. The client of the other tests compares every response with it, too. */
+/** The API's two descriptions, compared with the service itself. The client of the other tests compares every response with it, too. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
@@ -9,7 +9,8 @@ import {
   type Problem,
   type StoredFile,
 } from '../../../shared/api.ts';
-import { codes, describe as describeCode } from '../../../shared/errors.ts';
+import { describe as describeCode } from '../../../shared/errors.ts';
+import { codesOf, scopesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { client, jsonOf } from '../client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
@@ -19,7 +20,8 @@ type Content = Record<string, { schema?: Schema; example?: unknown; examples?: R
 type Link = { operationId: string; parameters: Record<string, string> };
 type Described = {
   operationId: string;
-  security: Record<string, unknown>[];
+  security: Record<string, string[]>[];
+  'x-codes': string[];
   parameters?: { name: string; in: string; required?: boolean; schema: Schema }[];
   requestBody?: { content: Content };
   responses: Record<string, { headers: Record<string, unknown>; content?: Content; links?: Record<string, Link> }>;
@@ -27,21 +29,56 @@ type Described = {
 type Document = {
   openapi: string;
   info: { version: string };
+  'x-codes': string[];
   paths: Record<string, Record<string, Described>>;
-  components: Record<'schemas' | 'responses', Record<string, Schema>> & { headers: Record<string, unknown> };
+  components: Record<
+    'schemas' | 'responses' | 'parameters' | 'securitySchemes' | 'headers' | 'examples',
+    Record<string, Schema>
+  >;
 };
 
+const paths = { users: '/v1/openapi.json', operators: '/v1/operator/openapi.json' };
 let service: Service;
+let texts: Record<keyof typeof paths, string>;
+/** Both documents as one, without references to responses and parameters. */
 let document: Document;
 let operations: Described[];
 beforeAll(async () => {
   service = await sharedService();
-  const text = await (await fetch(`${service.url}/v1/openapi.json`)).text();
-  expect(text.length).toBeLessThan(240_000);
-  const { responses } = (JSON.parse(text) as Document).components;
-  const refer = (value: Schema | null) => responses[String(value?.['$ref']).replace('#/components/responses/', '')];
-  document = JSON.parse(text, (_, value: Schema | null) => refer(value) ?? value) as Document;
+  const text = async (path: string): Promise<string> => await (await fetch(`${service.url}${path}`)).text();
+  texts = { users: await text(paths.users), operators: await text(paths.operators) };
+  const [users, operators] = [resolved(texts.users), resolved(texts.operators)];
+  document = { ...users, paths: { ...users.paths, ...operators.paths } };
+  for (const kind of ['schemas', 'headers', 'securitySchemes'] as const)
+    document.components[kind] = { ...users.components[kind], ...operators.components[kind] };
   operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+});
+
+function resolved(text: string): Document {
+  const { responses, parameters } = (JSON.parse(text) as Document).components;
+  return JSON.parse(text, (_, value: Schema | null) => {
+    const [, kind, name = ''] = /^#.components.(responses|parameters).(.*)$/.exec(String(value?.['$ref'])) ?? [];
+    return kind === undefined ? value : (kind === 'responses' ? responses : parameters)[name];
+  }) as Document;
+}
+
+it('are small, and the operator’s routes are in one of their own', () => {
+  expect(Buffer.byteLength(texts.users)).toBeLessThanOrEqual(120_000);
+  expect(Buffer.byteLength(texts.operators)).toBeLessThanOrEqual(60_000);
+  const isOperators = (path: string): boolean => path.startsWith('/v1/operator/');
+  expect(Object.keys(resolved(texts.users).paths).filter((path) => isOperators(path))).toEqual([]);
+  expect(Object.keys(resolved(texts.operators).paths).filter((path) => !isOperators(path))).toEqual([]);
+});
+
+it('say nothing twice that can be referred to', () => {
+  for (const text of Object.values(texts)) {
+    const { paths: described } = JSON.parse(text) as Document;
+    const all = Object.values(described).flatMap((path) => Object.values(path));
+    const parts = all.flatMap(({ parameters = [], responses }) => [...parameters, ...Object.values(responses)]);
+    const written = parts.map((part) => JSON.stringify(part)).filter((part) => !part.startsWith('{"$ref"'));
+    expect(written.filter((part, index) => written.indexOf(part) !== index)).toEqual([]);
+    expect(text.split('application/problem+json').length).toBeLessThan(25);
+  }
 });
 
 /** Lists the faults of a value, by a JSON Schema: by as much of it as the description uses. */
@@ -106,8 +143,8 @@ async function ask(
   const media = written!.content?.[type] ?? written!.content?.['*/*'];
   if (written!.content !== undefined) expect(media, `${path} ${type}`).toBeDefined();
   const sent = Object.keys(document.components.headers).filter(
-    // Every response may have a length.
-    (name) => name !== 'Content-Length' && response.headers.has(name),
+    // Every response may have these.
+    (name) => !['Content-Length', 'RateLimit-Policy', 'X-Request-Id'].includes(name) && response.headers.has(name),
   );
   expect(Object.keys(written!.headers), `${method} ${path} ${response.status}`).toEqual(expect.arrayContaining(sent));
   if (method !== 'head' && media?.schema !== undefined && media.schema['format'] !== 'binary')
@@ -115,27 +152,37 @@ async function ask(
   return response;
 }
 
-it('is OpenAPI 3.1 of this version, with every code, and each response with problems once', () => {
+it('are OpenAPI 3.1 of this version, and name the codes that each route may have', () => {
   const manifest = readFileSync(join(import.meta.dirname, '../../../package.json'), 'utf8');
   const { version } = JSON.parse(manifest) as Document['info'];
-  expect([document.openapi, document.info.version]).toEqual(['3.1.0', version]);
-  const written = new Set(
-    operations.flatMap(({ responses }) =>
-      Object.entries(responses).flatMap(([status, { content }]) => {
-        const named = Object.keys(content?.['application/problem+json']?.examples ?? {});
-        for (const code of named)
-          expect([code, String(describeCode(code as (typeof codes)[number]).status)]).toEqual([code, status]);
-        return named;
-      }),
-    ),
-  );
-  // What only the command line and the formats can run into.
-  const elsewhere = codes.filter((code) => !written.has(code));
-  expect(
-    elsewhere.filter((code) =>
-      /^(invalid_|pinning_|idempotency_)|unauthorized|too_large|rate_limited|overloaded/.test(code),
-    ),
-  ).toEqual([]);
+  for (const text of Object.values(texts)) {
+    const { openapi, info } = JSON.parse(text) as Document;
+    expect([openapi, info.version]).toEqual(['3.1.0', version]);
+  }
+  for (const route of routes) {
+    const described = operations.find(({ operationId }) => operationId === route.operationId)!;
+    const schemes = described.security.flatMap((each) => Object.keys(each));
+    const ofSchemes = schemes.flatMap((name) => document.components.securitySchemes[name]!['x-codes'] as string[]);
+    const named = [...document['x-codes'], ...ofSchemes, ...described['x-codes']];
+    expect(named.toSorted(), route.operationId).toEqual(codesOf(route).toSorted());
+    // The response of a status has an example of each.
+    for (const code of codesOf(route)) {
+      const { content } = described.responses[String(describeCode(code).status)] ?? {};
+      expect(content?.['application/problem+json']?.examples, `${route.operationId} ${code}`).toHaveProperty(code);
+    }
+  }
+});
+
+it('has an example of every code, where the type of its problem points', () => {
+  const { examples } = (JSON.parse(texts.users) as Document).components;
+  for (const code of new Set(routes.flatMap((route) => codesOf(route)))) {
+    const { status } = describeCode(code);
+    expect(examples[code]?.['value']).toMatchObject({
+      type: `${paths.users}#/components/examples/${code}`,
+      status,
+      code,
+    });
+  }
 });
 
 it('describes the shape of a body as the validator checks it', () => {
@@ -181,7 +228,7 @@ it('marks the headers without which a route refuses every request', async () => 
     'patch /v1/uploads/{uploadId} Upload-Offset',
     'post /v1/uploads/encrypted Tus-Resumable',
     'post /v1/uploads/plain Tus-Resumable',
-    'put /v1/accounts/{id}/backup Sealpin-Restore',
+    'put /v1/operator/accounts/{id}/backup Sealpin-Restore',
   ]);
   const { account, apiKey } = await service.account();
   const begin = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1' };
@@ -191,7 +238,7 @@ it('marks the headers without which a route refuses every request', async () => 
     const [method = '', path = '', missing = ''] = each.split(' ');
     const headers = { ...begin, 'Upload-Offset': '0', 'Content-Type': 'application/offset+octet-stream' };
     const sent = Object.fromEntries(Object.entries(headers).filter(([name]) => name !== missing));
-    const key = path.startsWith('/v1/accounts') ? adminToken : apiKey;
+    const key = path.startsWith('/v1/operator/') ? adminToken : apiKey;
     return (await ask(method, path, { key, path: { uploadId, id: account.id }, headers: sent })).status;
   });
   expect(await Promise.all(statuses)).toEqual([412, 412, 412, 400, 412, 412, 401]);
@@ -210,45 +257,37 @@ it('gives each operation, and each shape, one name that generators can use', () 
     [requestBody, ...Object.values(responses)].flatMap((each) => Object.values(each?.content ?? {})),
   );
   const inline = bodies.filter(({ schema }) => schema?.['$ref'] === undefined && schema?.['format'] !== 'binary');
-  expect(inline).toEqual([{ schema: { type: 'object' } }]);
-});
-
-it('has an example of each body in JSON, of its shape', () => {
-  const examples = operations.flatMap(({ requestBody, responses }) =>
-    [requestBody, ...Object.values(responses)].flatMap((each) =>
-      Object.entries(each?.content ?? {}).filter(
-        ([type, { schema }]) => type === 'application/json' && schema?.['$ref'],
-      ),
-    ),
-  );
-  expect(examples.length).toBeGreaterThan(15);
-  for (const [, { schema, example }] of examples) expect(faults(schema!, example), JSON.stringify(example)).toEqual([]);
+  expect(inline).toEqual([{ schema: { type: 'object' } }, { schema: { type: 'object' } }]);
 });
 
 it('links results to the routes that take their IDs', () => {
   const links = operations.flatMap(({ responses }) =>
     Object.values(responses).flatMap((response) =>
-      Object.values(response.links ?? {}).map((link) => ({ link, example: response.content?.['application/json'] })),
+      Object.values(response.links ?? {}).map((link) => ({ link, body: response.content?.['application/json'] })),
     ),
   );
   expect(links.length).toBeGreaterThan(8);
-  for (const { link, example } of links) {
+  const follow = (schema: Schema | undefined): Schema =>
+    document.components.schemas[String(schema?.['$ref']).split('/').at(-1)!] ?? schema!;
+  for (const { link, body } of links) {
     const target = operations.find(({ operationId }) => operationId === link.operationId);
     expect(target, link.operationId).toBeDefined();
     for (const [name, expression] of Object.entries(link.parameters)) {
       expect(target!.parameters?.map((each) => each.name)).toContain(name);
       const [, ...tokens] = expression.replace('$response.body#', '').split('/');
-      const value = tokens.reduce<unknown>((at, token) => (at as Schema)[token], example?.example);
-      expect(value, expression).toBeTypeOf('string');
+      const member = (at: Schema, token: string) => follow((at['properties'] as Record<string, Schema>)[token]);
+      expect(tokens.reduce(member, follow(body?.schema))['type'], expression).toBe('string');
     }
   }
 });
 
-it('can be revalidated', async () => {
-  const first = await fetch(`${service.url}/v1/openapi.json`);
-  const etag = first.headers.get('ETag') ?? '';
-  const again = await fetch(`${service.url}/v1/openapi.json`, { headers: { 'If-None-Match': etag } });
-  expect([first.status, first.headers.get('Cache-Control'), again.status]).toEqual([200, 'no-cache', 304]);
+it('can be revalidated by anybody', async () => {
+  for (const path of Object.values(paths)) {
+    const first = await fetch(`${service.url}${path}`);
+    const etag = first.headers.get('ETag') ?? '';
+    const again = await fetch(`${service.url}${path}`, { headers: { 'If-None-Match': etag } });
+    expect([first.status, first.headers.get('Cache-Control'), again.status]).toEqual([200, 'no-cache', 304]);
+  }
 });
 
 it('knows every route of the service, and no other', async () => {
@@ -290,8 +329,8 @@ it('names the scope that each route asks for', async () => {
   };
   let checked = 0;
   for (const route of routes) {
-    if (route.who !== 'key') continue;
-    const { scope } = route;
+    const needed = scopesOf(route);
+    if (needed === undefined) continue;
     const path = route.path.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? name);
     const headers = route.path.startsWith('/v1/uploads') ? uploading : storing;
     const codeFor = async (scopes: readonly string[]): Promise<unknown> => {
@@ -303,27 +342,30 @@ it('names the scope that each route asks for', async () => {
       const text = await response.text();
       return response.ok ? undefined : (JSON.parse(text) as Problem).code;
     };
-    const others = scopes.filter((each) => each !== scope);
     const context = `${route.method} ${route.path}`;
-    if (scope !== undefined) {
-      expect(await codeFor(others), context).toBe('insufficient_scope');
-      expect(await codeFor([scope]), context).not.toBe('insufficient_scope');
-      checked += 1;
-    } else for (const each of scopes) expect(await codeFor([each]), context).not.toBe('insufficient_scope');
+    for (const each of needed)
+      expect(await codeFor(scopes.filter((other) => other !== each)), `${context} without ${each}`).toBe(
+        'insufficient_scope',
+      );
+    for (const enough of needed.length > 0 ? [needed] : scopes.map((each) => [each]))
+      expect(await codeFor(enough), context).not.toBe('insufficient_scope');
+    const described = operations.find(({ operationId }) => operationId === route.operationId);
+    expect(described?.security, context).toEqual([{ key: needed }]);
+    checked += needed.length;
   }
   expect(checked).toBeGreaterThan(7);
 });
 
 it('is what the service does', async () => {
   const json = { 'Content-Type': 'application/json' };
-  const created = await ask('post', '/v1/accounts', {
+  const created = await ask('post', '/v1/operator/accounts', {
     key: adminToken,
     headers: json,
     body: '{"label":"a","recovery":"age1tag1qwndfwcq7uahk8styyyq3l6lqcpxvzj6g5xhlza7hf43r5tts0xc7fza0sc"}',
   });
   const { apiKey: key, account, key: record } = await created.json<NewAccountResponse>();
-  await ask('post', '/v1/accounts', { key: 'x', body: '{}' });
-  await ask('post', '/v1/accounts', { key: adminToken, body: '{}' });
+  await ask('post', '/v1/operator/accounts', { key: 'x', body: '{}' });
+  await ask('post', '/v1/operator/accounts', { key: adminToken, body: '{}' });
   await ask('get', '/v1/health', { key });
   await ask('get', '/v1/openapi.json', { key });
   await ask('get', '/v1/account', { key });
@@ -379,15 +421,15 @@ it('is what the service does', async () => {
     await ask('delete', '/v1/storage/{fileId}', { key, path: { fileId } });
   }
   const operator = { key: adminToken, path: { id: account.id } };
-  await ask('get', '/v1/accounts', { key: adminToken });
-  await ask('get', '/v1/accounts', { key: adminToken, query: '?limit=0' });
-  await ask('get', '/v1/accounts/{id}', operator);
-  await ask('patch', '/v1/accounts/{id}', { ...operator, body: '{"label":"b","quotaBytes":1}' });
-  await ask('patch', '/v1/accounts/{id}', { ...operator, body: '{"quotaBytes":-1}' });
+  await ask('get', '/v1/operator/accounts', { key: adminToken });
+  await ask('get', '/v1/operator/accounts', { key: adminToken, query: '?limit=0' });
+  await ask('get', '/v1/operator/accounts/{id}', operator);
+  await ask('patch', '/v1/operator/accounts/{id}', { ...operator, body: '{"label":"b","quotaBytes":1}' });
+  await ask('patch', '/v1/operator/accounts/{id}', { ...operator, body: '{"quotaBytes":-1}' });
   const cid = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
   for (const method of ['put', 'get', 'delete', 'get'] as const)
-    await ask(method, '/v1/denylist/{cid}', { key: adminToken, path: { cid } });
-  await ask('put', '/v1/denylist/{cid}', { key: adminToken, path: { cid: 'x' } });
-  await ask('delete', '/v1/accounts/{id}', { key: adminToken, path: { id: account.id } });
+    await ask(method, '/v1/operator/denylist/{cid}', { key: adminToken, path: { cid } });
+  await ask('put', '/v1/operator/denylist/{cid}', { key: adminToken, path: { cid: 'x' } });
+  await ask('delete', '/v1/operator/accounts/{id}', { key: adminToken, path: { id: account.id } });
   expect((await client(service.url, key)('/v1/account')).status).toBe(401);
 });

@@ -47,7 +47,7 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
   const denied = await owner.store('plain', 'denied');
   const deletable = await times(copies, async (n) => (await owner.store('plain', `to be deleted ${n}`)).fileId);
   await jsonOf(owner.json('/v1/storage/delete', { files: deletable.slice(0, 3) }));
-  await jsonOf(operator.json('/v1/migrations', { from: 'other', to: 'node' }), 202);
+  await jsonOf(operator.json('/v1/operator/migrations', { from: 'other', to: 'node' }), 202);
   const files = [kept.fileId, (await owner.store('encrypted', 'kept')).fileId];
   const dictionaries: Record<string, readonly string[]> = {
     account: [main.account.id, ...recoverable.map(({ id }) => id)],
@@ -78,7 +78,7 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
 }
 
 async function newAccount(operator: Client, o: { recovery?: string }): Promise<NewAccountResponse> {
-  return await jsonOf<NewAccountResponse>(operator.json('/v1/accounts', { label: 'fuzzed', ...o }), 201);
+  return await jsonOf<NewAccountResponse>(operator.json('/v1/operator/accounts', { label: 'fuzzed', ...o }), 201);
 }
 
 /** An account with the text of its opened recovery file. */

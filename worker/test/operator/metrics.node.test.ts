@@ -34,7 +34,7 @@ afterAll(async () => {
 
 /** The text of the metrics, which is a format of lines. */
 async function scrape(): Promise<string> {
-  const response = await operator('/v1/metrics');
+  const response = await operator('/v1/operator/metrics');
   expect(response.headers.get('Content-Type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   return await response.text();
 }
@@ -73,7 +73,7 @@ const label = (route: string, status: number, method = 'POST') =>
 
 it('is for the operator alone', async () => {
   for (const token of ['', 'wrong', owner.call.apiKey])
-    expect(await problemOf(client(service.url, token)('/v1/metrics'))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(client(service.url, token)('/v1/operator/metrics'))).toEqual([401, 'unauthorized']);
 });
 
 it('counts requests, bytes and errors, also over a restart of the Worker', async () => {

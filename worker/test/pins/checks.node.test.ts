@@ -159,7 +159,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     for (const backend of [world.a, world.b]) await corrupt(backend, leaf);
     await ring(world, file, 2 * weekMs);
     expect(await statuses(world, file)).toEqual({ a: 'lost', b: 'lost' });
-    const damaged = await jsonOf<PinPage>(ask('/v1/pins?state=damaged'));
+    const damaged = await jsonOf<PinPage>(ask('/v1/operator/pins?state=damaged'));
     expect(damaged.pins.filter(({ cid }) => cid === file.cid)).toMatchObject([
       { service: 'a', state: 'lost', reason: 'content_mismatch', files: [{ fileId: file.fileId }] },
       { service: 'b', state: 'lost', reason: 'content_mismatch', files: [{ account: world.owner.id }] },
@@ -215,7 +215,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   test('a repair asks the backends for everything at once', async () => {
     const file = await storeAtBoth(world, bytes);
     await unpinBehindOurBack(world.b, file);
-    const { pins } = await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    const { pins } = await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
     expect(pins.live).toBeGreaterThanOrEqual(2);
     await settle(world, file);
     await expect.poll(async () => (await names(world.b))[file.cid], { timeout: 10_000 }).toBe('sealpin:us');
@@ -241,7 +241,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   test('an object whose first transaction fails works with the next one', async () => {
     const { cid, fileId } = await storeAtBoth(world, bytes);
     const used = new Set([await shardName(cid)]);
-    const { pins } = await jsonOf<PinPage>(ask('/v1/pins?limit=100'));
+    const { pins } = await jsonOf<PinPage>(ask('/v1/operator/pins?limit=100'));
     for (const pin of pins) used.add(await shardName(pin.cid));
     do bytes = randomBytes(10);
     while (used.has(await shardName(await cidOfBytes(bytes))));
@@ -249,7 +249,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await object.breakTransaction();
     const store = () => world.owner.call('/v1/storage/plain', { method: 'POST', headers: binary, body: bytes });
     expect((await problemOf(store()))[0]).toBeGreaterThanOrEqual(500);
-    expect((await ask('/v1/pins')).status).toBe(200);
+    expect((await ask('/v1/operator/pins')).status).toBe(200);
     expect((await store()).status).toBe(201);
     expect(await statuses(world, { fileId } as StoredFile)).toEqual({ a: 'pinned', b: 'pinned' });
   });
@@ -259,13 +259,13 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     const found: string[] = [];
     let cursor = '';
     do {
-      const page = await jsonOf<PinPage>(ask(`/v1/pins?limit=3${cursor}`));
+      const page = await jsonOf<PinPage>(ask(`/v1/operator/pins?limit=3${cursor}`));
       found.push(...page.pins.map(({ cid, service }) => `${cid} ${service}`));
       cursor = page.cursor === undefined ? '' : `&cursor=${page.cursor}`;
     } while (cursor !== '');
     for (const { cid } of files) expect(found).toEqual(expect.arrayContaining([`${cid} a`, `${cid} b`]));
     expect(new Set(found).size).toBe(found.length);
-    expect(await problemOf(ask('/v1/pins?cursor=zz'))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(ask('/v1/operator/pins?cursor=zz'))).toEqual([400, 'invalid_request']);
   });
 
   test.each([
@@ -273,7 +273,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     ['the same service', { from: 'a', to: 'a' }],
   ])('a migration to %s is refused', async (_, body) => {
     const headers = { ...operator, 'Content-Type': 'application/json' };
-    const response = fetch(`${world.service.url}/v1/migrations`, {
+    const response = fetch(`${world.service.url}/v1/operator/migrations`, {
       method: 'POST',
       headers,
       body: JSON.stringify(body),
@@ -282,11 +282,11 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   });
 
   test.each([
-    ['GET', '/v1/pins'],
-    ['POST', '/v1/repair'],
-    ['POST', '/v1/migrations'],
-    ['GET', '/v1/migrations'],
-    ['DELETE', '/v1/migrations/a/b'],
+    ['GET', '/v1/operator/pins'],
+    ['POST', '/v1/operator/repair'],
+    ['POST', '/v1/operator/migrations'],
+    ['GET', '/v1/operator/migrations'],
+    ['DELETE', '/v1/operator/migrations/a/b'],
   ])('%s %s is for the operator', async (method, path) => {
     expect(await problemOf(fetch(`${world.service.url}${path}`, { method }))).toEqual([401, 'unauthorized']);
   });
@@ -301,7 +301,8 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     const migration = { method: 'POST', headers, body: JSON.stringify({ from: 'a', to: 'b' }) };
     let begun: Promise<unknown> | undefined;
     world.b.peer.onCommand = async (turn) => {
-      if (turn.command === 'cat') await (begun ??= jsonOf(fetch(`${world.service.url}/v1/migrations`, migration), 202));
+      if (turn.command === 'cat')
+        await (begun ??= jsonOf(fetch(`${world.service.url}/v1/operator/migrations`, migration), 202));
       (await turn.pass()).deliver();
     };
     await ring(world, file, weekMs);
@@ -317,7 +318,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
       )
       .toEqual({ b: 'pinned' });
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
-    await jsonOf(ask('/v1/migrations/a/b', 'DELETE'));
+    await jsonOf(ask('/v1/operator/migrations/a/b', 'DELETE'));
   });
 });
 

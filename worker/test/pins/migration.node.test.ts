@@ -34,10 +34,10 @@ async function ask(path: string, method = 'GET', body?: unknown): Promise<Respon
   });
 }
 
-const begin = async () => await jsonOf<Migration>(ask('/v1/migrations', 'POST', { from: 'a', to: 'b' }), 202);
+const begin = async () => await jsonOf<Migration>(ask('/v1/operator/migrations', 'POST', { from: 'a', to: 'b' }), 202);
 
 async function progress(): Promise<Migration | undefined> {
-  return (await jsonOf<MigrationList>(ask('/v1/migrations'))).migrations[0];
+  return (await jsonOf<MigrationList>(ask('/v1/operator/migrations'))).migrations[0];
 }
 
 async function isDone(): Promise<boolean> {
@@ -68,7 +68,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
     world.b.peer.onBody = undefined;
     world.b.peer.onCommand = undefined;
     // Otherwise what the next test stores moves at once.
-    await ask('/v1/migrations/a/b', 'DELETE');
+    await ask('/v1/operator/migrations/a/b', 'DELETE');
   });
   afterAll(() => world.close());
 
@@ -141,7 +141,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       (await turn.pass()).deliver();
     };
     await jsonOf(world.owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
-    await jsonOf(ask('/v1/migrations', 'POST', { from: 'b', to: 'a' }), 202);
+    await jsonOf(ask('/v1/operator/migrations', 'POST', { from: 'b', to: 'a' }), 202);
     await world.owner.call.store('plain', bytes);
     world.b.peer.onCommand = undefined;
     const places = async () => {
@@ -149,7 +149,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       return (await (await pinObject(world.service, file.cid)).rows('pin')).map(({ service }) => service);
     };
     await expect.poll(places, { timeout: 20_000 }).toEqual(['a']);
-    await jsonOf(ask('/v1/migrations/b/a', 'DELETE'));
+    await jsonOf(ask('/v1/operator/migrations/b/a', 'DELETE'));
   });
 
   test.runIf(long)('cancelled: what has not moved stays, and is removed from where it was moving to', async () => {
@@ -165,12 +165,12 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
     await begin();
     await copying;
     world.b.peer.onCommand = undefined;
-    expect(await jsonOf<Migration>(ask('/v1/migrations/a/b', 'DELETE'))).toMatchObject({ state: 'cancelled' });
+    expect(await jsonOf<Migration>(ask('/v1/operator/migrations/a/b', 'DELETE'))).toMatchObject({ state: 'cancelled' });
     await ring(world, file, 60 * minuteMs);
     await ring(world, file, 60 * minuteMs);
     expect(await statuses(world, file)).toEqual({ a: 'pinned' });
     expect(new Set(await ours(world.b))).toEqual(new Set(moved));
-    expect(await problemOf(ask('/v1/migrations/a/b', 'DELETE'))).toEqual([404, 'not_found']);
+    expect(await problemOf(ask('/v1/operator/migrations/a/b', 'DELETE'))).toEqual([404, 'not_found']);
   });
 });
 

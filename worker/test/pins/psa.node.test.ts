@@ -98,7 +98,7 @@ describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as
   test('files cannot move to it, because they could not be read back', async () => {
     const body = JSON.stringify({ from: 'a', to: 'b' });
     const headers = { 'Content-Type': 'application/json' };
-    const begun = client(world.service.url, adminToken)('/v1/migrations', { method: 'POST', headers, body });
+    const begun = client(world.service.url, adminToken)('/v1/operator/migrations', { method: 'POST', headers, body });
     expect(await problemOf(begun)).toEqual([400, 'invalid_request']);
   });
 });

@@ -42,7 +42,7 @@ async function verify({ fileId }: StoredFile) {
 }
 
 async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]> {
-  const { pins } = await jsonOf<PinPage>(ask(`/v1/pins?limit=100${state && `&state=${state}`}`));
+  const { pins } = await jsonOf<PinPage>(ask(`/v1/operator/pins?limit=100${state && `&state=${state}`}`));
   return pins.filter((pin) => pin.cid === cid);
 }
 
@@ -170,7 +170,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       expect(row).not.toHaveProperty('checkedAt');
       expect(row?.detail).not.toContain('token-of-the-tests');
       world.b.peer.onCommand = undefined;
-      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
       await settle(world, file);
       const [, copied] = await surveyed(file);
       expect(copied).not.toHaveProperty('detail');
@@ -194,7 +194,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
         // The alarm may have begun to copy it.
         expect(await surveyed(file, 'damaged')).toEqual([]);
       }
-      await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
       await settle(world, file);
       world.a.peer.onCommand = (turn) => turn.cut();
       expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -205,7 +205,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
   test.each(losses.slice(0, 3))('$way, with one repair and no verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
     await lose(world.b, file);
-    await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
     await expect.poll(async () => (await surveyed(file))[1]?.reason).toBe(reason);
     await settle(world, file);
     world.a.peer.onCommand = (turn) => turn.cut();
@@ -221,7 +221,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       { service: 'a', state: 'lost', reason },
       { service: 'b', state: 'lost', reason },
     ]);
-    const { pins: counts } = await jsonOf<Repair>(ask('/v1/repair', 'POST'), 202);
+    const { pins: counts } = await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
     expect(counts.damaged).toBeGreaterThanOrEqual(2);
   });
 

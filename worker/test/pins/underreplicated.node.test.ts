@@ -1,9 +1,11 @@
 /** A pin that fewer peers of a Cluster hold than it asks for, on the rows of an object of pins in SQLite. */
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it, onTestFinished } from 'vitest';
+import { cidOfBytes } from '../../../testkit/cid.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import type { Env } from '../../env.ts';
 import { Breakers } from '../../objects/pin/breaker.ts';
+import { dueRow, dueTimes } from '../../objects/pin/pin-due.ts';
 import { Migrations } from '../../objects/pin/migrations.ts';
 import { backendPin } from '../../objects/pin/backend-pin.ts';
 import { nothingToRead, PinRows } from '../../objects/pin/pin-table.ts';
@@ -14,19 +16,21 @@ import { storageOf } from '../sqlite-storage.ts';
 const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
 const { signal } = new AbortController();
 
-it.each([
-  ['pin_error', `POST /pins/${cid}/recover`],
-  ['cluster_error', `POST /pins/${cid}`],
-])('is shown as such, and made again, where a peer says %s', async (second, request) => {
-  let isBack = false;
+const hourMs = 3_600_000;
+/** The address of a pin in the REST API, with its CID as a group. */
+const pinPath = /^\/pins\/(\w+)(\/recover)?$/;
+
+/** The rows of an object, whose pins are at a Cluster of which a test says what its peers say. */
+async function startCluster(secondOf: (cid: string) => string) {
   const asked: string[] = [];
   const { url, close } = await startLoopbackServer((incoming, response) => {
     const { pathname } = new URL(incoming.url ?? '', 'http://peer');
     const name = `${incoming.method} ${pathname}`;
-    if (incoming.method === 'POST') asked.push(name);
-    const peers = { a: { status: 'pinned' }, b: { status: isBack ? 'pinned' : second, error: 'no\u0007 route' } };
+    asked.push(name);
+    const [, cid = ''] = pinPath.exec(pathname) ?? [];
+    const peers = { a: { status: 'pinned' }, b: { status: secondOf(cid), error: 'no\u0007 route' } };
     const pin = { name: 'sealpin:us', replication_factor_min: 2 };
-    response.end(JSON.stringify(name === `GET /pins/${cid}` ? { peer_map: peers } : pin));
+    response.end(JSON.stringify(incoming.method === 'GET' && cid !== '' ? { peer_map: peers } : pin));
   });
   onTestFinished(close);
   let nowMs = 1_000_000;
@@ -37,28 +41,106 @@ it.each([
   const rows = new PinRows(sql);
   rows.create();
   const migrations = new Migrations(sql, { rows, now });
-  const work = new PinWork({ env, rows, breakers: new Breakers(sql), migrations, now, removed: () => undefined });
-  rows.add(cid, 'many', 'live', nowMs);
-  rows.change({ cid, service: 'many' }, nothingToRead);
-  const look = async () => {
-    await work.next(rows.find(cid, 'many')!, signal);
-    const row = rows.find(cid, 'many')!;
-    return { row, status: storedPin(backendPin(row)).status };
+  const breakers = new Breakers(sql);
+  const work = new PinWork({ env, rows, breakers, migrations, now, removed: () => undefined });
+  const row = (cid: string) => rows.find(cid, 'many')!;
+  return {
+    asked,
+    now,
+    row,
+    /** Adds a pin that is asked for at a time. */
+    add(cid: string, due: number): void {
+      rows.add(cid, 'many', 'live', due);
+      rows.change({ cid, service: 'many' }, { checked_at: nowMs });
+    },
+    /** Looks at a pin. */
+    async look(cid: string) {
+      await work.next(row(cid), signal);
+      return { row: row(cid), status: storedPin(backendPin(row(cid))).status };
+    },
+    ask: (cid: string) => rows.change({ cid, service: 'many' }, { ...nothingToRead, due: nowMs }),
+    waitUntil: (time: number) => (nowMs = time),
+    /** Does what the alarm does, for some time. @returns the time of each look */
+    async pass(ms: number): Promise<number[]> {
+      const end = nowMs + ms;
+      const looks: number[] = [];
+      for (;;) {
+        const next = Math.max(nowMs, Math.min(...dueTimes(rows, breakers)));
+        if (next > end) break;
+        nowMs = next;
+        await work.next(dueRow(rows, breakers, nowMs)!, signal);
+        looks.push(nowMs);
+      }
+      nowMs = end;
+      return looks;
+    },
   };
+}
 
-  const first = await look();
+it.each([
+  ['pin_error', `POST /pins/${cid}/recover`],
+  ['cluster_error', `POST /pins/${cid}`],
+])('is shown as such, and made again, where a peer says %s', async (second, request) => {
+  let isBack = false;
+  const { asked, look, ...object } = await startCluster(() => (isBack ? 'pinned' : second));
+  const posts = () => asked.filter((name) => name.startsWith('POST'));
+  object.add(cid, object.now());
+  object.ask(cid);
+
+  const first = await look(cid);
   expect(first).toMatchObject({
-    row: { state: 'live', reason: 'underreplicated', checked_at: nowMs },
+    row: { state: 'live', reason: 'underreplicated', checked_at: object.now() },
     status: 'pinning',
   });
   expect(first.row.detail).toBe(`pinned, ${second} (no\\u{7} route)`);
-  expect(asked).toEqual([request]);
-  expect(first.row.due! - nowMs).toBeLessThanOrEqual(60_000);
-  nowMs = first.row.due!;
-  const second_ = await look();
-  expect(second_.status).toBe('pinning');
+  expect(posts()).toEqual([request]);
+  expect(first.row.due! - object.now()).toBeLessThanOrEqual(90_000);
+  object.waitUntil(first.row.due!);
+  const again = await look(cid);
+  expect(again.status).toBe('pinning');
   isBack = true;
-  nowMs = second_.row.due!;
-  expect(await look()).toMatchObject({ row: { reason: null, detail: null, attempts: 0 }, status: 'pinned' });
-  expect(asked).toEqual([request, request]);
+  object.waitUntil(again.row.due!);
+  expect(await look(cid)).toMatchObject({ row: { reason: null, detail: null, attempts: 0 }, status: 'pinned' });
+  expect(posts()).toEqual([request, request]);
+});
+
+it('of many pins is looked at by few while a peer is away, and all are in order soon after it is back', async () => {
+  const count = 150;
+  const cids = await Promise.all(Array.from({ length: count }, (_, n) => cidOfBytes(Buffer.from(String(n)))));
+  let second = 'pinned';
+  const object = await startCluster(() => second);
+  // A week in which each is due once; one of them is asked for now.
+  for (const [n, each] of cids.entries()) object.add(each, object.now() + 30 * hourMs + n * hourMs);
+  const reasons = () => cids.map((each) => object.row(each).reason);
+  second = 'cluster_error';
+  object.ask(cids[0]!);
+  await object.look(cids[0]!);
+  expect(reasons().filter((reason) => reason !== null)).toEqual(['underreplicated']);
+
+  // One seen has the others asked for within a day.
+  await object.pass(24 * hourMs);
+  expect(new Set(reasons())).toEqual(new Set(['underreplicated']));
+
+  const looks = await object.pass(48 * hourMs);
+  // Each once a day, and some each hour.
+  expect(looks.length).toBeLessThan(2 * count + 4 * 48 + 50);
+  expect(looks.length).toBeGreaterThan(count);
+  const perHour = new Map<number, number>();
+  for (const time of looks) perHour.set(Math.floor(time / hourMs), 1 + (perHour.get(Math.floor(time / hourMs)) ?? 0));
+  expect(Math.max(...perHour.values())).toBeLessThan(count / 3);
+
+  // A peer that is back says something else: from then on minutes count.
+  second = 'pin_error';
+  object.asked.length = 0;
+  await object.pass(3 * hourMs);
+  const recovered = Map.groupBy(
+    object.asked.filter((name) => /^POST .*\/recover$/.test(name)),
+    (name) => name,
+  );
+  expect(Math.max(...[...recovered.values()].map(({ length }) => length))).toBeGreaterThan(5);
+  second = 'pinned';
+  // An hour and a half until the next scout, and ten seconds for each.
+  const woken = await object.pass(1.5 * hourMs + count * 10_000);
+  expect(new Set(reasons())).toEqual(new Set([null]));
+  expect(woken.length).toBeLessThan(2 * count);
 });

@@ -1,5 +1,5 @@
 /** Headers of files and records of shares that have ended are in no database: their pages are overwritten, and not only given back. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import type { Share } from '../../../shared/api.ts';
 import { startService } from '../../../testkit/service.ts';
 import { jsonOf } from '../client.ts';
-import { newOwner } from '../stored-state.ts';
+import { newOwner, shareObject } from '../stored-state.ts';
 
 it('nothing of them is left once the logs of the databases are written back', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-records-'));
@@ -20,12 +20,28 @@ it('nothing of them is left once the logs of the databases are written back', as
     const request = { record: record.toString('base64'), files: [], password: false, opens };
     return (await jsonOf<Share>(call.json('/v1/shares', request), 201)).id;
   };
-  const [revoked, used] = [await share(2), await share(1)];
+  const open = async (id: string, isRepeatable = false): Promise<unknown> => {
+    const headers = isRepeatable ? { 'Idempotency-Key': randomUUID() } : undefined;
+    return await jsonOf(call(`/v1/shares/${id}/open`, { method: 'POST', ...(headers && { headers }) }));
+  };
+  const revoke = (id: string): Promise<unknown> => jsonOf(call(`/v1/shares/${id}`, { method: 'DELETE' }));
+  const endings: ((id: string) => Promise<unknown>)[] = [
+    revoke,
+    (id) => open(id),
+    (id) => open(id, true).then(() => revoke(id)),
+    (id) => open(id, true).then(() => shareObject(service, id).ring(3_600_000)),
+  ];
   const [deleted, changed] = [await call.store('encrypted', 'x'), await call.store('encrypted', 'x')];
   const headers = (await object.rows('file')).map(({ header }) => Buffer.from(header as ArrayBuffer));
   expect(headers.map(({ length }) => length > 200)).toEqual([true, true]);
-  await jsonOf(call(`/v1/shares/${revoked}`, { method: 'DELETE' }));
-  await jsonOf(call(`/v1/shares/${used}/open`, { method: 'POST' }));
+  for (const [index, end] of endings.entries())
+    for (let before = 0; before < 4; before += 1) {
+      // Each opening may write the row anew.
+      const id = await share(before + 1);
+      for (let each = 0; each < before; each += 1) await open(id, (each + index) % 2 === 0);
+      await end(id);
+      await shareObject(service, id).ring(3_600_000);
+    }
   await jsonOf(call(`/v1/storage/${deleted.fileId}`, { method: 'DELETE' }));
   await jsonOf(call.json(`/v1/storage/${changed.fileId}`, { filename: 'x' }, 'PATCH'));
   await service.close();

@@ -176,7 +176,7 @@ describe('a share', () => {
     expect((await look(ofChild.id)).state).toBe('revoked');
     expect((await look(own.id)).state).toBe('active');
     const operator = client(service.url, adminToken);
-    const closed = await jsonOf(operator(`/v1/accounts/${owner.id}`, { method: 'DELETE' }));
+    const closed = await jsonOf(operator(`/v1/operator/accounts/${owner.id}`, { method: 'DELETE' }));
     expect(closed).toMatchObject({ files: 1, shares: 1 });
     await expect.poll(async () => (await look(own.id)).state, { timeout: 10_000 }).toBe('revoked');
     expect(await recordOf(own.id)).toBeNull();

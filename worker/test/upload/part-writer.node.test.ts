@@ -12,7 +12,7 @@ import { importRoot } from '../../backends/import-root.ts';
 import { kubo } from '../../backends/kubo/kubo.ts';
 import { leafAnnouncer, type LeafAnnouncer } from '../../upload/leaf-announcer.ts';
 import { plainLeaves } from '../../upload/leaf-source.ts';
-import { partMs, partWriter } from '../../upload/part-writer.ts';
+import { partMs, PartWriter } from '../../upload/part-writer.ts';
 import { receiveLeaves } from '../../upload/receive-leaves.ts';
 import { quickMs } from '../../upload/send-parts.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
@@ -36,7 +36,7 @@ const { signal } = new AbortController();
 it('the first part has at most 16 leaves, and the root above the parts is the one of the file', async () => {
   const leaves = Array.from({ length: 18 }, (_, index) => randomBytes(index === 17 ? 5 : leafBytes));
   const digests = concat(...(await Promise.all(leaves.map((leaf) => sha256(leaf)))));
-  const writer = partWriter({ service, signal, firstLeaf: 0, now: Date.now });
+  const writer = new PartWriter({ service, signal, firstLeaf: 0, now: Date.now });
   const sent = [];
   for (const leaf of leaves) {
     if (writer.isDue()) sent.push((await writer.close())!);
@@ -65,7 +65,7 @@ function blind(write: () => Promise<void> = async () => undefined): PinningServi
 }
 
 it('parts grow with their file, from 16 to 64 leaves', async () => {
-  const writer = partWriter({ service: blind(), signal, firstLeaf: 0, now: () => 0 });
+  const writer = new PartWriter({ service: blind(), signal, firstLeaf: 0, now: () => 0 });
   const leaf = new Uint8Array(leafBytes);
   const leaves: number[] = [];
   for (let left = 16 + 32 + 64 + 64 + 1; left > 0; left -= 1) {
@@ -77,7 +77,7 @@ it('parts grow with their file, from 16 to 64 leaves', async () => {
 
 it('a part is due 5 s after its first leaf', async () => {
   let nowMs = 1000;
-  const writer = partWriter({ service, signal, firstLeaf: 7, now: () => nowMs });
+  const writer = new PartWriter({ service, signal, firstLeaf: 7, now: () => nowMs });
   expect([writer.dueAt(), writer.isDue()]).toEqual([undefined, false]);
   await writer.add(randomBytes(leafBytes));
   nowMs += partMs - 1;
@@ -94,7 +94,7 @@ it('a part is due 5 s after its first leaf', async () => {
 it('a part with 16 leaves is due 1 s after its first one, where another request can go on after it', async () => {
   let nowMs = 1000;
   const options = { service: blind(), signal, firstLeaf: 100, now: () => nowMs };
-  const [continued, other] = [partWriter({ ...options, isContinued: true }), partWriter(options)];
+  const [continued, other] = [new PartWriter({ ...options, isContinued: true }), new PartWriter(options)];
   for (let leaf = 0; leaf < 15; leaf += 1) for (const writer of [continued, other]) await writer.add(new Uint8Array(1));
   nowMs += 1000;
   expect([continued.dueAt(), continued.isDue()]).toEqual([1000 + partMs, false]);
@@ -119,7 +119,7 @@ it('a leaf is announced while the one before it is sent, and is sent after it', 
   };
   const announced: number[] = [];
   const announcer = leafAnnouncer(async (first) => void announced.push(first));
-  const writer = partWriter({ service: slow, signal, firstLeaf: 0, now: Date.now, announcer });
+  const writer = new PartWriter({ service: slow, signal, firstLeaf: 0, now: Date.now, announcer });
   await writer.add(randomBytes(leafBytes));
   writer.flush();
   await expect.poll(() => writes).toBe(1);
@@ -135,7 +135,7 @@ it('a leaf is announced while the one before it is sent, and is sent after it', 
 it('leaves are announced together, fewer towards the end that is expected', async () => {
   const announced: number[] = [];
   const announcer = leafAnnouncer(async (_, digests) => void announced.push(digests.length / 32));
-  const writer = partWriter({ service, signal, firstLeaf: 2, now: Date.now, announcer, expected: 16 });
+  const writer = new PartWriter({ service, signal, firstLeaf: 2, now: Date.now, announcer, expected: 16 });
   const leaf = randomBytes(leafBytes);
   let last: Promise<void> = Promise.resolve();
   for (let index = 0; index < 16; index += 1) {
@@ -151,7 +151,7 @@ it('leaves are announced together, fewer towards the end that is expected', asyn
 it('a part that ends has its leaves announced, and one that is given up has not', async () => {
   const announced: number[] = [];
   const announcer = leafAnnouncer(async (first, digests) => void announced.push(first, digests.length / 32));
-  const writer = partWriter({ service, signal, firstLeaf: 2, now: Date.now, announcer });
+  const writer = new PartWriter({ service, signal, firstLeaf: 2, now: Date.now, announcer });
   await writer.add(randomBytes(leafBytes));
   await writer.add(randomBytes(leafBytes));
   expect(announced).toEqual([]);
@@ -187,7 +187,7 @@ it('no byte of a leaf leaves before its digest is recorded, nor after one that m
     order.push(`recorded ${first}`);
     if (first === 4) throw new Error('the file has changed');
   });
-  const writer = partWriter({ service: recording, signal, firstLeaf: 3, now: Date.now, announcer });
+  const writer = new PartWriter({ service: recording, signal, firstLeaf: 3, now: Date.now, announcer });
   await writer.add(new Uint8Array(leaf));
   writer.flush();
   await expect.poll(() => order).toContain('write raw');
@@ -216,7 +216,7 @@ async function receive(
   const arrived = await receiveLeaves({
     body: { read, cancel: async () => undefined },
     source: plainLeaves({ offset: 0, rest: new Uint8Array(0), tail: new Uint8Array(0), beginning: 'other' }, false),
-    writer: partWriter({ service: o.service ?? service, signal, firstLeaf: 0, now: Date.now, announcer }),
+    writer: new PartWriter({ service: o.service ?? service, signal, firstLeaf: 0, now: Date.now, announcer }),
     offset: 0,
     leaves: 0,
     length,
@@ -251,7 +251,7 @@ it.each([
       cancel: async () => undefined,
     },
     source: plainLeaves({ offset: 0, rest: new Uint8Array(0), tail: new Uint8Array(0), beginning: 'other' }, false),
-    writer: partWriter({ service, signal, firstLeaf: 0, now: Date.now }),
+    writer: new PartWriter({ service, signal, firstLeaf: 0, now: Date.now }),
     offset: 0,
     leaves: 0,
     length: null,

@@ -170,7 +170,7 @@ it('an account that is deleted keeps nothing of its uploads', async () => {
   await halfWay(owner.call, 'encrypted');
   const parts = await partsOf(owner);
   const operator = client(service.url, 'operator-of-the-tests');
-  await jsonOf(operator(`/v1/accounts/${owner.id}`, { method: 'DELETE' }));
+  await jsonOf(operator(`/v1/operator/accounts/${owner.id}`, { method: 'DELETE' }));
   for (let round = 0; round < 3; round += 1) await owner.object.ring(7_200_000);
   const held = await pinned(service);
   expect(parts.filter((cid) => held.includes(cid))).toEqual([]);

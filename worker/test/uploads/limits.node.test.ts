@@ -111,7 +111,7 @@ describe('what an upload announces', () => {
 
   it('counts for the quota of the account, whichever key announces it', async () => {
     const operator = client(service.url, adminToken);
-    await jsonOf(operator.json(`/v1/accounts/${owner.id}`, { quotaBytes: 3 * mib }, 'PATCH'));
+    await jsonOf(operator.json(`/v1/operator/accounts/${owner.id}`, { quotaBytes: 3 * mib }, 'PATCH'));
     const call = await guest();
     expect(await begun(call, 5, 2 * mib)).toBe(1);
     expect(await problemOf(begin(owner.call, 2 * mib))).toEqual(full);

@@ -87,8 +87,8 @@ export class AccountFiles extends RpcTarget {
 
   /** Checks that a caller may change files, before a body is read. */
   async changer(hash: string): Promise<Result> {
-    const caller = this.#o.authorize(hash, 'write');
-    return caller.ok ? { ok: true } : caller;
+    const refused = (['read', 'write'] as const).map((scope) => this.#o.authorize(hash, scope)).find(({ ok }) => !ok);
+    return refused ?? { ok: true };
   }
 
   /**

@@ -148,7 +148,7 @@ describe('a file of several blocks', () => {
     const { cid } = await owner.call.store('plain', bytes);
     const [, last = ''] = await leavesOf(cid);
     const deny = { method: 'PUT', headers: { Authorization: `Bearer ${adminToken}` } };
-    expect((await fetch(`${service.url}/v1/denylist/${cid}`, deny)).status).toBe(200);
+    expect((await fetch(`${service.url}/v1/operator/denylist/${cid}`, deny)).status).toBe(200);
     expect(await problemOf(get(last))).toEqual([410, 'content_denied']);
   });
 });

@@ -43,9 +43,9 @@ test.each([20, 1_500_000])('a file of %i bytes is read by every spelling, and go
       expect((await get(cid, 'HEAD')).status, cid).toBeGreaterThanOrEqual(404);
     }
   };
-  await jsonOf(operator(`/v1/denylist/${file.cid}`, { method: 'PUT' }));
+  await jsonOf(operator(`/v1/operator/denylist/${file.cid}`, { method: 'PUT' }));
   await refused('content_denied');
-  await operator(`/v1/denylist/${file.cid}`, { method: 'DELETE' });
+  await operator(`/v1/operator/denylist/${file.cid}`, { method: 'DELETE' });
   expect((await get(all[1] ?? '')).status).toBe(200);
   await jsonOf(owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
   await refused('not_found');

@@ -1,0 +1,59 @@
+/** Attempts at something that a service may do later: how many there are, and the pauses between them. */
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { sleep } from '../shared/streams/timing.ts';
+
+/** Attempts in a row that bring nothing new. With the pauses below they take about two minutes. */
+const maxTries = 8;
+/** The first pause, and the longest, in ms. */
+export const firstPauseMs = 1000;
+const maxPauseMs = 30_000;
+/** A longer Retry-After is not waited for. */
+export const maxRetryAfterSeconds = 300;
+
+/** A failure that another attempt may not meet. */
+export class TemporaryError extends SealpinError {}
+
+/** Tells whether another attempt may succeed. */
+export function isTemporaryFailure(error: unknown): error is SealpinError {
+  return error instanceof TemporaryError || isSealpinError(error, 'service_unreachable');
+}
+
+export type AttemptOptions = {
+  readonly signal: AbortSignal;
+  /** Waits; rejects with the signal's reason. For tests. */
+  readonly wait?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
+  /** Called before each wait. */
+  readonly onRetry?: ((failure: SealpinError) => void) | undefined;
+  /** Tells whether another attempt may succeed: `isTemporaryFailure` where it is left out. */
+  readonly isTemporary?: ((error: unknown) => error is SealpinError) | undefined;
+};
+
+/** Counts the attempts in a row that bring nothing, and waits between them: Retry-After, else longer each time, with jitter. */
+export function attemptsOf({ signal, wait = sleep, onRetry, isTemporary = isTemporaryFailure }: AttemptOptions) {
+  let tries = 0;
+  let farthest = -1;
+  return {
+    pause: (ms: number): Promise<void> => wait(ms, signal),
+    /** Another byte has arrived: the count begins again. */
+    reached(offset: number): void {
+      if (offset > farthest) tries = 0;
+      farthest = Math.max(farthest, offset);
+    },
+    /** Returns when it is time for the next attempt; throws when there is none. */
+    async failed(error: unknown): Promise<void> {
+      signal.throwIfAborted();
+      tries += 1;
+      if (!isTemporary(error) || tries >= maxTries) throw error;
+      if ((error.retryAfterSeconds ?? 0) > maxRetryAfterSeconds) throw error;
+      onRetry?.(error);
+      const backOffMs = Math.min(maxPauseMs, firstPauseMs * 2 ** (tries - 1)) * (0.5 + Math.random() / 2);
+      await wait(error.retryAfterSeconds === undefined ? backOffMs : error.retryAfterSeconds * 1000, signal);
+    },
+  };
+}
+
+/** Returns when to ask again after an error, in seconds; undefined where no other answer is to be expected. */
+export function secondsUntilAgain(error: unknown): number | undefined {
+  if (isSealpinError(error, 'service_unreachable')) return 1;
+  return isSealpinError(error) ? error.retryAfterSeconds : undefined;
+}

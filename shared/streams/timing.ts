@@ -1,0 +1,44 @@
+/** Waiting, and limits to it. No timer and no listener outlives the wait. */
+
+/** Waits so many ms. @throws the reason of the signal once it is aborted */
+export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  await within(new Promise<never>(() => undefined), ms, () => undefined, signal);
+}
+
+/**
+ * Waits for work that may ignore its signal: what comes after the wait is dropped.
+ * @param late gives the result of work that takes longer than `ms`, or throws
+ * @throws what the work throws, the reason of the signal once it is aborted
+ */
+export async function within<T, L>(work: Promise<T>, ms: number, late: () => L, signal?: AbortSignal): Promise<T | L> {
+  const end = Promise.withResolvers<typeof isLate>();
+  const stop = (): void => end.reject(signal?.reason as Error);
+  if (signal?.aborted === true) stop();
+  signal?.addEventListener('abort', stop, { once: true });
+  const timer = setTimeout(end.resolve, Math.max(0, ms), isLate);
+  try {
+    const first = await Promise.race([work, end.promise]);
+    return first === isLate ? late() : first;
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', stop);
+  }
+}
+
+const isLate = Symbol('late');
+
+/** Tells whether a promise settles within so many milliseconds. */
+export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const settled = work.then(
+    () => true,
+    () => true,
+  );
+  return await within(settled, ms, () => false);
+}
+
+/** Makes a signal that aborts with the error of `late` after `ms`, unless `clear` is called before. */
+export function timeLimit(ms: number, late: () => Error): { readonly signal: AbortSignal; clear(): void } {
+  const stop = new AbortController();
+  const timer = setTimeout(() => stop.abort(late()), ms);
+  return { signal: stop.signal, clear: () => clearTimeout(timer) };
+}

@@ -1,0 +1,119 @@
+/** A real versitygw on loopback: an S3 API over a folder, built by `.ci/versitygw`. */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onFreePort } from '../../cli/local/port.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { endWithProcess } from '../end-with-process.ts';
+import { pathOf } from '../programs/programs.ts';
+import { done, sendS3, type Bucket } from './s3-requests.ts';
+
+/** The note of tests that are skipped without versitygw. */
+export const noVersitygw = 'versitygw is not installed: build it with .ci/versitygw';
+
+/** Tells whether `.ci/versitygw` has built it. */
+export const hasVersitygw = (): boolean => pathOf('versitygw') !== undefined;
+
+export type Versitygw = Bucket & {
+  /** The folder with the objects of the bucket, each a file named by its key. */
+  readonly folder: string;
+  /** Makes another bucket with the same key. */
+  addBucket(bucket: string): Promise<Bucket>;
+  /** Kills it, as a power cut would, and keeps its objects. */
+  kill(): Promise<void>;
+  /** Starts it again at the same `url`. */
+  start(o?: { isReadOnly?: boolean }): Promise<void>;
+  /** Stops it and removes its objects. */
+  close(): Promise<void>;
+};
+
+/**
+ * Starts one with an empty bucket. What differs from other stores: it syncs nothing that it acknowledges; lifecycle and replication
+ * rules answer 501, and a key ID that it does not know 404 (`XAdminUserNotFound`); where a bucket keeps versions, `If-None-Match: *`
+ * fails also while the newest of a key is a delete marker.
+ *
+ * @param o.keeps what the buckets keep of removed objects: versions, or versions that are locked for a day
+ */
+export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}): Promise<Versitygw> {
+  const program = pathOf('versitygw');
+  if (program === undefined) throw new Error(noVersitygw);
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-versitygw-'));
+  const [root, versions] = [join(dir, 'root'), join(dir, 'versions')];
+  await Promise.all([mkdir(root), mkdir(versions)]);
+  const own = { region: 'us-east-1', keyId: 'key-of-the-tests', secret: 'secret-of-the-tests' };
+  const start = async (port: number, isReadOnly = false) => {
+    const args = ['--quiet', '--keep-alive', '--region', own.region, '--port', `127.0.0.1:${port}`];
+    const kept = o.keeps !== undefined ? ['--versioning-dir', versions] : [];
+    const all = [...args, ...(isReadOnly ? ['--readonly'] : []), 'posix', ...kept, root];
+    const gateway = spawn(program, all, {
+      env: { ROOT_ACCESS_KEY_ID: own.keyId, ROOT_SECRET_ACCESS_KEY: own.secret },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    endWithProcess(gateway);
+    const ended = once(gateway, 'exit');
+    let output = '';
+    for (const stream of [gateway.stdout, gateway.stderr])
+      stream.on('data', (chunk: Buffer) => (output = `${output}${chunk.toString()}`.slice(-4_096)));
+    while (gateway.exitCode === null && !(await isOpen(port))) await new Promise((resolve) => setTimeout(resolve, 10));
+    if (gateway.exitCode !== null)
+      throw output.includes('address already in use')
+        ? new SealpinError('port_in_use', `port ${port} is in use by another program`)
+        : new Error(`versitygw ended: ${output}`);
+    return {
+      port,
+      async kill() {
+        gateway.kill('SIGKILL');
+        await ended;
+      },
+    };
+  };
+  let running = await onFreePort(0, start);
+  const url = `http://127.0.0.1:${running.port}`;
+  const addBucket = async (bucket: string): Promise<Bucket> => {
+    const added = { ...own, url, bucket };
+    const configure = async (query: string, body: string) => {
+      const headers = { 'content-md5': createHash('md5').update(body).digest('base64') };
+      await done(await sendS3(added, 'PUT', '', { query: { [query]: '' }, body, headers }));
+    };
+    const lockable = { 'x-amz-bucket-object-lock-enabled': 'true' };
+    await done(await sendS3(added, 'PUT', '', o.keeps === 'locked' ? { headers: lockable } : {}));
+    if (o.keeps === 'versions') await configure('versioning', keepsVersions);
+    if (o.keeps === 'locked') await configure('object-lock', locksForADay);
+    return added;
+  };
+  const bucket = await addBucket('sealpin-tests');
+  return {
+    ...bucket,
+    folder: join(root, bucket.bucket),
+    addBucket,
+    kill: () => running.kill(),
+    async start({ isReadOnly } = {}) {
+      running = await start(running.port, isReadOnly);
+    },
+    async close() {
+      // It would wait 10 s for connections that are kept alive.
+      await running.kill();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+const keepsVersions = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
+const locksForADay = `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>
+<Mode>COMPLIANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>`;
+
+async function isOpen(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}

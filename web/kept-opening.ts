@@ -1,0 +1,38 @@
+/** The share that this tab has opened, until its files are saved: a reload within some minutes opens it again, and counts nothing. */
+
+/** A link, what it was opened with, and the time until which that is worth anything, in ms. */
+type Opening = { link: string; opening: string; until: number };
+
+const name = 'opened';
+/** Time for which a service repeats an opening, in ms. */
+const repeatMs = 600_000;
+
+/** Keeps what a share is opened with, for this tab alone. */
+export function keepOpening(link: string, opening: string): void {
+  const until = keptOpening(link)?.until ?? Date.now() + repeatMs;
+  storage()?.setItem(name, JSON.stringify({ link, opening, until } satisfies Opening));
+  setTimeout(() => keptOpening(), until - Date.now());
+}
+
+/** Returns what is kept, of this link or of any, and forgets what is worth nothing any more. */
+export function keptOpening(link?: string): Opening | undefined {
+  const kept = JSON.parse(storage()?.getItem(name) ?? 'null') as Opening | null;
+  if (kept === null) return undefined;
+  if (kept.until > Date.now()) return link === undefined || kept.link === link ? kept : undefined;
+  forgetOpening();
+  return undefined;
+}
+
+/** Forgets it: its files are saved, or nobody wants them. */
+export function forgetOpening(): void {
+  storage()?.removeItem(name);
+}
+
+/** The storage of this tab, unless the browser lets no page store anything. */
+function storage(): Storage | undefined {
+  try {
+    return sessionStorage;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,43 @@
+/** The openings of a share that can be repeated: whoever lost the answer to one gets it again, without another opening. */
+
+/** Time for which an opening can be repeated, in ms: 10 minutes. */
+export const repeatMs = 600_000;
+
+/** The openings in an object's storage, by the SHA-256 of what their makers alone know. There is a share when they are asked for. */
+export class RepeatableOpenings {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Records an opening, in the transaction that counts it. What cannot be repeated any more is forgotten. */
+  add(token: string, nowMs: number): void {
+    this.#sql.exec(
+      'CREATE TABLE IF NOT EXISTS repeatable (token TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID',
+    );
+    this.#sql.exec('DELETE FROM repeatable WHERE until <= ?', nowMs);
+    this.#sql.exec('INSERT INTO repeatable (token, until) VALUES (?, ?)', token, nowMs + repeatMs);
+  }
+
+  /** Tells whether an opening with this token can be repeated. */
+  has(token: string, nowMs: number): boolean {
+    if (!this.#exists()) return false;
+    return this.#sql.exec('SELECT 1 FROM repeatable WHERE token = ? AND until > ?', token, nowMs).toArray().length > 0;
+  }
+
+  /** Returns the time until which one of them can be repeated, in ms; 0 if there is none. */
+  until(): number {
+    if (!this.#exists()) return 0;
+    return this.#sql.exec<{ until: number | null }>('SELECT max(until) AS until FROM repeatable').one().until ?? 0;
+  }
+
+  /** Lets none be repeated any more. */
+  forget(): void {
+    if (this.#exists()) this.#sql.exec('DELETE FROM repeatable');
+  }
+
+  #exists(): boolean {
+    return this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'repeatable'`).toArray().length > 0;
+  }
+}

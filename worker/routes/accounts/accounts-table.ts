@@ -1,0 +1,99 @@
+/** The rows of accounts as their keys see them: keys, events, usage, and the recovery. */
+import {
+  AccountDetails,
+  AccountId,
+  ApiKeyList,
+  EventList,
+  EventQuery,
+  KeyId,
+  NewAccountResponse,
+  NewApiKey,
+  NewApiKeyResponse,
+  PageQuery,
+  Recover,
+  RevokeQuery,
+  Revoked,
+  UsageList,
+} from '../../../shared/api.ts';
+import { listUsage } from './account-usage.ts';
+import { readAccount, readRecovery, recoverAccount } from './accounts.ts';
+import { listEvents } from './events.ts';
+import { createKey, listKeys, revokeKey } from './keys.ts';
+import { usageDescription } from '../route-parts.ts';
+import { route, type Route } from '../../openapi/route.ts';
+
+const json = 'application/json';
+
+export const accountRoutes: readonly Route[] = [
+  route('get', '/v1/accounts/:id/recovery', 'getRecoveryFile', {
+    summary: 'The recovery file: private key and recovery secret, encrypted to the account’s recovery key',
+    params: { id: AccountId },
+    who: 'address',
+    responses: { 200: { 'application/octet-stream': null } },
+    responseHeaders: { 200: ['Content-Disposition'] },
+    codes: ['not_found'],
+    handler: readRecovery,
+  }),
+  route('post', '/v1/accounts/:id/recover', 'recoverAccount', {
+    summary: 'Creates an API key for the text of the opened recovery file, revokes all others, and replaces the file',
+    params: { id: AccountId },
+    who: 'address',
+    body: { [json]: Recover },
+    responses: { 201: { [json]: NewAccountResponse } },
+    codes: ['not_found', 'key_invalid', 'forbidden'],
+    handler: recoverAccount,
+  }),
+  route('get', '/v1/account', 'getAccount', {
+    summary: 'The account, what it uses, and the caller’s key',
+    who: 'key',
+    responses: { 200: { [json]: AccountDetails } },
+    handler: readAccount,
+  }),
+  route('post', '/v1/keys', 'createKey', {
+    summary: 'Creates an API key within the scopes, the expiry and the limits of the caller’s',
+    who: 'key',
+    scopes: ['keys'],
+    body: { [json]: NewApiKey },
+    responses: { 201: { [json]: NewApiKeyResponse } },
+    links: { revokeKey: { id: '/key/id' } },
+    codes: ['forbidden'],
+    handler: createKey,
+  }),
+  route('get', '/v1/keys', 'listKeys', {
+    summary: 'The keys that are not revoked; the caller’s is marked',
+    who: 'key',
+    scopes: ['keys'],
+    responses: { 200: { [json]: ApiKeyList } },
+    handler: listKeys,
+  }),
+  route('delete', '/v1/keys/:id', 'revokeKey', {
+    summary: 'Revokes a key; the caller’s own only with self=true, the last with read or keys only with destroy=true',
+    params: { id: KeyId },
+    who: 'key',
+    scopes: ['keys'],
+    query: RevokeQuery,
+    responses: { 200: { [json]: Revoked } },
+    codes: ['not_found', 'conflict'],
+    handler: revokeKey,
+  }),
+  route('get', '/v1/events', 'listEvents', {
+    summary: 'What happened in the account, oldest first, for 90 days',
+    description:
+      'A key sees what it did itself; with `read` the events of files, with `share` of shares, with `keys` of keys, ' +
+      'files and the account.',
+    who: 'key',
+    query: EventQuery,
+    responses: { 200: { [json]: EventList } },
+    codes: ['gone'],
+    handler: listEvents,
+  }),
+  route('get', '/v1/usage', 'listUsage', {
+    summary: 'A page of what the API keys of the account used by day, the newest first',
+    description: usageDescription,
+    who: 'key',
+    scopes: ['read'],
+    query: PageQuery,
+    responses: { 200: { [json]: UsageList } },
+    handler: listUsage,
+  }),
+];
