@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,6 +23,10 @@ export type Versitygw = Bucket & {
   readonly folder: string;
   /** Makes another bucket with the same key. */
   addBucket(bucket: string): Promise<Bucket>;
+  /** Changes one byte of an object, as a disk may: its ETag and its time stay. */
+  damage(key: string, atByte: number): Promise<void>;
+  /** Loses an object, as nobody asked it to. */
+  lose(key: string): Promise<void>;
   /** Kills it, as a power cut would, and keeps its objects. */
   kill(): Promise<void>;
   /** Starts it again at the same `url`. */
@@ -32,9 +36,11 @@ export type Versitygw = Bucket & {
 };
 
 /**
- * Starts one with an empty bucket. What differs from other stores: it syncs nothing that it acknowledges; lifecycle and replication
- * rules answer 501, and a key ID that it does not know 404 (`XAdminUserNotFound`); where a bucket keeps versions, `If-None-Match: *`
- * fails also while the newest of a key is a delete marker.
+ * Starts one with an empty bucket. What differs from other stores:
+ * - An upload that breaks off is stored as far as it came, unless it has a digest (`Content-MD5`).
+ * - It syncs nothing that it acknowledges.
+ * - Where a bucket keeps versions, `If-None-Match: *` fails also while the newest of a key is a delete marker.
+ * - Rules of lifecycle and replication answer 501, and a key ID that it does not know 404 (`XAdminUserNotFound`).
  *
  * @param o.keeps what the buckets keep of removed objects: versions, or versions that are locked for a day
  */
@@ -86,10 +92,21 @@ export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}):
     return added;
   };
   const bucket = await addBucket('sealpin-tests');
+  const folder = join(root, bucket.bucket);
   return {
     ...bucket,
-    folder: join(root, bucket.bucket),
+    folder,
     addBucket,
+    async damage(key, atByte) {
+      const file = await open(join(folder, key), 'r+');
+      const { atime, mtime } = await file.stat();
+      const byte = Buffer.alloc(1);
+      await file.read(byte, 0, 1, atByte);
+      await file.write(Buffer.of(byte.readUInt8() ^ 1), 0, 1, atByte);
+      await file.utimes(atime, mtime);
+      await file.close();
+    },
+    lose: (key) => rm(join(folder, key)),
     kill: () => running.kill(),
     async start({ isReadOnly } = {}) {
       running = await start(running.port, isReadOnly);
