@@ -7,6 +7,8 @@ import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
 import { bundledOnce, directoryOfRun } from './run-cache.ts';
+import { keysOf, type Bucket } from './object-stores/s3-requests.ts';
+import { startVersitygw } from './object-stores/versitygw.ts';
 import { bundledModule, startWorker, type RunningWorker } from './workerd.ts';
 
 /** The operator’s token of every service that tests start. */
@@ -58,8 +60,8 @@ export type Service = {
 /** With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and must behave the same. */
 const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 
-/** With `SEALPIN_TEST_BACKEND=r2` files go to a bucket instead of the IPFS node. */
-const onR2 = process.env['SEALPIN_TEST_BACKEND'] === 'r2';
+/** With `SEALPIN_TEST_BACKEND=r2` or `s3`, files go to a bucket instead of the IPFS node. */
+const kind = process.env['SEALPIN_TEST_BACKEND'] ?? 'kubo';
 
 /** The Worker as `wrangler deploy` sends it, and what runs in front of it. */
 async function modulesOf(entry: string) {
@@ -70,11 +72,22 @@ async function modulesOf(entry: string) {
   return [{ type: 'ESModule', path: '/guard.js', contents: guard } as const, worker];
 }
 
+/** The entry of the backend: the node, or what takes its place. */
+function entryOf(node: string, bucket: Bucket | undefined): object {
+  if (bucket !== undefined) {
+    const { url, region } = bucket;
+    return { id: 'node', type: 's3', url, region, bucket: bucket.bucket, keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
+  }
+  if (kind === 'r2') return { id: 'node', type: 'r2', binding: 'BUCKET' };
+  return { id: 'node', type: 'kubo', url: node, tokenSecret: 'KUBO_TOKEN' };
+}
+
 /** Starts the service and its IPFS node on free ports of 127.0.0.1. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
   const node: Pick<RunningNode, 'url' | 'close'> =
     o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
+  const gateway = kind === 's3' ? await startVersitygw() : undefined;
   const pinning = (await o.through?.(node.url)) ?? node.url;
   const log: string[] = [];
   const modules = await modulesOf(o.entry ?? 'worker/index.ts');
@@ -90,9 +103,10 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       METRICS_TOKEN: metricsToken,
       RESTORE_TOKEN: restoreToken,
       KUBO_TOKEN: rpcToken,
+      ...(gateway && { S3_KEY: gateway.keyId, S3_SECRET: gateway.secret }),
       ...(o.vars?.['BACKENDS'] === undefined && {
         PINNING_SERVICES: JSON.stringify([
-          onR2 ? { id: 'node', type: 'r2', binding: 'BUCKET' } : { id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' },
+          entryOf(pinning, gateway),
         ]),
       }),
       RECOVERY_DAYS: '0',
@@ -112,7 +126,8 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     log,
     pid,
     miniflare,
-    ...(onR2 && {
+    ...(gateway !== undefined && { bucket: () => keysOf(gateway) }),
+    ...(kind === 'r2' && {
       async bucket() {
         const { objects } = await (await miniflare.getR2Bucket('BUCKET')).list();
         return objects.map(({ key }) => key);
@@ -134,6 +149,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     },
     async close() {
       await miniflare.dispose();
+      await gateway?.close();
       if (o.node === undefined) await node.close();
       if (o.dir === undefined) await rm(dir, { recursive: true, force: true });
     },

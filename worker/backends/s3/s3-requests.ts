@@ -39,6 +39,8 @@ const faults: Record<string, string> = {
   NoSuchBucket: 'there is no such bucket: the operator must make it, or check its name',
   AccessDenied: 'the operator must check what the key may do: read, write, delete and list in this bucket',
   InvalidAccessKeyId: 'the operator must check the access key',
+  XAdminUserNotFound: 'the operator must check the access key',
+  ExpiredToken: 'the operator must check the access key, which has expired',
   SignatureDoesNotMatch: 'the operator must check the secret of the access key',
   AuthorizationHeaderMalformed: 'the operator must check the region',
   AuthorizationQueryParametersError: 'the operator must check the region',
@@ -49,6 +51,8 @@ const faults: Record<string, string> = {
   MethodNotAllowed: 'the operator must check the address, and whether the bucket is read-only',
 };
 const full = ['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull', 'EntityTooLarge', 'StorageFull'];
+/** What 404 says of an object, or of a property of the bucket: any other reason is a fault. */
+const absent = ['NoSuchKey', 'NoSuchVersion', 'ObjectLockConfigurationNotFoundError', 'NotFound'];
 const slow = [408, 429, 500, 502, 503, 504];
 
 /** The text between two tags; undefined where they are not there. */
@@ -77,7 +81,7 @@ export function s3Requests(o: S3Options) {
     return new SealpinError('misconfigured', `${id} at ${root}: ${detail}`, { hint });
   }
 
-  function failure({ method, expected = [] }: S3Request, response: Response, xml: string): SealpinError {
+  function failure({ method }: S3Request, response: Response, xml: string): SealpinError {
     const { status } = response;
     const code = textIn(xml, 'Code') ?? '';
     const words = printable((textIn(xml, 'Message') ?? '').replaceAll(/\s+/g, ' '), maxWords);
@@ -86,10 +90,8 @@ export function s3Requests(o: S3Options) {
       return new SealpinError('disk_full', `${id} ${said}`, {
         hint: `the object store ${id} takes no more: the operator must look at its quota`,
       });
-    if (code !== 'AccessDenied' || !expected.includes(status)) {
-      const hint = faults[code] ?? (status === 401 || status === 403 ? faults['AccessDenied'] : undefined);
-      if (hint !== undefined) return misconfigured(said, hint);
-    }
+    const hint = faults[code] ?? (status === 401 || status === 403 ? faults['AccessDenied'] : undefined);
+    if (hint !== undefined) return misconfigured(said, hint);
     if (slow.includes(status) || code === 'RequestTimeout' || code === 'SlowDown') {
       const asked = Number(response.headers.get('Retry-After') ?? Number.NaN);
       const wait = status === 429 || status === 503 ? slowDownSeconds : undefined;
@@ -153,11 +155,14 @@ export function s3Requests(o: S3Options) {
     if (response.ok && isData) return { response, xml: '' };
     const xml = request.method === 'HEAD' ? '' : await textOf(response);
     // Some say 200 before they know.
-    const isRight = response.ok ? textIn(xml, 'Code') === undefined || !xml.includes('<Error>') : false;
-    if (isRight || (request.expected?.includes(response.status) && !(textIn(xml, 'Code') ?? '' in faults)))
-      return { response, xml };
+    const code = textIn(xml, 'Code');
+    const isRight = response.ok
+      ? code === undefined || !xml.includes('<Error>')
+      : request.expected?.includes(response.status) === true &&
+        (response.status !== 404 || code === undefined || absent.includes(code));
+    if (isRight) return { response, xml };
     const serverMs = Date.parse(response.headers.get('Date') ?? '');
-    if (textIn(xml, 'Code') === 'RequestTimeTooSkewed' && skewMs === 0 && Number.isFinite(serverMs)) {
+    if (code === 'RequestTimeTooSkewed' && skewMs === 0 && Number.isFinite(serverMs)) {
       skewMs = serverMs - Date.now();
       if (request.body === undefined || request.body instanceof Uint8Array) return await ask(request, signal);
       throw new SealpinError('pinning_unavailable', `${id}: our clock was wrong`, { retryAfterSeconds: 1 });

@@ -90,7 +90,10 @@ export function s3Bucket(o: S3Options): Bucket {
 
     async size(key, signal) {
       const { response } = await again({ method: 'HEAD', key, expected: [404] }, signal);
-      return response.status === 404 ? undefined : Number(response.headers.get('Content-Length'));
+      if (response.ok) return Number(response.headers.get('Content-Length'));
+      // The answer to HEAD does not say what is missing: it may be the bucket.
+      const { xml } = await page({ 'list-type': '2', prefix: key, 'max-keys': '1' }, signal);
+      return objectsIn(xml).find((object) => object.key === key)?.bytes;
     },
 
     async list(prefix, after, signal) {

@@ -24,8 +24,8 @@ export type Kept = { cid: string; service: string; file: StoredObjects };
 const copyMs = 7 * 86_400_000;
 /** Time limit of reading all nodes of a file, in ms. */
 const nodesMs = 60_000;
-/** The most numbers of a copy: a piece has a leaf at least, and each attempt takes the number of its first leaf. */
-const copyNumbers = 1_000_000;
+/** Numbers of a copy for each leaf: an attempt to store a piece takes one of those of its first leaf, so that none is used twice. */
+const numbersOfLeaf = 100;
 
 type Context = {
   env: Env;
@@ -117,16 +117,16 @@ export class StoredPins {
     const { object, cursor, attempts } = rows.find(cid, service) ?? found;
     const id = object ?? '';
     const { objects: calls } = await this.#o.shard(id);
-    await unwrap(calls.open({ id, service, account: '', upload: cid }, { numbers: copyNumbers, forMs: copyMs }));
+    const upload = { id, service, account: '', upload: cid };
+    const { from } = await unwrap(calls.open(upload, { numbers: 1, forMs: copyMs }));
     const options = { signal, limits: { idleMs: blockMs } };
     const file = await openFile(cid, sources, options).catch((error: unknown) => Promise.reject(sourceError(error)));
     const end = Math.min(file.size, cursor + (attempts > 1 ? step.slowBytes : step.bytes));
     if (cursor < end || file.size === 0) {
       const piece = pieceOf(file.read(cursor, end), end - cursor);
-      // A piece that arrives late is longer than what has replaced it, and begins with the same bytes.
-      await store.put(id, Math.floor(cursor / leafBytes), { stream: piece.stream, length: end - cursor }, signal).catch(
-        (error: unknown) => Promise.reject(piece.failure() ?? error),
-      );
+      const n = Math.floor(cursor / leafBytes) * numbersOfLeaf + (from % numbersOfLeaf);
+      const body = { stream: piece.stream, length: end - cursor };
+      await store.put(id, n, body, signal).catch((error: unknown) => Promise.reject(piece.failure() ?? error));
     }
     rows.change(found, { cursor: end, bytes: file.size, attempts: 0, due: now() });
     if (end < file.size) return false;
@@ -168,21 +168,28 @@ export class StoredPins {
     }
   }
 
-  /** The objects of a copy, as the store lists them: each begins where its number says, and the next one ends it. */
+  /**
+   * The objects of a copy, as the store lists them. A piece begins where its number says, and ends where the next one begins, which came
+   * only after it was stored; of several attempts at it the longest has it.
+   */
   async #objects(store: ObjectStore, id: string, size: number, signal: AbortSignal): Promise<DataObject[]> {
-    const found: DataObject[] = [];
+    const found = new Map<number, DataObject>();
     for (let after: string | undefined, isLast = false; !isLast;) {
       const page = await store.listData(`${id}/`, after, signal);
-      for (const { key, bytes } of page.objects) found.push({ n: Number(key.slice(-8)), bytes });
+      for (const { key, bytes } of page.objects) {
+        const n = Number(key.slice(-8));
+        const leaf = Math.floor(n / numbersOfLeaf);
+        if (bytes >= (found.get(leaf)?.bytes ?? -1)) found.set(leaf, { n, bytes });
+      }
       after = page.objects.at(-1)?.key;
       isLast = page.isLast || after === undefined;
     }
-    const objects: DataObject[] = [];
-    for (const [at, { n, bytes }] of found.entries()) {
-      const next = found[at + 1];
-      const length = Math.min(bytes, (next === undefined ? size : next.n * leafBytes) - n * leafBytes);
-      objects.push({ n, bytes: length });
-    }
+    const leaves = [...found.keys()].toSorted((a, b) => a - b);
+    const objects = leaves.map((leaf, at) => {
+      const { n = 0, bytes = 0 } = found.get(leaf) ?? {};
+      const end = leaves[at + 1];
+      return { n, bytes: Math.min(bytes, (end === undefined ? size : end * leafBytes) - leaf * leafBytes) };
+    });
     if (objects.reduce((sum, { bytes }) => sum + bytes, 0) === size) return objects;
     throw new SealpinError('pinning_unavailable', `${store.id} does not list all that it has taken`, {
       reason: 'blob_unavailable',
