@@ -3,12 +3,14 @@
  * a listing is empty. Whether bytes are needed is not decided here: a row asks the object of its CID.
  */
 import { RpcTarget } from 'cloudflare:workers';
+import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
 import { storeOf } from '../../backends/configured.ts';
 import { backoffMs } from '../alarm.ts';
-import { err, unwrap, type Result } from '../result.ts';
+import { err, toFailure, unwrap, type Result } from '../result.ts';
 import { type NewObjects, type ObjectRow, type ObjectRows, type Sweep } from './object-rows.ts';
+import { requestMs } from './pin-steps.ts';
 import type { Kept, StoredPins } from './stored-pins.ts';
 
 /** Times in ms: until a row asks for the first time, and again; of a removal. */
@@ -51,11 +53,13 @@ export class ObjectCalls extends RpcTarget {
    */
   async open(objects: NewObjects, { numbers, forMs }: { numbers: number; forMs: number }): Promise<Result<{ from: number }>> {
     const { rows, now, wake } = this.#o;
+    const checked = await this.#checked(objects);
+    if (!checked.ok) return checked;
     const row = rows.find(objects.id);
     if (row !== undefined && row.state !== 'open') return err('gone', 'the upload has ended');
     const due = Math.max(row?.due ?? 0, now() + forMs);
     const from = row?.parts ?? 0;
-    if (row === undefined) this.#add({ ...objects, state: 'open', cid: null, parts: numbers, due });
+    if (row === undefined) rows.add({ ...objects, state: 'open', cid: null, parts: numbers, due });
     else rows.change(row.id, { parts: from + numbers, due });
     await wake();
     return { ok: true, from };
@@ -64,10 +68,12 @@ export class ObjectCalls extends RpcTarget {
   /** Records whose bytes an upload has: from now on the object of that CID decides. @returns `pinning_timeout` where it is removed */
   async bind({ id, service, cid }: { id: string; service: string; cid: string }): Promise<Result> {
     const { rows, now, wake } = this.#o;
+    const checked = await this.#checked({ id, service });
+    if (!checked.ok) return checked;
     const row = rows.find(id);
     const stored = { state: 'stored', cid, due: now() + firstQuestionMs, attempts: 0 } as const;
     if (row?.state === 'removing') return err('pinning_timeout', 'the upload timed out');
-    if (row === undefined) this.#add({ id, service, account: '', upload: cid, parts: 0, ...stored });
+    if (row === undefined) rows.add({ id, service, account: '', upload: cid, parts: 0, ...stored });
     else rows.change(id, stored);
     await wake();
     return { ok: true };
@@ -94,9 +100,11 @@ export class ObjectCalls extends RpcTarget {
   /** Removes all objects of an upload, whose index is gone. @returns whether a listing has shown that nothing is left */
   async remove(id: string, service: string): Promise<Result<{ isGone: boolean }>> {
     const { rows, now } = this.#o;
+    const checked = await this.#checked({ id, service });
+    if (!checked.ok) return checked;
     const removing = { state: 'removing', due: now(), attempts: 0 } as const;
     if (rows.find(id) === undefined)
-      this.#add({ id, service, account: '', upload: '', cid: null, parts: 0, ...removing });
+      rows.add({ id, service, account: '', upload: '', cid: null, parts: 0, ...removing });
     else rows.change(id, removing);
     const row = rows.find(id);
     return { ok: true, isGone: row === undefined || (await this.#remove(row)) };
@@ -127,9 +135,25 @@ export class ObjectCalls extends RpcTarget {
     return this.#o.rows.nextTime();
   }
 
-  #add(row: Omit<ObjectRow, 'attempts'>): void {
-    const { rows, now } = this.#o;
-    rows.add(row, now() + Math.round(sweepMs.every * Math.random()));
+  /**
+   * Checks that a store is where it was, and writes that down for the first row. Nothing is stored under a prefix that belongs to another
+   * service: that one would remove it.
+   */
+  async #checked({ id, service }: Pick<ObjectRow, 'id' | 'service'>): Promise<Result> {
+    const { env, rows, now } = this.#o;
+    try {
+      const store = storeOf(env, service);
+      const place = rows.placeOf(service);
+      if (place === store.place) return { ok: true };
+      if (place !== undefined) throw new SealpinError('backend_changed', `${service} was ${place}, and is ${store.place}`);
+      if (!(await store.ownsPrefix(AbortSignal.timeout(requestMs))))
+        throw new SealpinError('misconfigured', `the prefix of ${service} belongs to another service`);
+      rows.addPlace(store, id.slice(0, 2), now() + Math.round(sweepMs.every * Math.random()));
+      return { ok: true };
+    } catch (error) {
+      log({ event: 'object.place', service, error: errorText(error) });
+      return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
+    }
   }
 
   /** Removes the objects of a row, then the row. */
@@ -138,6 +162,7 @@ export class ObjectCalls extends RpcTarget {
     const attempts = row.attempts + 1;
     rows.change(row.id, { attempts, due: now() + backoffMs(attempts) });
     try {
+      await unwrap(this.#checked(row));
       const isGone = await storeOf(env, row.service).removeData(row.id, AbortSignal.timeout(removeMs));
       if (isGone) rows.remove(row.id);
       else rows.change(row.id, { attempts: 0, due: now() });
@@ -169,8 +194,8 @@ export class ObjectCalls extends RpcTarget {
     try {
       const store = storeOf(env, service);
       const signal = AbortSignal.timeout(removeMs);
-      if (!(await store.ownsPrefix(signal)))
-        return log({ event: 'object.sweep', service, error: 'the prefix belongs to another service' });
+      if (store.place !== this.#o.rows.placeOf(service) || !(await store.ownsPrefix(signal)))
+        return log({ event: 'object.sweep', service, error: 'the prefix is another one, or belongs to another service' });
       let listed = 0;
       let last = after ?? undefined;
       let isLast = false;

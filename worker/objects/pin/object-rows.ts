@@ -28,13 +28,16 @@ export type ObjectRow = NewObjects & {
 /** When what begins with the digits of this object is compared with the rows next, in ms, and behind which key that begins. */
 export type Sweep = { service: string; digits: string; due: number; after: string | null };
 
+/** A store that objects are in, and where it was when the first one was stored. */
+type Place = { service: string; place: string };
+
 const tables = `
   CREATE TABLE IF NOT EXISTS object (
     id TEXT PRIMARY KEY, service TEXT NOT NULL, state TEXT NOT NULL, account TEXT NOT NULL, upload TEXT NOT NULL, cid TEXT,
     parts INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS object_due ON object (due);
   CREATE TABLE IF NOT EXISTS object_sweep (
-    service TEXT PRIMARY KEY, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT) WITHOUT ROWID;
+    service TEXT PRIMARY KEY, place TEXT NOT NULL, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT) WITHOUT ROWID;
 `;
 
 /** The rows in an object's storage. Their tables come with the first one. */
@@ -52,19 +55,27 @@ export class ObjectRows {
     return this.#sql.exec<ObjectRow>('SELECT * FROM object WHERE id = ?', id).toArray()[0];
   }
 
-  /** Writes a row. @param firstSweepMs when its prefix is swept, if that is the first of its store here */
-  add({ id, service, account, upload, state, cid, parts, due }: Omit<ObjectRow, 'attempts'>, firstSweepMs: number): void {
+  /** Returns where a store was when its first object was stored; undefined where there is none here. */
+  placeOf(service: string): string | undefined {
+    if (!this.#exists) return undefined;
+    return this.#sql.exec<Place>('SELECT * FROM object_sweep WHERE service = ?', service).toArray()[0]?.place;
+  }
+
+  /** Writes down where a store is. @param sweepMs when what it has is compared with the rows */
+  addPlace({ id: service, place }: { id: string; place: string }, digits: string, sweepMs: number): void {
     if (!this.#exists) this.#sql.exec(tables);
     this.#exists = true;
     this.#sql.exec(
+      'INSERT INTO object_sweep (service, place, digits, due) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+      ...[service, place, digits, sweepMs],
+    );
+  }
+
+  /** Writes a row, whose store has a place. */
+  add({ id, service, account, upload, state, cid, parts, due }: Omit<ObjectRow, 'attempts'>): void {
+    this.#sql.exec(
       'INSERT INTO object (id, service, state, account, upload, cid, parts, due, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)',
       ...[id, service, state, account, upload, cid, parts, due],
-    );
-    this.#sql.exec(
-      'INSERT INTO object_sweep (service, digits, due) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
-      service,
-      id.slice(0, 2),
-      firstSweepMs,
     );
   }
 

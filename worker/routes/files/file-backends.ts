@@ -24,7 +24,7 @@ const statuses = {
 } as const satisfies Record<BackendPin['state'], StoredPin['status']>;
 
 /** Reasons for which a copy waits for the operator: the service would refuse the next one as well. */
-const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured'];
+const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured', 'backend_changed'];
 
 function statusOf({ state, reason }: BackendPin): StoredPin['status'] {
   // It has fewer copies than it is to have.
