@@ -97,7 +97,10 @@ export function uploadIdleMs(env: Env): number {
  * Returns where bytes are kept: `BACKENDS`, or `PINNING_SERVICES`, its old name.
  * @throws misconfigured when both are set, or none
  */
-export function backendsSetting({ BACKENDS = '', PINNING_SERVICES = '' }: Env): { json: string; setting: string } {
+export function backendsSetting({ BACKENDS = '', PINNING_SERVICES = '' }: Pick<Env, 'BACKENDS' | 'PINNING_SERVICES'>): {
+  json: string;
+  setting: string;
+} {
   if (BACKENDS !== '' && PINNING_SERVICES !== '')
     throw new SealpinError('misconfigured', 'BACKENDS and PINNING_SERVICES are both set', {
       hint: 'PINNING_SERVICES is the old name of BACKENDS: the operator must remove one of them',

@@ -141,7 +141,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
         const backend = backendOf(this.env, service, reference.requestId);
         const isOrdered = backend.takes === 'blocks' && backend.ordersRequests === true;
         if (row?.state === 'unpinning' && !isOrdered) return beingRemoved();
-        if (row?.state === 'lost' && row.damaged !== null) {
+        if (row?.state === 'lost' && row.damaged !== null && backend.takes === 'blocks') {
           // The service has kept it instead of the one that was sent.
           await this.#work.clear(row);
           return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
