@@ -125,7 +125,8 @@ const hints: Readonly<Partial<Record<Code, string>>> = {
   rate_limited: 'wait as long as Retry-After says',
   internal: 'contact the operator and quote the requestId',
   misconfigured: 'contact the operator: the log of the service has the reason',
-  backend_changed: 'contact the operator: an ID of a backend now names another kind, bucket or prefix, and needs one of its own',
+  backend_changed:
+    'contact the operator: an ID of a backend now names another kind, bucket or prefix, and needs one of its own',
   pinning_failed: 'nothing was kept; try again',
   pinning_lost: 'store the same bytes again, or put them back on the node of the pinning service',
   content_mismatch: 'try another source of the same blob ID',

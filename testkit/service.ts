@@ -76,7 +76,15 @@ async function modulesOf(entry: string) {
 function entryOf(node: string, bucket: Bucket | undefined): object {
   if (bucket !== undefined) {
     const { url, region } = bucket;
-    return { id: 'node', type: 's3', url, region, bucket: bucket.bucket, keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
+    return {
+      id: 'node',
+      type: 's3',
+      url,
+      region,
+      bucket: bucket.bucket,
+      keySecret: 'S3_KEY',
+      secretSecret: 'S3_SECRET',
+    };
   }
   if (kind === 'r2') return { id: 'node', type: 'r2', binding: 'BUCKET' };
   return { id: 'node', type: 'kubo', url: node, tokenSecret: 'KUBO_TOKEN' };
@@ -105,9 +113,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
       KUBO_TOKEN: rpcToken,
       ...(gateway && { S3_KEY: gateway.keyId, S3_SECRET: gateway.secret }),
       ...(o.vars?.['BACKENDS'] === undefined && {
-        PINNING_SERVICES: JSON.stringify([
-          entryOf(pinning, gateway),
-        ]),
+        PINNING_SERVICES: JSON.stringify([entryOf(pinning, gateway)]),
       }),
       RECOVERY_DAYS: '0',
       ...o.vars,

@@ -75,7 +75,10 @@ function isHeaders(value: unknown): boolean {
 export const prefixField = v.optional(
   v.pipe(
     v.string('prefix must be a string'),
-    v.regex(/^([\w.-]+\/)*$/, 'prefix must be empty, or names of letters, digits, ., _ and -, each with a slash behind it'),
+    v.regex(
+      /^([\w.-]+\/)*$/,
+      'prefix must be empty, or names of letters, digits, ., _ and -, each with a slash behind it',
+    ),
     v.maxLength(512, 'prefix must have at most 512 characters'),
   ),
 );

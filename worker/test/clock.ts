@@ -321,7 +321,8 @@ function withFaults<T extends object>(target: T, faults: Map<string, Fault>): T 
   );
   return new Proxy(calls, {
     // Calls about objects in stores are those of a part of the object.
-    get: (all, name) => (name === 'objects' ? withFaults(Reflect.get(target, name) as object, faults) : Reflect.get(all, name)),
+    get: (all, name) =>
+      name === 'objects' ? withFaults(Reflect.get(target, name) as object, faults) : Reflect.get(all, name),
   });
 }
 

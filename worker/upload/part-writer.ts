@@ -105,7 +105,13 @@ export class PartWriter {
     const digest = await sha256(leaf);
     const planned = this.#plan(openedAt);
     const firstOfPart = this.#next;
-    this.#open ??= { blocks: service.importBlocks(signal, planned), firstLeaf: firstOfPart, digests: [], bytes: 0, openedAt };
+    this.#open ??= {
+      blocks: service.importBlocks(signal, planned),
+      firstLeaf: firstOfPart,
+      digests: [],
+      bytes: 0,
+      openedAt,
+    };
     this.#lastAt = openedAt;
     this.#left = Math.max(0, this.#left - bytes);
     const { blocks } = this.#open;

@@ -53,7 +53,7 @@ export function encodeIndex({ id, size, objects, leaves, nodes }: StoredObjects)
   const idPart = Uint8Array.from({ length: idBytes }, (_, at) => Number.parseInt(id.slice(at * 2, at * 2 + 2), 16));
   const sizePart = new Uint8Array(8);
   new DataView(sizePart.buffer).setBigUint64(0, BigInt(size));
-  const parts = [magic, Uint8Array.of(lengths === undefined ? 1 : 2), idPart, sizePart];
+  const parts: Uint8Array[] = [magic, Uint8Array.of(lengths === undefined ? 1 : 2), idPart, sizePart];
   parts.push(numbers(objects.length, ...objects.flatMap(({ n, bytes }) => [n, bytes])));
   if (lengths === undefined) parts.push(digests);
   else {
@@ -125,7 +125,10 @@ function parse(bytes: Uint8Array): StoredObjects {
   let nodes: Uint8Array[] = [];
   if (kind === 1) leaves = { digests: take(Math.max(1, Math.ceil(size / leafBytes)) * digestBytes) };
   else {
-    const each = Array.from({ length: count(digestBytes + 4) }, () => ({ digest: take(digestBytes), length: number() }));
+    const each = Array.from({ length: count(digestBytes + 4) }, () => ({
+      digest: take(digestBytes),
+      length: number(),
+    }));
     leaves = { digests: concat(...each.map(({ digest }) => digest)), lengths: each.map(({ length }) => length) };
     nodes = Array.from({ length: count(4) }, () => take(number()));
   }

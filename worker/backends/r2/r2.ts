@@ -23,7 +23,11 @@ export const r2Adapter: Adapter<typeof Options> = {
   make({ binding, prefix, erasure }, { id, serviceId, bindingOf, misconfigured }) {
     const bound = bindingOf(binding);
     if (!isBucket(bound)) throw misconfigured(`there is no R2 bucket with the binding ${binding}`);
-    const bucket: Bucket = { ...r2Bucket(id, bound), place: `r2 ${binding}`, erasure: async () => erasure ?? 'unknown' };
+    const bucket: Bucket = {
+      ...r2Bucket(id, bound),
+      place: `r2 ${binding}`,
+      erasure: async () => erasure ?? 'unknown',
+    };
     return objectStore({ id, prefix: storePrefix(prefix, serviceId), serviceId, bucket });
   },
 };

@@ -5,7 +5,8 @@ import { objectStore } from '../objects/object-store.ts';
 import { addressField, prefixField, storePrefix, unknownField } from '../option-fields.ts';
 import { s3Bucket } from './s3.ts';
 
-const text = (field: string, form: RegExp) => v.pipe(v.string(`${field} must be a string`), v.regex(form, `${field} must be ${form.source}`));
+const text = (field: string, form: RegExp) =>
+  v.pipe(v.string(`${field} must be a string`), v.regex(form, `${field} must be ${form.source}`));
 
 const Options = v.strictObject(
   {

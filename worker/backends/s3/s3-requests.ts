@@ -78,7 +78,8 @@ export function s3Requests(o: S3Options) {
   let skewMs = 0;
 
   function misconfigured(detail: string, hint: string): SealpinError {
-    return new SealpinError('misconfigured', `${id} at ${root}: ${detail}`, { hint });
+    // The log has no hints.
+    return new SealpinError('misconfigured', `${id} at ${root}: ${detail}; ${hint}`, { hint });
   }
 
   function failure({ method }: S3Request, response: Response, xml: string): SealpinError {
@@ -96,9 +97,8 @@ export function s3Requests(o: S3Options) {
       const asked = Number(response.headers.get('Retry-After') ?? Number.NaN);
       const wait = status === 429 || status === 503 ? slowDownSeconds : undefined;
       const retryAfterSeconds = Number.isSafeInteger(asked) && asked >= 0 ? asked : wait;
-      return new SealpinError('pinning_unavailable', `${id} ${said}`, {
-        ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-      });
+      const waits = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
+      return new SealpinError('pinning_unavailable', `${id} ${said}`, waits);
     }
     if (status >= 300 && status < 400)
       return misconfigured(said, 'the operator must check the address and the region: the bucket is elsewhere');
@@ -123,7 +123,8 @@ export function s3Requests(o: S3Options) {
       headers: signed.headers,
       signal,
       ...(held && { body: held }),
-      ...(body !== undefined && held === undefined && { body: (body as { stream: ReadableStream }).stream, duplex: 'half' }),
+      ...(body !== undefined &&
+        held === undefined && { body: (body as { stream: ReadableStream }).stream, duplex: 'half' }),
     };
     let response: Response;
     try {
@@ -140,7 +141,7 @@ export function s3Requests(o: S3Options) {
   async function textOf(response: Response): Promise<string> {
     const tooLarge = () => new SealpinError('pinning_failed', `${id}: its response is too large`);
     try {
-      return new TextDecoder().decode(await readAll(response.body as ReadableStream | null, maxXmlBytes, tooLarge));
+      return new TextDecoder().decode(await readAll(response.body, maxXmlBytes, tooLarge));
     } catch (cause) {
       throw cause instanceof SealpinError
         ? cause

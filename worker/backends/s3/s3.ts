@@ -78,7 +78,10 @@ export function s3Bucket(o: S3Options): Bucket {
     async get(key, range, signal) {
       if (range?.length === 0) return new Response(new Uint8Array()).body as ReadableStream<Uint8Array>;
       const bytes = range && { range: `bytes=${range.offset}-${range.offset + range.length - 1}` };
-      const { response } = await again({ method: 'GET', key, expected: [404], ...(bytes && { headers: bytes }) }, signal);
+      const { response } = await again(
+        { method: 'GET', key, expected: [404], ...(bytes && { headers: bytes }) },
+        signal,
+      );
       if (response.status === 404) return undefined;
       const length = Number(response.headers.get('Content-Length') ?? Number.NaN);
       if (range !== undefined && length !== range.length) {

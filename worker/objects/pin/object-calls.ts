@@ -51,7 +51,10 @@ export class ObjectCalls extends RpcTarget {
    * Writes the row of an upload that is about to send bytes, or gives it more time. @param o.numbers how many objects it may send
    * @returns the first of their numbers; `gone` where it is being removed
    */
-  async open(objects: NewObjects, { numbers, forMs }: { numbers: number; forMs: number }): Promise<Result<{ from: number }>> {
+  async open(
+    objects: NewObjects,
+    { numbers, forMs }: { numbers: number; forMs: number },
+  ): Promise<Result<{ from: number }>> {
     const { rows, now, wake } = this.#o;
     const checked = await this.#checked(objects);
     if (!checked.ok) return checked;
@@ -111,8 +114,8 @@ export class ObjectCalls extends RpcTarget {
   }
 
   /** Tells whether a CID needs the objects of an upload. */
-  async holds(cid: string, service: string, id: string): Promise<Result<{ holds: boolean }>> {
-    return { ok: true, holds: await this.#o.pins.holds(cid, service, id) };
+  async holds(cid: string, service: string, id: string): Promise<Result<{ answer: 'holds' | 'not' | 'unsure' }>> {
+    return { ok: true, answer: await this.#o.pins.holds(cid, service, id) };
   }
 
   /** Makes a file of the objects of an upload, whose reference is there: its index is written. */
@@ -145,7 +148,8 @@ export class ObjectCalls extends RpcTarget {
       const store = storeOf(env, service);
       const place = rows.placeOf(service);
       if (place === store.place) return { ok: true };
-      if (place !== undefined) throw new SealpinError('backend_changed', `${service} was ${place}, and is ${store.place}`);
+      if (place !== undefined)
+        throw new SealpinError('backend_changed', `${service} was ${place}, and is ${store.place}`);
       if (!(await store.ownsPrefix(AbortSignal.timeout(requestMs))))
         throw new SealpinError('misconfigured', `the prefix of ${service} belongs to another service`);
       rows.addPlace(store, id.slice(0, 2), now() + Math.round(sweepMs.every * Math.random()));
@@ -179,9 +183,9 @@ export class ObjectCalls extends RpcTarget {
     const attempts = before + 1;
     rows.change(id, { attempts, due: now() + backoffMs(attempts) });
     try {
-      const { holds } = cid === null ? { holds: false } : await unwrap((await shard(cid)).objects.holds(cid, service, id));
-      if (holds) rows.change(id, { attempts: 0, due: now() + questionMs });
-      else rows.change(id, { state: 'removing', attempts: 0, due: now() });
+      const answer = cid === null ? 'not' : (await unwrap((await shard(cid)).objects.holds(cid, service, id))).answer;
+      if (answer === 'not') rows.change(id, { state: 'removing', attempts: 0, due: now() });
+      else rows.change(id, { attempts: 0, due: now() + (answer === 'holds' ? questionMs : firstQuestionMs) });
     } catch (error) {
       log({ event: 'object.ask', service, attempts, error: errorText(error) });
     }
@@ -195,7 +199,11 @@ export class ObjectCalls extends RpcTarget {
       const store = storeOf(env, service);
       const signal = AbortSignal.timeout(removeMs);
       if (store.place !== this.#o.rows.placeOf(service) || !(await store.ownsPrefix(signal)))
-        return log({ event: 'object.sweep', service, error: 'the prefix is another one, or belongs to another service' });
+        return log({
+          event: 'object.sweep',
+          service,
+          error: 'the prefix is another one, or belongs to another service',
+        });
       let listed = 0;
       let last = after ?? undefined;
       let isLast = false;

@@ -76,7 +76,11 @@ function objectIntake(env: PinBinding, store: ObjectStore, o: IntakeOptions): In
       const timer = setTimeout(() => reject(error), stepMs);
       const refusal = stored.then(() => new Promise<never>(() => undefined));
       try {
-        await Promise.race([work.catch(async (cause: unknown) => (await stored, Promise.reject(cause))), refusal, late]);
+        await Promise.race([
+          work.catch(async (cause: unknown) => (await stored, Promise.reject(cause))),
+          refusal,
+          late,
+        ]);
       } catch (cause) {
         ended.throwIfAborted();
         throw cause;
@@ -172,7 +176,6 @@ function objectIntake(env: PinBinding, store: ObjectStore, o: IntakeOptions): In
     },
   };
 }
-
 
 /** Gives memory back that holds nothing else. */
 function giveBack(bytes: Uint8Array): void {

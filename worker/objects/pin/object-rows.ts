@@ -67,15 +67,25 @@ export class ObjectRows {
     this.#exists = true;
     this.#sql.exec(
       'INSERT INTO object_sweep (service, place, digits, due) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
-      ...[service, place, digits, sweepMs],
+      service,
+      place,
+      digits,
+      sweepMs,
     );
   }
 
   /** Writes a row, whose store has a place. */
   add({ id, service, account, upload, state, cid, parts, due }: Omit<ObjectRow, 'attempts'>): void {
     this.#sql.exec(
-      'INSERT INTO object (id, service, state, account, upload, cid, parts, due, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)',
-      ...[id, service, state, account, upload, cid, parts, due],
+      'INSERT INTO object (id, service, account, upload, state, cid, parts, due, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)',
+      id,
+      service,
+      account,
+      upload,
+      state,
+      cid,
+      parts,
+      due,
     );
   }
 
@@ -91,7 +101,9 @@ export class ObjectRows {
   /** The rows that have been due for the longest. */
   due(nowMs: number, limit: number): ObjectRow[] {
     if (!this.#exists) return [];
-    return this.#sql.exec<ObjectRow>('SELECT * FROM object WHERE due <= ? ORDER BY due LIMIT ?', nowMs, limit).toArray();
+    return this.#sql
+      .exec<ObjectRow>('SELECT * FROM object WHERE due <= ? ORDER BY due LIMIT ?', nowMs, limit)
+      .toArray();
   }
 
   /** The sweeps that are due. */

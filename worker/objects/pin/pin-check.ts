@@ -163,7 +163,13 @@ export class PinCheck {
   }
 
   /** Records that the bytes up to `to` were read. The whole file is verified with its last part. */
-  async #endRead(row: PinRow, service: PinningService | ObjectStore, to: number, seen: Seen, signal: AbortSignal): Promise<void> {
+  async #endRead(
+    row: PinRow,
+    service: PinningService | ObjectStore,
+    to: number,
+    seen: Seen,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { rows, now } = this.#o;
     const { bytes } = rows.find(row.cid, row.service) ?? row;
     const isWhole = to === bytes;

@@ -89,7 +89,8 @@ export class PinWork {
     rows.addReference(reference);
     // What is being removed is copied again afterwards.
     for (const each of rows.ofCid(cid))
-      if (each.state === 'unpinning' && migrations.targetOf(each.service) === undefined) rows.change(each, { wanted: 1 });
+      if (each.state === 'unpinning' && migrations.targetOf(each.service) === undefined)
+        rows.change(each, { wanted: 1 });
     const target = migrations.targetOf(service);
     if (target !== undefined) migrations.move(cid, service, target);
     if (!isPart) this.addBackends(cid, requestId);

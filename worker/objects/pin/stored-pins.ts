@@ -1,10 +1,26 @@
 /** CIDs in object stores, for the `Pin` object that is responsible for them: nobody else changes an index. */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
-import { blocksOf, decodeNode, digestBytes, leafBytes, openFile, parseCid, readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
+import {
+  blocksOf,
+  decodeNode,
+  digestBytes,
+  leafBytes,
+  openFile,
+  parseCid,
+  readBlock,
+  type BlockSource,
+} from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
 import { storeOf } from '../../backends/configured.ts';
 import type { ObjectStore } from '../../backends/objects/object-store.ts';
-import { indexOf, maxIndexBytes, tooManyNodes, type DataObject, type ObjectIndex, type StoredObjects } from '../../backends/objects/object-index.ts';
+import {
+  indexOf,
+  maxIndexBytes,
+  tooManyNodes,
+  type DataObject,
+  type ObjectIndex,
+  type StoredObjects,
+} from '../../backends/objects/object-index.ts';
 import { fixedLength } from '../../backends/objects/fixed-length.ts';
 import { sourceError, type SourceError } from '../../backends/source-error.ts';
 import type { Held } from '../../backends/contract.ts';
@@ -58,15 +74,16 @@ export class StoredPins {
     });
   }
 
-  /** Tells whether a CID needs the objects of an upload. One whose row does not say which it has may need them. */
-  async holds(cid: string, service: string, id: string): Promise<boolean> {
+  /** Tells whether a CID needs the objects of an upload. One whose row does not say which it has may need them: `unsure`. */
+  async holds(cid: string, service: string, id: string): Promise<'holds' | 'not' | 'unsure'> {
     const row = this.#o.rows.find(cid, service);
     if (row === undefined) {
       // A row of the database may be lost, and its file be there: only the index tells, and whoever restores the row.
       const index = await this.#found(storeOf(this.#o.env, service), cid);
-      return index?.id === id;
+      return index?.id === id ? 'unsure' : 'not';
     }
-    return row.object === null || row.object === id;
+    if (row.object === null) return 'unsure';
+    return row.object === id ? 'holds' : 'not';
   }
 
   /**

@@ -264,7 +264,9 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
       digest: announced.car ? undefined : await body.digest(),
     };
   } catch (error) {
-    await service.abandon?.().catch((failure: unknown) => log({ event: 'upload.abandon', requestId, error: errorText(failure) }));
+    await service
+      .abandon?.()
+      .catch((failure: unknown) => log({ event: 'upload.abandon', requestId, error: errorText(failure) }));
     throw atServices(error, [service.id]);
   }
 }

@@ -9,6 +9,8 @@ import { dueRow, dueTimes } from '../../objects/pin/pin-due.ts';
 import { Migrations } from '../../objects/pin/migrations.ts';
 import { backendPin } from '../../objects/pin/backend-pin.ts';
 import { nothingToRead, PinRows } from '../../objects/pin/pin-table.ts';
+import { CidQueue } from '../../objects/pin/cid-queue.ts';
+import { StoredPins } from '../../objects/pin/stored-pins.ts';
 import { PinWork } from '../../objects/pin/pin-work.ts';
 import { storedPin } from '../../routes/files/file-backends.ts';
 import { storageOf } from '../sqlite-storage.ts';
@@ -42,7 +44,9 @@ async function startCluster(secondOf: (cid: string) => string) {
   rows.create();
   const migrations = new Migrations(sql, { rows, now });
   const breakers = new Breakers(sql);
-  const work = new PinWork({ env, rows, breakers, migrations, now, removed: () => undefined });
+  const shard = () => Promise.reject(new Error('no object store is configured'));
+  const stored = new StoredPins({ env, rows, queue: new CidQueue(), shard, now });
+  const work = new PinWork({ env, rows, breakers, migrations, stored, now, removed: () => undefined });
   const row = (cid: string) => rows.find(cid, 'many')!;
   return {
     asked,

@@ -75,11 +75,18 @@ describe.each(kinds)('%s', (kind) => {
     const cids = [...files.map(({ cid }) => cid), resumed.headers.get('Sealpin-Cid')!];
     const keys = await store.keys();
     const objects = new Map(await Promise.all(keys.map(async (key) => [key, await store.read(key)] as const)));
-    expect(keys.filter((key) => key.startsWith('cid/')).map((key) => key.slice(4)).toSorted()).toEqual(cids.toSorted());
+    expect(
+      keys
+        .filter((key) => key.startsWith('cid/'))
+        .map((key) => key.slice(4))
+        .toSorted(),
+    ).toEqual(cids.toSorted());
     for (const cid of cids) {
       const index = await decodeIndex(cid, objects.get(`cid/${cid}`)!);
       const whole = Buffer.concat(
-        index.objects.map(({ n, bytes }) => objects.get(`data/${index.id}/${String(n).padStart(8, '0')}`)!.subarray(0, bytes)),
+        index.objects.map(({ n, bytes }) =>
+          objects.get(`data/${index.id}/${String(n).padStart(8, '0')}`)!.subarray(0, bytes),
+        ),
       );
       const builder = cidBuilder();
       await builder.write(whole);
@@ -107,9 +114,11 @@ describe.each(kinds)('%s', (kind) => {
     const bytes = randomBytes(3 * mib);
     const file = await store.owner.call.store('plain', bytes);
     const verify = async () =>
-      (await jsonOf<{ pins: StoredFile['pins'] }>(
-        await store.owner.call(`/v1/storage/${file.fileId}/verification`, { method: 'POST' }),
-      )).pins[0]?.status;
+      (
+        await jsonOf<{ pins: StoredFile['pins'] }>(
+          await store.owner.call(`/v1/storage/${file.fileId}/verification`, { method: 'POST' }),
+        )
+      ).pins[0]?.status;
     expect(await verify()).toBe('pinned');
     const [key = ''] = await data();
     const object = await store.read(key);
@@ -136,7 +145,9 @@ describe.each(kinds)('%s', (kind) => {
     const { path } = await create(store.owner.call, 'encrypted', 9 * mib);
     expect((await patch(store.owner.call, path, 0, randomBytes(5 * mib))).status).toBe(204);
     expect((await data()).length).toBeGreaterThan(0);
-    expect((await store.owner.call(path, { method: 'DELETE', headers: { 'Tus-Resumable': '1.0.0' } })).status).toBe(204);
+    expect((await store.owner.call(path, { method: 'DELETE', headers: { 'Tus-Resumable': '1.0.0' } })).status).toBe(
+      204,
+    );
     await store.pass(10 * day, { rounds: 2 });
     expect(await store.keys()).toEqual(['service']);
   });

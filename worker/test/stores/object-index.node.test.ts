@@ -32,7 +32,10 @@ async function foreign() {
   const stored = await indexOf(cid, {
     id,
     size: 9,
-    objects: [{ n: 0, bytes: 4 }, { n: 2, bytes: 2 }],
+    objects: [
+      { n: 0, bytes: 4 },
+      { n: 2, bytes: 2 },
+    ],
     leaves: { digests: concat(...leaves.map(sha)), lengths: [3, 3] },
     blocks: new Map([
       [cid, node],
@@ -61,7 +64,9 @@ describe('an index', () => {
 
   it('of kind 2 has the bytes that the page gives it, and no node that nothing links to', async () => {
     const { stored, node } = await foreign();
-    const leaves = [sha(leafOf(1, 3)), sha(leafOf(2, 3))].map((digest) => `${Buffer.from(digest).toString('hex')}00000003`);
+    const leaves = [sha(leafOf(1, 3)), sha(leafOf(2, 3))].map(
+      (digest) => `${Buffer.from(digest).toString('hex')}00000003`,
+    );
     const length = node.length.toString(16).padStart(8, '0');
     expect(Buffer.from(encodeIndex(stored)).toString('hex')).toBe(
       [
@@ -104,25 +109,28 @@ describe('an index', () => {
     expect(index.extentOf(parseCid(cid))).toBeUndefined();
   });
 
-  it.each(['profiled', 'foreign'] as const)('with any byte changed, cut off or added is refused, or names the same leaves: %s', async (kind) => {
-    const { cid, stored } = kind === 'profiled' ? await profiled(3) : await foreign();
-    const bytes = encodeIndex(stored);
-    const before = await decodeIndex(cid, bytes);
-    const refused = { code: 'content_mismatch' };
-    // Where bytes lie is proven by what is read there.
-    const unproven = (at: number) => at >= 8 && at < 24;
-    for (let at = 0; at < bytes.length; at += 1) {
-      const changed = bytes.slice();
-      changed[at]! ^= 1;
-      const read = decodeIndex(cid, changed).catch((error: unknown) => error);
-      const isPlace = unproven(at) || ((at - 36) % 8 < 4 && at >= 36 && at < 36 + 8 * stored.objects.length);
-      if (isPlace) expect(await read).toMatchObject({ size: before.size, leaves: before.leaves });
-      else expect(await read, `byte ${at}`).toMatchObject(refused);
-    }
-    for (let length = 0; length < bytes.length; length += 1)
-      await expect(decodeIndex(cid, bytes.slice(0, length))).rejects.toMatchObject(refused);
-    await expect(decodeIndex(cid, concat(bytes, Uint8Array.of(0)))).rejects.toMatchObject(refused);
-  });
+  it.each(['profiled', 'foreign'] as const)(
+    'with any byte changed, cut off or added is refused, or names the same leaves: %s',
+    async (kind) => {
+      const { cid, stored } = kind === 'profiled' ? await profiled(3) : await foreign();
+      const bytes = encodeIndex(stored);
+      const before = await decodeIndex(cid, bytes);
+      const refused = { code: 'content_mismatch' };
+      // Where bytes lie is proven by what is read there.
+      const unproven = (at: number) => at >= 8 && at < 24;
+      for (let at = 0; at < bytes.length; at += 1) {
+        const changed = bytes.slice();
+        changed[at]! ^= 1;
+        const read = decodeIndex(cid, changed).catch((error: unknown) => error);
+        const isPlace = unproven(at) || ((at - 36) % 8 < 4 && at >= 36 && at < 36 + 8 * stored.objects.length);
+        if (isPlace) expect(await read).toMatchObject({ size: before.size, leaves: before.leaves });
+        else expect(await read, `byte ${at}`).toMatchObject(refused);
+      }
+      for (let length = 0; length < bytes.length; length += 1)
+        await expect(decodeIndex(cid, bytes.slice(0, length))).rejects.toMatchObject(refused);
+      await expect(decodeIndex(cid, concat(bytes, Uint8Array.of(0)))).rejects.toMatchObject(refused);
+    },
+  );
 
   it('of another file is refused', async () => {
     const { stored } = await profiled(3);

@@ -1,6 +1,6 @@
 /** A service with an object store of a kind as its backend, and the bucket seen from outside. */
-import { readFile, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readFile, readdir, utimes, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { startHostileStore, type HostileStore } from '../../../testkit/object-stores/hostile-store.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { startService, type Service, type ServiceOptions } from '../../../testkit/service.ts';
@@ -10,8 +10,7 @@ export const kinds = ['r2', 's3'] as const;
 export type Kind = (typeof kinds)[number];
 
 /** Why the tests of a kind are skipped here; undefined where they run. */
-export const missing = (kind: Kind): string | undefined =>
-  kind === 's3' && !hasVersitygw() ? noVersitygw : undefined;
+export const missing = (kind: Kind): string | undefined => (kind === 's3' && !hasVersitygw() ? noVersitygw : undefined);
 
 export type StoreUnderTest = {
   service: Service;
@@ -23,6 +22,8 @@ export type StoreUnderTest = {
   read(key: string): Promise<Buffer>;
   write(key: string, bytes: Buffer): Promise<void>;
   lose(key: string): Promise<void>;
+  /** Makes an object older, as the store of S3 sees it. */
+  age(key: string, ms: number): Promise<void>;
   /** Lets time pass for an account, and for all objects that have rows of these keys or CIDs. */
   pass(ms: number, o?: { rounds?: number }): Promise<void>;
   close(): Promise<void>;
@@ -35,7 +36,8 @@ export async function startStore(
   kind: Kind,
   o: ServiceOptions & { first?: object[]; others?: object[]; keeps?: 'versions' | 'locked'; gateway?: Versitygw } = {},
 ): Promise<StoreUnderTest> {
-  const gateway = kind === 's3' ? (o.gateway ?? (await startVersitygw(o.keeps === undefined ? {} : { keeps: o.keeps }))) : undefined;
+  const gateway =
+    kind === 's3' ? (o.gateway ?? (await startVersitygw(o.keeps === undefined ? {} : { keeps: o.keeps }))) : undefined;
   const hostile = gateway && (await startHostileStore(gateway));
   const entry =
     hostile === undefined
@@ -66,6 +68,15 @@ export async function startStore(
   const touched = new Set<string>();
 
   async function keys(): Promise<string[]> {
+    const found = await listed();
+    for (const key of found) {
+      const id = /^data\/(..)/.exec(key)?.[1];
+      if (id !== undefined) touched.add(id);
+    }
+    return found;
+  }
+
+  async function listed(): Promise<string[]> {
     if (gateway === undefined) {
       const found = (await (await r2()).list()).objects.map(({ key }) => key);
       return found.filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length));
@@ -82,14 +93,7 @@ export async function startStore(
     service,
     owner,
     hostile,
-    async keys() {
-      const found = await keys();
-      for (const key of found) {
-        const id = /^data\/(..)/.exec(key)?.[1];
-        if (id !== undefined) touched.add(id);
-      }
-      return found;
-    },
+    keys,
     async read(key) {
       if (gateway !== undefined) return await readFile(path(key));
       const object = await (await r2()).get(`${prefix}${key}`);
@@ -98,14 +102,21 @@ export async function startStore(
     },
     async write(key, bytes) {
       if (gateway === undefined) await (await r2()).put(`${prefix}${key}`, bytes);
-      else await (await import('node:fs/promises')).writeFile(path(key), bytes);
+      else {
+        await mkdir(dirname(path(key)), { recursive: true });
+        await writeFile(path(key), bytes);
+      }
     },
     async lose(key) {
       if (gateway === undefined) await (await r2()).delete(`${prefix}${key}`);
       else await gateway.lose(`${prefix}${key}`);
     },
+    async age(key, ms) {
+      const then = new Date(Date.now() - ms);
+      await utimes(path(key), then, then);
+    },
     async pass(ms, { rounds = 1 } = {}) {
-      await this.keys();
+      await keys();
       for (let round = 0; round < rounds; round += 1) {
         await owner.object.ring(ms);
         for (const name of touched) await shardObject(service, name).ring(ms);
@@ -118,4 +129,3 @@ export async function startStore(
     },
   };
 }
-
