@@ -26,7 +26,6 @@ export type CliFixture = {
 
 /**
  * Builds the command line, starts a service and makes a key pair; removes all of it when `use` ends.
- *
  * @param o.keep uses the command line that is already built, if there is one: other processes may be running it
  */
 export async function* withCli<T>(
@@ -99,7 +98,7 @@ export function ageRecipient(dir: string): string {
 }
 
 /** Fills a file with random bytes, which no layer can compress. */
-export async function fill(path: string, bytes: number): Promise<void> {
+export async function fillFile(path: string, bytes: number): Promise<void> {
   const block = randomBytes(2 ** 24);
   async function* blocks(): AsyncGenerator<Buffer> {
     for (let at = 0; at < bytes; at += block.length) {

@@ -5,7 +5,7 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
-import { ageRecipient, withCli, command, fill, has, sealpin, timed, watched } from './cli-fixture.ts';
+import { ageRecipient, withCli, command, fillFile, has, sealpin, timed, watched } from './cli-fixture.ts';
 import type { CliFixture } from './cli-fixture.ts';
 import { interleave, peer, summarize, figureOf } from './figure.ts';
 import type { Bench, Figure, Sample } from './figure.ts';
@@ -62,7 +62,7 @@ async function* starting({ dir }: CliFixture): AsyncGenerator<Figure> {
 /** Times small files with the service running, which people feel. */
 async function* small({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figure> {
   const [file, out] = [join(dir, 'small'), join(dir, 'small-out')];
-  await fill(file, 4096);
+  await fillFile(file, 4096);
   const blob = sealpin('ecc-encrypt', file, publicKey, '--quiet', data);
   const times = await interleave(
     {
@@ -83,7 +83,7 @@ async function* small({ dir, data, publicKey }: CliFixture): AsyncGenerator<Figu
 /** @param o.on said after the names of the figures */
 async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds = 2 } = {}): AsyncGenerator<Figure> {
   const file = join(dir, 'big');
-  await fill(file, GiB);
+  await fillFile(file, GiB);
   const ours = inTwoSteps({
     store: () => sealpin('ecc-encrypt', file, publicKey, '--quiet', data),
     fetch: (blob) => sealpin('ecc-decrypt', blob, join(dir, 'out'), '--quiet', data),

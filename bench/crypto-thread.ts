@@ -13,11 +13,11 @@ import {
   type Format,
 } from '../shared/crypto/index.ts';
 import { totalMebibytes, type Task } from './crypto-task.ts';
+import { MiB } from './figure.ts';
 
-const mebibyte = 2 ** 20;
 /** Containers to decrypt are held in memory, which costs garbage collection: a smaller one is decrypted several times. */
 const heldMebibytes = 32;
-const block = new Uint8Array(randomBytes(mebibyte));
+const plainBlock = new Uint8Array(randomBytes(MiB));
 
 const { name, direction, chunkBytes } = workerData as Task;
 
@@ -36,7 +36,7 @@ async function prepare(): Promise<() => Promise<void>> {
     return async () => cipherAlone(name, chunkBytes, direction);
   const pair = await generateKeyPair(nodeBackend);
   const contestant = name === 'openpgp' ? openPgp() : name === 'typage' ? await typage(pair) : ours(name, pair);
-  if (direction === 'encrypt') return async () => drain(await contestant.encrypt(source(totalMebibytes)));
+  if (direction === 'encrypt') return async () => readToEnd(await contestant.encrypt(source(totalMebibytes)));
   const container = await collect(await contestant.encrypt(source(heldMebibytes)));
   return () => repeated(() => contestant.decrypt(source(container)));
 }
@@ -46,7 +46,7 @@ function source(parts: readonly Uint8Array[] | number): ReadableStream<Uint8Arra
   let index = 0;
   return new ReadableStream({
     pull(controller) {
-      const piece = typeof parts === 'number' ? block : parts[index];
+      const piece = typeof parts === 'number' ? plainBlock : parts[index];
       if (index === count || piece === undefined) controller.close();
       // None of the measured readers changes its input, so nothing is copied here.
       else controller.enqueue(piece);
@@ -55,7 +55,7 @@ function source(parts: readonly Uint8Array[] | number): ReadableStream<Uint8Arra
   });
 }
 
-async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {
+async function readToEnd(stream: ReadableStream<Uint8Array>): Promise<void> {
   const reader = stream.getReader();
   while (!(await reader.read()).done);
 }
@@ -80,7 +80,7 @@ function ours(format: Format, pair: { recipient: string; privatePem: string }) {
     async decrypt(container: ReadableStream<Uint8Array>) {
       const opened = await open(container, { backend: nodeBackend });
       if (!('decrypt' in opened)) throw new Error(`it is ${opened.kind}`);
-      await drain(await opened.decrypt(parseIdentities(pair.privatePem)));
+      await readToEnd(await opened.decrypt(parseIdentities(pair.privatePem)));
     },
   };
 }
@@ -91,13 +91,13 @@ function cipherAlone(
   chunkBytes: number,
   direction: 'encrypt' | 'decrypt',
 ): void {
-  const key = createSecretKey(block.subarray(0, 32));
-  const nonce = block.subarray(32, 44);
+  const key = createSecretKey(plainBlock.subarray(0, 32));
+  const nonce = plainBlock.subarray(32, 44);
   // Node's types offer getAuthTag for GCM ciphers alone; ChaCha20-Poly1305 has it, too.
   const cipher = name as 'aes-256-gcm';
   for (let index = 0; index < totalMebibytes; index += 1) {
-    for (let at = 0; at < mebibyte; at += chunkBytes) {
-      const chunk = block.subarray(at, at + chunkBytes);
+    for (let at = 0; at < MiB; at += chunkBytes) {
+      const chunk = plainBlock.subarray(at, at + chunkBytes);
       if (direction === 'encrypt') {
         const sealing = createCipheriv(cipher, key, nonce, { authTagLength: 16 });
         sealing.update(chunk);
@@ -122,7 +122,7 @@ async function typage({ recipient }: { recipient: string }) {
     async decrypt(container: ReadableStream<Uint8Array>): Promise<void> {
       const decrypter = new Decrypter();
       decrypter.addIdentity(identity);
-      await drain(await decrypter.decrypt(container));
+      await readToEnd(await decrypter.decrypt(container));
     },
   };
 }
@@ -149,7 +149,7 @@ function openPgp() {
         format: 'binary',
         config: { allowUnauthenticatedStream: true },
       });
-      await drain(data);
+      await readToEnd(data);
     },
   };
 }

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { Worker } from 'node:worker_threads';
-import { interleave, type Bench, type Figure, type Sample, figureOf, peer } from './figure.ts';
+import { interleave, type Bench, type Figure, type Sample, figureOf, peer, MiB } from './figure.ts';
 import { bundle } from '../cli/local/code/bundle.ts';
 import { nodeBackend } from '../cli/keys/node-backend.ts';
 import { sealpinV1 } from '../shared/crypto/formats/sealpin-v1.ts';
@@ -14,21 +14,17 @@ import { startModule } from '../testkit/workerd.ts';
 import type { Kind } from './workers/crypto-isolate.ts';
 import { totalMebibytes, type Task } from './crypto-task.ts';
 
-const mebibyte = 2 ** 20;
-
 /** `npm run bench crypto`. */
 export const bench: Bench = {
   name: 'crypto',
   measures: 'container formats in Node, workerd and Chromium; passwords',
-  run,
+  async *run() {
+    yield* inNode();
+    yield* passwords();
+    yield* inWorkerd();
+    yield* inChromium();
+  },
 };
-
-async function* run(): AsyncGenerator<Figure> {
-  yield* inNode();
-  yield* passwords();
-  yield* inWorkerd();
-  yield* inChromium();
-}
 
 /** A task that resolves with the MiB per second of some work. */
 const speed = (mebibytes: number, work: () => unknown) => async (): Promise<number> => {
@@ -95,11 +91,7 @@ function* opensslSpeed(cipher: string, chunkBytes: number): Generator<Figure> {
   );
   const rate = /\+F:\d+:[^:]+:([\d.]+)/.exec(stdout ?? '')?.[1];
   if (status === 0 && rate !== undefined)
-    yield {
-      figure: `openssl speed ${cipher}, ${chunkBytes / 1024} KiB`,
-      unit: 'MiB/s',
-      value: Number(rate) / mebibyte,
-    };
+    yield { figure: `openssl speed ${cipher}, ${chunkBytes / 1024} KiB`, unit: 'MiB/s', value: Number(rate) / MiB };
 }
 
 /** Measures how long deriving a password blocks everything else. */

@@ -1,6 +1,6 @@
-/**
- * Result of a bench: a figure next to that of a peer in the same run. Absolute times mean little on a shared machine.
- */
+/** Results of benches: figures beside those of a peer in the same run, since absolute times mean little. */
+
+export const MiB = 2 ** 20;
 
 /** `value` and `peer.value` have the same unit. `target` bounds the value, its ratio to the peer's (value ÷ peer), or both. */
 export type Figure = {
@@ -69,7 +69,6 @@ export async function inLanes(count: number, lanes: number, work: () => Promise<
 
 /**
  * Runs several tasks in turn, so that a disturbance of the machine affects all of them alike.
- *
  * @param tasks each resolves with one number, the figure of one run
  * @param rounds runs of each, at least 1; a warm-up round before them does not count
  */

@@ -3,31 +3,29 @@ import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ageRecipient, buildCommand, fill, has, sealpin, timed } from './cli-fixture.ts';
+import { ageRecipient, buildCommand, fillFile, has, sealpin, timed } from './cli-fixture.ts';
 import { interleave, peer, type Bench, type Figure, figureOf } from './figure.ts';
 
 /** `npm run bench files`. */
 export const bench: Bench = {
   name: 'files',
   measures: '1 GiB encrypted and decrypted from file to file, next to age and openssl',
-  run,
+  async *run() {
+    buildCommand();
+    const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
+    try {
+      yield* compared(dir);
+    } finally {
+      await rm(dir, { recursive: true, force: true });
+    }
+  },
 };
-
-async function* run(): AsyncGenerator<Figure> {
-  buildCommand();
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-  try {
-    yield* compared(dir);
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
-}
 
 async function* compared(dir: string): AsyncGenerator<Figure> {
   const path = (name: string): string => join(dir, name);
   const common = ['--force', '--quiet', `--data-dir=${path('data')}`];
   const run = (program: string, ...args: string[]) => timed(() => execFileSync(program, args, { stdio: 'ignore' }));
-  await fill(path('in'), 2 ** 30);
+  await fillFile(path('in'), 2 ** 30);
   sealpin('keygen', '--quiet', `--data-dir=${path('data')}`);
   const tasks = {
     encrypt: timed(() =>

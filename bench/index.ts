@@ -12,23 +12,23 @@ const usage = `usage: npm run bench [-- [--json] [--list] [part of a name …]]
   --list   print the names of the benches and what they measure, and run none
 `;
 
-const columns = [46, 22, 34, 8, 24, 5];
+const columnWidths = [46, 22, 34, 8, 24, 5];
 
 const { values, positionals } = parseArgs({
   options: { json: { type: 'boolean' }, list: { type: 'boolean' }, help: { type: 'boolean' } },
   allowPositionals: true,
 });
-const files = globSync('*.bench.ts', { cwd: import.meta.dirname })
+const benchFiles = globSync('*.bench.ts', { cwd: import.meta.dirname })
   .sort()
   .filter((file) => positionals.length === 0 || positionals.some((part) => basename(file).includes(part)));
 
 if (values.help === true) console.log(usage);
-else if (files.length === 0) {
+else if (benchFiles.length === 0) {
   console.error(`no bench has such a name\n\n${usage}`);
   process.exitCode = 2;
 } else {
   const benches = await Promise.all(
-    files.map(async (file) => ((await import(join(import.meta.dirname, file))) as { bench: Bench }).bench),
+    benchFiles.map(async (file) => ((await import(join(import.meta.dirname, file))) as { bench: Bench }).bench),
   );
   if (values.list === true) for (const { name, measures } of benches) console.log(`${name.padEnd(10)} ${measures}`);
   else if (values.json === true) console.log(JSON.stringify(await Array.fromAsync(figuresOf(benches)), null, 2));
@@ -44,14 +44,14 @@ else if (files.length === 0) {
   }
 }
 
-type Result = Figure & { bench: string; met: boolean | undefined };
+type MeasuredFigure = Figure & { bench: string; met: boolean | undefined };
 
-async function* figuresOf(benches: readonly Bench[]): AsyncGenerator<Result> {
+async function* figuresOf(benches: readonly Bench[]): AsyncGenerator<MeasuredFigure> {
   for (const bench of benches)
     for await (const figure of bench.run()) yield { bench: bench.name, ...figure, met: isMet(figure) };
 }
 
-function cellsOf({ figure, unit, value, spread, peer, target, met }: Result): string[] {
+function cellsOf({ figure, unit, value, spread, peer, target, met }: MeasuredFigure): string[] {
   const amount = (number: number, range?: number): string =>
     `${rounded(number)}${range === undefined ? '' : ` ±${rounded(range)}`}`;
   const bounds = Object.entries(target ?? {}).map(
@@ -70,7 +70,7 @@ function cellsOf({ figure, unit, value, spread, peer, target, met }: Result): st
 
 function toLine(cells: readonly string[]): string {
   return cells
-    .map((cell, index) => cell.padEnd(columns[index] ?? 0))
+    .map((cell, index) => cell.padEnd(columnWidths[index] ?? 0))
     .join(' ')
     .trimEnd();
 }

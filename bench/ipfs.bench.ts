@@ -3,30 +3,27 @@ import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { importByteStream } from 'ipfs-unixfs-importer';
-import { interleave, peer, type Bench, type Figure, type Sample, figureOf } from './figure.ts';
+import { interleave, peer, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';
 import { embeddedNode, form, kuboNode } from './node-fixture.ts';
 import { cpuMs } from './process-stats.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { startModule } from '../testkit/workerd.ts';
 import { carHeader, carSection, cidBuilder, cidOf } from '../shared/ipfs/index.ts';
 
-const mebibyte = 2 ** 20;
-const block = randomBytes(mebibyte);
+const leafBlock = randomBytes(MiB);
 
 /** `npm run bench ipfs`. */
 export const bench: Bench = {
   name: 'ipfs',
   measures: 'computing CIDs in Node and workerd; the embedded node next to Kubo',
-  run,
+  async *run() {
+    yield* inNode();
+    yield* inWorkerd();
+    yield* nodes();
+  },
 };
 
-async function* run(): AsyncGenerator<Figure> {
-  yield* inNode();
-  yield* inWorkerd();
-  yield* nodes();
-}
-
-async function timed(mebibytes: number, work: () => Promise<unknown>): Promise<number> {
+async function mebibytesPerSecond(mebibytes: number, work: () => Promise<unknown>): Promise<number> {
   const begun = performance.now();
   await work();
   return mebibytes / ((performance.now() - begun) / 1000);
@@ -36,16 +33,16 @@ async function* inNode(): AsyncGenerator<Figure> {
   const mebibytes = 128;
   const { ours, library } = await interleave({
     ours: () =>
-      timed(mebibytes, async () => {
+      mebibytesPerSecond(mebibytes, async () => {
         const builder = cidBuilder();
-        for (let i = 0; i < mebibytes; i += 1) await builder.write(block);
+        for (let i = 0; i < mebibytes; i += 1) await builder.write(leafBlock);
         await builder.finish();
       }),
     library: () =>
-      timed(mebibytes, () =>
+      mebibytesPerSecond(mebibytes, () =>
         importByteStream(
           (async function* () {
-            for (let i = 0; i < mebibytes; i += 1) yield block;
+            for (let i = 0; i < mebibytes; i += 1) yield leafBlock;
           })(),
           { put: async (cid: unknown) => cid } as never,
           { profile: 'unixfs-v1-2025' },
@@ -82,16 +79,13 @@ const agent = new Agent({ keepAlive: true });
 
 /** The leaf of each run that has this number. */
 function leaf(index: number): Buffer {
-  block.writeUInt32LE(index, 0);
-  return Buffer.from(block);
+  leafBlock.writeUInt32LE(index, 0);
+  return Buffer.from(leafBlock);
 }
 
 type Frame = { head: Buffer; tail: Buffer; before?: readonly Uint8Array[] };
 
-/**
- * Sends so many MiB and reads the response; resolves with the text of a short one.
- * @param frame.before what precedes each MiB
- */
+/** Sends so many MiB; resolves with the text of a short response. @param frame.before what precedes each MiB */
 function transfer(
   port: number,
   path: string,
@@ -101,7 +95,7 @@ function transfer(
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     const between = before.reduce((sum, bytes) => sum + bytes.length, 0);
-    const length = head.length + between + mebibytes * mebibyte + tail.length;
+    const length = head.length + between + mebibytes * MiB + tail.length;
     const sent = request(
       { port, host: '127.0.0.1', path, method: 'POST', agent, headers: { ...headers, 'content-length': length } },
       (response) => {
@@ -129,9 +123,9 @@ function transfer(
 }
 
 /** Makes the bytes that precede each leaf in a CAR. */
-function sections(mebibytes: number): Uint8Array[] {
+function carSections(mebibytes: number): Uint8Array[] {
   return Array.from({ length: mebibytes }, (_, index) =>
-    carSection(cidOf('raw', hash('sha256', leaf(index), 'buffer')), mebibyte),
+    carSection(cidOf('raw', hash('sha256', leaf(index), 'buffer')), MiB),
   );
 }
 
@@ -143,13 +137,13 @@ async function* nodes(): AsyncGenerator<Figure> {
     const embedded = await node.start();
     const kubo = await peerNode?.start();
     const mebibytes = 256;
-    const before = sections(mebibytes);
+    const before = carSections(mebibytes);
     const speeds = async ({ url, token }: { url: string; token: string }) => {
       const port = Number(new URL(url).port);
       const headers = { authorization: `Bearer ${token}` };
       const head = Buffer.concat([form.head, Buffer.from(String(Math.random()))]);
       let added = '';
-      const add = await timed(mebibytes, async () => {
+      const add = await mebibytesPerSecond(mebibytes, async () => {
         added = await transfer(
           port,
           '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
@@ -159,10 +153,10 @@ async function* nodes(): AsyncGenerator<Figure> {
         );
       });
       const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
-      const cat = await timed(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
+      const cat = await mebibytesPerSecond(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
       await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
       const car = Buffer.concat([form.head, carHeader()]);
-      const imported = await timed(mebibytes, () =>
+      const imported = await mebibytesPerSecond(mebibytes, () =>
         transfer(
           port,
           '/api/v0/dag/import?pin-roots=false&stats=true',

@@ -3,10 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { availableParallelism, cpus, loadavg } from 'node:os';
 import { summarize } from './figure.ts';
 
-/**
- * Switches the SHA instructions off in OpenSSL (OPENSSL_ia32cap(3)) and in BoringSSL, for Node and workerd, and in Go (package
- * internal/cpu): what a machine without them takes.
- */
+/** Switches the SHA instructions off: in OpenSSL and BoringSSL (OPENSSL_ia32cap(3)), and in Go (internal/cpu). */
 export const withoutShaInstructions: Readonly<Record<string, string>> = {
   OPENSSL_ia32cap: ':~0x20000000',
   GODEBUG: 'cpu.sha=off',

@@ -4,47 +4,45 @@ import { inLanes, summarize, type Bench, type Figure, type Bound } from './figur
 import { embeddedNode, form, kuboNode, type MeasuredNode } from './node-fixture.ts';
 import { kuboProgram } from '../testkit/programs/kubo.ts';
 import { carHeader, carSection, cidOf } from '../shared/ipfs/index.ts';
-import { send } from './worker-fixture.ts';
+import { sendAndRead } from './worker-fixture.ts';
 
-const files = 5000;
+const fileCount = 5000;
 const blocks = 100_000;
 
 /** `npm run bench many-blocks`. */
 export const bench: Bench = {
   name: 'many-blocks',
   measures: 'the embedded node next to Kubo: 5,000 small files, pin rm, a start with 100,000 blocks',
-  run,
+  async *run() {
+    const ours = await measured(await embeddedNode());
+    const theirs = kuboProgram() === undefined ? undefined : await measured(await kuboNode({ syncs: true }));
+    const figure = (name: string, unit: string, of: keyof Measured, ratio: Bound): Figure => ({
+      figure: name,
+      unit,
+      value: ours[of],
+      peer: theirs && { name: 'Kubo that syncs blocks', value: theirs[of] },
+      target: { ratio },
+    });
+    yield figure(`${fileCount} files of 4 KiB, added by 8 at a time`, 'a second', 'added', { atLeast: 1 });
+    yield figure('pin rm of one of them', 'ms', 'removedMs', { atMost: 1 });
+    yield figure(`start with ${blocks} blocks`, 's', 'startSeconds', { atMost: 1 });
+  },
 };
 
 type Measured = { added: number; removedMs: number; startSeconds: number };
-
-async function* run(): AsyncGenerator<Figure> {
-  const ours = await measured(await embeddedNode());
-  const theirs = kuboProgram() === undefined ? undefined : await measured(await kuboNode({ syncs: true }));
-  const figure = (name: string, unit: string, of: keyof Measured, ratio: Bound): Figure => ({
-    figure: name,
-    unit,
-    value: ours[of],
-    peer: theirs && { name: 'Kubo that syncs blocks', value: theirs[of] },
-    target: { ratio },
-  });
-  yield figure(`${files} files of 4 KiB, added by 8 at a time`, 'a second', 'added', { atLeast: 1 });
-  yield figure('pin rm of one of them', 'ms', 'removedMs', { atMost: 1 });
-  yield figure(`start with ${blocks} blocks`, 's', 'startSeconds', { atMost: 1 });
-}
 
 async function measured(node: MeasuredNode): Promise<Measured> {
   try {
     let at = await node.start();
     const begun = performance.now();
     const cids: string[] = [];
-    await inLanes(files, 8, async () => {
+    await inLanes(fileCount, 8, async () => {
       const { Hash } = JSON.parse(await post(at, 'add?cid-version=1&raw-leaves=true', randomBytes(4096))) as {
         Hash: string;
       };
       cids.push(Hash);
     });
-    const added = files / ((performance.now() - begun) / 1000);
+    const added = fileCount / ((performance.now() - begun) / 1000);
     const removals: number[] = [];
     for (const cid of cids.slice(0, 50)) {
       const start = performance.now();
@@ -75,5 +73,5 @@ function carOfSmallBlocks(count: number): Buffer {
 function post({ url, token }: { url: string; token: string }, command: string, file?: Uint8Array): Promise<string> {
   const body = file && Buffer.concat([form.head, file, form.tail]);
   const headers = { authorization: `Bearer ${token}`, ...(body && { 'content-type': form.type }) };
-  return send(url, 'POST', `/api/v0/${command}`, headers, body);
+  return sendAndRead(url, 'POST', `/api/v0/${command}`, headers, body);
 }

@@ -1,7 +1,4 @@
-/**
- * Fixture of the benches of the embedded node: the node as it is shipped, a Kubo beside it, and the forms that both
- * take.
- */
+/** Fixture of the benches of the embedded node: the node as it is shipped, a Kubo, and the forms of both. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';

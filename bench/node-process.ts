@@ -1,6 +1,6 @@
 /** The embedded node in a process of its own, with its data in the directory that is named; prints its URL. */
 import { startNode } from '../cli/local/node/server.ts';
 
-const [, , dir = ''] = process.argv;
+const [, , nodeDir = ''] = process.argv;
 // Without an `await` of its own, which CommonJS has not.
-void startNode({ dir, token: 't' }).then(({ url }) => process.stdout.write(`${url}\n`));
+void startNode({ dir: nodeDir, token: 't' }).then(({ url }) => process.stdout.write(`${url}\n`));

@@ -7,11 +7,10 @@ import { connect } from '../client/index.ts';
 import { launch, launchChromiumOnDisk, type RunningBrowser } from '../testkit/browsers/browsers.ts';
 import { pathOf } from '../testkit/programs/programs.ts';
 import { startService } from '../testkit/service.ts';
-import { fill } from './cli-fixture.ts';
-import { interleave, peer, summarize, type Bench, type Figure, type Sample, figureOf } from './figure.ts';
+import { fillFile } from './cli-fixture.ts';
+import { interleave, peer, summarize, type Bench, type Figure, type Sample, figureOf, MiB } from './figure.ts';
 import { proportionalMiB } from './process-stats.ts';
 
-const MiB = 1024 * 1024;
 /** `SEALPIN_BENCH_MIB=4096` receives a file of 4 GiB. */
 const receivedMiB = Number(process.env['SEALPIN_BENCH_MIB'] ?? 1024);
 const sentMiB = 256;
@@ -24,44 +23,42 @@ export const bench: Bench = {
   name: 'pages',
   measures:
     'receiving 1 GiB (SEALPIN_BENCH_MIB) and sending 256 MiB in Chromium and Firefox to a bare fetch, memory, the first byte',
-  run,
+  async *run() {
+    const service = await startService();
+    const directory = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
+    try {
+      const { apiKey } = await service.account();
+      const { send } = connect({ service: service.url, apiKey });
+      const large = await send({ source: blocks(receivedMiB), name: 'large', size: receivedMiB * MiB }, { opens: 50 });
+      const small = await send({ source: randomBytes(4096), name: 'small' }, { opens: 50 });
+      const path = join(directory, 'file');
+      await fillFile(path, sentMiB * MiB);
+      const largeCid = large.files[0]?.cid ?? '';
+      const fixture = { service: service.url, apiKey, large: large.link, largeCid, small: small.link, path };
+      // A private window of Chromium has the files of a page in its memory, which is measured here.
+      for (const [name, program, start] of [
+        ['Chromium', 'chromium', launchChromiumOnDisk],
+        ['Firefox', 'firefox-esr', launch.Firefox],
+      ] as const) {
+        if (pathOf(program) === undefined) continue;
+        const browser = await start();
+        try {
+          yield* receiving(name, browser, fixture);
+          yield* sending(name, browser, fixture);
+          yield* beginning(name, browser, fixture);
+        } finally {
+          await browser.close();
+        }
+      }
+    } finally {
+      await service.close();
+      await rm(directory, { recursive: true, force: true });
+    }
+  },
 };
 
 /** Files to receive and to send. `path` of a file. */
 type Fixture = { service: string; apiKey: string; large: string; largeCid: string; small: string; path: string };
-
-async function* run(): AsyncGenerator<Figure> {
-  const service = await startService();
-  const directory = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
-  try {
-    const { apiKey } = await service.account();
-    const { send } = connect({ service: service.url, apiKey });
-    const large = await send({ source: blocks(receivedMiB), name: 'large', size: receivedMiB * MiB }, { opens: 50 });
-    const small = await send({ source: randomBytes(4096), name: 'small' }, { opens: 50 });
-    const path = join(directory, 'file');
-    await fill(path, sentMiB * MiB);
-    const largeCid = large.files[0]?.cid ?? '';
-    const fixture = { service: service.url, apiKey, large: large.link, largeCid, small: small.link, path };
-    // A private window of Chromium has the files of a page in its memory, which is measured here.
-    for (const [name, program, start] of [
-      ['Chromium', 'chromium', launchChromiumOnDisk],
-      ['Firefox', 'firefox-esr', launch.Firefox],
-    ] as const) {
-      if (pathOf(program) === undefined) continue;
-      const browser = await start();
-      try {
-        yield* receiving(name, browser, fixture);
-        yield* sending(name, browser, fixture);
-        yield* beginning(name, browser, fixture);
-      } finally {
-        await browser.close();
-      }
-    }
-  } finally {
-    await service.close();
-    await rm(directory, { recursive: true, force: true });
-  }
-}
 
 /** Random bytes, no MiB like another. */
 function blocks(mebibytes: number): ReadableStream<Uint8Array> {
@@ -157,7 +154,7 @@ async function* sending(name: string, browser: RunningBrowser, o: Fixture): Asyn
         document.body.append(Object.assign(document.createElement('input'), { type: 'file', id: 'bare' }));
       })()`);
       await tab.setFiles(input, [o.path]);
-      return sentMiB / (await tab.evaluate<number>(timed(work)));
+      return sentMiB / (await tab.evaluate<number>(timedInPage(work)));
     } finally {
       await tab.close();
     }
@@ -196,14 +193,14 @@ async function* beginning(name: string, browser: RunningBrowser, o: Fixture): As
 async function inPage(browser: RunningBrowser, o: Fixture, work: string, mebibytes: number): Promise<number> {
   const tab = await browser.open(`${o.service}/send`);
   try {
-    return mebibytes / (await tab.evaluate<number>(timed(work)));
+    return mebibytes / (await tab.evaluate<number>(timedInPage(work)));
   } finally {
     await tab.close();
   }
 }
 
 /** An expression: the seconds that statements take in a page. */
-function timed(statements: string): string {
+function timedInPage(statements: string): string {
   return `(async () => {
     const begun = performance.now();
     ${statements}

@@ -24,10 +24,7 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-/**
- * Memory of a process and all that descend from it, in MiB. What several processes share counts once: the sum of their proportional set
- * sizes.
- */
+/** Memory of a process and all below it, in MiB, what they share counted once: the sum of proportional set sizes. */
 export function proportionalMiB(pid: number): number {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {

@@ -2,25 +2,23 @@
 import { randomBytes } from 'node:crypto';
 import { inLanes, interleave, peer, type Bench, type Figure, type Sample, figureOf } from './figure.ts';
 import { startService } from '../testkit/service.ts';
-import { filled, filledAccount, send, startSink } from './worker-fixture.ts';
+import { filled, filledAccount, sendAndRead, startSink } from './worker-fixture.ts';
 
 /** `npm run bench service`. */
 export const bench: Bench = {
   name: 'service',
   measures: 'the service in workerd: small requests, long lists',
-  run,
+  async *run() {
+    const block = randomBytes(1024);
+    const sink = await startSink(block);
+    try {
+      yield* requests(sink.url, block);
+      yield* lists(sink.url);
+    } finally {
+      sink.process.kill();
+    }
+  },
 };
-
-async function* run(): AsyncGenerator<Figure> {
-  const block = randomBytes(1024);
-  const sink = await startSink(block);
-  try {
-    yield* requests(sink.url, block);
-    yield* lists(sink.url);
-  } finally {
-    sink.process.kill();
-  }
-}
 
 /** Small requests per second, next to a bare Worker that makes one KV read and one call to an object. */
 async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
@@ -32,7 +30,7 @@ async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
     const post = async (mode: string): Promise<string> =>
       (
         JSON.parse(
-          await send(
+          await sendAndRead(
             service.url,
             'POST',
             `/v1/storage/${mode}`,
@@ -44,12 +42,12 @@ async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
     const plain = await post('plain');
     const encrypted = await post('encrypted');
     const rates = await interleave({
-      bare: () => rate(500, () => send(bare.url, 'GET', '/small', {})),
-      alone: () => rate(500, () => send(service.url, 'GET', `/v1/storage/${plain}?data=false`, headers)),
-      encrypted: () => rate(500, () => send(service.url, 'GET', `/v1/storage/${encrypted}?data=false`, headers)),
+      bare: () => rate(500, () => sendAndRead(bare.url, 'GET', '/small', {})),
+      alone: () => rate(500, () => sendAndRead(service.url, 'GET', `/v1/storage/${plain}?data=false`, headers)),
+      encrypted: () => rate(500, () => sendAndRead(service.url, 'GET', `/v1/storage/${encrypted}?data=false`, headers)),
       bytes: () =>
         rate(300, () =>
-          send(service.url, 'GET', `/v1/storage/${plain}`, { ...headers, Accept: 'application/octet-stream' }),
+          sendAndRead(service.url, 'GET', `/v1/storage/${plain}`, { ...headers, Accept: 'application/octet-stream' }),
         ),
       store: () => rate(100, () => post('encrypted'), 1),
     });

@@ -5,7 +5,7 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-const block = Buffer.from(process.argv[2] ?? '', 'base64');
+const onlyBlock = Buffer.from(process.argv[2] ?? '', 'base64');
 
 /** Bytes of a CID, which precedes each block: what is shorter is the boundary after the CAR. */
 const cidBytes = 36;
@@ -43,7 +43,7 @@ function countBlocks(request: IncomingMessage): { blocks: number } {
 }
 
 /** The names of what is pinned, by CID. */
-const names = new Map<string, string>();
+const pinNames = new Map<string, string>();
 
 const server = createServer((request, response) => {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://sink');
@@ -55,16 +55,16 @@ const server = createServer((request, response) => {
   request.resume();
   request.on('end', () => {
     const cid = searchParams.get('arg') ?? '';
-    const name = names.get(cid);
-    if (command === 'pin/add') names.set(cid, searchParams.get('name') ?? '');
-    if (command === 'pin/rm') names.delete(cid);
+    const name = pinNames.get(cid);
+    if (command === 'pin/add') pinNames.set(cid, searchParams.get('name') ?? '');
+    if (command === 'pin/rm') pinNames.delete(cid);
     if (command === 'pin/ls' && name === undefined)
       reply(500, { Message: `path '${cid}' is not pinned`, Code: 0, Type: 'error' });
     else if (command === 'pin/ls') reply(200, { Keys: { [cid]: { Type: 'recursive', Name: name } } });
     else if (command === 'dag/import') reply(200, { Stats: { BlockCount: counted?.blocks } });
     else if (command === 'pin/add' || command === 'pin/rm') reply(200, { Pins: [cid] });
     else if (command === 'block/get' || command === 'cat')
-      response.writeHead(200, { 'content-length': block.length }).end(block);
+      response.writeHead(200, { 'content-length': onlyBlock.length }).end(onlyBlock);
     else reply(200, {});
   });
 });

@@ -24,7 +24,7 @@ const slackMiB = 64;
 const spans = 10;
 const samplesPerSpan = 20;
 
-type Stored = { fileId: string; size: number; seed: number; digest: string };
+type HeldFile = { fileId: string; size: number; seed: number; digest: string };
 
 if (!(seconds > 0)) throw new TypeError('the argument must be a positive number of seconds');
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-soak-'));
@@ -33,11 +33,11 @@ const service = spawn(
   [join(packageRoot(), 'cli/index.ts'), 'start', '--port=0', '--json', `--data-dir=${dir}`],
   { stdio: ['ignore', 'pipe', 'ignore'] },
 );
-const ended = new Promise<void>((resolve) => service.once('close', () => resolve()));
+const serviceEnded = new Promise<void>((resolve) => service.once('close', () => resolve()));
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort(new Error(signal)));
 
-const files: Stored[] = [];
+const heldFiles: HeldFile[] = [];
 const counts = { stored: 0, read: 0, ranged: 0, listed: 0, deleted: 0, bytes: 0 };
 try {
   const line = await new Promise<string>((resolve, reject) => {
@@ -57,8 +57,8 @@ try {
   await Promise.all(Array.from({ length: clients }, () => runClient({ url, apiKey, end }))).finally(() =>
     clearInterval(watch),
   );
-  for (const file of files) await readWhole({ url, apiKey }, file);
-  console.log(`${seconds} s: ${JSON.stringify(counts)}, ${files.length} files compared at the end`);
+  for (const file of heldFiles) await readWhole({ url, apiKey }, file);
+  console.log(`${seconds} s: ${JSON.stringify(counts)}, ${heldFiles.length} files compared at the end`);
   for (const [index, name] of ['node', 'workerd'].entries()) {
     const medians = mediansOf(samples.map((each) => each[index] ?? 0));
     console.log(`resident memory of ${name}, MiB: ${medians.map((mib) => mib.toFixed(0)).join(' ')}`);
@@ -70,16 +70,16 @@ try {
   process.exitCode = 1;
 } finally {
   service.kill('SIGTERM');
-  await ended;
+  await serviceEnded;
   await rm(dir, { recursive: true, force: true });
 }
 
 async function runClient(o: { url: string; apiKey: string; end: number }): Promise<void> {
   while (performance.now() < o.end) {
     stop.signal.throwIfAborted();
-    const held = files.reduce((sum, { size }) => sum + size, 0);
+    const held = heldFiles.reduce((sum, { size }) => sum + size, 0);
     const draw = Math.random();
-    if (files.length === 0 || (draw < 0.4 && held < heldBytes)) await storeOne(o);
+    if (heldFiles.length === 0 || (draw < 0.4 && held < heldBytes)) await storeOne(o);
     else if (draw < 0.6) await readWhole(o, pickFile());
     else if (draw < 0.8) await readPart(o, pickFile());
     else if (draw < 0.85) await listAll(o);
@@ -87,14 +87,14 @@ async function runClient(o: { url: string; apiKey: string; end: number }): Promi
   }
 }
 
-function pickFile(): Stored {
-  const file = files[Math.floor(Math.random() * files.length)];
+function pickFile(): HeldFile {
+  const file = heldFiles[Math.floor(Math.random() * heldFiles.length)];
   if (file === undefined) throw new Error('no files to pick from');
   return file;
 }
 
 /** The same bytes for the same seed and size, so that none need to be kept for the comparison. */
-function bytesOf(seed: number, size: number): Buffer<ArrayBuffer> {
+function seededBytes(seed: number, size: number): Buffer<ArrayBuffer> {
   const block = createHash('sha512').update(String(seed)).digest();
   const bytes = Buffer.alloc(size, block);
   for (let at = 0; at + 8 <= size; at += 65_536) bytes.writeDoubleLE(at + seed, at);
@@ -105,7 +105,7 @@ async function storeOne(o: { url: string; apiKey: string }): Promise<void> {
   // 2^0 to 2^25 bytes, their logarithm evenly distributed: mostly small, now and then large.
   const size = Math.floor(2 ** (Math.random() * 25));
   const seed = randomBytes(4).readUInt32LE();
-  const bytes = bytesOf(seed, size);
+  const bytes = seededBytes(seed, size);
   const mode = Math.random() < 0.5 ? 'plain' : 'encrypted';
   const json = Math.random() < 0.3 && size < 2 ** 22;
   const response = await call(o, `/v1/storage/${mode}`, 201, {
@@ -116,12 +116,12 @@ async function storeOne(o: { url: string; apiKey: string }): Promise<void> {
     body: json ? JSON.stringify({ filename: 'soak', data: bytes.toString('base64') }) : bytes,
   });
   const { fileId } = (await response.json()) as { fileId: string };
-  files.push({ fileId, size, seed, digest: digestOf(bytes) });
+  heldFiles.push({ fileId, size, seed, digest: digestOf(bytes) });
   counts.stored += 1;
   counts.bytes += size;
 }
 
-async function readWhole(o: { url: string; apiKey: string }, file: Stored): Promise<void> {
+async function readWhole(o: { url: string; apiKey: string }, file: HeldFile): Promise<void> {
   const response = await call(o, `/v1/storage/${file.fileId}`, [200, 404], {
     headers: { accept: 'application/octet-stream' },
   });
@@ -132,7 +132,7 @@ async function readWhole(o: { url: string; apiKey: string }, file: Stored): Prom
   counts.read += 1;
 }
 
-async function readPart(o: { url: string; apiKey: string }, file: Stored): Promise<void> {
+async function readPart(o: { url: string; apiKey: string }, file: HeldFile): Promise<void> {
   if (file.size === 0) return;
   const start = Math.floor(Math.random() * file.size);
   const last = Math.min(file.size - 1, start + Math.floor(Math.random() * 2 ** 20));
@@ -141,7 +141,7 @@ async function readPart(o: { url: string; apiKey: string }, file: Stored): Promi
   });
   const bytes = Buffer.from(await response.arrayBuffer());
   if (response.status === 404) return checkDeleted(file);
-  if (!bytes.equals(bytesOf(file.seed, file.size).subarray(start, last + 1)))
+  if (!bytes.equals(seededBytes(file.seed, file.size).subarray(start, last + 1)))
     throw new Error(`bytes ${start}-${last} of ${file.fileId} are wrong`);
   counts.ranged += 1;
 }
@@ -153,7 +153,7 @@ async function listAll(o: { url: string; apiKey: string }): Promise<void> {
 }
 
 async function removeOne(o: { url: string; apiKey: string }): Promise<void> {
-  const [file] = files.splice(Math.floor(Math.random() * files.length), 1);
+  const [file] = heldFiles.splice(Math.floor(Math.random() * heldFiles.length), 1);
   if (file === undefined) return;
   const response = await call(o, `/v1/storage/${file.fileId}`, 200, { method: 'DELETE' });
   await response.json();
@@ -161,8 +161,8 @@ async function removeOne(o: { url: string; apiKey: string }): Promise<void> {
 }
 
 /** A 404 is right only if another client has deleted the file in the meantime. */
-function checkDeleted(file: Stored): void {
-  if (files.includes(file)) throw new Error(`${file.fileId} was not found`);
+function checkDeleted(file: HeldFile): void {
+  if (heldFiles.includes(file)) throw new Error(`${file.fileId} was not found`);
 }
 
 async function call(

@@ -2,26 +2,23 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
-import { interleave, peer, summarize, type Bench, type Figure, figureOf } from './figure.ts';
+import { interleave, peer, summarize, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { embeddedNode } from './node-fixture.ts';
 import { kuboProgram, startKubo } from '../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../testkit/service.ts';
 
-const MiB = 1024 * 1024;
 /** Of the file, and of each request of tus. */
-const fileBytes = 1024 * MiB;
+const uploadBytes = 1024 * MiB;
 const requestBytes = 64 * MiB;
 
 export const bench: Bench = {
   name: 'tus',
   measures: 'uploads of 1 GiB in several requests to those in one; another client beside a slow one',
-  run,
+  async *run() {
+    yield* resumed();
+    if (kuboProgram() !== undefined) yield* besideSlow();
+  },
 };
-
-async function* run(): AsyncGenerator<Figure> {
-  yield* resumed();
-  if (kuboProgram() !== undefined) yield* besideSlow();
-}
 
 /** 1 GiB in requests of 64 MiB, and in one, with the embedded IPFS node behind the service: not in the process of the client. */
 async function* resumed(): AsyncGenerator<Figure> {
@@ -29,7 +26,7 @@ async function* resumed(): AsyncGenerator<Figure> {
   const { url, token } = await node.start();
   const service = await startService({
     node: { url, close: () => node.stop() },
-    vars: { MAX_UPLOAD_BYTES: String(fileBytes), KUBO_TOKEN: token },
+    vars: { MAX_UPLOAD_BYTES: String(uploadBytes), KUBO_TOKEN: token },
   });
   try {
     const { apiKey } = await service.account();
@@ -39,14 +36,11 @@ async function* resumed(): AsyncGenerator<Figure> {
         const begun = performance.now();
         const fileId = await store(headers, mode);
         const seconds = (performance.now() - begun) / 1000;
-        await ask(service, 'DELETE', `/v1/storage/${fileId}`, headers);
-        return fileBytes / MiB / seconds;
+        await exchangeWith(service, 'DELETE', `/v1/storage/${fileId}`, headers);
+        return uploadBytes / MiB / seconds;
       };
       const { tus, post } = await interleave(
-        {
-          tus: timed((...o) => inRequests(service, ...o)),
-          post: timed((...o) => inOne(service, ...o)),
-        },
+        { tus: timed((...o) => inRequests(service, ...o)), post: timed((...o) => inOne(service, ...o)) },
         4,
       );
       const about = { peer: peer('one POST', post), target: { ratio: { atLeast: 0.9 } } };
@@ -60,22 +54,23 @@ async function* resumed(): AsyncGenerator<Figure> {
 
 async function inOne(service: Service, headers: Record<string, string>, mode: string): Promise<string> {
   const about = { ...headers, 'Content-Disposition': 'attachment; filename=x', 'Content-Type': 'image/png' };
-  const { body } = await ask(service, 'POST', `/v1/storage/${mode}`, about, fileBytes);
+  const { body } = await exchangeWith(service, 'POST', `/v1/storage/${mode}`, about, uploadBytes);
   return (JSON.parse(body) as { fileId: string }).fileId;
 }
 
 async function inRequests(service: Service, headers: Record<string, string>, mode: string): Promise<string> {
   const tus = { ...headers, 'Tus-Resumable': '1.0.0' };
-  const metadata = { 'Upload-Length': String(fileBytes), 'Upload-Metadata': 'filename eA==,filetype aW1hZ2UvcG5n' };
-  const { location = '' } = (await ask(service, 'POST', `/v1/uploads/${mode}`, { ...tus, ...metadata })).headers;
+  const metadata = { 'Upload-Length': String(uploadBytes), 'Upload-Metadata': 'filename eA==,filetype aW1hZ2UvcG5n' };
+  const { location = '' } = (await exchangeWith(service, 'POST', `/v1/uploads/${mode}`, { ...tus, ...metadata }))
+    .headers;
   let fileId: unknown;
-  for (let offset = 0; offset < fileBytes; offset += requestBytes) {
+  for (let offset = 0; offset < uploadBytes; offset += requestBytes) {
     const part = { ...tus, 'Upload-Offset': String(offset), 'Content-Type': 'application/offset+octet-stream' };
-    ({ 'sealpin-file': fileId } = (await ask(service, 'PATCH', location, part, requestBytes)).headers);
+    ({ 'sealpin-file': fileId } = (await exchangeWith(service, 'PATCH', location, part, requestBytes)).headers);
   }
   // A file over 1 GiB is stored after the last response.
   for (let state = ''; state !== 'done'; await new Promise((resolve) => setTimeout(resolve, 20)))
-    ({ state } = JSON.parse((await ask(service, 'GET', location, headers)).body) as { state: string });
+    ({ state } = JSON.parse((await exchangeWith(service, 'GET', location, headers)).body) as { state: string });
   return String(fileId);
 }
 
@@ -83,7 +78,7 @@ const block = randomBytes(MiB);
 let leaves = 0;
 
 /** Makes a request with a body of so many bytes, in which no MiB is like another. */
-async function ask(
+async function exchangeWith(
   { url }: Service,
   method: string,
   path: string,

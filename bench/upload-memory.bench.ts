@@ -1,46 +1,45 @@
 /** The memory of workerd while uploads run, in one request each and in several (tus), with the embedded IPFS node behind it. */
 import { randomBytes } from 'node:crypto';
-import { summarize, type Bench, type Figure } from './figure.ts';
+import { summarize, type Bench, MiB } from './figure.ts';
 import { forgetPeak, peakMiB, residentMiB } from './process-stats.ts';
 import { startService, type Service } from '../testkit/service.ts';
-import { send, sendFor } from './worker-fixture.ts';
+import { sendAndRead, sendFor } from './worker-fixture.ts';
 
-const MiB = 1024 * 1024;
 const body = randomBytes(90 * MiB);
-const json = Buffer.from(JSON.stringify({ filename: 'name', data: body.subarray(0, 64 * MiB).toString('base64') }));
+const fileAsJson = Buffer.from(
+  JSON.stringify({ filename: 'name', data: body.subarray(0, 64 * MiB).toString('base64') }),
+);
 /** Of each request of an upload in several. */
 const requestBytes = 64 * MiB;
 /** A service for each: workerd does not return all of its memory to the system. */
-const rounds = 2;
+const serviceRounds = 2;
 
 export const bench: Bench = {
   name: 'upload-memory',
   measures: 'memory of workerd with 1, 8 and 32 uploads at once, in one request each and in several',
-  run,
+  async *run() {
+    for (const [count, atMost] of [
+      [1, 32],
+      [8, 96],
+      [32, 200],
+    ] as const)
+      for (const [form, upload] of [
+        ['in one request', inOne],
+        ['in several requests', inSeveral],
+      ] as const) {
+        const runs: number[] = [];
+        for (let round = 0; round < serviceRounds; round += 1) runs.push(await aboveIdle(count, upload));
+        const { median: value, spread } = summarize(runs);
+        const figure = `workerd above idle, ${count} at once ${form}`;
+        yield { figure, unit: 'MiB', value, spread, target: { value: { atMost } } };
+      }
+  },
 };
 
-async function* run(): AsyncGenerator<Figure> {
-  for (const [count, atMost] of [
-    [1, 32],
-    [8, 96],
-    [32, 200],
-  ] as const)
-    for (const [form, upload] of [
-      ['in one request', inOne],
-      ['in several requests', inSeveral],
-    ] as const) {
-      const runs: number[] = [];
-      for (let round = 0; round < rounds; round += 1) runs.push(await aboveIdle(count, upload));
-      const { median: value, spread } = summarize(runs);
-      const figure = `workerd above idle, ${count} at once ${form}`;
-      yield { figure, unit: 'MiB', value, spread, target: { value: { atMost } } };
-    }
-}
-
-type Upload = (service: Service, headers: Record<string, string>, index: number) => Promise<unknown>;
+type UploadForm = (service: Service, headers: Record<string, string>, index: number) => Promise<unknown>;
 
 /** By how much the memory of workerd grows at its peak while so many uploads run at once, in MiB. */
-async function aboveIdle(count: number, upload: Upload): Promise<number> {
+async function aboveIdle(count: number, upload: UploadForm): Promise<number> {
   const service = await startService();
   try {
     // A key has ten unfinished uploads at most.
@@ -61,8 +60,14 @@ const modeOf = (index: number): string => (index % 2 === 0 ? 'encrypted' : 'plai
 async function inOne({ url }: Service, headers: Record<string, string>, index: number): Promise<void> {
   const about = { ...headers, 'Content-Disposition': 'attachment; filename=x' };
   if (index % 4 === 3)
-    await send(url, 'POST', '/v1/storage/encrypted', { ...about, 'Content-Type': 'application/json' }, json);
-  else await send(url, 'POST', `/v1/storage/${modeOf(index)}`, { ...about, 'Content-Type': 'image/png' }, body);
+    await sendAndRead(
+      url,
+      'POST',
+      '/v1/storage/encrypted',
+      { ...about, 'Content-Type': 'application/json' },
+      fileAsJson,
+    );
+  else await sendAndRead(url, 'POST', `/v1/storage/${modeOf(index)}`, { ...about, 'Content-Type': 'image/png' }, body);
 }
 
 async function inSeveral({ url }: Service, headers: Record<string, string>, index: number): Promise<void> {
@@ -71,6 +76,6 @@ async function inSeveral({ url }: Service, headers: Record<string, string>, inde
   const { location = '' } = (await sendFor(url, 'POST', `/v1/uploads/${modeOf(index)}`, { ...tus, ...about })).headers;
   for (let offset = 0; offset < body.length; offset += requestBytes) {
     const chunk = { 'Upload-Offset': String(offset), 'Content-Type': 'application/offset+octet-stream' };
-    await send(url, 'PATCH', location, { ...tus, ...chunk }, body.subarray(offset, offset + requestBytes));
+    await sendAndRead(url, 'PATCH', location, { ...tus, ...chunk }, body.subarray(offset, offset + requestBytes));
   }
 }

@@ -1,26 +1,22 @@
 /** Uploads in one request, in workerd: what they cost in CPU. */
 import { randomBytes } from 'node:crypto';
-import { interleave, peer, summarize, type Bench, type Figure, figureOf } from './figure.ts';
+import { interleave, peer, summarize, type Bench, type Figure, figureOf, MiB } from './figure.ts';
 import { cpuMs } from './process-stats.ts';
 import { startService, type Service } from '../testkit/service.ts';
-import { send, startSink } from './worker-fixture.ts';
-
-const MiB = 1024 * 1024;
+import { sendAndRead, startSink } from './worker-fixture.ts';
 
 export const bench: Bench = {
   name: 'uploads',
   measures: 'uploads in workerd: CPU to that of a bare loop, throughput',
-  run,
+  async *run() {
+    const sink = await startSink(randomBytes(1024));
+    try {
+      yield* cpu(sink.url);
+    } finally {
+      sink.process.kill();
+    }
+  },
 };
-
-async function* run(): AsyncGenerator<Figure> {
-  const sink = await startSink(randomBytes(1024));
-  try {
-    yield* cpu(sink.url);
-  } finally {
-    sink.process.kill();
-  }
-}
 
 /** CPU and throughput of uploads to a pinning service that stores nothing. */
 async function* cpu(sink: string): AsyncGenerator<Figure> {
@@ -48,7 +44,7 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
       const bare = (path: string, cpus?: number[]) => async (): Promise<number> => {
         const cpu = cpuMs(pass.pid);
         const begun = performance.now();
-        await send(pass.url, 'POST', path, {}, raw);
+        await sendAndRead(pass.url, 'POST', path, {}, raw);
         cpus?.push(((cpuMs(pass.pid) - cpu) * MiB) / raw.length);
         return raw.length / MiB / ((performance.now() - begun) / 1000);
       };
@@ -65,7 +61,7 @@ async function* cpu(sink: string): AsyncGenerator<Figure> {
   }
 }
 
-type Upload = { cpuMs: number; seconds: number; mebibytes: number };
+type MeasuredUpload = { cpuMs: number; seconds: number; mebibytes: number };
 
 /** Stores a body and deletes it again, so that each upload is the first of its CID. */
 async function stored(
@@ -75,7 +71,7 @@ async function stored(
   body: Buffer,
   type: string,
   bytes: number,
-): Promise<Upload> {
+): Promise<MeasuredUpload> {
   const headers = {
     Authorization: `Bearer ${apiKey}`,
     'Content-Type': type,
@@ -83,9 +79,11 @@ async function stored(
   };
   const cpu = cpuMs(service.pid);
   const begun = performance.now();
-  const file = JSON.parse(await send(service.url, 'POST', `/v1/storage/${mode}`, headers, body)) as { fileId: string };
+  const file = JSON.parse(await sendAndRead(service.url, 'POST', `/v1/storage/${mode}`, headers, body)) as {
+    fileId: string;
+  };
   const seconds = (performance.now() - begun) / 1000;
   const used = cpuMs(service.pid) - cpu;
-  await send(service.url, 'DELETE', `/v1/storage/${file.fileId}`, { Authorization: `Bearer ${apiKey}` });
+  await sendAndRead(service.url, 'DELETE', `/v1/storage/${file.fileId}`, { Authorization: `Bearer ${apiKey}` });
   return { cpuMs: used, seconds, mebibytes: bytes / MiB };
 }

@@ -1,6 +1,4 @@
-/**
- * Fixture of the benches of the service: a client, accounts full of files, and a pinning service that stores nothing.
- */
+/** Fixture of the benches of the service: a client, full accounts, and a backend that stores nothing. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { Agent, request, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
@@ -10,7 +8,7 @@ import type { Service } from '../testkit/service.ts';
 const agent = new Agent({ keepAlive: true });
 
 /** Sends one request; resolves with the text of the response. @throws when its status is 300 or more */
-export async function send(...request: Parameters<typeof sendFor>): Promise<string> {
+export async function sendAndRead(...request: Parameters<typeof sendFor>): Promise<string> {
   return (await sendFor(...request)).text;
 }
 
@@ -45,7 +43,6 @@ export const filled = 'bench/workers/filled-account.ts';
 
 /**
  * Makes an account and writes so many files straight into its object; the service must run `filled`.
- *
  * @returns tasks that measure the time of a page of its list and of one GET, in ms
  */
 export async function filledAccount(
@@ -58,7 +55,8 @@ export async function filledAccount(
     fill(count: number, cid: string): Promise<string>;
   };
   const fileId = await object.fill(count, 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e');
-  const get = (path: string) => () => latency(() => send(url, 'GET', path, { Authorization: `Bearer ${made.apiKey}` }));
+  const get = (path: string) => () =>
+    latency(() => sendAndRead(url, 'GET', path, { Authorization: `Bearer ${made.apiKey}` }));
   return { page: get('/v1/storage?limit=10'), one: get(`/v1/storage/${fileId}?data=false`) };
 }
 

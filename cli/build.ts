@@ -1,7 +1,4 @@
-/**
- * Builds what is shipped, into `dist/`: `worker.js`, which `wrangler deploy` sends, and the command line.
- * `npm run build -- worker` builds the former alone, as wrangler does.
- */
+/** Builds `dist/`: the command line, and `worker.js`, built alone by `npm run build -- worker`, as by wrangler. */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';

@@ -8,10 +8,7 @@ import { beforeTerminator } from './argv.ts';
 import type { Context } from './context.ts';
 import { suggestion } from './terminal/suggestion.ts';
 
-/**
- * Kind of completion that a shell offers for a value: names and IDs printed by `sealpin completions --values`, or the
- * shells themselves.
- */
+/** Kind of completion of a value: names and IDs as `sealpin completions --values` prints them, or the shells. */
 export type Completes = 'profile' | 'contact' | 'blob' | 'shell';
 
 /**
@@ -72,14 +69,11 @@ export type Definition<A extends Args> = {
   readonly run: (o: { args: Values<A>; rest: readonly string[]; context: Context }) => Promise<number | void>;
 };
 
-/**
- * Entry in the table of commands: the name as typed (`encrypt`, `key create`), and a one-line summary without a full
- * stop.
- */
+/** Entry in the table of commands: the name as typed (`key create`), and a summary in one line without a full stop. */
 export type Heading = { readonly name: string; readonly summary: string };
 
 /** A command after parsing: what the entry point needs to make its context and to run it. */
-type Parsed = {
+type ParsedCommand = {
   readonly json: boolean;
   readonly quiet: boolean;
   readonly dataDir: string | undefined;
@@ -96,7 +90,7 @@ export type Command = Heading & {
   readonly examples: readonly Example[];
   readonly interrupted: string | undefined;
   /** @throws usage */
-  readonly parse: (argv: readonly string[]) => Parsed;
+  readonly parse: (argv: readonly string[]) => ParsedCommand;
 };
 
 const commonArgs = {
@@ -173,7 +167,7 @@ function toCitty(args: Args): Record<string, { type: Arg['type']; required: fals
   return Object.fromEntries(Object.entries(args).map(([name, { type }]) => [name, { type, required: false as const }]));
 }
 
-type Check = {
+type WordCheck = {
   readonly name: string;
   readonly args: Args;
   readonly usageError: (detail: string, hint?: string) => SealpinError;
@@ -181,10 +175,9 @@ type Check = {
 
 /**
  * Refuses every word with a hyphen that citty would ignore, or take for something else than what was typed.
- *
  * @returns the values of each flag that is given, none for a boolean
  */
-function checkFlags(argv: readonly string[], { name: command, args, usageError }: Check): Map<string, string[]> {
+function checkFlags(argv: readonly string[], { name: command, args, usageError }: WordCheck): Map<string, string[]> {
   const seen = new Map<string, string[]>();
   const words = beforeTerminator(argv);
   for (let index = 0; index < words.length; index += 1) {
@@ -235,7 +228,7 @@ function checkPositionals(
     rest,
     surplus,
     usageError,
-  }: Check & { readonly rest: string | undefined; readonly surplus: string | undefined },
+  }: WordCheck & { readonly rest: string | undefined; readonly surplus: string | undefined },
 ): void {
   const known = positionalsOf(args);
   const empty = given.indexOf('');
@@ -250,11 +243,8 @@ function checkPositionals(
   throw usageError(`${name} takes ${limit} argument${known.length === 1 ? '' : 's'} (${given.length} given)`, surplus);
 }
 
-/**
- * An empty text never means anything: it is what an unset variable of a script leaves behind, and as a path it would be the current
- * directory.
- */
-function emptyValue(label: string, arg: Arg | undefined, usageError: Check['usageError']): SealpinError {
+/** Refuses an empty text, which an unset variable of a script leaves, and which as a path is the current directory. */
+function emptyValue(label: string, arg: Arg | undefined, usageError: WordCheck['usageError']): SealpinError {
   const isPath = arg !== undefined && 'path' in arg;
   return usageError(
     isPath ? 'the file name is empty' : `${label} is empty`,

@@ -14,10 +14,7 @@ export type Environment = {
   readonly platform: NodeJS.Platform;
   /** Fires on SIGINT, SIGTERM, SIGHUP and when the reader of stdout has closed it; its reason is a SealpinError. */
   readonly signal: AbortSignal;
-  /**
-   * A lower scrypt cost for tests, as log2 of N (RFC 7914 section 2). The command line never sets it: the core
-   * decides.
-   */
+  /** A lower cost of scrypt for tests, as log2 of N (RFC 7914 section 2); the core decides otherwise. */
   readonly scryptLogN?: number | undefined;
   readonly now: () => number;
   /** Limits on how slow a service or gateway may be. */

@@ -16,7 +16,7 @@ const interruption = new AbortController();
 const interruptions = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 for (const signal of interruptions) process.on(signal, () => interruption.abort());
 
-type Output = { stdout: string; stderr: string };
+type Printed = { stdout: string; stderr: string };
 
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-demo-'));
 const service = spawn(process.execPath, [entry, 'start', '--port=0', '--json', `--data-dir=${dir}`], {
@@ -55,9 +55,9 @@ async function demo(): Promise<void> {
   const bob = await keys('Bob');
 
   const blobs = {
-    encrypt: await store('encrypt', 'AES-256-GCM under a password', original),
-    'chacha-encrypt': await store('chacha-encrypt', 'ChaCha20-Poly1305 under a password, an age file', original),
-    'ecc-encrypt': await store('ecc-encrypt', 'for Alice and Bob, P-256', original, alice.public, bob.public),
+    encrypt: await storeBlob('encrypt', 'AES-256-GCM under a password', original),
+    'chacha-encrypt': await storeBlob('chacha-encrypt', 'ChaCha20-Poly1305 under a password, an age file', original),
+    'ecc-encrypt': await storeBlob('ecc-encrypt', 'for Alice and Bob, P-256', original, alice.public, bob.public),
   };
 
   for (const [made, reader, keys] of [
@@ -89,7 +89,7 @@ async function demo(): Promise<void> {
     });
   const data = await readFile(original);
 
-  const sealed = await jsonOf<{ fileId: string; cid: string }>(
+  const sealed = await checkedJson<{ fileId: string; cid: string }>(
     await api('/v1/storage/encrypted', {
       method: 'POST',
       headers: {
@@ -101,7 +101,7 @@ async function demo(): Promise<void> {
     201,
   );
   report('POST', `encrypted by the service, as raw bytes → file ${sealed.fileId}`);
-  const plain = await jsonOf<{ fileId: string; cid: string }>(
+  const plain = await checkedJson<{ fileId: string; cid: string }>(
     await api('/v1/storage/plain', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -114,11 +114,11 @@ async function demo(): Promise<void> {
   const raw = await api(`/v1/storage/${sealed.fileId}`, { headers: { accept: 'application/octet-stream' } });
   assertSame(Buffer.from(await raw.arrayBuffer()), data);
   report('GET', `the encrypted one as ${raw.headers.get('content-type')}: restored byte for byte`);
-  const json = await jsonOf<{ filename: string; data: string }>(await api(`/v1/storage/${plain.fileId}`), 200);
+  const json = await checkedJson<{ filename: string; data: string }>(await api(`/v1/storage/${plain.fileId}`), 200);
   assertSame(Buffer.from(json.data, 'base64'), data);
   report('GET', `the plain one as JSON, ${json.filename}: restored byte for byte`);
 
-  const receipt = await jsonOf<{ key: string; pins: { service: string; status: string }[] }>(
+  const receipt = await checkedJson<{ key: string; pins: { service: string; status: string }[] }>(
     await api(`/v1/storage/${sealed.fileId}`, { method: 'DELETE' }),
     200,
   );
@@ -155,7 +155,7 @@ async function byLink(): Promise<void> {
  * Runs one command line to its end, also when it is interrupted, so that it writes nothing into a folder that is removed. The password
  * goes through the environment, where other users cannot read it.
  */
-function sealpin(command: string, ...args: string[]): Promise<Output> {
+function sealpin(command: string, ...args: string[]): Promise<Printed> {
   return new Promise((resolve, reject) => {
     const own = args.some((arg) => arg.startsWith('--data-dir=')) ? [] : [`--data-dir=${dir}`];
     const child = spawn(process.execPath, [entry, command, ...args, ...own], {
@@ -188,7 +188,7 @@ async function keys(name: string): Promise<{ private: string; public: string }> 
   return { private: join(folder, 'private.key'), public: join(folder, 'public.key') };
 }
 
-async function store(command: string, how: string, ...args: string[]): Promise<string> {
+async function storeBlob(command: string, how: string, ...args: string[]): Promise<string> {
   const started = performance.now();
   const { stdout } = await sealpin(command, ...args);
   const blob = stdout.trim();
@@ -210,7 +210,7 @@ function firstLine(): Promise<string> {
   });
 }
 
-async function jsonOf<T>(response: Response, status: number): Promise<T> {
+async function checkedJson<T>(response: Response, status: number): Promise<T> {
   const body: unknown = await response.json();
   if (response.status !== status)
     throw new Error(`the service responded with ${response.status}: ${JSON.stringify(body)}`);

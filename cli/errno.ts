@@ -74,12 +74,7 @@ export function systemFailure(thrown: unknown): SealpinError | undefined {
   return isWrite && errno !== 'ENOENT' ? writeFailure(thrown.path, thrown) : undefined;
 }
 
-/**
- * A failed read, as an error for people.
- *
- * @param path as it was given
- * @returns file_not_found, file_unreadable; a SealpinError unchanged
- */
+/** A failed read of a path, for people: file_not_found, file_unreadable. A SealpinError stays as it is. */
 export function readFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';
@@ -88,12 +83,7 @@ export function readFailure(path: string, thrown: unknown): SealpinError {
   return new SealpinError('file_unreadable', `${path} cannot be read: ${reading[errno] ?? errno}`, { cause: thrown });
 }
 
-/**
- * A failed write, as an error for people.
- *
- * @param path as it was given
- * @returns disk_full, file_unwritable; a SealpinError unchanged
- */
+/** A failed write to a path, for people: disk_full, file_unwritable. A SealpinError stays as it is. */
 export function writeFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';

@@ -4,14 +4,13 @@ import packageJson from '../package.json' with { type: 'json' };
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { asksForHelp, beforeTerminator, versionFlags } from './argv.ts';
 import type { Command } from './command.ts';
-import { headings, loadCommand } from './commands/index.ts';
+import { firstPage, headings, loadCommand } from './commands/index.ts';
 import type { Environment } from './context.ts';
 import { createOutput, write } from './terminal/output.ts';
 import { columnsOf } from './terminal/streams.ts';
 
 /**
  * Runs one command line.
- *
  * @param argv the words after the program
  * @returns the exit code: 0 done, 1 failed, 2 misused, 130 interrupted
  */
@@ -34,6 +33,10 @@ export async function main(argv: readonly string[], environment: Environment): P
       await write(stdout, await overview(columnsOf(stdout)));
       return 0;
     }
+    if (isHelp && second === 'all') {
+      await write(stdout, await overview(columnsOf(stdout), { 'All commands': headings }));
+      return 0;
+    }
     const words = isHelp ? argv.slice(1) : argv;
     const [verb = '', noun = ''] = words;
     const command = (await loadCommand(verb)) ?? (await loadCommand(`${verb} ${noun}`));
@@ -44,18 +47,18 @@ export async function main(argv: readonly string[], environment: Environment): P
       await write(stdout, commandUsage(command, columnsOf(stdout)));
       return 0;
     }
-    return await run(command, own, { ...environment, env: withoutEmpty(environment.env) }, json);
+    return await runCommand(command, own, { ...environment, env: withoutEmpty(environment.env) }, json);
   } catch (error) {
     return output.failure(signal.aborted ? signal.reason : error);
   }
 }
 
-async function overview(columns: number): Promise<string> {
+async function overview(columns: number, groups = firstPage): Promise<string> {
   const { mainUsage } = await import('./help/usage.ts');
-  return mainUsage(headings, columns);
+  return mainUsage(groups, columns);
 }
 
-async function run(
+async function runCommand(
   command: Command,
   words: readonly string[],
   environment: Environment,

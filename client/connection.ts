@@ -45,17 +45,14 @@ export type ListOptions = {
   readonly maxSize?: number | undefined;
   /** The ID of an API key. */
   readonly createdBy?: string | undefined;
-  /**
-   * Beginning of names; needs the mode `plain`, as `contentType` does: the service cannot read those of encrypted
-   * files.
-   */
+  /** Beginning of names; needs the mode `plain`, as `contentType` does: the service cannot read other names. */
   readonly name?: string | undefined;
   readonly contentType?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
 /** Timeout of deleting a file that was stored for nothing. */
-const removeMs = 10_000;
+export const removeMs = 10_000;
 
 /** A file that the service reads. `type` is its media type. */
 export type ServedFile = Content & { readonly size: number; readonly type: string };
@@ -188,10 +185,10 @@ export function connect(o: {
     put: (source, options = {}) => put(http, source, options),
     get: (fileId, options = {}) => get(http, fileId, options),
     list: ({ signal, ...query } = {}) => http.json(FileList, { path: 'v1/storage', query, signal }),
-    delete: (fileId, { signal } = {}) => http.json(Receipt, { method: 'DELETE', path: pathOf(fileId), signal }),
+    delete: (fileId, { signal } = {}) => http.json(Receipt, { method: 'DELETE', path: filePath(fileId), signal }),
     events: (options = {}) => events(http, options),
     upload: (source, options = {}) => uploadInParts(http, source, options),
-    send: (files, options = {}) => send(http, files, options),
+    send: (files, options = {}) => sendFiles(http, files, options),
     share: (files, options = {}) => share(http, o.apiKey, files, options),
     inbox: inboxes(http, o.apiKey),
     shares: ({ signal, ...query } = {}) => http.json(ShareList, { path: 'v1/shares', query, signal }),
@@ -200,14 +197,14 @@ export function connect(o: {
   };
 }
 
-async function send(
+async function sendFiles(
   http: ServiceHttp,
   files: Outgoing | readonly Outgoing[],
   options: ShareOptions & SendingOptions,
 ): Promise<Sent> {
   shareRecipients(options);
   const remove = (fileId: string) =>
-    http.json(Receipt, { method: 'DELETE', path: pathOf(fileId), signal: AbortSignal.timeout(removeMs) });
+    http.json(Receipt, { method: 'DELETE', path: filePath(fileId), signal: AbortSignal.timeout(removeMs) });
   const stored = await sealAndStore(files, { ...options, store: storeAt(http), remove });
   try {
     const about = { parcel: stored.parcel, files: stored.files.map(({ fileId }) => fileId) };
@@ -218,7 +215,7 @@ async function send(
   }
 }
 
-function pathOf(fileId: string): string {
+function filePath(fileId: string): string {
   return `v1/storage/${encodeURIComponent(fileId)}`;
 }
 
@@ -251,7 +248,7 @@ async function get(
   if (first === after) throw new SealpinError('range_not_satisfiable');
   const range = `bytes=${first}-${end === undefined ? '' : after - 1}`;
   const headers = { Accept: 'application/octet-stream', ...(isPart ? { Range: range } : {}) };
-  const response = await http.call({ path: `${pathOf(fileId)}/content`, headers, signal });
+  const response = await http.call({ path: `${filePath(fileId)}/content`, headers, signal });
   const size = lengthOf(response);
   const asked = end === undefined ? size : after - first;
   if (size === undefined || size !== asked || response.status !== (isPart ? 206 : 200)) {

@@ -53,7 +53,7 @@ export async function seal(
     cid.catch(() => undefined);
     return { ...content, cid, blob: () => blob() };
   } catch (error) {
-    release(stream, error);
+    cancelUnread(stream, error);
     throw error;
   }
 }
@@ -92,13 +92,13 @@ export async function open(
     if (opened.kind === 'plain') throw new SealpinError('not_encrypted');
     throw new SealpinError('wrong_kind', 'it has no header: only its file key opens it');
   } catch (error) {
-    release(container, error);
+    cancelUnread(container, error);
     throw error;
   }
 }
 
 /** Cancels a stream that was not read yet, after a failure of our own; what reads it cancels it otherwise. */
-function release(stream: ReadableStream<Uint8Array>, reason: unknown): void {
+function cancelUnread(stream: ReadableStream<Uint8Array>, reason: unknown): void {
   if (!stream.locked) stream.cancel(reason).catch(() => undefined);
 }
 

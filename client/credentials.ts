@@ -17,10 +17,7 @@ export type To = { readonly password: string } | { readonly keys: string | reado
 /** A password, or the texts of private keys. */
 export type Credentials = { readonly password: string } | { readonly keys: string | readonly string[] };
 
-/**
- * Credentials that open a container: a password, the texts of private keys, or the file key (16 or 32 bytes) that opens
- * this one file.
- */
+/** Credentials that open a container: a password, private keys, or the file key (16 or 32 bytes) of this one. */
 export type With = Credentials | { readonly fileKey: Uint8Array };
 
 /** Throws `password_invalid`, `key_invalid`. */

@@ -28,6 +28,7 @@ import { put } from './put.ts';
 import { receivedFrom, type Received } from './receiving.ts';
 import { sealAndStore, storeAt, type Draft, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
+import { dayMs } from '../shared/time.ts';
 
 /** An inbox that was made. `link` is for those who hand files over; nobody can make it again. `key.id` closes it. */
 export type CreatedInbox = { readonly link: string; readonly key: ApiKeyRecord; readonly recipient: string };
@@ -76,10 +77,7 @@ export interface Inboxes {
     id: string,
     o?: { keys?: string | readonly string[] | undefined; signal?: AbortSignal | undefined },
   ): Promise<Received>;
-  /**
-   * Closes an inbox: nothing more can be handed over. What has come stays.
-   * @param keyId `key.id` of the inbox
-   */
+  /** Closes an inbox, by the ID of its key: nothing more can be handed over. What has come stays. */
   close(keyId: string, o?: { signal?: AbortSignal | undefined }): Promise<Revoked>;
 }
 
@@ -143,7 +141,6 @@ function notADelivery(): SealpinError {
   return new SealpinError('parcel_invalid', 'this file is not one that was handed over to an inbox');
 }
 
-const dayMs = 86_400_000;
 /** Defaults of an inbox: a link that is forgotten costs no more, and for no longer. */
 export const inboxDefaults = { days: 90, limits: { files: 200, bytes: 1024 ** 3 } };
 
@@ -188,10 +185,7 @@ function least(one: number, other = Infinity): number {
 /** The most files of a delivery whose parcel names them: their IDs are in an address, of which servers take 8 KiB. */
 const maxNamed = 200;
 
-/**
- * Tells whether the service stores the payloads of a delivery provisionally, until a parcel names them. A service that
- * can do that tells a key what its limits leave.
- */
+/** Tells whether the service keeps payloads only once a parcel names them: if so, it says what limits leave. */
 export function isProvisional({ left }: AccountDetails['key'], files: number): boolean {
   return left !== undefined && files <= maxNamed;
 }
@@ -275,11 +269,7 @@ export async function deliver(
     recipients,
     names,
     signal,
-  }: {
-    recipients: readonly Recipient[];
-    names: readonly string[] | undefined;
-    signal: AbortSignal | undefined;
-  },
+  }: { recipients: readonly Recipient[]; names: readonly string[] | undefined; signal: AbortSignal | undefined },
 ): Promise<void> {
   const sealed = new Blob([await sealParcelTo(parcel, { recipients })], { type: sealedParcelType });
   try {

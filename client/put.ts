@@ -1,13 +1,13 @@
 /** Storing bytes in one request. */
 import { attachment } from './attachment.ts';
-import { StoredFile } from '../shared/api.ts';
+import { membersOf, StoredFile, UploadDetails } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { parseFilename } from '../shared/filename.ts';
-import { bodyOf } from './request-body.ts';
+import { requestBody } from './request-body.ts';
 import type { ServiceHttp } from './service-http.ts';
 import type { Source } from './web-bytes.ts';
 
-export type PutOptions = {
+export type PutOptions = Readonly<Omit<UploadDetails, 'expiresAt'>> & {
   /**
    * `encrypted` (the default): the service seals the bytes to the account's key. `plain`: it stores them as they are, on a public
    * network, which is right for what `seal` made.
@@ -29,7 +29,7 @@ type Keeping = { readonly provisional?: boolean | undefined; readonly names?: re
 
 /** Stores bytes in one request; fails as `put` of a connection. */
 export async function put(http: ServiceHttp, source: Source, o: PutOptions & Keeping): Promise<StoredFile> {
-  const { mode = 'encrypted', name = nameOf(source), type = typeOf(source), signal } = o;
+  const { mode = 'encrypted', name = ownName(source), type = typeOf(source), signal } = o;
   // The service takes JSON apart, and stores what is in its member `data`.
   if (/^application\/json\s*(?:;|$)/i.test(type))
     throw new SealpinError('unsupported_media_type', 'the service stores no file under the type application/json', {
@@ -41,13 +41,14 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
     ...(o.idempotencyKey === undefined ? {} : { 'Idempotency-Key': o.idempotencyKey }),
   };
   const isPlain = mode === 'plain';
-  const body = await bodyOf(source, { cid: isPlain, signal });
+  const body = await requestBody(source, { cid: isPlain, signal });
   const request = { method: 'POST', path: `v1/storage/${mode}`, headers, body: body.body, signal } as const;
   let file;
   try {
     file = await http.json(StoredFile, {
       ...request,
       query: {
+        ...membersOf(UploadDetails, o),
         cid: isPlain ? body.cid : undefined,
         expiresAt: o.expiresAt === undefined ? undefined : new Date(o.expiresAt).toISOString(),
         provisional: o.provisional === true ? 'true' : undefined,
@@ -66,7 +67,7 @@ export async function put(http: ServiceHttp, source: Source, o: PutOptions & Kee
 }
 
 /** The name of a `File`. */
-function nameOf(source: Source): string | undefined {
+function ownName(source: Source): string | undefined {
   return source instanceof File ? source.name : undefined;
 }
 

@@ -98,10 +98,8 @@ export function receivedFrom({ files, ...words }: Parcel, from: string | readonl
   return { ...words, files: files.map(({ fileKey, ...file }) => receivedFile(file, { with: { fileKey }, from })) };
 }
 
-/** Attempts to get the answer to an opening. */
-const maxAttempts = 4;
-/** The longest wait between them, in seconds: somebody looks at the page. */
-const maxWaitSeconds = 10;
+/** Number of retries to get the answer to an opening. */
+const retries = 3;
 
 /**
  * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often after this. Where the answer is
@@ -116,27 +114,21 @@ export async function recordOf(
   signal: AbortSignal,
 ): Promise<{ record: Uint8Array; opensLeft: number }> {
   const headers = { 'Idempotency-Key': opening };
-  for (let attempts = 1; ; attempts += 1) {
+  for (let left = retries; ; left -= 1) {
     try {
-      const { record, opensLeft } = await http.json(OpenedShare, {
-        method: 'POST',
-        path: `v1/shares/${id}/open`,
-        headers,
-        signal,
-      });
+      const path = `v1/shares/${id}/open`;
+      const { record, opensLeft } = await http.json(OpenedShare, { method: 'POST', path, headers, signal });
       return { record: Uint8Array.from(atob(record), (character) => character.charCodeAt(0)), opensLeft };
     } catch (error) {
       const seconds = secondsUntilAgain(error);
-      if (seconds === undefined || seconds > maxWaitSeconds || attempts === maxAttempts) throw error;
-      await sleep(seconds * 1000, signal);
+      if (left === 0 || seconds === undefined) throw error;
+      // Somebody looks at the page.
+      await sleep(Math.min(seconds, 10) * 1000, signal);
     }
   }
 }
 
-/**
- * Opens a share: asks for its state, for what it needs besides the link, and then for its record, which counts.
- * @throws as `receive`
- */
+/** Opens a share: asks for its state and its secrets, and then for its record, which counts. @throws as `receive` */
 export async function openShare(
   http: ServiceHttp,
   { id, secret }: Pick<Extract<Link, { kind: 'share' }>, 'id' | 'secret'>,
@@ -194,10 +186,10 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
 }
 
 /** Credentials that open a file, and the URLs of services or gateways to fetch it from, in order of preference. */
-type Origin = { readonly with: With; readonly from: string | readonly string[] };
+type FileOrigin = { readonly with: With; readonly from: string | readonly string[] };
 
 /** A file that can be fetched and opened. */
-function receivedFile(file: Omit<ReceivedFile, 'open'>, o: Origin): ReceivedFile {
+function receivedFile(file: Omit<ReceivedFile, 'open'>, o: FileOrigin): ReceivedFile {
   return {
     ...file,
     async open({ start, end, signal } = {}) {
@@ -238,7 +230,7 @@ export async function openReceived(
     with: credentials,
     from,
     ...o
-  }: Origin & { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined },
+  }: FileOrigin & { readonly fetch?: GatewayFetch | undefined; readonly pool?: BufferPool | undefined },
   signal: AbortSignal,
 ): Promise<OpenedFile> {
   const stop = new AbortController();

@@ -24,7 +24,7 @@ const bufferedBytes = 32 * 1024 * 1024;
  * @param options.cid whether the CID is wanted
  * @throws SealpinError `too_large` for a long stream where the engine sends none; what the source fails with, the signal's reason
  */
-export async function bodyOf(
+export async function requestBody(
   source: Source,
   options: { cid: boolean; signal: AbortSignal | undefined },
 ): Promise<Body> {
@@ -53,9 +53,7 @@ export async function bodyOf(
     throw new SealpinError(
       'too_large',
       `this browser sends no streams of more than ${bufferedBytes / 1024 / 1024} MiB`,
-      {
-        hint: 'give a Blob: put takes it as it is, and upload sends it in parts',
-      },
+      { hint: 'give a Blob: put takes it as it is, and upload sends it in parts' },
     );
   }
   return { body: stream, cid: undefined, sent: () => sent, failure: () => failure };

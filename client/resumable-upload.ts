@@ -5,6 +5,7 @@
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { attemptsOf, firstPauseMs, TemporaryError, type AttemptOptions } from './attempts.ts';
+import { base64 } from './web-bytes.ts';
 
 /** A response whose body, if any, was read. */
 type Reply = { readonly status: number; readonly text: string; header(name: string): string | undefined };
@@ -12,7 +13,6 @@ type Reply = { readonly status: number; readonly text: string; header(name: stri
 export interface Transport {
   /**
    * Sends one request.
-   *
    * @param o.path relative to the URL of the service
    * @param o.body exactly `bytes` long; the transport may release the memory of its chunks
    * @throws service_unreachable when no response came, which is tried again; any other error ends the upload
@@ -29,10 +29,7 @@ export interface Transport {
 }
 
 /** Bytes that can be read again from any offset, and never change. */
-export type UploadSource = {
-  readonly bytes: number;
-  read(start: number, end: number): AsyncIterable<Uint8Array>;
-};
+export type UploadSource = { readonly bytes: number; read(start: number, end: number): AsyncIterable<Uint8Array> };
 
 /** File that an upload has become. The CID is the service's: the caller compares it with its own. */
 export type UploadedFile = NonNullable<ResumableUpload['file']>;
@@ -57,7 +54,7 @@ const collections = { plain: 'v1/uploads/plain', encrypted: 'v1/uploads/encrypte
 const protocol = { 'Tus-Resumable': '1.0.0' };
 
 /** Properties of an upload to be created. */
-type NewUpload = {
+type UploadToCreate = {
   readonly bytes: number;
   /** CID that the service must compute, where it is known. */
   readonly cid?: string | undefined;
@@ -71,13 +68,12 @@ type NewUpload = {
 
 /**
  * Creates an upload.
- *
  * @returns the ID of the upload, which is also that of the file
  * @throws what the service refuses with, service_unreachable after the last attempt, service_answer, the reason of the signal
  */
 export async function createUpload(
   transport: Transport,
-  file: NewUpload,
+  file: UploadToCreate,
   o: UploadOptions & Pick<SendOptions, 'onRetry'>,
 ): Promise<string> {
   const headers = {
@@ -102,23 +98,19 @@ export async function createUpload(
   }
 }
 
-function metadataOf({ cid, provisional = false, encryptAs }: NewUpload): Record<string, string> {
+const toUtf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+function metadataOf({ cid, provisional = false, encryptAs }: UploadToCreate): Record<string, string> {
   const values = [
-    ...(encryptAs === undefined ? [] : [`filename ${base64(encryptAs)}`]),
-    ...(cid === undefined ? [] : [`cid ${base64(cid)}`]),
-    ...(provisional ? [`provisional ${base64('true')}`] : []),
+    ...(encryptAs === undefined ? [] : [`filename ${base64(toUtf8(encryptAs))}`]),
+    ...(cid === undefined ? [] : [`cid ${base64(toUtf8(cid))}`]),
+    ...(provisional ? [`provisional ${base64(toUtf8('true'))}`] : []),
   ];
   return values.length === 0 ? {} : { 'Upload-Metadata': values.join(',') };
 }
 
-/** Base64 of a text in UTF-8. */
-function base64(text: string): string {
-  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
-}
-
 /**
  * Sends what the service does not have yet, and waits until the file is stored.
- *
  * @returns the ID of the file, and its CID as the service computed it
  * @throws gone when the service has no such upload (any more), the code of an upload that failed, service_unreachable and other
  *   temporary failures after the last attempt, service_answer, the errors of the source, the reason of the signal
@@ -158,12 +150,8 @@ export async function sendUpload(
   }
 
   async function sendPart(start: number, end: number): Promise<number> {
-    const headers = {
-      ...protocol,
-      'Content-Type': 'application/offset+octet-stream',
-      'Upload-Offset': String(start),
-    };
-    const body = { stream: counted(source.read(start, end), o.onBytes), bytes: end - start };
+    const headers = { ...protocol, 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': String(start) };
+    const body = { stream: partChunks(source.read(start, end), o.onBytes), bytes: end - start };
     const next = accept(await exchange(transport, { method: 'PATCH', path, headers, body, signal }), start);
     if (next === start && end > start) throw new TemporaryError('service_answer', 'the service accepts no more bytes');
     if (next > end) throw unexpected('it has more bytes than were sent');
@@ -172,7 +160,7 @@ export async function sendUpload(
 
   /** The offset in a response, which is reported. */
   function accept(reply: Reply, least: number): number {
-    if (reply.status >= 300) throw failureOf(transport, reply);
+    if (reply.status >= 300) throw uploadFailure(transport, reply);
     const text = reply.header('upload-offset') ?? '';
     const next = Number(text);
     if (!/^[0-9]{1,16}$/.test(text) || next < least || next > source.bytes)
@@ -202,11 +190,7 @@ export async function sendUpload(
   }
 }
 
-/**
- * Ends an upload: the service forgets its bytes. An upload that is gone is ended already.
- *
- * @throws service_unreachable, what the service refuses with
- */
+/** Ends an upload, which may be gone already: the service forgets its bytes. @throws as the service refuses */
 export async function endUpload(transport: Transport, uploadId: string, signal: AbortSignal): Promise<void> {
   try {
     await exchange(transport, { method: 'DELETE', path: `v1/uploads/${uploadId}`, headers: protocol, signal });
@@ -218,21 +202,17 @@ export async function endUpload(transport: Transport, uploadId: string, signal: 
 /** Sends one request; throws for every status but 2xx. */
 async function exchange(transport: Transport, o: Parameters<Transport['request']>[0]): Promise<Reply> {
   const reply = await transport.request(o);
-  if (reply.status < 200 || reply.status >= 300) throw failureOf(transport, reply, o.path);
+  if (reply.status < 200 || reply.status >= 300) throw uploadFailure(transport, reply, o.path);
   return reply;
 }
 
-function failureOf(transport: Transport, reply: Reply, path?: string): SealpinError {
+function uploadFailure(transport: Transport, reply: Reply, path?: string): SealpinError {
   if ((reply.status === 404 || reply.status === 410) && !Object.values<unknown>(collections).includes(path))
     return new SealpinError('gone', 'the service no longer has this upload');
   const error = transport.errorOf(reply);
   if (!isTemporary(reply.status)) return error;
   const seconds = Number(reply.header('retry-after')) || undefined;
-  return new TemporaryError(error.code, error.message, {
-    cause: error,
-    hint: error.hint,
-    retryAfterSeconds: seconds,
-  });
+  return new TemporaryError(error.code, error.message, { cause: error, hint: error.hint, retryAfterSeconds: seconds });
 }
 
 /** Another writer holds the upload (409, 423), the service is busy, or it failed. */
@@ -254,7 +234,7 @@ function parseStatus({ text }: Reply): ResumableUpload {
   return parseResponse(ResumableUpload, json);
 }
 
-async function* counted(
+async function* partChunks(
   stream: AsyncIterable<Uint8Array>,
   onBytes: SendOptions['onBytes'],
 ): AsyncGenerator<Uint8Array> {

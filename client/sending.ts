@@ -38,13 +38,13 @@ export type SendingOptions = Words & {
  * Stores a payload unchanged. `onProgress` gets how many bytes the service has.
  * @throws what the payload fails with, `cid_mismatch`, and what the service refuses with
  */
-export type Store = (
+export type StorePayload = (
   payload: ReadableStream<Uint8Array>,
   o: { bytes: number | undefined; signal: AbortSignal | undefined; onProgress: (bytes: number) => void },
 ) => Promise<UploadedFile>;
 
 /** Stores payloads over `fetch`: small ones in one request, others in parts. @param o.provisional only until a parcel names them */
-export function storeAt(http: ServiceHttp, { provisional = false }: { provisional?: boolean } = {}): Store {
+export function storeAt(http: ServiceHttp, { provisional = false }: { provisional?: boolean } = {}): StorePayload {
   return async (payload, { bytes, signal, onProgress }) => {
     if (bytes !== undefined && bytes > partBytes)
       return uploadStream(http, payload, bytes, { signal, onProgress, provisional });
@@ -55,14 +55,12 @@ export function storeAt(http: ServiceHttp, { provisional = false }: { provisiona
 }
 
 /** Stored parcel with its files, sent on only as a whole: after a failure, nothing of it may stay. */
-export type Stored = { readonly parcel: Parcel; readonly files: readonly SentFile[] };
+export type StoredParcel = { readonly parcel: Parcel; readonly files: readonly SentFile[] };
 
 /** Any CID: a parcel has the same size with another one. */
 const someCid = `bafkrei${'a'.repeat(52)}`;
 
-/**
- * Sizes known of a delivery before anything of it is stored: those of its payloads, and a parcel as large as its own.
- */
+/** Sizes known of a delivery before it is stored: of its payloads, and a parcel as large as its own. */
 export type Draft = { readonly payloads: readonly (number | undefined)[]; readonly parcel: Parcel };
 
 /**
@@ -73,14 +71,14 @@ export type Draft = { readonly payloads: readonly (number | undefined)[]; readon
 export async function sealAndStore(
   files: Outgoing | readonly Outgoing[],
   o: SendingOptions & {
-    store: Store;
+    store: StorePayload;
     remove: (fileId: string) => Promise<unknown>;
     admit?: (draft: Draft) => Promise<void>;
     backend?: Backend;
   },
-): Promise<Stored> {
+): Promise<StoredParcel> {
   const { note, from, signal, onProgress, backend = webBackend } = o;
-  const all = [files].flat().map(parsed);
+  const all = [files].flat().map(outgoingFile);
   if (all.length === 0) throw new SealpinError('invalid_request', 'there is no file to send');
   const words = { note, from };
   const parcel = checkParcel({ files: all, ...words });
@@ -96,7 +94,7 @@ export async function sealAndStore(
     await o.admit?.({ payloads, parcel });
     for (const { name, type, stream, size: announced } of opened) {
       signal?.throwIfAborted();
-      const plaintext = counted(abortable(stream, signal), announced);
+      const plaintext = countedStream(abortable(stream, signal), announced);
       const { payload, fileKey } = await encryptPayload(plaintext.stream, { backend });
       const { fileId, cid } = await o.store(payload, {
         bytes: announced === undefined ? undefined : detachedPayloadBytes(announced),
@@ -143,14 +141,14 @@ export async function removeAll(
   for (const { fileId } of files) await remove(fileId).catch(() => undefined);
 }
 
-function parsed(file: Outgoing): { source: Source; name: string; type: string; size: number | undefined } {
-  if (file instanceof File) return parsed({ source: file, name: file.name, type: file.type });
+function outgoingFile(file: Outgoing): { source: Source; name: string; type: string; size: number | undefined } {
+  if (file instanceof File) return outgoingFile({ source: file, name: file.name, type: file.type });
   const { source, name, type, size } = file;
   return { source, name, type: type === undefined || type === '' ? 'application/octet-stream' : type, size };
 }
 
 /** A stream that counts its bytes, and fails when it has more or fewer than were announced. */
-function counted(
+function countedStream(
   stream: ReadableStream<Uint8Array>,
   announced = Number.NaN,
 ): { stream: ReadableStream<Uint8Array>; bytes(): number } {

@@ -21,7 +21,7 @@ type ServiceRequest = {
   readonly signal?: AbortSignal | undefined;
 };
 
-type Shape = Parameters<typeof parseResponse>[0];
+export type Shape = Parameters<typeof parseResponse>[0];
 
 export interface ServiceHttp {
   /** The URL of the service, with a slash at its end. */
@@ -92,7 +92,7 @@ export function serviceHttp({
         ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
       });
     } catch (cause) {
-      throw failureOf(cause, `${host} cannot be reached`, signal, { hint: originHint(cause, root) });
+      throw requestFailure(cause, `${host} cannot be reached`, signal, { hint: originHint(cause, root) });
     }
     // A browser hides what a redirect is: its status is 0.
     if (response.status === 0 || (response.status >= 300 && response.status < 400)) {
@@ -125,7 +125,7 @@ export function serviceHttp({
         if (length === undefined || received === length) return;
         throw new SealpinError('service_unreachable', `${host} sent ${received} of ${length} bytes`, broken);
       },
-      onFail: (cause) => failureOf(cause, `${host} stopped in the middle of its response`, signal, broken),
+      onFail: (cause) => requestFailure(cause, `${host} stopped in the middle of its response`, signal, broken),
     });
   }
 
@@ -174,7 +174,7 @@ export function parseService(service: string | URL): URL {
 }
 
 /** The error for a request that failed without a response, or in the middle of one. */
-function failureOf(
+function requestFailure(
   cause: unknown,
   what: string,
   signal: AbortSignal | undefined,
@@ -204,7 +204,6 @@ function originHint(cause: unknown, service: URL): string | undefined {
 
 /**
  * The URL of a path of the API. An ID that is empty, or goes up with dots, would be the path of something else.
- *
  * @param path relative, with a query at most
  * @throws SealpinError `not_found`
  */

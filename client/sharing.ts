@@ -1,23 +1,20 @@
 /** Shares: parcels that a service keeps for anyone who has the link. */
-import { Share, type ShareRequest } from '../shared/api.ts';
+import { membersOf, Share, ShareTerms, type ShareRequest } from '../shared/api.ts';
 import { passwordRecipient, type Backend, type PasswordKdf, type Recipient } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
 import { recipientsOf } from './credentials.ts';
 import type { ServiceHttp } from './service-http.ts';
+import { base64 } from './web-bytes.ts';
 
 /** Terms of a share. */
-export type ShareOptions = {
+export type ShareOptions = Readonly<ShareTerms> & {
   /** In 7 days when undefined. The service has a maximum. */
   readonly expiresAt?: Date | string | undefined;
-  /** Number of times that it may be opened; 5 when undefined. The service has a maximum. */
-  readonly opens?: number | undefined;
   /** The receiver needs it besides the link. */
   readonly password?: string | undefined;
   /** Public keys, as `seal` takes them: besides the link, the receiver needs one of the private keys. Not together with a password. */
   readonly to?: string | readonly string[] | undefined;
-  /** Label in lists of shares. The service reads it, and the receiver does not. */
-  readonly label?: string | undefined;
 };
 
 /** A share that was made. `link` is all that its receiver needs, and nobody can make it again. */
@@ -58,13 +55,12 @@ export async function shareParcel(
   sealing: Sealing = { recipients: shareRecipients(o) },
 ): Promise<Shared> {
   const { record, secret } = await sealParcel(parcel, { password: o.password, ...sealing });
-  const { expiresAt, opens, label } = o;
+  const { expiresAt } = o;
   const request: ShareRequest = {
     record: base64(record),
     files: [...files],
     password: o.password !== undefined,
-    label,
-    opens,
+    ...membersOf(ShareTerms, o),
     expiresAt: expiresAt === undefined ? undefined : new Date(expiresAt).toISOString(),
   };
   const share = await http.json(Share, {
@@ -75,9 +71,4 @@ export async function shareParcel(
     signal: o.signal,
   });
   return { link: printLink({ kind: 'share', service: http.url, id: share.id, secret }), share };
-}
-
-/** Base64 (RFC 4648 section 4). `Uint8Array.toBase64` is not in all of the browsers yet. */
-function base64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }

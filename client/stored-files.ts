@@ -44,10 +44,7 @@ export async function storedFile(
     if (file.with === undefined)
       throw new SealpinError('wrong_kind', 'the service stores it as it is: its password or key is needed to share it');
     const found = await byBlob(http, about.cid, file.with, signal);
-    return {
-      file: { ...found, ...named(file, about) },
-      fileIds: [about.fileId],
-    };
+    return { file: { ...found, ...named(file, about) }, fileIds: [about.fileId] };
   }
   const { fileKey, info } = await openSealedFile(http, apiKey, about.fileId, signal);
   const words = named(file, info);

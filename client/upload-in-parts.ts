@@ -20,13 +20,10 @@ export const partBytes = 16 * 1024 * 1024;
 /** Timeout of a failed upload for the service to forget it. */
 const endMs = 10_000;
 
-type Options = { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined };
+type PartsOptions = { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined };
 
-/**
- * Stores bytes unchanged, in parts: whatever breaks, the upload continues where the service has it.
- * @throws as `upload` of a connection
- */
-export async function uploadInParts(http: ServiceHttp, source: StoredSource, o: Options): Promise<UploadedFile> {
+/** Stores bytes unchanged, in parts that continue where the service has them. @throws as `upload` */
+export async function uploadInParts(http: ServiceHttp, source: StoredSource, o: PartsOptions): Promise<UploadedFile> {
   const blob = blobOf(source);
   const cid = await cidOf(blob, o.signal === undefined ? {} : { signal: o.signal });
   const parts = {
@@ -35,7 +32,7 @@ export async function uploadInParts(http: ServiceHttp, source: StoredSource, o: 
       yield new Uint8Array(await blob.slice(start, end).arrayBuffer());
     },
   };
-  return checked(await send(http, parts, { ...o, cid }), cid);
+  return checked(await sendParts(http, parts, { ...o, cid }), cid);
 }
 
 /**
@@ -47,12 +44,12 @@ export async function uploadStream(
   http: ServiceHttp,
   stream: ReadableStream<Uint8Array>,
   bytes: number,
-  o: Options & { provisional?: boolean },
+  o: PartsOptions & { provisional?: boolean },
 ): Promise<UploadedFile> {
   const { stream: hashed, result } = hashingStream(abortable(stream, o.signal));
   const parts = sentOnce(hashed, bytes);
   try {
-    const file = await send(http, parts, o);
+    const file = await sendParts(http, parts, o);
     await parts.end();
     return checked(file, (await result).cid);
   } catch (error) {
@@ -62,10 +59,10 @@ export async function uploadStream(
 }
 
 /** Creates an upload and sends its bytes. Nothing continues it after a failure, so the service is told to forget it. */
-async function send(
+async function sendParts(
   http: ServiceHttp,
   parts: UploadSource,
-  o: Options & { cid?: string; provisional?: boolean },
+  o: PartsOptions & { cid?: string; provisional?: boolean },
 ): Promise<UploadedFile> {
   const { signal = new AbortController().signal } = o;
   const health = await http.json(Health, { path: 'v1/health', query: { live: 'true' }, signal });

@@ -199,13 +199,28 @@ export async function checkService(subject: Subject): Promise<Finding[]> {
       : {
           ok: false,
           what: `${url} runs Sealpin ${version}, and this is ${packageJson.version}`,
-          todo: 'npm run deploy',
+          todo: 'deploy this version first: npm run deploy',
         },
-    await checkOperator(subject, url),
-    ...(await checkMetrics(subject, url)),
+    ...(await checkOperatorRoutes(subject, url)),
     ...(await checkServiceId(subject, url)),
     await checkCors(subject, url),
   ];
+}
+
+/** The operator's routes, which a Worker of before does not have where they are now. */
+async function checkOperatorRoutes(subject: Subject, url: string): Promise<Finding[]> {
+  const described = await ask(`${url}/v1/operator/openapi.json`);
+  if ('finding' in described) return [described.finding];
+  await described.response.body?.cancel();
+  if (described.response.status === 404)
+    return [
+      {
+        ok: false,
+        what: `${url} is older than this version: it has no routes below /v1/operator`,
+        todo: 'deploy this version first: npm run deploy',
+      },
+    ];
+  return [await checkOperator(subject, url), ...(await checkMetrics(subject, url))];
 }
 
 async function checkOperator({ secretOf }: Subject, url: string): Promise<Finding> {

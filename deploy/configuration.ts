@@ -31,10 +31,10 @@ export type Configuration = {
 };
 
 /** Something that is wrong, and what to do about it. */
-export type Fault = { what: string; todo: string };
+export type ConfigurationFault = { what: string; todo: string };
 
 /** Part of the configuration that is used, as wrangler parses it. */
-type Parsed = {
+type ParsedConfiguration = {
   name?: string;
   account_id?: string;
   kv_namespaces: { binding: string; id?: string }[];
@@ -52,9 +52,9 @@ export function kvTitle(name: string): string {
 
 /** Reads a configuration, with the checks of wrangler itself. @throws misconfigured */
 export function readConfiguration(path: string): Configuration {
-  let config: Parsed;
+  let config: ParsedConfiguration;
   try {
-    config = readConfig({ config: path }, { hideWarnings: true }) as Parsed;
+    config = readConfig({ config: path }, { hideWarnings: true }) as ParsedConfiguration;
   } catch (error) {
     throw new SealpinError('misconfigured', `${path}: ${(error as Error).message.split('\n')[0]}`, {
       hint: 'correct the file, or take wrangler.toml of a fresh checkout',
@@ -93,7 +93,7 @@ const parsers: Record<string, (env: Env) => unknown> = {
 };
 
 /** All that can be found wrong with a configuration without asking anybody. */
-export function faultsOf(configuration: Configuration): Fault[] {
+export function faultsOf(configuration: Configuration): ConfigurationFault[] {
   const { name, kvId, vars } = configuration;
   // The bindings that the parsers look at, besides the variables.
   const env = { ...vars, PIN: { idFromName: () => 'id' }, KEY_LIMIT: {}, ADDRESS_LIMIT: {} } as unknown as Env;
@@ -125,7 +125,7 @@ export function originsOf({ vars }: Configuration): string[] {
   return (vars['CORS_ORIGINS'] ?? '').split(',').flatMap((each) => each.trim() || []);
 }
 
-function originFaults(list: string): Fault[] {
+function originFaults(list: string): ConfigurationFault[] {
   return originsOf({ vars: { CORS_ORIGINS: list } } as unknown as Configuration)
     .filter((each) => each !== '*' && URL.parse(each)?.origin !== each)
     .map((each) => ({
@@ -134,7 +134,7 @@ function originFaults(list: string): Fault[] {
     }));
 }
 
-function pinningFaults(vars: Record<string, string>): Fault[] {
+function pinningFaults(vars: Record<string, string>): ConfigurationFault[] {
   const faults = faultIn(() => pinning(vars, () => 'token'));
   if (faults.length > 0) return faults;
   const count = pinning(vars, () => 'token').length;
@@ -157,7 +157,7 @@ function pinningFaults(vars: Record<string, string>): Fault[] {
 }
 
 /** Returns the refusal of a function as a fault. */
-export function faultIn(parse: () => unknown): Fault[] {
+export function faultIn(parse: () => unknown): ConfigurationFault[] {
   try {
     parse();
     return [];

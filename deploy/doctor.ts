@@ -4,11 +4,11 @@ import { checkRemovedTypes } from './removed-types.ts';
 import { checkCloudflare, checkConfiguration, checkPinning, checkService, versions, type Subject } from './checks.ts';
 import { readConfiguration } from './configuration.ts';
 import { linesOf, type Finding } from './finding.ts';
-import type { Options } from './options.ts';
+import type { DeployOptions } from './options.ts';
 import { wranglerWith } from './wrangler.ts';
 
 /** Inputs of a command from its process. */
-export type Context = {
+export type DoctorContext = {
   env: NodeJS.ProcessEnv;
   print(line: string): void;
   signal: AbortSignal;
@@ -17,7 +17,7 @@ export type Context = {
 };
 
 /** Runs all checks, and prints a line for each. @returns the exit code: 1 where something is wrong @throws misconfigured */
-export async function doctor(options: Options, { env, print }: Context): Promise<number> {
+export async function doctor(options: DeployOptions, { env, print }: DoctorContext): Promise<number> {
   const configuration = readConfiguration(options.config);
   const subject: Subject = {
     configuration,

@@ -4,14 +4,20 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { kvBinding, readConfiguration, type Configuration } from './configuration.ts';
 
 /** Changes that setup writes. */
-export type Changes = { name?: string; pinningServices?: object[]; domain?: string; kvId?: string; serviceId?: string };
+export type ConfigurationChanges = {
+  name?: string;
+  pinningServices?: object[];
+  domain?: string;
+  kvId?: string;
+  serviceId?: string;
+};
 
 /**
  * Writes changes, and nothing where there are none. A placeholder for the KV namespace goes: wrangler then creates one.
  * @returns whether the file is another one now
  * @throws misconfigured where the file has another form than the one that this project ships; it is as before then
  */
-export async function editConfiguration(path: string, changes: Changes): Promise<boolean> {
+export async function editConfiguration(path: string, changes: ConfigurationChanges): Promise<boolean> {
   const before = await readFile(path, 'utf8');
   const after = edited(before, readConfiguration(path), changes);
   if (after === before) return false;
@@ -29,7 +35,7 @@ export async function editConfiguration(path: string, changes: Changes): Promise
 function edited(
   text: string,
   current: Configuration,
-  { name, pinningServices, domain, kvId, serviceId }: Changes,
+  { name, pinningServices, domain, kvId, serviceId }: ConfigurationChanges,
 ): string {
   let out = text.replace(/^id = "0+"\n/m, '');
   if (name !== undefined) out = replaceLine(out, 'name', JSON.stringify(name));
@@ -67,7 +73,7 @@ function parsed(path: string): Configuration | undefined {
 
 function checkWritten(
   written: Configuration | undefined,
-  { name, pinningServices, domain, kvId, serviceId }: Changes,
+  { name, pinningServices, domain, kvId, serviceId }: ConfigurationChanges,
   path: string,
 ): void {
   const expected = {

@@ -2,9 +2,9 @@
 import { AccountList, NewAccountResponse } from '../shared/api.ts';
 import { apiKeyCharacters } from '../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import type { Context } from './doctor.ts';
+import type { DoctorContext } from './doctor.ts';
 import type { OperatorApi } from './operator-api.ts';
-import type { Options } from './options.ts';
+import type { DeployOptions } from './options.ts';
 import { newSecretFile } from './secret-file.ts';
 
 /**
@@ -14,9 +14,9 @@ import { newSecretFile } from './secret-file.ts';
  */
 export async function firstAccount(
   api: OperatorApi,
-  { account, apiKeyFile }: Pick<Options, 'account' | 'apiKeyFile'>,
+  { account, apiKeyFile }: Pick<DeployOptions, 'account' | 'apiKeyFile'>,
   askLabel: () => Promise<string | undefined>,
-  { print }: Pick<Context, 'print'>,
+  { print }: Pick<DoctorContext, 'print'>,
 ): Promise<void> {
   const { accounts } = await api.get('/v1/operator/accounts?limit=1', AccountList);
   if (accounts.length > 0) {

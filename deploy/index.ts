@@ -2,15 +2,15 @@
 import { visible } from '../cli/terminal/output.ts';
 import { describe, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { backup } from './service-backup.ts';
-import { doctor, tokenIn, type Context } from './doctor.ts';
+import { doctor, tokenIn, type DoctorContext } from './doctor.ts';
 import { operatorApi } from './operator-api.ts';
-import { parseOptions, type CommandName, type Options } from './options.ts';
+import { parseOptions, type CommandName, type DeployOptions } from './options.ts';
 import { restoreService } from './service-restore.ts';
 import { setup } from './setup.ts';
 import { wranglerWith } from './wrangler.ts';
 
 /** The operator's token. @throws usage */
-function tokenOf({ adminTokenFile }: Options, { env }: Context): string {
+function tokenOf({ adminTokenFile }: DeployOptions, { env }: DoctorContext): string {
   const token = env['ADMIN_TOKEN'] || tokenIn(adminTokenFile);
   if (token === undefined)
     throw new SealpinError('usage', 'the operator’s token is missing', {
@@ -19,7 +19,7 @@ function tokenOf({ adminTokenFile }: Options, { env }: Context): string {
   return token;
 }
 
-const commands: Record<CommandName, (options: Options, context: Context) => Promise<number>> = {
+const commands: Record<CommandName, (options: DeployOptions, context: DoctorContext) => Promise<number>> = {
   setup,
   doctor,
   backup: (o, context) => {

@@ -5,14 +5,14 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { SealpinError } from '../shared/errors.ts';
 import { readConfiguration } from './configuration.ts';
-import type { Options } from './options.ts';
+import type { DeployOptions } from './options.ts';
 
 /**
  * Makes the file that `--config` names, where it does not exist, of the `wrangler.toml` beside it. What would make both services one is
  * not copied: the ID of the KV namespace, domains, `SERVICE_ID`, the names of the rate limits.
  * @returns whether it was made @throws usage without a name of its own, or without a file to copy
  */
-export async function newConfiguration({ config, name }: Pick<Options, 'config' | 'name'>): Promise<boolean> {
+export async function newConfiguration({ config, name }: Pick<DeployOptions, 'config' | 'name'>): Promise<boolean> {
   if (existsSync(config)) return false;
   const original = join(dirname(config), 'wrangler.toml');
   if (!existsSync(original))

@@ -15,14 +15,18 @@ export type OperatorApi = {
 };
 
 /** Options of a request: a token besides the operator's, and what ends the request. */
-type Options = { restoreToken?: string; signal?: AbortSignal };
+type OperatorApiOptions = { restoreToken?: string; signal?: AbortSignal };
 
 /**
  * Makes a client.
  * @throws usage where the token would be sent unencrypted; on each call: the code of the service's problem, service_unreachable,
  *   service_answer, and the reason of the signal
  */
-export function operatorApi(url: string, token: string, { restoreToken, signal }: Options = {}): OperatorApi {
+export function operatorApi(
+  url: string,
+  token: string,
+  { restoreToken, signal }: OperatorApiOptions = {},
+): OperatorApi {
   refuseUnencrypted(new URL(url), 'the operator’s token');
   const headers = {
     Authorization: `Bearer ${token}`,

@@ -15,7 +15,7 @@ all: [--config <wrangler.toml>] [--admin-token-file <path>]
 KUBO_TOKEN, ADMIN_TOKEN and METRICS_TOKEN are read from the environment; setup asks for the first where there is a terminal.`;
 
 /** The flags, with absolute paths. */
-export type Options = {
+export type DeployOptions = {
   /** Of a backup. */
   folder: string | undefined;
   config: string;
@@ -33,22 +33,29 @@ export type Options = {
   apiKeyFile: string;
 };
 
-const text = { type: 'string' } as const;
-const shared = { config: text, 'admin-token-file': text, url: text };
-const ofSetup = { ...shared, 'kubo-url': text, name: text, domain: text, account: text, 'api-key-file': text };
+const textOption = { type: 'string' } as const;
+const sharedOptions = { config: textOption, 'admin-token-file': textOption, url: textOption };
+const ofSetup = {
+  ...sharedOptions,
+  'kubo-url': textOption,
+  name: textOption,
+  domain: textOption,
+  account: textOption,
+  'api-key-file': textOption,
+};
 
 /** The commands. */
 export type CommandName = 'setup' | 'doctor' | 'backup' | 'restore';
 
 /** Parses flags. @param cwd what relative paths begin at @throws usage */
-export function parseOptions(command: CommandName, args: readonly string[], cwd: string): Options {
+export function parseOptions(command: CommandName, args: readonly string[], cwd: string): DeployOptions {
   const isBackup = command === 'backup' || command === 'restore';
   let values: Partial<Record<keyof typeof ofSetup, string>>;
   let positionals: string[];
   try {
     ({ values, positionals } = parseArgs({
       args: [...args],
-      options: command === 'setup' ? ofSetup : shared,
+      options: command === 'setup' ? ofSetup : sharedOptions,
       allowPositionals: isBackup,
     }));
   } catch (error) {
@@ -73,8 +80,8 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     config: resolve(cwd, values.config ?? join(packageRoot(), 'wrangler.toml')),
     adminTokenFile,
     metricsTokenFile: join(dirname(adminTokenFile), 'metrics-token.txt'),
-    url: values.url === undefined ? undefined : addressOf('--url', values.url).origin,
-    kuboUrl: values['kubo-url'] === undefined ? undefined : addressOf('--kubo-url', values['kubo-url']).href,
+    url: values.url === undefined ? undefined : addressIn('--url', values.url).origin,
+    kuboUrl: values['kubo-url'] === undefined ? undefined : addressIn('--kubo-url', values['kubo-url']).href,
     name,
     domain,
     account: values.account,
@@ -83,7 +90,7 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
 }
 
 /** The address in a flag or an answer, to which a token goes. @param what it is, for the message @throws usage */
-export function addressOf(what: string, value: string): URL {
+export function addressIn(what: string, value: string): URL {
   const url = URL.parse(value);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw new SealpinError('usage', `${what} is not an https: address without a password`, {

@@ -5,7 +5,7 @@ import { cidBuilder, parseCid } from '../shared/ipfs/index.ts';
 import type { PinningService } from '../worker/backends/contract.ts';
 
 /** Bytes of the file: two leaves and a node. nginx refuses a body of this size unless it is told otherwise. */
-const fileBytes = 1_500_000;
+const probeBytes = 1_500_000;
 
 /**
  * Stores a file of random bytes, reads it back under the CID that was computed here, and removes it again.
@@ -13,7 +13,7 @@ const fileBytes = 1_500_000;
  * @throws what the service throws; pinning_failed where it returns other bytes, or keeps the pin
  */
 export async function roundTrip(service: PinningService, signal: AbortSignal): Promise<string> {
-  const bytes = new Uint8Array(randomBytes(fileBytes));
+  const bytes = new Uint8Array(randomBytes(probeBytes));
   const blocks: { cid: string; bytes: Uint8Array }[] = [];
   let at = 0;
   const builder = cidBuilder({
@@ -26,11 +26,11 @@ export async function roundTrip(service: PinningService, signal: AbortSignal): P
   const sent = service.importBlocks(signal);
   for (const block of blocks) await sent.write(parseCid(block.cid), block.bytes.slice());
   await sent.finish();
-  await service.pin(cid, { bytes: fileBytes, beside: false, signal });
+  await service.pin(cid, { bytes: probeBytes, beside: false, signal });
   try {
     if ((await service.stat(cid, signal)).pin === 'absent')
       throw new SealpinError('pinning_failed', `${service.id}: it took the pin of ${cid} and does not have it`);
-    const stored = await new Response(await service.read(cid, 0, fileBytes, signal)).arrayBuffer();
+    const stored = await new Response(await service.read(cid, 0, probeBytes, signal)).arrayBuffer();
     if (!Buffer.from(stored).equals(bytes))
       throw new SealpinError('pinning_failed', `${service.id}: it returned other bytes for ${cid}`);
     const [leaf] = blocks;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { AccountId, AccountList, BackupPage } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
-import type { Context } from './doctor.ts';
+import type { DoctorContext } from './doctor.ts';
 import type { OperatorApi } from './operator-api.ts';
 
 /** Manifest of a folder with a complete backup. */
@@ -22,7 +22,12 @@ export const manifestName = 'backup.json';
 export const fileName = (account: string): string => `${account}.ndjson`;
 
 /** Writes a backup. @param service its origin, for the manifest @returns the exit code @throws usage, and what the service responds */
-export async function backup(api: OperatorApi, service: string, dir: string, { print }: Context): Promise<number> {
+export async function backup(
+  api: OperatorApi,
+  service: string,
+  dir: string,
+  { print }: DoctorContext,
+): Promise<number> {
   if (existsSync(join(dir, manifestName)))
     throw new SealpinError('usage', `${dir} holds a complete backup`, { hint: 'name another folder for a new one' });
   await mkdir(dir, { recursive: true, mode: 0o700 });

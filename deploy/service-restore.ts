@@ -8,7 +8,7 @@ import * as v from 'valibot';
 import { AccountList, RestoredPage } from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { fileName, Manifest, manifestName } from './service-backup.ts';
-import type { Context } from './doctor.ts';
+import type { DoctorContext } from './doctor.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import { reasonOf, restoreSecret, type Wrangler } from './wrangler.ts';
 
@@ -17,13 +17,17 @@ const arrivalMs = 60_000;
 const pauseMs = 1000;
 
 /** A service, and the wrangler that sets its secrets. */
-type Target = { url: string; token: string; wrangler: Wrangler };
+type RestoreTarget = { url: string; token: string; wrangler: Wrangler };
 
 /**
  * Restores a backup with a `RESTORE_TOKEN` that the service has for that time only: it is deleted after a failure and a signal, too.
  * @returns the exit code, as of `restore` @throws usage, service_unreachable, interrupted, and what the service responds
  */
-export async function restoreService({ url, token, wrangler }: Target, dir: string, context: Context): Promise<number> {
+export async function restoreService(
+  { url, token, wrangler }: RestoreTarget,
+  dir: string,
+  context: DoctorContext,
+): Promise<number> {
   const { signal, print } = context;
   await manifestIn(dir);
   await operatorApi(url, token, { signal }).get('/v1/operator/accounts?limit=1', AccountList);
@@ -49,7 +53,7 @@ export async function restoreService({ url, token, wrangler }: Target, dir: stri
 }
 
 /** Restores a backup. @returns the exit code: 1 where bytes of files are missing @throws usage, interrupted, and what the service responds */
-export async function restore(api: OperatorApi, dir: string, { print, signal }: Context): Promise<number> {
+export async function restore(api: OperatorApi, dir: string, { print, signal }: DoctorContext): Promise<number> {
   const { accounts } = await manifestIn(dir);
   let missing = 0;
   for (const account of accounts) {

@@ -4,13 +4,13 @@ import { withTerminal } from '../cli/terminal/prompt.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { checkPinning, type Subject } from './checks.ts';
 import { faultsOf, kvTitle, neededSecrets, readConfiguration, type Configuration } from './configuration.ts';
-import { doctor, tokenIn, type Context } from './doctor.ts';
-import { editConfiguration, type Changes } from './edit-configuration.ts';
+import { doctor, tokenIn, type DoctorContext } from './doctor.ts';
+import { editConfiguration, type ConfigurationChanges } from './edit-configuration.ts';
 import { firstAccount } from './first-account.ts';
 import { linesOf } from './finding.ts';
 import { newConfiguration } from './new-configuration.ts';
 import { operatorApi } from './operator-api.ts';
-import { addressOf, type Options } from './options.ts';
+import { addressIn, type DeployOptions } from './options.ts';
 import { newSecretFile } from './secret-file.ts';
 import { accountsOf, kvNamespaces, reasonOf, secretNames, wranglerWith, type Wrangler } from './wrangler.ts';
 
@@ -22,7 +22,7 @@ const kuboSecret = 'KUBO_TOKEN';
  * is well it makes the first account.
  * @returns the exit code of the checks @throws usage, misconfigured, unauthorized, service_unreachable
  */
-export async function setup(options: Options, context: Context): Promise<number> {
+export async function setup(options: DeployOptions, context: DoctorContext): Promise<number> {
   const { env, print } = context;
   if (await newConfiguration(options)) print(`✓ wrote ${options.config}: the configuration of ${options.name}`);
   const before = readConfiguration(options.config);
@@ -75,7 +75,7 @@ export async function setup(options: Options, context: Context): Promise<number>
 }
 
 /** @returns undefined where there is nobody to ask */
-async function askLabel({ interactive, signal }: Context): Promise<string | undefined> {
+async function askLabel({ interactive, signal }: DoctorContext): Promise<string | undefined> {
   try {
     return await withTerminal({ interactive, missing: 'there is no terminal', hint: '' }, (terminal) =>
       terminal.askShown('What the first account is called, such as a team (empty: make none)', signal),
@@ -109,10 +109,10 @@ async function chooseAccount(wrangler: Wrangler, { accountId }: Configuration, e
 
 /** Decides what of the configuration is to change. @throws usage, misconfigured */
 async function changesFor(
-  { kuboUrl, name, domain }: Options,
+  { kuboUrl, name, domain }: DeployOptions,
   { vars }: Configuration,
-  context: Context,
-): Promise<Changes> {
+  context: DoctorContext,
+): Promise<ConfigurationChanges> {
   const services = servicesIn(vars);
   const isPlaceholder = services === undefined || JSON.stringify(services).includes('kubo.example.com');
   const changes = { ...(name !== undefined && { name }), ...(domain !== undefined && { domain }) };
@@ -123,7 +123,7 @@ async function changesFor(
       hint: 'change the list yourself (docs/operating.md) and run npm run setup without --kubo-url',
     });
   const url =
-    kuboUrl ?? addressOf('the answer', await askFor('The https: address of your Kubo', '--kubo-url', context)).href;
+    kuboUrl ?? addressIn('the answer', await askFor('The https: address of your Kubo', '--kubo-url', context)).href;
   return { ...changes, pinningServices: [{ id: 'kubo', type: 'kubo', ...first, url, tokenSecret: kuboSecret }] };
 }
 
@@ -139,7 +139,7 @@ function servicesIn(vars: Record<string, string>): { type?: string }[] | undefin
 async function secretsFor(
   configuration: Configuration,
   present: readonly string[],
-  context: Context,
+  context: DoctorContext,
 ): Promise<Record<string, string>> {
   const secrets: Record<string, string> = {};
   for (const name of neededSecrets(configuration)) {
@@ -151,7 +151,7 @@ async function secretsFor(
   return secrets;
 }
 
-async function askFor(question: string, instead: string, { interactive, signal }: Context): Promise<string> {
+async function askFor(question: string, instead: string, { interactive, signal }: DoctorContext): Promise<string> {
   const isFlag = instead.startsWith('--');
   const answer = await withTerminal(
     {
@@ -168,7 +168,7 @@ async function askFor(question: string, instead: string, { interactive, signal }
 /** @throws misconfigured where a pinning service does not work: nothing has been changed yet */
 async function tryPinning(
   subject: Pick<Subject, 'configuration' | 'secretOf'>,
-  print: Context['print'],
+  print: DoctorContext['print'],
 ): Promise<void> {
   const findings = await checkPinning(subject);
   for (const finding of findings) {
@@ -179,7 +179,7 @@ async function tryPinning(
 }
 
 /** Builds and deploys. @returns the address on workers.dev, where there is one @throws service_unreachable */
-async function deploy(wrangler: Wrangler, print: Context['print']): Promise<string | undefined> {
+async function deploy(wrangler: Wrangler, print: DoctorContext['print']): Promise<string | undefined> {
   print('  wrangler builds and deploys …');
   const { ok, stdout, stderr } = await wrangler(['deploy']);
   if (!ok)
@@ -191,7 +191,7 @@ async function deploy(wrangler: Wrangler, print: Context['print']): Promise<stri
 }
 
 /** A token of the operator's: the one in the file, or a new one, which is in the file before it is anywhere else. */
-async function newToken(name: string, path: string, { env, print }: Context): Promise<string> {
+async function newToken(name: string, path: string, { env, print }: DoctorContext): Promise<string> {
   const known = env[name] || tokenIn(path);
   if (known !== undefined) return known;
   const token = randomBytes(32).toString('hex');
@@ -201,7 +201,11 @@ async function newToken(name: string, path: string, { env, print }: Context): Pr
 }
 
 /** Sets secrets in one request, through wrangler's standard input. @throws service_unreachable */
-async function putSecrets(wrangler: Wrangler, secrets: Record<string, string>, print: Context['print']): Promise<void> {
+async function putSecrets(
+  wrangler: Wrangler,
+  secrets: Record<string, string>,
+  print: DoctorContext['print'],
+): Promise<void> {
   const names = Object.keys(secrets);
   if (names.length === 0) return;
   const { ok, stderr } = await wrangler(['secret', 'bulk'], JSON.stringify(secrets));

@@ -44,10 +44,7 @@ export function wranglerWith(config: string, env: NodeJS.ProcessEnv): Wrangler {
   };
 }
 
-/**
- * The accounts that wrangler's login, or its API token, may use.
- * @throws unauthorized without a login
- */
+/** The accounts that wrangler's login, or its API token, may use. @throws unauthorized without a login */
 export async function accountsOf(wrangler: Wrangler): Promise<CloudflareAccount[]> {
   const { stdout, stderr } = await wrangler(['whoami', '--json']);
   const who = jsonOf(stdout) as { loggedIn: boolean; accounts?: CloudflareAccount[] } | undefined;

@@ -13,7 +13,6 @@ const imports = /(?:\bfrom |\bimport\()['"]([^'"]+)['"]/g;
 
 /**
  * Writes the declarations of some sources and of all whose types they name, in the same folders as in the repository.
- *
  * @param entries paths from the root of the repository
  * @param outDir is created
  */
@@ -46,7 +45,6 @@ export async function writeDeclarations(entries: readonly string[], outDir: stri
 
 /**
  * Names each import by the path of its JavaScript file, as Node and TypeScript expect in a package.
- *
  * @param path of the file with this text, from the folder of all declarations
  * @throws TypeError for a package whose types are not at hand
  */

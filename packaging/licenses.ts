@@ -5,7 +5,6 @@ import { packageRoot } from '../cli/local/package-root.ts';
 
 /**
  * The names, versions and licenses of the packages that some files belong to, as one text.
- *
  * @param inputs paths from the root of the repository; those outside node_modules are left out
  * @throws TypeError for a package that names no license
  */

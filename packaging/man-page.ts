@@ -3,7 +3,6 @@ import { lexer, type Token, type Tokens } from 'marked';
 
 /**
  * Renders the manual: its text from the first section on, under the usual NAME.
- *
  * @param markdown of the manual; before the first section is a table of contents, which `man` has no use for
  * @param version of the command
  */
@@ -56,11 +55,11 @@ function itemLines(tokens: readonly Token[]): string[] {
 /** A row as a term with its description; `man` has no room for columns. */
 function rowLines(cells: readonly Tokens.TableCell[]): string[] {
   const [term, ...others] = cells.map(({ tokens }) => inline(tokens)).filter((text) => text !== '');
-  return term === undefined ? [] : ['.TP', guarded(term), guarded(others.join('; '))];
+  return term === undefined ? [] : ['.TP', guardedText(term), guardedText(others.join('; '))];
 }
 
 function line(tokens: readonly Token[]): string {
-  return guarded(inline(tokens));
+  return guardedText(inline(tokens));
 }
 
 function inline(tokens: readonly Token[]): string {
@@ -83,10 +82,10 @@ function escaped(text: string, isCode = false): string {
 }
 
 function codeLine(text: string): string {
-  return guarded(escaped(text, true));
+  return guardedText(escaped(text, true));
 }
 
 /** A period or apostrophe at the beginning of a line would be a request. */
-function guarded(text: string): string {
+function guardedText(text: string): string {
   return /^[.']/.test(text) ? String.raw`\&${text}` : text;
 }

@@ -49,11 +49,7 @@ export function sdkManifest({ version, description, keywords, license, engines }
   };
 }
 
-/**
- * Of `@sealpin/local`.
- *
- * @param sources the texts of its TypeScript files; it depends on the packages that they name
- */
+/** Of `@sealpin/local`. @param sources texts that name the packages on which it depends */
 export function localManifest({ version, keywords, license, engines, dependencies }: Manifest, sources: string[]) {
   const tools = ['esbuild', 'miniflare'];
   const isNeeded = (name: string): boolean =>

@@ -13,10 +13,10 @@ import { licensesOf } from './licenses.ts';
 import { manPage } from './man-page.ts';
 import { localManifest, readManifest, sdkEntries, sdkManifest, manPagePath } from './manifest.ts';
 
-const root = packageRoot();
+const packagesRoot = packageRoot();
 
 /** Documents that the README leads to, with their paths. */
-const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'docs'].concat(
+const packageDocuments = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'docs'].concat(
   ['cli', 'client', 'shared', 'web', 'worker'].map((room) => `${room}/README.md`),
 );
 
@@ -35,44 +35,42 @@ const workerSources = [
 /** A package that was built. `bytes`: of all its files, as installed. */
 export type BuiltPackage = { readonly name: string; readonly path: string; readonly bytes: number };
 
-/**
- * Builds both packages.
- *
- * @param folder where `sealpin/` and `local/` are written; what is there is removed
- */
+/** Builds both packages. @param folder where `sealpin/` and `local/` are written; what is there is removed */
 export async function buildPackages(folder: string): Promise<readonly BuiltPackage[]> {
   await rm(folder, { recursive: true, force: true });
   return [await buildSealpin(join(folder, 'sealpin')), await buildLocal(join(folder, 'local'))];
 }
 
 async function buildSealpin(path: string): Promise<BuiltPackage> {
-  await copy(documents, path, (source) => !/\.(?:svg|png|py|go|sh|ts)$/.test(source));
+  await copy(packageDocuments, path, (source) => !/\.(?:svg|png|py|go|sh|ts)$/.test(source));
   const bundles = [await bundleCommand(join(path, 'bin')), await bundleSdk(join(path, 'lib'))];
   await writeDeclarations(Object.values(sdkEntries), join(path, 'types'));
   const licenses = await licensesOf(bundles.flatMap(({ inputs }) => Object.keys(inputs)));
   await writeFile(join(path, 'THIRD-PARTY-LICENSES.txt'), licenses);
   const manifest = sdkManifest(await readManifest());
   await mkdir(join(path, 'man'));
-  const manual = await readFile(join(root, 'cli/README.md'), 'utf8');
+  const manual = await readFile(join(packagesRoot, 'cli/README.md'), 'utf8');
   await writeFile(join(path, manPagePath), manPage(manual, manifest.version));
-  return finish(path, manifest);
+  return finishPackage(path, manifest);
 }
 
 async function buildLocal(path: string): Promise<BuiltPackage> {
   await copy(workerSources, path, (source) => !/\/test$|\/tsconfig\.json$/.test(source));
-  await cp(join(root, 'packaging', 'local.md'), join(path, 'README.md'));
+  await cp(join(packagesRoot, 'packaging', 'local.md'), join(path, 'README.md'));
   await packWorkerCode(path);
   const sources = (await filesOf(path)).filter((file) => file.endsWith('.ts'));
   const texts = await Promise.all(sources.map((file) => readFile(file, 'utf8')));
-  return finish(path, localManifest(await readManifest(), texts));
+  return finishPackage(path, localManifest(await readManifest(), texts));
 }
 
 /** Splits at each module of the SDK, too: bundlers of programs leave whole files out, and of one large file little. */
 async function bundleSdk(outdir: string): Promise<Metafile> {
-  const modules = (await readdir(join(root, 'client'))).filter((name) => name.endsWith('.ts') && name !== 'index.ts');
+  const modules = (await readdir(join(packagesRoot, 'client'))).filter(
+    (name) => name.endsWith('.ts') && name !== 'index.ts',
+  );
   const parts = ['shared/errors.ts', ...modules.map((name) => `client/${name}`)];
   const built = await build({
-    absWorkingDir: root,
+    absWorkingDir: packagesRoot,
     entryPoints: {
       ...sdkEntries,
       ...Object.fromEntries(parts.map((path) => [`parts/${basename(path, '.ts')}`, path])),
@@ -94,11 +92,11 @@ async function bundleSdk(outdir: string): Promise<Metafile> {
 async function copy(paths: readonly string[], to: string, filter: (source: string) => boolean): Promise<void> {
   for (const path of paths) {
     await mkdir(dirname(join(to, path)), { recursive: true });
-    await cp(join(root, path), join(to, path), { recursive: true, filter });
+    await cp(join(packagesRoot, path), join(to, path), { recursive: true, filter });
   }
 }
 
-async function finish(path: string, manifest: { readonly name: string }): Promise<BuiltPackage> {
+async function finishPackage(path: string, manifest: { readonly name: string }): Promise<BuiltPackage> {
   const files = (await readdir(path)).toSorted();
   await writeFile(join(path, 'package.json'), `${JSON.stringify({ ...manifest, files }, null, 2)}\n`);
   const sizes = await Promise.all((await filesOf(path)).map(async (file) => (await stat(file)).size));

@@ -30,12 +30,16 @@ export * from './api/shares-shapes.ts';
 export * from './api/signed-shapes.ts';
 export * from './api/usage-shapes.ts';
 
-/**
- * Validates a response of a service.
- * @param shape expected of the response
- * @param value its parsed JSON
- * @throws service_answer when it has another shape
- */
+/** The members of an object that a shape has and that are given. */
+export function membersOf<S extends { readonly entries: object }, T extends object>(
+  shape: S,
+  object: T,
+): Pick<T, keyof T & keyof S['entries']> {
+  const given = Object.entries(object).filter(([name, value]) => name in shape.entries && value !== undefined);
+  return Object.fromEntries(given) as Pick<T, keyof T & keyof S['entries']>;
+}
+
+/** Validates the parsed JSON of a response. @throws service_answer when it has another shape */
 export function parseResponse<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
   const result = v.safeParse(shape, value);
   if (!result.success)

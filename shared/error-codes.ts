@@ -3,7 +3,7 @@
  * `status` is the HTTP status, `exit` the exit code of the command line, 1 where there is none. `fault` says who can act: the detail of a `user` fault may
  * be shown to clients, that of a `system` fault may reveal internals and stays in the log.
  */
-type Failure = { status: number; exit?: 1 | 2 | 130; fault: 'user' | 'system'; title: string };
+type CodeRow = { status: number; exit?: 1 | 2 | 130; fault: 'user' | 'system'; title: string };
 
 const table = {
   // Requests
@@ -80,11 +80,7 @@ const table = {
   no_recipients: { status: 400, exit: 2, fault: 'user', title: 'No recipients' },
   not_encrypted: { status: 422, fault: 'user', title: 'It is not encrypted' },
   wrong_kind: { status: 422, fault: 'user', title: 'Wrong kind of credential: it needs a password, or a private key' },
-  random_failed: {
-    status: 500,
-    fault: 'system',
-    title: "The system's random number generator failed a check",
-  },
+  random_failed: { status: 500, fault: 'system', title: "The system's random number generator failed a check" },
   // The command line
   usage: { status: 400, exit: 2, fault: 'user', title: 'Invalid usage' },
   file_exists: { status: 409, fault: 'user', title: 'The file exists' },
@@ -102,7 +98,7 @@ const table = {
   not_installed: { status: 500, fault: 'user', title: 'A package is not installed' },
   build_failed: { status: 500, fault: 'user', title: 'The Worker does not build' },
   interrupted: { status: 499, exit: 130, fault: 'user', title: 'Interrupted' },
-} as const satisfies Record<string, Failure>;
+} as const satisfies Record<string, CodeRow>;
 
 /** What a client of the API can do: never a command or a flag of the command line, which has hints of its own. */
 const hints: Readonly<Partial<Record<Code, string>>> = {
@@ -149,7 +145,7 @@ export type Code = keyof typeof table;
 export const codes = Object.keys(table) as Code[];
 
 /** The table's entry for a code. */
-export function describe(code: Code): Failure & { readonly exit: 1 | 2 | 130; readonly hint: string | undefined } {
+export function describe(code: Code): CodeRow & { readonly exit: 1 | 2 | 130; readonly hint: string | undefined } {
   return { exit: 1, ...table[code], hint: hints[code] };
 }
 

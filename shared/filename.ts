@@ -20,10 +20,7 @@ export const filenamePattern =
 const unseen =
   /(?![\u200c\u200d]|\p{Variation_Selector})[\p{Cf}\p{Default_Ignorable_Code_Point}]|^(?:[\u200c\u200d]|\p{Variation_Selector})+/gu;
 
-/**
- * Checks a filename: 1 to 255 bytes of UTF-8 of the characters in `filenamePattern`, and none that are not seen.
- * @throws invalid_filename
- */
+/** Checks a filename: 1 to 255 bytes in `filenamePattern`, none of them unseen. @throws invalid_filename */
 export function parseFilename(text: string): string {
   if (!isFilename(text)) throw new SealpinError('invalid_filename');
   return text;
@@ -31,13 +28,15 @@ export function parseFilename(text: string): string {
 
 /** Recognizes text that `parseFilename` accepts. */
 export function isFilename(text: string): boolean {
-  return isAllowed(text) && text.replace(unseen, '') === text;
+  return isAllowed(text) && isSeen(text);
 }
 
-/**
- * Makes a filename of one that exists already, perhaps under an older rule: what is not seen becomes `_`.
- * @throws invalid_filename for what no rule has allowed
- */
+/** Recognizes text all of whose characters are seen, or change one that is. */
+export function isSeen(text: string): boolean {
+  return text.replace(unseen, '') === text;
+}
+
+/** Makes a filename of an older one: what is not seen becomes `_`. @throws invalid_filename where none can be */
 export function cleanFilename(text: string): string {
   if (!isAllowed(text)) throw new SealpinError('invalid_filename');
   return text.replace(unseen, '_');

@@ -1,4 +1,5 @@
 /** Measures how the time of a function grows with its input: functions of untrusted text must be linear. */
+import { sleep } from '../shared/streams/timing.ts';
 
 /** Characters of the small and of the large input. */
 const small = 8 * 1024;
@@ -12,7 +13,7 @@ export const linear = 24;
 const floorMs = 0.5;
 
 /** Number of times that a ratio above the limit is measured again: on a busy machine one measurement says little. */
-const attempts = 8;
+const mostAttempts = 8;
 const pauseMs = 250;
 
 /**
@@ -28,19 +29,12 @@ export async function growth<T>(
   o: { floorMs?: number; attempts?: number } = {},
 ): Promise<number> {
   let ratio = Number.POSITIVE_INFINITY;
-  for (let attempt = 0; attempt < (o.attempts ?? attempts) && ratio >= linear; attempt += 1) {
+  for (let attempt = 0; attempt < (o.attempts ?? mostAttempts) && ratio >= linear; attempt += 1) {
     if (attempt > 0) await sleep(pauseMs * attempt);
     const smallMs = Math.max(await best(input(small), work), o.floorMs ?? floorMs);
     ratio = Math.min(ratio, (await best(input(large), work)) / smallMs);
   }
   return ratio;
-}
-
-/** Every runtime of the tests has timers; only Node has node:timers. */
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
 }
 
 async function best<T>(input: T, work: (input: T) => unknown): Promise<number> {

@@ -22,3 +22,10 @@ export async function startLoopbackServer(listener: RequestListener): Promise<Lo
       }),
   };
 }
+
+/** A port that is free now, for a program that takes a number and tells none. */
+export async function freePort(): Promise<string> {
+  const server = await startLoopbackServer(() => undefined);
+  await server.close();
+  return new URL(server.url).port;
+}

@@ -13,7 +13,6 @@ export function importsOf(source: string): string[] {
 
 /**
  * The test files that import what changed, nearest first: in the drawer of the change, then by the number of imports between.
- *
  * @param changed paths of changed files
  * @param sources the TypeScript files of the repository: their text by their path
  */

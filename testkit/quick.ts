@@ -4,12 +4,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { nearTests } from './near-tests.ts';
 
-const root = resolve(import.meta.dirname, '..');
+const repository = resolve(import.meta.dirname, '..');
 /** With types, lint and build under a minute on 2 cores: a file takes 2 to 3 s of a core. */
 const maxFiles = 12;
 
 const git = (...args: string[]): string[] =>
-  execFileSync('git', args, { cwd: root, encoding: 'utf8' })
+  execFileSync('git', args, { cwd: repository, encoding: 'utf8' })
     .split('\n')
     .filter((path) => path !== '');
 
@@ -17,7 +17,9 @@ const untracked = git('ls-files', '--others', '--exclude-standard');
 const changed = [...git('diff', '--name-only', process.argv[2] ?? 'HEAD', '--'), ...untracked];
 const paths = [...git('ls-files', '*.ts'), ...untracked.filter((path) => path.endsWith('.ts'))];
 const sources = new Map(
-  paths.filter((path) => existsSync(join(root, path))).map((path) => [path, readFileSync(join(root, path), 'utf8')]),
+  paths
+    .filter((path) => existsSync(join(repository, path)))
+    .map((path) => [path, readFileSync(join(repository, path), 'utf8')]),
 );
 const near = nearTests(changed, sources);
 // The rules of the house hold for every file, documents too, and cost little.
@@ -26,7 +28,7 @@ const chosen = changed.length === 0 ? [] : [...new Set([...near.slice(0, maxFile
 const ran =
   chosen.length === 0
     ? 0
-    : spawnSync('npx', ['vitest', 'run', '--project=!guard', ...chosen], { cwd: root, stdio: 'inherit' }).status;
+    : spawnSync('npx', ['vitest', 'run', '--project=!guard', ...chosen], { cwd: repository, stdio: 'inherit' }).status;
 const left = Math.max(0, near.length - maxFiles);
 process.stdout.write(
   changed.length === 0

@@ -62,12 +62,7 @@ export function directoryOfRun(): Promise<string> {
   return mkdtemp(join(directory, 'lasting-'));
 }
 
-/**
- * A bundle, built once per run; outside of a run, once in this process.
- *
- * @param name what is bundled, and how where that is not the usual way
- * @param build makes it; its errors are not kept
- */
+/** Builds a bundle once in a run, and outside of one, once in this process; errors are not kept. */
 export function bundledOnce(name: string, build: () => Promise<string>): Promise<string> {
   const text = builds.get(name) ?? (process.env[variable] === undefined ? build() : madeOnce(name, build));
   builds.set(name, text);

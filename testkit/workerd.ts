@@ -26,21 +26,13 @@ export async function startWorker(describe: (port: number) => WorkerDescription)
   return { url: origin, pid: workerd.pid, miniflare, close: () => miniflare.dispose() };
 }
 
-/**
- * A module as the Worker is bundled, once per run. So are the pages, which every entry that has the Worker contains.
- *
- * @param entry path from the root of the repository, `worker/test/clock.ts` for example
- */
+/** Bundles a module as the Worker is, once in a run. @param entry from the root, such as `worker/test/clock.ts` */
 export function bundledModule(entry: string): Promise<string> {
   const pages = webPlugin(() => bundledOnce(webModule, webModuleText));
   return bundledOnce(entry, () => bundle(entry, { plugins: [pages] }));
 }
 
-/**
- * Bundles a module as the Worker is bundled, and runs it alone, without bindings.
- *
- * @param entry path from the root of the repository, `worker/test/clock.ts` for example
- */
+/** Bundles a module as the Worker is, and runs it alone, without bindings. @param entry from the root */
 export async function startModule(entry: string): Promise<RunningWorker> {
   const contents = await bundledModule(entry);
   return startWorker(() => ({ modules: [{ type: 'ESModule', path: '/worker.js', contents }] }));

@@ -2,7 +2,7 @@
 import { dayText, durationText, sizeText } from './amounts.ts';
 import { startPasswordField } from './password-field.ts';
 import { sendableName, type SendableName } from './sendable-name.ts';
-import type { SenderWords, ShareTerms } from './protocol.ts';
+import type { SenderWords, FormTerms } from './protocol.ts';
 import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
 
 const hourMs = 3_600_000;
@@ -12,7 +12,7 @@ const counts = [1, 5, 20, 100];
 const defaults = { lifetime: 7 * 24 * hourMs, count: 5 };
 
 /** Input of the form. */
-export type Draft = { files: File[]; terms: ShareTerms; words: SenderWords };
+export type ComposedDraft = { files: File[]; terms: FormTerms; words: SenderWords };
 
 /** Purpose of the form. `fixed`: files that are stored already, which cannot be chosen. */
 export type Purpose = {
@@ -21,12 +21,12 @@ export type Purpose = {
   readonly button: string;
   readonly hasTerms: boolean;
   readonly fixed?: readonly { name: string; size: number }[];
-  readonly submit: (draft: Draft) => void;
+  readonly submit: (draft: ComposedDraft) => void;
   readonly back?: () => void;
 };
 
 let purpose: Purpose | undefined;
-let files: File[] = [];
+let chosenFiles: File[] = [];
 /** Edited names of files. */
 const renamed = new WeakMap<object, SendableName>();
 
@@ -52,7 +52,7 @@ export function composeAgain(problem: string): void {
 
 /** Forgets what was typed and chosen. */
 export function clearCompose(): void {
-  files = [];
+  chosenFiles = [];
   byId('compose-form', HTMLFormElement).reset();
   showWays();
 }
@@ -63,7 +63,7 @@ function complain(problem: string | undefined): void {
 }
 
 function showFiles(): void {
-  const listed = purpose?.fixed ?? files;
+  const listed = purpose?.fixed ?? chosenFiles;
   const rows = listed.map((file, index) => {
     const { name, size } = file;
     const change = renamed.get(file);
@@ -79,10 +79,10 @@ function showFiles(): void {
     remove.setAttribute('aria-labelledby', `${remove.id} ${nameText.id}`);
     remove.hidden = purpose?.fixed !== undefined;
     remove.addEventListener('click', () => {
-      files.splice(index, 1);
+      chosenFiles.splice(index, 1);
       showFiles();
       // The focus goes to the next file, or to the chooser after the last one.
-      const next = document.querySelector<HTMLElement>(`#remove-${Math.min(index, files.length - 1)}`);
+      const next = document.querySelector<HTMLElement>(`#remove-${Math.min(index, chosenFiles.length - 1)}`);
       (next ?? byId('choose', HTMLInputElement)).focus();
       announce(words.removed(name));
     });
@@ -91,14 +91,14 @@ function showFiles(): void {
   byId('chosen', HTMLUListElement).replaceChildren(...rows);
 }
 
-function add(added: Iterable<File>): void {
+function addFiles(added: Iterable<File>): void {
   const all = [...added];
   if (all.length === 0 || purpose?.fixed !== undefined) return;
-  files.push(...all.map(sendable));
+  chosenFiles.push(...all.map(sendable));
   complain(undefined);
   showFiles();
   const changed = all.filter(({ name }) => sendableName(name) !== undefined).length;
-  announce([words.chosen(files.length), ...(changed === 0 ? [] : [words.chosenRenamed(changed)])].join(' '));
+  announce([words.chosen(chosenFiles.length), ...(changed === 0 ? [] : [words.chosenRenamed(changed)])].join(' '));
 }
 
 /** A file under a name that can be sent; nothing is read. */
@@ -127,7 +127,7 @@ function submit(): void {
     complain(problem);
     element.focus();
   };
-  if (purpose?.fixed === undefined && files.length === 0)
+  if (purpose?.fixed === undefined && chosenFiles.length === 0)
     return missing(byId('choose', HTMLInputElement), words.chooseFirst);
   if (byPassword && password.value === '') return missing(password, words.passwordMissing);
   if (byKeys && keys.value.trim() === '') return missing(keys, words.keysMissing);
@@ -135,7 +135,7 @@ function submit(): void {
   const from = byId('from', HTMLInputElement).value.trim();
   complain(undefined);
   purpose?.submit({
-    files,
+    files: chosenFiles,
     terms: {
       expiresInMs: Number(byId('expires', HTMLSelectElement).value),
       opens: Number(byId('opens', HTMLSelectElement).value),
@@ -161,13 +161,13 @@ export function startCompose(): void {
   startPasswordField('compose-error');
   const chooser = byId('choose', HTMLInputElement);
   chooser.addEventListener('change', () => {
-    add(chooser.files ?? []);
+    addFiles(chooser.files ?? []);
     chooser.value = ''; // so that the same file can be chosen again
   });
   addEventListener('dragover', (event) => event.preventDefault());
   addEventListener('drop', (event) => {
     event.preventDefault();
-    if (!byId('compose', HTMLElement).hidden) add(event.dataTransfer?.files ?? []);
+    if (!byId('compose', HTMLElement).hidden) addFiles(event.dataTransfer?.files ?? []);
   });
   byId('terms', HTMLDivElement).addEventListener('change', showWays);
   byId('keys', HTMLTextAreaElement).setAttribute('aria-label', words.publicKeys);

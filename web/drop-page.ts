@@ -1,11 +1,11 @@
 /** The document of `/drop`: handing files over to the inbox whose link is in the address. */
-import { clearCompose, compose, composeAgain, startCompose, type Draft } from './compose-form.ts';
+import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
 import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { byId, setText, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
-const engine = startSending();
+const inboxEngine = startSending();
 const root = new URL('.', document.baseURI).href;
 let inbox = '';
 let tryAgain: (() => void) | undefined;
@@ -23,10 +23,10 @@ function showUnusable({ title, text, retry, go }: Unusable): void {
   show('unusable');
 }
 
-async function find(text: string): Promise<void> {
+async function findInbox(text: string): Promise<void> {
   show('wait');
   try {
-    const found = await engine.call('findInbox', { text, root });
+    const found = await inboxEngine.call('findInbox', { text, root });
     if ('host' in found) {
       const go = { label: words.elsewhereGo(found.host), address: found.address };
       return showUnusable({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
@@ -34,7 +34,7 @@ async function find(text: string): Promise<void> {
     inbox = found.name;
     composeNew();
   } catch (error) {
-    showUnusable(unusable(error, () => void find(text)));
+    showUnusable(unusable(error, () => void findInbox(text)));
   }
 }
 
@@ -52,13 +52,13 @@ function composeNew(): void {
     text: words.dropText,
     button: words.handOver,
     hasTerms: false,
-    submit: (draft) => void deliver(draft),
+    submit: (draft) => void deliverFiles(draft),
   });
 }
 
-async function deliver({ files, words: said }: Draft): Promise<void> {
+async function deliverFiles({ files, words: said }: ComposedDraft): Promise<void> {
   try {
-    const { count } = await transfer((options) => engine.call('deliver', { files, words: said }, options));
+    const { count } = await transfer((options) => inboxEngine.call('deliver', { files, words: said }, options));
     byId('handed-text', HTMLParagraphElement).textContent = words.handedText(count, inbox);
     show('handed');
   } catch (error) {
@@ -71,7 +71,7 @@ function readAddress(): void {
   const text = location.href;
   history.replaceState(null, '', 'drop');
   if (!/%23|#./.test(text)) return showUnusable({ title: words.noKeyTitle, text: words.noKeyText });
-  void find(text);
+  void findInbox(text);
 }
 
 translate();

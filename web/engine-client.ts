@@ -33,7 +33,7 @@ export interface Engine<C extends Calls> {
   ): Promise<ReturnType<C[Name]>>;
 }
 
-type Waiting = {
+type WaitingCall = {
   resolve(result: unknown): void;
   reject(error: Error): void;
   onProgress: CallOptions['onProgress'];
@@ -47,7 +47,7 @@ export const startSending = (): Engine<Sending> => startEngine('web/sealing-engi
 
 function startEngine<C extends Calls>(address: PageScript): Engine<C> {
   const worker = new Worker(trustedAddress(address));
-  const waiting = new Map<number, Waiting>();
+  const waiting = new Map<number, WaitingCall>();
   let lastId = 0;
   const post = (message: FromPage<C>, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
 
@@ -75,7 +75,7 @@ function startEngine<C extends Calls>(address: PageScript): Engine<C> {
       signal?.addEventListener('abort', () => post({ id, cancel: true }), { once: true });
       return new Promise((resolve, reject) => {
         waiting.set(id, {
-          resolve: resolve as Waiting['resolve'],
+          resolve: resolve as WaitingCall['resolve'],
           reject,
           onProgress,
           onStalled: (error) => onStalled?.(error, () => post({ id, resume: true })),

@@ -9,18 +9,14 @@ import { announce, locale, partsOf, setText, words } from './states.ts';
 import { holdOpen, whileOpen } from './stay-open.ts';
 
 /** A row of the list. `save` saves the file, or goes on where that stalled; it ends when the file is saved, or is not for the moment. */
-export type FileRow = {
+export type FileRowView = {
   readonly element: HTMLElement;
   isSaved(): boolean;
   save(o: { mayAsk: boolean }): Promise<void>;
 };
 
-/**
- * Makes the row of a file.
- * @param index of the file in the engine's list
- * @param onSaved is called each time that it was saved
- */
-export function fileRow(engine: Engine<Receiving>, file: FileView, index: number, onSaved: () => void): FileRow {
+/** Makes the row of a file. @param index in the engine's list @param onSaved each time that it was saved */
+export function fileRow(engine: Engine<Receiving>, file: FileView, index: number, onSaved: () => void): FileRowView {
   const part = partsOf('file');
   const element = part('li', HTMLLIElement);
   const saveButton = part('.save', HTMLButtonElement);
@@ -133,7 +129,7 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
   }
 
   /** Saving all waits for what is being saved already. */
-  const saveOnce: FileRow['save'] = (o) => {
+  const saveOnce: FileRowView['save'] = (o) => {
     if (turn !== undefined) return turn.promise;
     turn = Promise.withResolvers();
     const { promise } = turn;

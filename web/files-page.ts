@@ -1,7 +1,7 @@
 /** The document of `/files`: what an account has stored, to be sent on and deleted. */
 import { dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
-import { clearCompose, compose, composeAgain, startCompose, type Draft } from './compose-form.ts';
+import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import type { StoredView } from './protocol.ts';
@@ -9,19 +9,16 @@ import { showLink, startSentLink } from './sent-link.ts';
 import { announce, byId, locale, partsOf, setText, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
-const engine = startSending();
+const accountEngine = startSending();
 let scopes: readonly string[] = [];
 let cursor: string | undefined;
 let shared: StoredView | undefined;
 /** The file whose deletion is to be confirmed, and its row. */
 let doomed: { file: StoredView; element: HTMLElement } | undefined;
 
-/**
- * Length of the part of a blob ID that tells files apart: its first 7 characters say how it was made, and are often the
- * same.
- */
+/** Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are often the same. */
 const blobIdStart = 16;
-const nameOf = ({ name, cid }: StoredView): string => name ?? words.noName(cid.slice(0, blobIdStart));
+const shownName = ({ name, cid }: StoredView): string => name ?? words.noName(cid.slice(0, blobIdStart));
 
 /** Adds the next page of the list. */
 async function showPage(): Promise<void> {
@@ -31,7 +28,7 @@ async function showPage(): Promise<void> {
   more.disabled = true;
   setText(error, undefined);
   try {
-    const page = await engine.call('list', cursor === undefined ? {} : { cursor });
+    const page = await accountEngine.call('list', cursor === undefined ? {} : { cursor });
     const rows = page.files.map(row);
     list.append(...rows.map(({ element }) => element));
     cursor = page.cursor;
@@ -50,7 +47,7 @@ async function showPage(): Promise<void> {
 function row(file: StoredView): { element: HTMLElement; focus(): void } {
   const part = partsOf('stored-file');
   const name = part('bdi', HTMLElement);
-  name.textContent = nameOf(file);
+  name.textContent = shownName(file);
   name.id = `stored-${file.fileId}`;
   const about = [sizeText(file.size, locale), dayText(file.createdAt, locale)];
   part('.size', HTMLElement).textContent = [...about, ...(file.isSealed ? [words.sealedBefore] : [])].join(' · ');
@@ -77,7 +74,7 @@ function composeShare(file: StoredView): void {
     text: words.sendOnText,
     button: words.newLink,
     hasTerms: true,
-    fixed: [{ name: nameOf(file), size: file.size }],
+    fixed: [{ name: shownName(file), size: file.size }],
     submit: (draft) => void share('sendOn', draft),
     back: () => show('stored'),
   });
@@ -90,19 +87,19 @@ function composeChange(): void {
     text: words.changeText,
     button: words.newLink,
     hasTerms: true,
-    fixed: [{ name: nameOf(shared), size: shared.size }],
+    fixed: [{ name: shownName(shared), size: shared.size }],
     submit: (draft) => void share('change', draft),
     back: () => show('sent'),
   });
 }
 
-async function share(how: 'sendOn' | 'change', { terms, words: said }: Draft): Promise<void> {
+async function share(how: 'sendOn' | 'change', { terms, words: said }: ComposedDraft): Promise<void> {
   const fileId = shared?.fileId ?? '';
   try {
     const view = await transfer((options) =>
       how === 'sendOn'
-        ? engine.call('sendOn', { fileId, terms, words: said }, options)
-        : engine.call('change', { terms, words: said }, options),
+        ? accountEngine.call('sendOn', { fileId, terms, words: said }, options)
+        : accountEngine.call('change', { terms, words: said }, options),
     );
     showLink(view);
   } catch (error) {
@@ -112,7 +109,7 @@ async function share(how: 'sendOn' | 'change', { terms, words: said }: Draft): P
 
 function confirmDeletion(file: StoredView, element: HTMLElement): void {
   const dialog = byId('deleting', HTMLDialogElement);
-  byId('deleting-name', HTMLElement).textContent = nameOf(file);
+  byId('deleting-name', HTMLElement).textContent = shownName(file);
   byId('deleting-text', HTMLParagraphElement).textContent = file.isSealed
     ? words.deletingSealedText
     : words.deletingText;
@@ -125,10 +122,10 @@ async function remove({ file, element }: NonNullable<typeof doomed>): Promise<vo
   const error = byId('stored-error', HTMLParagraphElement);
   setText(error, undefined);
   try {
-    const { isDestroyed } = await engine.call('remove', { fileId: file.fileId });
+    const { isDestroyed } = await accountEngine.call('remove', { fileId: file.fileId });
     element.remove();
     byId('stored-title', HTMLHeadingElement).focus();
-    const text = words.deleted(nameOf(file));
+    const text = words.deleted(shownName(file));
     announce(isDestroyed ? `${text} ${words.keyDestroyed}` : text);
     if (byId('stored-files', HTMLUListElement).children.length === 0) await showPage();
   } catch (failure) {
@@ -139,14 +136,14 @@ async function remove({ file, element }: NonNullable<typeof doomed>): Promise<vo
 
 translate();
 startCompose();
-startSentLink(engine, { change: composeChange, more: { label: words.backToFiles, go: () => show('stored') } });
+startSentLink(accountEngine, { change: composeChange, more: { label: words.backToFiles, go: () => show('stored') } });
 byId('deleting-no', HTMLButtonElement).addEventListener('click', () => byId('deleting', HTMLDialogElement).close());
 byId('deleting-yes', HTMLButtonElement).addEventListener('click', () => {
   byId('deleting', HTMLDialogElement).close();
   if (doomed !== undefined) void remove(doomed);
 });
 byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showPage());
-askForKey(engine, {
+askForKey(accountEngine, {
   root: new URL('.', document.baseURI).href,
   text: words.signingFiles,
   scopes: ['read'],

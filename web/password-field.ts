@@ -1,11 +1,7 @@
 /** A field for a password, with a button that shows what is typed. */
 import { byId, words } from './states.ts';
 
-/**
- * Starts the field `password` and its button `reveal`.
- *
- * @param error the ID of the element that says what is wrong with the form
- */
+/** Starts the field `password` and its button `reveal`. @param error ID of the element with what is wrong */
 export function startPasswordField(error: string): void {
   const input = byId('password', HTMLInputElement);
   input.setAttribute('aria-describedby', `password-hint ${error}`);

@@ -25,10 +25,10 @@ export type Credentials = { password?: string | undefined; keys?: string | undef
 export type FileView = { name: string; size?: number | undefined; cid?: string | undefined };
 
 /** Contents of something that was opened. `note` and `from` are the sender's words. */
-export type Opened = { note?: string | undefined; from?: string | undefined; files: FileView[] };
+export type OpenedView = { note?: string | undefined; from?: string | undefined; files: FileView[] };
 
 /** Destination of a file's bytes (save.ts chooses). */
-export type Sink =
+export type PageSink =
   /** A file that the user picked. */
   | { kind: 'handle'; handle: FileSystemFileHandle }
   /** Memory, which comes back as a Blob. */
@@ -45,19 +45,16 @@ export type Receiving = {
   findFile(o: { file: File }): Found;
   /** Finds once more what was found last, which may have ended meanwhile. */
   findAgain(o: undefined): Found;
-  open(o: Credentials): Opened;
-  /**
-   * Returns how often a share still opens after it was opened here, also with a wrong password; undefined where nothing
-   * was used up.
-   */
+  open(o: Credentials): OpenedView;
+  /** How often the share still opens after it was opened here, wrong passwords included; undefined: not opened. */
   opensLeft(o: undefined): number | undefined;
-  save(o: { file: number; sink: Sink }): Blob | undefined;
+  save(o: { file: number; sink: PageSink }): Blob | undefined;
   /** Ends when the private files of this origin have nothing left of what was saved. */
   copiesGone(o: undefined): void;
 };
 
 /** Terms of a share. `expiresInMs` from now. */
-export type ShareTerms = {
+export type FormTerms = {
   expiresInMs: number;
   opens: number;
   password?: string | undefined;
@@ -84,11 +81,11 @@ export type StoredView = {
 export type Sending = {
   /** Takes an API key, and gives what it may do. */
   signIn(o: { root: string; apiKey: string }): { scopes: readonly string[] };
-  send(o: { files: File[]; terms: ShareTerms; words: SenderWords }): LinkView;
+  send(o: { files: File[]; terms: FormTerms; words: SenderWords }): LinkView;
   /** Shares what was sent under other terms, and ends the share before. */
-  change(o: { terms: ShareTerms; words: SenderWords }): LinkView;
+  change(o: { terms: FormTerms; words: SenderWords }): LinkView;
   /** Shares a file that the service encrypted. */
-  sendOn(o: { fileId: string; terms: ShareTerms; words: SenderWords }): LinkView;
+  sendOn(o: { fileId: string; terms: FormTerms; words: SenderWords }): LinkView;
   /** Ends the last share, and deletes the files that were stored for it, where the key may; `opened`: how often before, also by links that `change` ended. */
   takeBack(o: undefined): { opened?: number | undefined; isDeleted: boolean };
   list(o: { cursor?: string | undefined }): { files: StoredView[]; cursor?: string | undefined };
@@ -106,11 +103,11 @@ export type Calls = Record<string, (argument: any) => unknown>;
 export type Failure = { code: Code | 'aborted'; reason?: Reason | undefined; message: string };
 
 /** From the page. */
-type Request<C extends Calls> = {
+type EngineRequest<C extends Calls> = {
   [Name in keyof C]: { id: number; call: Name; argument: Parameters<C[Name]>[0] };
 }[keyof C];
 /** `resume` ends the wait after `stalled`. */
-export type FromPage<C extends Calls> = Request<C> | { id: number; cancel: true } | { id: number; resume: true };
+export type FromPage<C extends Calls> = EngineRequest<C> | { id: number; cancel: true } | { id: number; resume: true };
 
 /** From the engine. `progress`: bytes so far, of `total` where that is known. `stalled`: the call waits for the page. */
 export type FromEngine =

@@ -5,10 +5,10 @@
 import { dayText } from './amounts.ts';
 import { EngineError, startReceiving } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
-import { fileRow, type FileRow } from './file-row.ts';
+import { fileRow, type FileRowView } from './file-row.ts';
 import { forgetOpening, keepOpening, keptOpening } from './kept-opening.ts';
 import { startPasswordField } from './password-field.ts';
-import type { Credentials, Found, Opened } from './protocol.ts';
+import type { Credentials, Found, OpenedView } from './protocol.ts';
 import { announce, byId, locale, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
 
@@ -18,12 +18,12 @@ const root = new URL('.', document.baseURI).href;
 
 /** Action of the button "retry", which several problems share. */
 let tryAgain: (() => void) | undefined;
-let rows: readonly FileRow[] = [];
-let asked: Asked | undefined;
+let fileRows: readonly FileRowView[] = [];
+let asked: AskedCredentials | undefined;
 /** The link that was looked at last, and what its share is opened with. */
 let link: { text: string; opening: string } | undefined;
 /** Lets the page be closed, which would lose the files of a link that is used up. */
-let release: (() => void) | undefined;
+let releasePage: (() => void) | undefined;
 
 type Problem = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
 
@@ -48,20 +48,20 @@ function problemOf(error: unknown, again: () => void): Problem {
   return { title: words.problemTitle, text: describeFailure(error, words).text, retry: again };
 }
 
-async function find(look: () => Promise<Found>): Promise<void> {
+async function findLink(look: () => Promise<Found>): Promise<void> {
   setUsedUp(false);
   show('wait');
   try {
     showFound(await look());
   } catch (error) {
-    showProblem(problemOf(error, () => void find(look)));
+    showProblem(problemOf(error, () => void findLink(look)));
   }
 }
 
-function findLink(text: string): void {
+function findText(text: string): void {
   const { opening } = keptOpening(text) ?? { opening: crypto.randomUUID() };
   link = { text, opening };
-  void find(() => engine.call('find', { text, root, opening }));
+  void findLink(() => engine.call('find', { text, root, opening }));
 }
 
 /** Tells whether this tab has opened the share that was found, and can do so again. */
@@ -91,9 +91,9 @@ function showFound(found: Found): void {
   showAsked(found);
 }
 
-type Asked = Extract<Found, { kind: 'share' | 'blob' | 'container' }>;
+type AskedCredentials = Extract<Found, { kind: 'share' | 'blob' | 'container' }>;
 
-function showAsked(found: Asked): void {
+function showAsked(found: AskedCredentials): void {
   asked = found;
   const { title, text } = {
     share: { title: words.askedTitle, text: '' },
@@ -120,9 +120,9 @@ function setUsedUp(isUsedUp: boolean): void {
   const askedText = byId('asked-text', HTMLParagraphElement);
   askedText.classList.toggle('warning', isUsedUp);
   if (isUsedUp) askedText.textContent = words.usedUpAsked;
-  if (isUsedUp) return void (release ??= holdOpen());
-  release?.();
-  release = undefined;
+  if (isUsedUp) return void (releasePage ??= holdOpen());
+  releasePage?.();
+  releasePage = undefined;
 }
 
 function opensText({ opensLeft, expiresAt }: Extract<Found, { kind: 'share' }>): string {
@@ -131,7 +131,7 @@ function opensText({ opensLeft, expiresAt }: Extract<Found, { kind: 'share' }>):
   return opensLeft === 1 ? words.opensOnce(until) : words.opensTimes(opensLeft, until);
 }
 
-async function open(): Promise<void> {
+async function openLink(): Promise<void> {
   const button = byId('open-button', HTMLButtonElement);
   if (button.disabled) return;
   const errorText = byId('open-error', HTMLParagraphElement);
@@ -161,7 +161,7 @@ async function open(): Promise<void> {
       (error.code === 'gone' || error.code === 'not_found')
     ) {
       forgetOpening();
-      return void find(() => engine.call('findAgain', undefined));
+      return void findLink(() => engine.call('findAgain', undefined));
     }
     if (!isCredential) return showProblem(problemOf(error, () => show('asked')));
     setText(errorText, text);
@@ -184,10 +184,10 @@ async function noteOpening(): Promise<void> {
 
 /** Lets the page be closed once all of its files are saved. */
 function noteSaved(): void {
-  if (!rows.every((row) => row.isSaved())) return;
+  if (!fileRows.every((row) => row.isSaved())) return;
   forgetOpening();
-  release?.();
-  release = undefined;
+  releasePage?.();
+  releasePage = undefined;
 }
 
 async function credentialsIn(password: HTMLInputElement, keyFile: HTMLInputElement): Promise<Credentials> {
@@ -207,13 +207,13 @@ function askForKey(): void {
   announce(words.keyFileHint);
 }
 
-function showOpened({ files, note, from }: Opened): void {
+function showOpened({ files, note, from }: OpenedView): void {
   byId('opened-title', HTMLHeadingElement).textContent = words.openedTitle(files.length);
   byId('letter', HTMLElement).hidden = note === undefined && from === undefined;
   setText(byId('note', HTMLQuoteElement), note);
   setText(byId('from', HTMLElement), from === undefined ? undefined : words.from(from));
-  rows = files.map((file, index) => fileRow(engine, file, index, noteSaved));
-  byId('files', HTMLUListElement).replaceChildren(...rows.map(({ element }) => element));
+  fileRows = files.map((file, index) => fileRow(engine, file, index, noteSaved));
+  byId('files', HTMLUListElement).replaceChildren(...fileRows.map(({ element }) => element));
   byId('blob-ids', HTMLUListElement).replaceChildren(
     ...files.flatMap(({ cid }) => (cid === undefined ? [] : [cid]).map(blobId)),
   );
@@ -224,7 +224,7 @@ function showOpened({ files, note, from }: Opened): void {
 async function saveAll(): Promise<void> {
   const button = byId('save-all', HTMLButtonElement);
   button.disabled = true;
-  for (const row of rows) if (!row.isSaved()) await row.save({ mayAsk: false });
+  for (const row of fileRows) if (!row.isSaved()) await row.save({ mayAsk: false });
   button.disabled = false;
 }
 
@@ -242,12 +242,12 @@ function start(): void {
     event.preventDefault();
     const text = byId('link', HTMLInputElement).value;
     byId('find', HTMLFormElement).reset();
-    findLink(text);
+    findText(text);
   });
   const chooser = byId('container', HTMLInputElement);
   const findFile = (files: FileList | null | undefined): void => {
     const file = files?.[0];
-    if (file !== undefined) void find(() => engine.call('findFile', { file }));
+    if (file !== undefined) void findLink(() => engine.call('findFile', { file }));
   };
   chooser.addEventListener('change', () => findFile(chooser.files));
   addEventListener('dragover', (event) => event.preventDefault());
@@ -257,7 +257,7 @@ function start(): void {
   });
   byId('open', HTMLFormElement).addEventListener('submit', (event) => {
     event.preventDefault();
-    void open();
+    void openLink();
   });
   startPasswordField('open-error');
   byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
@@ -269,7 +269,7 @@ function start(): void {
   });
   // A link that is opened while this page is shown changes nothing but the fragment.
   addEventListener('hashchange', () => {
-    if (release === undefined || confirm(words.leaveFiles)) readAddress();
+    if (releasePage === undefined || confirm(words.leaveFiles)) readAddress();
     else history.replaceState(null, '', location.pathname);
   });
   readAddress();
@@ -283,11 +283,11 @@ function readAddress(): void {
   history.replaceState(null, '', page.replace(/(?:%23|[#?])[^]*$/, ''));
   if (!/%23|#./.test(page)) {
     const kept = page.startsWith('s') ? keptOpening() : undefined;
-    if (kept !== undefined) return findLink(kept.link);
+    if (kept !== undefined) return findText(kept.link);
     const text = page.startsWith('s') ? `${words.noKeyText} ${words.noKeyCounts}` : words.noKeyText;
     return showProblem({ title: words.noKeyTitle, text });
   }
-  findLink(text);
+  findText(text);
 }
 
 start();

@@ -1,7 +1,7 @@
 /** Five ways to the disk, of which a browser gets the first that it has and that the file fits into. */
 import { within } from '../shared/streams/timing.ts';
 import type { CallOptions, Engine } from './engine-client.ts';
-import { deliveryMs, type FileView, type Receiving, type Sink, type ToServiceWorker } from './protocol.ts';
+import { deliveryMs, type FileView, type Receiving, type PageSink, type ToServiceWorker } from './protocol.ts';
 import { trustedAddress } from './page-scripts.ts';
 
 /** A browser has no place for a file of this size. */
@@ -46,7 +46,7 @@ export async function save(
   o: CallOptions & { readonly index: number; readonly mayAsk: boolean },
 ): Promise<Place> {
   const { index, mayAsk, ...options } = o;
-  const write = (sink: Sink, more: Writing = {}): Promise<Blob | undefined> =>
+  const write = (sink: PageSink, more: Writing = {}): Promise<Blob | undefined> =>
     engine.call('save', { file: index, sink }, { ...options, ...more });
 
   const showPicker = picker();
@@ -138,7 +138,7 @@ function activation(worker: ServiceWorker): Promise<void> {
 async function stream(
   registration: ServiceWorkerRegistration,
   { name, size, signal }: { name: string; size: number; signal: AbortSignal | undefined },
-  write: (sink: Sink, o: Writing) => Promise<unknown>,
+  write: (sink: PageSink, o: Writing) => Promise<unknown>,
 ): Promise<void> {
   const id = crypto.randomUUID();
   const { port1, port2 } = new MessageChannel();

@@ -1,6 +1,6 @@
 /** The document of `/send`: files, who may open them, and the link for them. */
 import { askForKey } from './api-key-form.ts';
-import { clearCompose, compose, composeAgain, startCompose, type Draft } from './compose-form.ts';
+import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { showLink, startSentLink } from './sent-link.ts';
@@ -17,11 +17,11 @@ function composeNew(): void {
     text: words.sendText,
     button: words.send,
     hasTerms: true,
-    submit: (draft) => void send(draft),
+    submit: (draft) => void submit(draft),
   });
 }
 
-async function send({ files, ...about }: Draft): Promise<void> {
+async function submit({ files, ...about }: ComposedDraft): Promise<void> {
   try {
     const view = await transfer((options) => engine.call('send', { files, ...about }, options));
     sent = files.map(({ name, size }) => ({ name, size }));
@@ -39,12 +39,12 @@ function composeChange(): void {
     button: words.newLink,
     hasTerms: true,
     fixed: sent,
-    submit: (draft) => void change(draft),
+    submit: (draft) => void changeTerms(draft),
     back: () => show('sent'),
   });
 }
 
-async function change({ terms, words: said }: Draft): Promise<void> {
+async function changeTerms({ terms, words: said }: ComposedDraft): Promise<void> {
   try {
     showLink(await transfer((options) => engine.call('change', { terms, words: said }, options)));
   } catch (error) {

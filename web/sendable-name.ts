@@ -5,7 +5,7 @@ import { isFilename } from '../shared/filename.ts';
 export type SendableName = { readonly name: string; readonly refused: readonly string[] };
 
 /** No name has more: each takes a byte at least. */
-const maxCharacters = 255;
+const maxNameCharacters = 255;
 
 /** Name for a file whose name has nothing left. */
 const emptyName = 'file';
@@ -24,7 +24,7 @@ export function sendableName(text: string): SendableName | undefined {
   const refused = [...new Set(characters.filter(isRefused))].map(shown);
   const kept = characters.flatMap((each, at) => (isRefused(each, at) ? (/[\s/\\]/.test(each) ? ['_'] : []) : [each]));
   const extension = /\.[^.]{1,16}$/.exec(kept.join(''))?.[0] ?? '';
-  const stem = kept.slice(0, Math.min(kept.length - Array.from(extension).length, maxCharacters));
+  const stem = kept.slice(0, Math.min(kept.length - Array.from(extension).length, maxNameCharacters));
   while (stem.length > 0 && !isFilename(stem.join('') + extension)) stem.pop();
   const name = stem.join('') + extension;
   return { name: stem.length > 0 ? name : emptyName + extension, refused };

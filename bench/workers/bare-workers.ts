@@ -5,9 +5,9 @@
 import { DurableObject } from 'cloudflare:workers';
 import { Hono } from 'hono';
 
-type Env = { API_KEYS: KVNamespace; ACCOUNT: DurableObjectNamespace<Account>; SINK: string };
+type BareEnv = { API_KEYS: KVNamespace; ACCOUNT: DurableObjectNamespace<Account>; SINK: string };
 
-export class Account extends DurableObject<Env> {
+export class Account extends DurableObject<BareEnv> {
   row(id: string): { id: string; size: number } | undefined {
     const { sql } = this.ctx.storage;
     sql.exec('CREATE TABLE IF NOT EXISTS file (id TEXT PRIMARY KEY, size INTEGER)');
@@ -16,7 +16,7 @@ export class Account extends DurableObject<Env> {
   }
 }
 
-const app = new Hono<{ Bindings: Env }>();
+const app = new Hono<{ Bindings: BareEnv }>();
 app.get('/small', async (c) => {
   const record = await c.env.API_KEYS.get('key', { type: 'json', cacheTtl: 60 });
   const row = await c.env.ACCOUNT.getByName('a').row('a');

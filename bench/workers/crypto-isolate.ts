@@ -9,9 +9,9 @@ import {
   parseRecipients,
   type Format,
 } from '../../shared/crypto/index.ts';
+import { MiB } from '../figure.ts';
 
-const mebibyte = 2 ** 20;
-const block = Uint8Array.from({ length: mebibyte }, (_, index) => (index * 7919) & 0xff);
+const block = Uint8Array.from({ length: MiB }, (_, index) => (index * 7919) & 0xff);
 
 function source(mebibytes: number, piece: (index: number) => Uint8Array = () => block): ReadableStream<Uint8Array> {
   let index = 0;
@@ -36,8 +36,8 @@ function noble(cipher: typeof gcm | typeof chacha20poly1305, chunkBytes: number,
   const key = block.slice(0, 32);
   const nonce = block.slice(32, 44);
   for (let index = 0; index < mebibytes; index += 1) {
-    const out = new Uint8Array(mebibyte + (mebibyte / chunkBytes) * 16);
-    for (let at = 0, to = 0; at < mebibyte; at += chunkBytes, to += chunkBytes + 16) {
+    const out = new Uint8Array(MiB + (MiB / chunkBytes) * 16);
+    for (let at = 0, to = 0; at < MiB; at += chunkBytes, to += chunkBytes + 16) {
       nonce[11] = at / chunkBytes;
       out.set(cipher(key, nonce).encrypt(block.subarray(at, at + chunkBytes)), to);
     }
@@ -45,7 +45,7 @@ function noble(cipher: typeof gcm | typeof chacha20poly1305, chunkBytes: number,
 }
 
 /** The kinds of work that `work` knows. */
-export const kinds = [
+export const workKinds = [
   'sealpin',
   'open sealpin',
   'age',
@@ -53,7 +53,7 @@ export const kinds = [
   'noble AES-256-GCM',
   'noble ChaCha20-Poly1305',
 ] as const;
-export type Kind = (typeof kinds)[number];
+export type Kind = (typeof workKinds)[number];
 
 const containers = new Map<string, { parts: Uint8Array[]; privatePem: string }>();
 

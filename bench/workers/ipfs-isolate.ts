@@ -3,12 +3,12 @@ import { importByteStream } from 'ipfs-unixfs-importer';
 import { cidBuilder, leafBytes } from '../../shared/ipfs/index.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 
-type Body = ReadableStream<Uint8Array>;
-type Reader = { readAtLeast(bytes: number, view: Uint8Array): Promise<{ done: boolean; value?: Uint8Array }> };
+type RequestStream = ReadableStream<Uint8Array>;
+type BodyReader = { readAtLeast(bytes: number, view: Uint8Array): Promise<{ done: boolean; value?: Uint8Array }> };
 
 const nowhere = { put: async (cid: unknown) => cid };
 
-const kinds: Record<string, (body: Body) => Promise<unknown>> = {
+const works: Record<string, (body: RequestStream) => Promise<unknown>> = {
   async sealpin(body) {
     const builder = cidBuilder();
     const reader = byteReader(body);
@@ -20,7 +20,7 @@ const kinds: Record<string, (body: Body) => Promise<unknown>> = {
     return await importByteStream(body, nowhere as never, { profile: 'unixfs-v1-2025' });
   },
   async digests(body) {
-    const reader = body.getReader({ mode: 'byob' }) as unknown as Reader;
+    const reader = body.getReader({ mode: 'byob' }) as unknown as BodyReader;
     for (let buffer = new Uint8Array(leafBytes); ;) {
       const { done, value } = await reader.readAtLeast(leafBytes, buffer);
       if (value) await crypto.subtle.digest('SHA-256', value);
@@ -33,7 +33,7 @@ const kinds: Record<string, (body: Body) => Promise<unknown>> = {
 // oxlint-disable-next-line import/no-default-export -- workerd looks for it there
 export default {
   async fetch(request: Request): Promise<Response> {
-    const work = kinds[new URL(request.url).pathname.slice(1)];
+    const work = works[new URL(request.url).pathname.slice(1)];
     if (work === undefined || request.body === null) return new Response('unknown kind, or no body', { status: 400 });
     await work(request.body);
     return new Response('done');

@@ -9,7 +9,7 @@ import { nodeBackend } from '../keys/node-backend.ts';
 import type { About, Layout } from './layout.ts';
 
 /** A key file has less. */
-const limitBytes = 64 * 1024;
+const keyLimitBytes = 64 * 1024;
 
 /** Digest of a key file for `backup.json`: SHA-256 in hex. */
 export function digestOf(keyFile: Uint8Array): string {
@@ -19,7 +19,6 @@ export function digestOf(keyFile: Uint8Array): string {
 /**
  * Checks that the key file opens what is in the backup. With its password it is opened; without, it must be the file that the last run
  * left.
- *
  * @param password called where there is a key file
  * @returns its digest; undefined where there is no file
  * @throws config_invalid with the reason; decrypt_failed for another password, file_unreadable
@@ -30,7 +29,7 @@ export async function checkKey(
   password: () => Promise<string | undefined>,
   context: Context,
 ): Promise<string | undefined> {
-  const reading = readSmall(key, { limitBytes, what: 'a private key', environment: context });
+  const reading = readSmall(key, { limitBytes: keyLimitBytes, what: 'a private key', environment: context });
   const bytes = await otherwise(reading, 'file_not_found', undefined);
   if (bytes === undefined) return undefined;
   const digest = digestOf(bytes);

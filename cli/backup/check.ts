@@ -5,13 +5,9 @@ import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { checkKey } from './backup-key.ts';
-import { type About, carPath, type Entry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
+import { type About, carPath, type BackupEntry, type Layout, readAbout, readEntry, recordedIn } from './layout.ts';
 
-/**
- * Reads what a backup is of.
- *
- * @throws file_not_found when the folder is none, config_invalid
- */
+/** Reads what a backup is of. @throws file_not_found when the folder is none, config_invalid */
 export async function requireAbout(layout: Layout, context: Context): Promise<About> {
   const about = await readAbout(layout, context);
   if (about !== undefined) return about;
@@ -26,7 +22,7 @@ export async function filesIn(layout: Layout, { files }: About): Promise<readonl
 }
 
 /** The record of a file. @throws not_found where it is missing, config_invalid */
-export async function entryOf(layout: Layout, fileId: string, context: Context): Promise<Entry> {
+export async function requireEntry(layout: Layout, fileId: string, context: Context): Promise<BackupEntry> {
   const entry = await readEntry(layout, fileId, context);
   if (entry === undefined) throw new SealpinError('not_found', `${fileId} is missing from the backup`);
   return entry;
@@ -45,7 +41,6 @@ export type Checked = {
 
 /**
  * Reads every block in a backup and compares it with its CID, and looks whether its key can open it.
- *
  * @param o.password of the key, if it is known; `onBytes` gets the length of what was found right
  * @throws as `requireAbout`; file_unreadable
  */
@@ -61,7 +56,7 @@ export async function checkBackup(
   const bad: { fileId: string; why: string }[] = [];
   for (const fileId of ids) {
     try {
-      const entry = await entryOf(layout, fileId, context);
+      const entry = await requireEntry(layout, fileId, context);
       const size = sizes.get(entry.cid) ?? (await checkBlob(layout, entry.cid, o.onBytes, context));
       sizes.set(entry.cid, size);
       if (size !== entry.bytes) throw new SealpinError('config_invalid', `its record says ${entry.bytes} bytes`);

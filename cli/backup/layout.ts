@@ -48,7 +48,7 @@ export function carPath({ blobs }: Layout, cid: string): string {
 
 const Text = v.string();
 const FileId = v.pipe(Text, v.regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/));
-const Bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const ByteCount = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
 /**
  * `backup.json`. `publicKey` of the account, in PEM; `key`: the SHA-256 of `account.key`, in hex; `files`: the IDs of those that the
@@ -69,19 +69,19 @@ export type About = v.InferOutput<typeof About>;
  * A file. `bytes`: of the blob. `header`: in encrypted mode, as the service keeps it, in base64; it has name, type, metadata and tags,
  * sealed. `sealed`: in plain mode the same as `Details`, in a container to the account's key, in base64.
  */
-export const Entry = v.object({
+export const BackupEntry = v.object({
   v: v.literal(1),
   fileId: FileId,
   cid: v.pipe(Text, v.regex(/^b[a-z2-7]{58}$/)),
   mode: v.picklist(['encrypted', 'plain']),
-  bytes: Bytes,
+  bytes: ByteCount,
   createdAt: Text,
   changedAt: v.optional(Text),
   expiresAt: v.optional(Text),
   header: v.optional(Base64),
   sealed: v.optional(Base64),
 });
-export type Entry = v.InferOutput<typeof Entry>;
+export type BackupEntry = v.InferOutput<typeof BackupEntry>;
 
 /** Details of a plain file. `name`: its name in the local history, which the service never learns. */
 export const Details = v.object({
@@ -97,7 +97,7 @@ export type Details = v.InferOutput<typeof Details>;
 export const Restored = v.object({ v: v.literal(1), fileId: FileId });
 
 /** A header has 1 MiB at most (age), and details are smaller. */
-const limitBytes = 4 * 1024 * 1024;
+const recordLimitBytes = 4 * 1024 * 1024;
 const removeRecord =
   'remove this one file: the next sealpin backup makes it again, if the account still has what it is of';
 /** `backup.json` has 39 bytes for each file. */
@@ -112,11 +112,7 @@ export async function prepare({ shown }: Layout, folder: string): Promise<void> 
   }
 }
 
-/**
- * Refuses a folder in which something else is: a backup is never begun among other files.
- *
- * @throws conflict, file_unreadable
- */
+/** Refuses a folder with something else in it, which no backup is begun beside. @throws conflict, file_unreadable */
 export async function refuseForeign({ shown, root }: Layout): Promise<void> {
   const names = await readdir(root).catch((error: unknown) => {
     if (errnoOf(error) === 'ENOENT') return [];
@@ -139,8 +135,12 @@ export async function readAbout(layout: Layout, environment: Environment): Promi
 }
 
 /** The record of a file. @returns undefined where there is none @throws config_invalid also for that of another file */
-export async function readEntry(layout: Layout, fileId: string, environment: Reading): Promise<Entry | undefined> {
-  const entry = await readRecord(entryPath(layout, fileId), Entry, environment);
+export async function readEntry(
+  layout: Layout,
+  fileId: string,
+  environment: Reading,
+): Promise<BackupEntry | undefined> {
+  const entry = await readRecord(entryPath(layout, fileId), BackupEntry, environment);
   if (entry === undefined || entry.fileId === fileId) return entry;
   throw new SealpinError('config_invalid', `the record of ${fileId} is that of another file`, { hint: removeRecord });
 }
@@ -150,7 +150,7 @@ export async function readRecord<S extends v.GenericSchema>(
   path: string,
   shape: S,
   environment: Reading,
-  o = { limitBytes, hint: removeRecord },
+  o = { limitBytes: recordLimitBytes, hint: removeRecord },
 ): Promise<v.InferOutput<S> | undefined> {
   return readJson(path, shape, { ...o, what: 'a part of a backup', environment });
 }

@@ -15,9 +15,9 @@ import { describeFile } from '../fetch/describe-file.ts';
 import { everyFile } from '../remote/every-file.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
-import { entryOf, filesIn, requireAbout } from './check.ts';
-import { carPath, type Details, type Entry, type Layout, readRecord, Restored, writeRecord } from './layout.ts';
-import { openDetails, openHeader } from './sealed-details.ts';
+import { requireEntry, filesIn, requireAbout } from './check.ts';
+import { carPath, type Details, type BackupEntry, type Layout, readRecord, Restored, writeRecord } from './layout.ts';
+import { openDetails, openSealedHeader } from './sealed-details.ts';
 import { keepInHistory } from '../files/history.ts';
 
 /** Counts of a run: files stored, and files that the account had already. `expired`: files whose time had come. */
@@ -33,7 +33,6 @@ export type RestoredAccount = {
  * interruption, and a second one changes nothing.
  *
  * Plain files keep their blob IDs. Those that the service encrypted are opened here and encrypted again, to the key of the new account.
- *
  * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
  * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged, the first failure, after all others; what the
  *   service refuses with
@@ -65,7 +64,7 @@ export async function restoreBackup(
   for await (const file of everyFile(service, context)) here.set(file.fileId, file);
   const ids = await filesIn(layout, about);
   const isOwn = about.account === account.id;
-  const run: Run = {
+  const run: Restoring = {
     layout,
     target,
     context,
@@ -87,7 +86,7 @@ export async function restoreBackup(
   return { account: account.id, present: ids.length - missing.length, ...(await restoreAll(missing, run)) };
 }
 
-type Run = {
+type Restoring = {
   readonly layout: Layout;
   readonly target: Target;
   readonly context: Context;
@@ -104,11 +103,11 @@ type Run = {
   readonly onBytes: (bytes: number) => void;
 };
 
-function markPath({ folder }: Pick<Run, 'folder'>, fileId: string): string {
+function markPath({ folder }: Pick<Restoring, 'folder'>, fileId: string): string {
   return join(folder, `${fileId}.json`);
 }
 
-async function restoreAll(ids: readonly string[], run: Run): Promise<{ restored: number; expired: number }> {
+async function restoreAll(ids: readonly string[], run: Restoring): Promise<{ restored: number; expired: number }> {
   const { context, canEnd } = run;
   const failures: unknown[] = [];
   let restored = 0;
@@ -116,7 +115,7 @@ async function restoreAll(ids: readonly string[], run: Run): Promise<{ restored:
   let endless = 0;
   for (const fileId of ids) {
     try {
-      const entry = await entryOf(run.layout, fileId, context);
+      const entry = await requireEntry(run.layout, fileId, context);
       if (entry.expiresAt !== undefined && Date.parse(entry.expiresAt) <= context.now()) {
         expired += 1;
         continue;
@@ -154,7 +153,7 @@ function isOfOneFile(error: unknown): boolean {
   return ofOneFile.some((code) => isSealpinError(error, code));
 }
 
-async function restoreFile(entry: Entry, run: Run): Promise<void> {
+async function restoreFile(entry: BackupEntry, run: Restoring): Promise<void> {
   const { context, target } = run;
   const car = await openCar(carPath(run.layout, entry.cid), context);
   try {
@@ -164,20 +163,24 @@ async function restoreFile(entry: Entry, run: Run): Promise<void> {
       const details = await openDetails(entry, run.identities);
       const stored = storedBefore(entry, details, run) ?? (await storeCopy(entry.cid, sources, target, sending));
       run.claimed.add(stored.fileId);
-      await finish(entry, stored, details, run);
+      await finishFile(entry, stored, details, run);
       return;
     }
-    const { fileKey, file } = await openHeader(entry, run.identities);
+    const { fileKey, file } = await openSealedHeader(entry, run.identities);
     const blob = await openFile(entry.cid, sources, optionsOf(context));
     const opened = await openAtWithFileKey(accessTo(blob), { fileKey, backend: nodeBackend });
-    await finish(entry, await storeEncrypted(opened, file.filename ?? entry.fileId, target, sending), file, run);
+    await finishFile(entry, await storeEncrypted(opened, file.filename ?? entry.fileId, target, sending), file, run);
   } finally {
     await car.close();
   }
 }
 
 /** A file with this blob that an interrupted run stored, and did not write down. */
-function storedBefore({ cid, bytes }: Entry, { filename }: Details, { here, claimed }: Run): Copied | undefined {
+function storedBefore(
+  { cid, bytes }: BackupEntry,
+  { filename }: Details,
+  { here, claimed }: Restoring,
+): Copied | undefined {
   for (const file of here.values())
     if (file.cid === cid && file.mode === 'plain' && !claimed.has(file.fileId))
       if (file.filename === null || file.filename === filename) return { fileId: file.fileId, cid, bytes };
@@ -185,11 +188,11 @@ function storedBefore({ cid, bytes }: Entry, { filename }: Details, { here, clai
 }
 
 /** Gives the stored file what else was known of it, and writes down what it has become. */
-async function finish(
-  { fileId, expiresAt }: Entry,
+async function finishFile(
+  { fileId, expiresAt }: BackupEntry,
   stored: Copied,
   details: Details | FileInfo,
-  run: Run,
+  run: Restoring,
 ): Promise<void> {
   const { context, target } = run;
   const { service } = target;

@@ -10,7 +10,8 @@ import {
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { Details, type Entry } from './layout.ts';
+import { Details, type BackupEntry } from './layout.ts';
+import { streamOf } from '../io/byte-stream.ts';
 
 /** Seals details to the key of the account. @returns a container in base64 */
 export async function sealDetails(details: Details, recipient: Recipient): Promise<string> {
@@ -19,12 +20,8 @@ export async function sealDetails(details: Details, recipient: Recipient): Promi
   return Buffer.from(await new Response(stream).arrayBuffer()).toString('base64');
 }
 
-/**
- * Opens what is sealed of a plain file.
- *
- * @throws decrypt_failed for another key, container_invalid and the like where it is damaged
- */
-export async function openDetails({ fileId, sealed }: Entry, identities: readonly Identity[]): Promise<Details> {
+/** Opens what is sealed of a plain file. @throws decrypt_failed for another key; container_invalid and the like */
+export async function openDetails({ fileId, sealed }: BackupEntry, identities: readonly Identity[]): Promise<Details> {
   const opened = await open(streamOf(Buffer.from(sealed ?? '', 'base64')), { backend: nodeBackend });
   if (!('decrypt' in opened)) throw damaged(fileId);
   const plaintext = await new Response(await opened.decrypt(identities)).text();
@@ -35,23 +32,14 @@ export async function openDetails({ fileId, sealed }: Entry, identities: readonl
   }
 }
 
-/**
- * Opens the header of a file that the service encrypted.
- *
- * @returns its file key, and what the header says of it
- * @throws as `openDetails`, header_invalid
- */
-export async function openHeader(
-  { fileId, header }: Entry,
+/** Opens the header of a file that the service encrypted. @throws as `openDetails`, header_invalid */
+export async function openSealedHeader(
+  { fileId, header }: BackupEntry,
   identities: readonly Identity[],
 ): Promise<{ readonly fileKey: Uint8Array; readonly file: FileInfo }> {
   if (header === undefined) throw damaged(fileId);
   const container = streamOf(Buffer.from(header, 'base64'));
   return openContainerHeader(container, { fileId, identities, backend: nodeBackend });
-}
-
-function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
-  return new Blob([new Uint8Array(bytes)]).stream();
 }
 
 function damaged(fileId: string, cause?: unknown): SealpinError {

@@ -25,7 +25,7 @@ import { checkKey, digestOf } from './backup-key.ts';
 import {
   type About,
   carPath,
-  type Entry,
+  type BackupEntry,
   entryPath,
   type Layout,
   prepare,
@@ -36,11 +36,11 @@ import {
   removePart,
   writeRecord,
 } from './layout.ts';
-import { openDetails, openHeader, sealDetails } from './sealed-details.ts';
+import { openDetails, openSealedHeader, sealDetails } from './sealed-details.ts';
 import { namesInHistory } from '../files/history.ts';
 
 /** Counts of a run. */
-export type Taken = {
+export type TakenBackup = {
   /** Files that the account has, and that are in the backup now. */
   readonly files: number;
   /** Of these, those that were written, or whose record changed. */
@@ -53,7 +53,6 @@ export type Taken = {
 
 /**
  * Brings a backup up to date. After an interruption the next call resumes where it stopped.
- *
  * @param o.newPassword for `account.key`, asked for when there is none yet; `password`: the one that was given, which opens one that is
  *   there; `prune`: whether what the account no longer has is removed
  * @throws conflict when the folder is the backup of another account or has other files, config_invalid also for another `account.key`, disk_full, file_unwritable; not_found,
@@ -67,7 +66,7 @@ export async function takeBackup(
     readonly prune: boolean;
   },
   context: Context,
-): Promise<Taken> {
+): Promise<TakenBackup> {
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const account = await accountOf(http, context.signal);
@@ -83,7 +82,7 @@ export async function takeBackup(
     await writeSmall(layout.key, keyFile, { force: false, environment: context, fileOnly: true });
   for (const folder of [layout.files, layout.blobs]) await prepare(layout, folder);
   const names = await namesInHistory(context);
-  const run: Run = {
+  const run: Taking = {
     layout,
     http,
     context,
@@ -117,7 +116,7 @@ export async function takeBackup(
   return { files: live.size, written, fetchedBytes: run.fetchedBytes, gone };
 }
 
-type Run = {
+type Taking = {
   readonly layout: Layout;
   readonly http: ServiceHttp;
   readonly context: Context;
@@ -151,7 +150,7 @@ async function beginAbout(
 }
 
 /** Brings one file up to date. @returns whether anything was written */
-async function keepFile(file: StoredFile, run: Run): Promise<boolean> {
+async function keepFile(file: StoredFile, run: Taking): Promise<boolean> {
   const { layout, context } = run;
   const path = entryPath(layout, file.fileId);
   const before = await readEntry(layout, file.fileId, context);
@@ -161,14 +160,14 @@ async function keepFile(file: StoredFile, run: Run): Promise<boolean> {
   const bytes = file.mode === 'plain' ? file.size : detachedPayloadBytes(file.size);
   if (!hasBlob) await keepBlob(file.cid, bytes, run);
   const { fileId, cid, mode, createdAt, changedAt, expiresAt } = file;
-  const entry: Entry = { v: 1, fileId, cid, mode, bytes, createdAt, changedAt, expiresAt };
+  const entry: BackupEntry = { v: 1, fileId, cid, mode, bytes, createdAt, changedAt, expiresAt };
   // The record comes last: where it is, the blob is.
   await writeRecord(path, { ...entry, ...(await sealedOf(file, entry, run)) }, context);
   return true;
 }
 
 /** Writes a blob as a CAR, each block verified. */
-async function keepBlob(cid: string, bytes: number, run: Run): Promise<void> {
+async function keepBlob(cid: string, bytes: number, run: Taking): Promise<void> {
   const { layout, context } = run;
   const sink = await openSink(carPath(layout, cid), { force: true, environment: context, fileOnly: true });
   try {
@@ -188,11 +187,15 @@ async function keepBlob(cid: string, bytes: number, run: Run): Promise<void> {
   }
 }
 
-async function sealedOf(file: StoredFile, entry: Entry, run: Run): Promise<Pick<Entry, 'header' | 'sealed'>> {
+async function sealedOf(
+  file: StoredFile,
+  entry: BackupEntry,
+  run: Taking,
+): Promise<Pick<BackupEntry, 'header' | 'sealed'>> {
   if (file.mode === 'encrypted') {
-    const header = Buffer.from(await headerOf(entry, run)).toString('base64');
+    const header = Buffer.from(await containerHeader(entry, run)).toString('base64');
     // A header that does not open is no backup of the file.
-    await openHeader({ ...entry, header }, run.identities);
+    await openSealedHeader({ ...entry, header }, run.identities);
     return { header };
   }
   const name = run.names.get(file.fileId);
@@ -207,7 +210,7 @@ async function sealedOf(file: StoredFile, entry: Entry, run: Run): Promise<Pick<
 }
 
 /** The header of a file that the service encrypted: what its container has before the blob. */
-async function headerOf({ fileId, bytes }: Entry, { http, context }: Run): Promise<Uint8Array> {
+async function containerHeader({ fileId, bytes }: BackupEntry, { http, context }: Taking): Promise<Uint8Array> {
   const { signal } = context;
   const headers = { Accept: 'application/vnd.sealpin' };
   const container = await http.call({ path: `v1/storage/${fileId}`, headers, signal });
@@ -243,16 +246,16 @@ function isOfOneFile(error: unknown): boolean {
 }
 
 /** The record of a file; undefined also where it is damaged, or something else. */
-async function soundEntry(fileId: string, layout: Layout, context: Context): Promise<Entry | undefined> {
+async function soundEntry(fileId: string, layout: Layout, context: Context): Promise<BackupEntry | undefined> {
   return otherwise(readEntry(layout, fileId, context), 'config_invalid', undefined);
 }
 
 /** Checks with the account's key that a record belongs to this account. */
-async function isOurs(fileId: string, { layout, identities, context }: Run): Promise<boolean> {
+async function isOurs(fileId: string, { layout, identities, context }: Taking): Promise<boolean> {
   const entry = await soundEntry(fileId, layout, context);
   if (entry === undefined) return false;
   try {
-    await (entry.mode === 'encrypted' ? openHeader(entry, identities) : openDetails(entry, identities));
+    await (entry.mode === 'encrypted' ? openSealedHeader(entry, identities) : openDetails(entry, identities));
     return true;
   } catch (error) {
     if (isSealpinError(error)) return false;

@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { givenPassword, newPassword } from '../keys/passwords.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { newPasswordFlags } from '../flags/args.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:
@@ -50,12 +50,14 @@ export const command = defineCommand({
       const { files, written, fetchedBytes, gone } = taken;
       const { output } = context;
       if (args.generate && !isNew) output.warn('account.key was there: it keeps its password, and none was generated');
-      output.note(`${counted(files, 'file')} in ${args.folder}: ${written} new or changed (${sizeText(fetchedBytes)} fetched)`);
+      output.note(
+        `${countText(files, 'file')} in ${args.folder}: ${written} new or changed (${sizeText(fetchedBytes)} fetched)`,
+      );
       if (gone.length > 0)
         output.note(
           args.prune
-            ? `${counted(gone.length, 'file')} removed, which the account no longer has`
-            : `${counted(gone.length, 'file')} deleted from the account since, which stay in the folder until you use --prune`,
+            ? `${countText(gone.length, 'file')} removed, which the account no longer has`
+            : `${countText(gone.length, 'file')} deleted from the account since, which stay in the folder until you use --prune`,
         );
       await output.result({ files, written, fetchedBytes, gone, pruned: args.prune }, []);
       return;
@@ -64,9 +66,7 @@ export const command = defineCommand({
       throw new SealpinError(
         'usage',
         `--check changes nothing: it does not go with --${args.prune ? 'prune' : 'generate'}`,
-        {
-          hint: 'leave one of them out',
-        },
+        { hint: 'leave one of them out' },
       );
     await check(args.folder, await givenPassword(source, context), context);
   },
@@ -81,15 +81,19 @@ async function check(folder: string, password: string | undefined, context: Cont
   for (const { fileId, why } of bad) output.warn(`${fileId}: ${why}`);
   if (bad.length > 0 && keyFault !== undefined) output.warn(keyFault.message);
   if (bad.length > 0)
-    throw new SealpinError('content_mismatch', `${bad.length} of ${counted(files, 'file')} in ${folder} cannot be restored`, {
-      hint: 'remove the named files from the folder: the next sealpin backup fetches them again, if the account has them',
-    });
+    throw new SealpinError(
+      'content_mismatch',
+      `${bad.length} of ${countText(files, 'file')} in ${folder} cannot be restored`,
+      {
+        hint: 'remove the named files from the folder: the next sealpin backup fetches them again, if the account has them',
+      },
+    );
   if (keyFault !== undefined)
     throw new SealpinError('content_mismatch', `${folder} cannot be restored: ${keyFault.message}`, {
       hint: keyFault.hint,
       cause: keyFault,
     });
-  output.note(`all blocks of ${counted(files, 'file')} in ${folder} are present and intact (${sizeText(bytes)})`);
+  output.note(`all blocks of ${countText(files, 'file')} in ${folder} are present and intact (${sizeText(bytes)})`);
   output.note(
     password === undefined
       ? 'account.key is there; with its password it is tried, too (--password-file)'

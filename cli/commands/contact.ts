@@ -10,7 +10,7 @@ import { suggestion } from '../terminal/suggestion.ts';
 /** A contact as `--json` shows it. */
 type Shown = { readonly name: string; readonly keys: { readonly recipient: string; readonly fingerprint: string }[] };
 
-async function shown(name: string, recipients: readonly string[]): Promise<Shown> {
+async function shownContact(name: string, recipients: readonly string[]): Promise<Shown> {
   const keys = recipients.map(async (recipient) => ({ recipient, fingerprint: await fingerprint(recipient) }));
   return { name, keys: await Promise.all(keys) };
 }
@@ -20,7 +20,7 @@ function sameName(name: string, contacts: Contacts): string | undefined {
   return [...contacts.keys()].find((each) => each.toLowerCase() === name.toLowerCase());
 }
 
-export const add = defineCommand({
+export const contactAdd = defineCommand({
   about:
     'ecc-encrypt then takes the name instead of the key. Compare the six words of the fingerprint with the owner, by ' +
     'telephone or in person: sealpin keygen shows them to the owner, and contact list to you.',
@@ -48,20 +48,20 @@ export const add = defineCommand({
         });
       return new Map([...contacts].filter(([each]) => each !== existing)).set(name, recipients);
     });
-    const contact = await shown(name, recipients);
+    const contact = await shownContact(name, recipients);
     for (const key of contact.keys) context.output.note(`${name} has the fingerprint ${key.fingerprint}`);
     context.output.note('compare it with the owner of the key before you send anything secret');
     await context.output.result(contact, []);
   },
 });
 
-export const list = defineCommand({
+export const contactList = defineCommand({
   about: 'One line for each key. With --json, the keys are there, too.',
   args: {},
   examples: [{ command: 'sealpin contact list', does: 'Names and fingerprints' }],
   async run({ context }) {
     const contacts = await Promise.all(
-      [...(await readContacts(context))].map(([name, recipients]) => shown(name, recipients)),
+      [...(await readContacts(context))].map(([name, recipients]) => shownContact(name, recipients)),
     );
     const width = Math.max(0, ...contacts.map(({ name }) => name.length));
     const isSplit = context.stdout.isTTY === true && isNarrow(columnsOf(context.stdout));
@@ -78,7 +78,7 @@ export const list = defineCommand({
   },
 });
 
-export const remove = defineCommand({
+export const contactRemove = defineCommand({
   about: 'What was encrypted to their key before stays as it is.',
   args: { name: { type: 'positional', completes: 'contact', description: 'The name of the contact' } },
   examples: [{ command: 'sealpin contact remove ann', does: 'Forget the key of Ann' }],

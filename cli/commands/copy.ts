@@ -7,7 +7,7 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { authorizedService } from '../remote/client.ts';
-import { describeFile, type Description } from '../fetch/describe-file.ts';
+import { describeFile, type FileDescription } from '../fetch/describe-file.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { parseBlobId, readFailure, sourcesOf, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -64,7 +64,7 @@ export const command = defineCommand({
 });
 
 /** A copy, and what else the source knows of the file. */
-type CopiedFile = Copied & { readonly about: Description | undefined };
+type CopiedFile = Copied & { readonly about: FileDescription | undefined };
 
 async function copyOne(id: string, target: Target, context: Context): Promise<CopiedFile> {
   const progress = context.output.progress('copying');
@@ -81,9 +81,7 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
   }
 }
 
-/**
- * Returns what the account knows of its newest file with these bytes. @throws wrong_kind when the service encrypted it
- */
+/** Returns what the account knows of its newest file with these bytes. @throws wrong_kind for an encrypted one */
 async function knownOf(cid: string, context: Context): Promise<StoredFile | undefined> {
   const http = sdkHttp(await authorizedService(context), context);
   const query = { cid, limit: 1 };
@@ -121,7 +119,7 @@ async function copyFile(
 
 /** Gives a copy the description of its file, as far as the API key there may, and warns of what stays behind. */
 async function describeCopy(
-  about: Description,
+  about: FileDescription,
   { cid, fileId }: Copied,
   o: { readonly target: Target; readonly may: readonly Scope[]; readonly profile: string },
   context: Context,

@@ -8,7 +8,7 @@ import type { Context } from '../context.ts';
 import { recall, keepInHistory } from '../files/history.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { type Api, api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 
 /** Far more than anybody stores of the same bytes: a hostile service must not make us ask without end. */
 const maxFiles = 10_000;
@@ -19,10 +19,7 @@ export const command = defineCommand({
     'its key is destroyed, and no copy can be opened any more. A blob that was encrypted with this command line ' +
     'carries its own header: it is unpinned, but anyone who already has a copy can still open it with the ' +
     'password or key.',
-  args: {
-    id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' },
-    yes: yesArg,
-  },
+  args: { id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' }, yes: yesArg },
   service: true,
   interrupted: 'sealpin list shows which files are left',
   examples: [
@@ -115,6 +112,6 @@ function receiptText(receipt: Receipt, what: string): string[] {
 /** @param shares that the deletion ended */
 function sharesText(shares: NonNullable<Receipt['shares']>): string {
   const left = shares.filter(({ record }) => record === 'scheduled').length;
-  const ended = `ended ${counted(shares.length, 'share')} of it`;
+  const ended = `ended ${countText(shares.length, 'share')} of it`;
   return left === 0 ? ended : `${ended}; ${left} could not be reached and will be ended as soon as possible`;
 }

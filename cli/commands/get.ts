@@ -50,9 +50,7 @@ export const command = defineCommand({
       throw new SealpinError(
         'wrong_kind',
         'it was not encrypted by the service, but before it was stored, or not at all',
-        {
-          hint: `use: sealpin decrypt ${about.cid} ${args.output_file ?? '<output_file>'}`,
-        },
+        { hint: `use: sealpin decrypt ${about.cid} ${args.output_file ?? '<output_file>'}` },
       );
     const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, signal);
     const name = info.filename ?? fileId;
@@ -66,9 +64,7 @@ export const command = defineCommand({
   },
 });
 
-/**
- * Returns the path for a file under its own name: numbered if the name is taken, or the existing path with `--force`.
- */
+/** Returns the path for a file under its own name; without `--force` it is numbered where that is taken. */
 async function ownPath(name: string, force: boolean, { cwd }: Context): Promise<string> {
   const safe = safeName(cleanFilename(name));
   return force ? safe : freePath('.', safe, { cwd, taken: new Set() });

@@ -21,13 +21,14 @@ import { parseSize } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { keyFlag } from '../flags/args.ts';
 import { parseExpiry } from '../flags/expiry.ts';
+import { type ParcelWords } from '../files/send-files.ts';
 
 /** Name that `--recipient` gives to the account's key pair: the service hands out its public half. */
 const ofAccount = 'account';
 /** Limits on the deliveries that `inbox list` opens, in total and at once: anyone with a link can make many. */
 const opened = { most: 100, atOnce: 8 };
 
-export const create = defineCommand({
+export const inboxCreate = defineCommand({
   about:
     'Prints a link. Anyone who has it can hand files over, which only your private.key opens: not the service, not other ' +
     'holders of the link, nor the sender afterwards. It is an API key that can only store, within its limits.',
@@ -74,9 +75,7 @@ export const create = defineCommand({
       throw new SealpinError(
         'usage',
         `${ofAccount} is a contact, and also what --recipient calls the key of the account`,
-        {
-          hint: 'name the recipient itself, age1tag1…, or give the contact another name',
-        },
+        { hint: 'name the recipient itself, age1tag1…, or give the contact another name' },
       );
     const own = args.recipient === ofAccount ? undefined : await recipientFor(args.recipient, contacts, context);
     const service = await authorizedService(context);
@@ -102,7 +101,7 @@ export const create = defineCommand({
   },
 });
 
-export const list = defineCommand({
+export const inboxList = defineCommand({
   about:
     'For each delivery, newest first: its ID, the day, the size, who it is from (as they say) and its files; one line for ' +
     `other programs. What cannot be opened is shown with the reason. The newest ${opened.most} are opened.`,
@@ -115,14 +114,14 @@ export const list = defineCommand({
     const files: StoredFile[] = [];
     for await (const file of everyFile(service, context)) if (isDelivery(file)) files.unshift(file);
     const open = files.length === 0 ? undefined : await openerOf(args.key, service, context);
-    const deliveries: Delivery[] = [];
+    const deliveries: ListedDelivery[] = [];
     for (let at = 0; at < files.length; at += opened.atOnce)
       deliveries.push(
         ...(await Promise.all(
-          files.slice(at, at + opened.atOnce).map(async (file, index): Promise<Delivery> => {
+          files.slice(at, at + opened.atOnce).map(async (file, index): Promise<ListedDelivery> => {
             const about = { id: file.fileId, receivedAt: file.createdAt };
             if (open === undefined || at + index >= opened.most) return about;
-            return { ...about, ...(await summaryOf(file, open)) };
+            return { ...about, ...(await deliverySummary(file, open)) };
           }),
         )),
       );
@@ -140,7 +139,7 @@ export const list = defineCommand({
 
 const makeANewOne = 'sealed to the account key, which the service named: make a new inbox';
 
-export const open = defineCommand({
+export const inboxOpen = defineCommand({
   about: 'Writes the files of a delivery, each verified and authentic, or not at all. What came stays stored.',
   args: {
     id: { type: 'positional', description: 'Its ID (see: sealpin inbox list)' },
@@ -159,7 +158,7 @@ export const open = defineCommand({
   async run({ args, context }) {
     const { output } = context;
     const service = await authorizedService(context);
-    const file = await storedFile(args.id, service, context);
+    const file = await deliveryFile(args.id, service, context);
     const found = await (await openerOf(args.key, service, context))(file);
     if ('problem' in found) throw found.problem;
     const { parcel } = found;
@@ -169,11 +168,11 @@ export const open = defineCommand({
     if (parcel.from !== undefined) output.note(`from ${parcel.from} (as they say)`);
     for (const line of parcel.note?.split('\n') ?? []) output.note(`note: ${line}`);
     const files = await receiveInto(directory, parcel, { service: service.url.href, force: args.force }, context);
-    await output.result({ files, ...words(parcel) }, []);
+    await output.result({ files, ...parcelWords(parcel) }, []);
   },
 });
 
-export const revoke = defineCommand({
+export const inboxRevoke = defineCommand({
   about: 'Closes the inbox. Delivered files are kept.',
   args: { id: { type: 'positional', description: 'The ID of its API key (see: sealpin key list), or its link' } },
   service: true,
@@ -203,7 +202,6 @@ function atLeastOne(number: number, flag: string): number {
 
 /**
  * The one key that opens what comes: the user's own, unless another one is named. Nobody is asked for it.
- *
  * @throws file_not_found without a pair, key_invalid for a key that a link cannot have, usage for several keys
  */
 async function recipientFor(who: string | undefined, contacts: Contacts, context: Context): Promise<string> {
@@ -229,10 +227,10 @@ async function recipientFor(who: string | undefined, contacts: Contacts, context
 }
 
 /** A delivery that was opened, with whose key; or why it was not. */
-type Found =
+type OpenedDelivery =
   | { readonly parcel: Parcel; readonly sealedTo: typeof ofAccount | 'key' }
   | { readonly problem: SealpinError };
-type Opener = (file: StoredFile) => Promise<Found>;
+type Opener = (file: StoredFile) => Promise<OpenedDelivery>;
 
 /** With these, the next delivery fares no better: the service fails, or refuses the caller. */
 const endings: readonly Code[] = [
@@ -246,10 +244,7 @@ const endings: readonly Code[] = [
   'interrupted',
 ];
 
-/**
- * Returns what opens deliveries: the named private key, else that of the account, else the user's own, read when
- * needed.
- */
+/** Returns what opens deliveries: the named private key, else that of the account, else the user's own. */
 async function openerOf(key: string | undefined, service: Service, context: Context): Promise<Opener> {
   const http = sdkHttp(service, context);
   const named = key === undefined ? undefined : await readIdentities(key, undefined, context);
@@ -268,10 +263,7 @@ async function openerOf(key: string | undefined, service: Service, context: Cont
   };
 }
 
-/**
- * Returns the result of `work`, or its failure: anyone with a link can deliver something that does not open, and that
- * must hide nothing else.
- */
+/** Returns the result of `work`, or its failure: a delivery that does not open must hide no other. */
 async function attempt<T>(work: () => Promise<T>, { signal }: Context): Promise<T | SealpinError> {
   try {
     return await work();
@@ -282,7 +274,7 @@ async function attempt<T>(work: () => Promise<T>, { signal }: Context): Promise<
 }
 
 /** @throws not_found */
-async function storedFile(id: string, service: Service, context: Context): Promise<StoredFile> {
+async function deliveryFile(id: string, service: Service, context: Context): Promise<StoredFile> {
   const path = `v1/storage/${encodeURIComponent(id)}`;
   try {
     return await sdkHttp(service, context).json(StoredFile, { path, query: { data: 'false' }, signal: context.signal });
@@ -292,28 +284,29 @@ async function storedFile(id: string, service: Service, context: Context): Promi
   }
 }
 
-type Words = Pick<Parcel, 'note' | 'from'>;
-
-function words({ note, from }: Words): Words {
+function parcelWords({ note, from }: ParcelWords): ParcelWords {
   return { note, from };
 }
 
-type Summary = Words & {
+type Summary = ParcelWords & {
   readonly files?: readonly { readonly name: string; readonly size: number }[];
   readonly sealedTo?: typeof ofAccount | 'key';
   /** Reason why it cannot be opened. */
   readonly problem?: Code;
 };
-type Delivery = Summary & { readonly id: string; readonly receivedAt: string; readonly detail?: string };
+type ListedDelivery = Summary & { readonly id: string; readonly receivedAt: string; readonly detail?: string };
 
-async function summaryOf(file: StoredFile, open: Opener): Promise<Summary & { detail?: string }> {
+async function deliverySummary(file: StoredFile, open: Opener): Promise<Summary & { detail?: string }> {
   const found = await open(file);
   if ('problem' in found) return { problem: found.problem.code, detail: found.problem.message };
   const { parcel, sealedTo } = found;
-  return { ...words(parcel), files: parcel.files.map(({ name, size }) => ({ name, size })), sealedTo };
+  return { ...parcelWords(parcel), files: parcel.files.map(({ name, size }) => ({ name, size })), sealedTo };
 }
 
-function deliveryLines({ id, receivedAt, from, files, problem, detail }: Delivery, { stdout }: Context): string[] {
+function deliveryLines(
+  { id, receivedAt, from, files, problem, detail }: ListedDelivery,
+  { stdout }: Context,
+): string[] {
   const day = receivedAt.slice(0, 10);
   const bytes = files && sizeText(files.reduce((sum, { size }) => sum + size, 0)).padStart(9);
   const about = bytes === undefined ? day : `${day}  ${bytes}`;

@@ -32,12 +32,7 @@ export const command = defineCommand({
     const text = encodePrivateKeyFile(pkcs8);
     try {
       const password = args.protect
-        ? await newPassword(
-            { file: args['password-file'] },
-            args.generate,
-            'key',
-            context,
-          )
+        ? await newPassword({ file: args['password-file'] }, args.generate, 'key', context)
         : undefined;
       await sink.write(
         password === undefined ? new TextEncoder().encode(text) : await protect(text, password, context),

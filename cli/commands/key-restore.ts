@@ -43,10 +43,10 @@ export const command = defineCommand({
 });
 
 /** 24 words, and what keygen writes around them, need less. */
-const limitBytes = 16_384;
+const wordsLimitBytes = 16_384;
 
 async function readWords(file: string, context: Context): Promise<string[]> {
-  const bytes = await readSmall(file, { limitBytes, what: 'the backup words', environment: context });
+  const bytes = await readSmall(file, { limitBytes: wordsLimitBytes, what: 'the backup words', environment: context });
   if (await isOpenToOthers(file, context))
     context.output.warn(`${file} holds backup words and is accessible to other users; fix it with: chmod 600 ${file}`);
   return splitWords(new TextDecoder().decode(bytes));

@@ -45,11 +45,11 @@ export const command = defineCommand({
       withoutGivenPassword(context),
     );
     output.note('private.key holds the old key, too: what was encrypted to it still opens');
-    output.note(`to move a stored file to the new key: sealpin reseal <blob_id> --to ${shortened(recipient)}`);
+    output.note(`to move a stored file to the new key: sealpin reseal <blob_id> --to ${shortRecipient(recipient)}`);
   },
 });
 
 /** Post-quantum recipients are too long for a line. */
-function shortened(recipient: string): string {
+function shortRecipient(recipient: string): string {
   return recipient.length <= 80 ? recipient : 'public.key';
 }

@@ -13,7 +13,7 @@ import { parseExpiry } from '../flags/expiry.ts';
 
 const defaultScopes = 'read,write';
 
-async function routes(context: Context): Promise<Api> {
+async function accountRoutes(context: Context): Promise<Api> {
   return api(await authorizedService(context), context);
 }
 
@@ -28,11 +28,11 @@ function parseScopes(text: string): Scope[] {
 }
 
 const limitNames = ['files', 'bytes', 'fileBytes'] as const;
-type Limits = NonNullable<NewApiKey['limits']>;
+type GivenLimits = NonNullable<NewApiKey['limits']>;
 
 /** `files=100,bytes=10GB`, each at most once. @throws usage */
-function parseLimits(text: string): Limits {
-  const limits: Limits = {};
+function parseLimits(text: string): GivenLimits {
+  const limits: GivenLimits = {};
   for (const part of text.split(',')) {
     const [given = '', value = ''] = part.split('=', 2).map((word) => word.trim());
     const name = limitNames.find((each) => each === given);
@@ -47,17 +47,17 @@ function parseLimits(text: string): Limits {
   return limits;
 }
 
-type Listed = ApiKeyList['keys'][number];
+type ListedKey = ApiKeyList['keys'][number];
 
 /** The keys of the account, the one in use marked `current`, which older services do not report. */
-async function listed(account: Api): Promise<Listed[]> {
+async function listed(account: Api): Promise<ListedKey[]> {
   const { keys } = await account.listKeys();
   if (keys.some(({ current }) => current === true)) return keys;
   const { key } = await account.account();
   return keys.map((each) => (each.id === key.id ? { ...each, current: true } : each));
 }
 
-function keyLines({ id, createdAt, expiresAt, scopes: may, label, current }: Listed, { stdout }: Context): string[] {
+function keyLines({ id, createdAt, expiresAt, scopes: may, label, current }: ListedKey, { stdout }: Context): string[] {
   const day = createdAt.slice(0, 10);
   const expiry = expiresAt === undefined ? '' : `until ${expiresAt.slice(0, 10)}`;
   const use = current === true ? '(in use here)' : '';
@@ -67,17 +67,13 @@ function keyLines({ id, createdAt, expiresAt, scopes: may, label, current }: Lis
   return fittedRow({ about: `${id}  ${day}`, name: label, below }, columnsOf(stdout));
 }
 
-export const create = defineCommand({
+export const keyCreate = defineCommand({
   about:
     'A key never exceeds the scopes, the expiry or the limits of the key that created it. Without the scope read, a key ' +
     'cannot open files that the service encrypted, not even with the help of the service.',
   args: {
     label: { type: 'positional', description: 'What it is for' },
-    scopes: {
-      type: 'string',
-      valueHint: 'list',
-      description: `Its scopes: ${scopes.join(', ')} (${defaultScopes})`,
-    },
+    scopes: { type: 'string', valueHint: 'list', description: `Its scopes: ${scopes.join(', ')} (${defaultScopes})` },
     expires: { type: 'string', valueHint: 'when', description: 'When it expires: 30d, or a date' },
     limits: {
       type: 'string',
@@ -109,13 +105,13 @@ export const create = defineCommand({
   },
 });
 
-export const list = defineCommand({
+export const keyList = defineCommand({
   about: 'At a terminal the scopes have a line of their own; other programs get one line for each key.',
   args: {},
   service: true,
   examples: [{ command: 'sealpin key list', does: 'ID, day, scopes and label of each, and which one is in use here' }],
   async run({ context }) {
-    const keys = await listed(await routes(context));
+    const keys = await listed(await accountRoutes(context));
     await context.output.result(
       { keys },
       keys.flatMap((key) => keyLines(key, context)),
@@ -123,7 +119,7 @@ export const list = defineCommand({
   },
 });
 
-export const revoke = defineCommand({
+export const keyRevoke = defineCommand({
   about:
     'Takes effect at once. Revoking the key that this command itself uses requires --self: without another key ' +
     'you are locked out. Revoking the last key with the scope read, the only way to files that the service ' +
@@ -146,7 +142,7 @@ export const revoke = defineCommand({
       throw new SealpinError('usage', 'expected the ID of an API key, got the key itself', {
         hint: 'see: sealpin key list. The key is now in your shell history',
       });
-    const account = await routes(context);
+    const account = await accountRoutes(context);
     const going = withDescendants(args.id, args.cascade, await listed(account));
     if (going.length === 0)
       throw new SealpinError('not_found', 'the account has no API key with this ID', { hint: 'see: sealpin key list' });
@@ -168,7 +164,7 @@ export const revoke = defineCommand({
 });
 
 /** The key with an ID and, with `cascade`, all its descendants. */
-function withDescendants(id: string, cascade: boolean, keys: readonly Listed[]): Listed[] {
+function withDescendants(id: string, cascade: boolean, keys: readonly ListedKey[]): ListedKey[] {
   const going = new Set(keys.filter((key) => key.id === id));
   // Iterating a set also visits what is added meanwhile.
   for (const { id: issuer } of cascade ? going : [])

@@ -6,7 +6,7 @@ import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 import { namesInHistory } from '../files/history.ts';
 
 const pageShares = 100;
@@ -31,7 +31,7 @@ export const command = defineCommand({
       ...share,
       names: share.files.flatMap((fileId) => names.get(fileId) ?? []),
     }));
-    await context.output.result({ shares: named }, linesOf(named, context));
+    await context.output.result({ shares: named }, shareLines(named, context));
     if (shares.length === 0) context.output.note('nothing is shared');
     if (!isComplete) context.output.note(`there are more: --limit ${limit * 10}`);
   },
@@ -54,9 +54,9 @@ async function firstShares(limit: number, context: Context): Promise<{ shares: S
 
 type NamedShare = Share & { readonly names: readonly string[] };
 
-function linesOf(shares: readonly NamedShare[], { stdout }: Context): string[] {
+function shareLines(shares: readonly NamedShare[], { stdout }: Context): string[] {
   return shares.flatMap((share) => {
-    const [about, name] = [aboutOf(share), nameOf(share)];
+    const [about, name] = [aboutOf(share), shareName(share)];
     if (stdout.isTTY !== true) return [`${share.id}  ${about}  ${name}`];
     return fittedRow({ about, name, below: [share.id] }, columnsOf(stdout));
   });
@@ -66,6 +66,6 @@ function aboutOf({ state, opens, opensLeft, expiresAt }: Share): string {
   return `${states[state].padEnd(7)}  ${`${opensLeft}/${opens}`.padStart(5)}  ${expiresAt.slice(0, 10)}`;
 }
 
-function nameOf({ label, names, files, password }: NamedShare): string {
-  return `${label ?? (names.length > 0 ? names.join(', ') : counted(files.length, 'file'))}${password ? '  (password)' : ''}`;
+function shareName({ label, names, files, password }: NamedShare): string {
+  return `${label ?? (names.length > 0 ? names.join(', ') : countText(files.length, 'file'))}${password ? '  (password)' : ''}`;
 }

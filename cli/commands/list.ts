@@ -2,8 +2,8 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { recall, type Stored, notDeleted } from '../files/history.ts';
-import { longLines, plainLines, type Row, terminalLines } from '../terminal/stored-rows.ts';
+import { recall, type StoredEntry, notDeleted } from '../files/history.ts';
+import { longLines, plainLines, type StoredRow, terminalLines } from '../terminal/stored-rows.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
@@ -44,7 +44,7 @@ export const command = defineCommand({
     const all = join(notDeleted(entries), account, context);
     const rows = all.filter((row) => isWanted(row, args.name, mode));
     const shown = rows.slice(0, limit);
-    await context.output.result({ files: shown }, linesOf(shown, args.long, context));
+    await context.output.result({ files: shown }, fileLines(shown, args.long, context));
     if (rows.length === 0) context.output.note(all.length === 0 ? 'nothing is stored yet' : 'no file matches');
     if (rows.length > limit || account?.complete === false)
       context.output.note(`there are more: --limit ${limit * 10}`);
@@ -52,33 +52,29 @@ export const command = defineCommand({
 });
 
 /** @throws usage */
-function modeOf(text: string | undefined): Row['mode'] | undefined {
+function modeOf(text: string | undefined): StoredRow['mode'] | undefined {
   if (text === undefined || text === 'encrypted' || text === 'plain') return text;
   throw new SealpinError('usage', '--mode must be encrypted or plain');
 }
 
-function isWanted(row: Row, name: string | undefined, mode: Row['mode'] | undefined): boolean {
+function isWanted(row: StoredRow, name: string | undefined, mode: StoredRow['mode'] | undefined): boolean {
   const isNamed = name === undefined || (row.name ?? '').toLowerCase().includes(name.toLowerCase());
   return isNamed && (mode === undefined || row.mode === mode);
 }
 
-function linesOf(rows: readonly Row[], isLong: boolean, { stdout }: Context): string[] {
+function fileLines(rows: readonly StoredRow[], isLong: boolean, { stdout }: Context): string[] {
   if (isLong) return longLines(rows);
   return stdout.isTTY === true ? terminalLines(rows, columnsOf(stdout)) : plainLines(rows);
 }
 
 /** Files of the account at a service. `complete`: whether these are all. */
-type AccountFiles = {
-  readonly files: readonly StoredFile[];
-  readonly service: string;
-  readonly complete: boolean;
-};
+type ListedFiles = { readonly files: readonly StoredFile[]; readonly service: string; readonly complete: boolean };
 
 /** The newest files of the account; undefined, with a warning, when there is no service. */
 async function accountFiles(
-  { limit, mode }: { readonly limit: number; readonly mode: Row['mode'] | undefined },
+  { limit, mode }: { readonly limit: number; readonly mode: StoredRow['mode'] | undefined },
   context: Context,
-): Promise<AccountFiles | undefined> {
+): Promise<ListedFiles | undefined> {
   if ((await findService(context)).url === undefined) {
     context.output.warn('no service is configured, and no local service is running: showing the local history only');
     return undefined;
@@ -97,12 +93,12 @@ async function accountFiles(
 }
 
 /** The files of the account and of the history as rows, newest first. */
-function join(own: readonly Stored[], account: AccountFiles | undefined, context: Context): Row[] {
+function join(own: readonly StoredEntry[], account: ListedFiles | undefined, context: Context): StoredRow[] {
   const byFileId = new Map(own.map((entry) => [entry.fileId, entry]));
   const stored =
     account?.files.map((file) => storedRow(file, byFileId.get(file.fileId), account.service, context)) ?? [];
   const storedIds = new Set(stored.map(({ fileId }) => fileId));
-  const others = own.flatMap((entry): Row[] => {
+  const others = own.flatMap((entry): StoredRow[] => {
     if (storedIds.has(entry.fileId)) return [];
     const wasAsked = entry.service === account?.service;
     // It may be on a page that was not requested.
@@ -123,7 +119,7 @@ function join(own: readonly Stored[], account: AccountFiles | undefined, context
   return [...stored, ...others].sort((a, b) => Date.parse(b.createdAt) - Date.parse(a.createdAt));
 }
 
-function storedRow(file: StoredFile, entry: Stored | undefined, service: string, context: Context): Row {
+function storedRow(file: StoredFile, entry: StoredEntry | undefined, service: string, context: Context): StoredRow {
   // The name belongs to the blob that was stored from here: a service must not put other bytes behind it.
   if (entry !== undefined && entry.cid !== file.cid)
     context.output.warn(

@@ -9,7 +9,7 @@ import { changeProfiles, parseProfileName } from '../remote/profiles.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 
 /** More than any API key has; what is longer is something else. */
-const limitBytes = 4096;
+const apiKeyLimitBytes = 4096;
 
 export const command = defineCommand({
   about:
@@ -72,7 +72,7 @@ async function readInput(context: Context): Promise<string> {
   const input = await openInput('-', context);
   const tooLong = () => new SealpinError('unauthorized', 'standard input is not an API key');
   try {
-    return new TextDecoder().decode(await readAll(input.stream, limitBytes, tooLong));
+    return new TextDecoder().decode(await readAll(input.stream, apiKeyLimitBytes, tooLong));
   } finally {
     await input.close();
   }

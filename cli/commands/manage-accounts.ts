@@ -14,7 +14,7 @@ import { columnsOf } from '../terminal/streams.ts';
 
 const idArg = { type: 'positional', description: 'The ID of the account (see: sealpin account list)' } as const;
 
-async function routes(context: Context): Promise<Operator> {
+async function operatorRoutes(context: Context): Promise<Operator> {
   return operator(await operatedService(context), context);
 }
 
@@ -30,7 +30,7 @@ function accountLines(
   return fittedRow({ about: `${day}  ${size.padEnd(20)}`.trimEnd(), name: visible(label), below }, columnsOf(stdout));
 }
 
-export const create = defineCommand({
+export const accountCreate = defineCommand({
   about:
     'For the operator of the service, as all account commands are. Prints the first API key of the account, which has ' +
     'all scopes, once: hand it over, and let its holder make a key of their own and revoke this one. Without a ' +
@@ -78,7 +78,7 @@ async function recoveryKey(file: string, context: Context): Promise<string> {
   return recipient.text;
 }
 
-export const list = defineCommand({
+export const accountList = defineCommand({
   about:
     'The oldest first. An account that was just made or deleted may take a minute to appear or disappear. At a terminal the ID ' +
     'has a line of its own; other programs get one line for each account.',
@@ -89,7 +89,7 @@ export const list = defineCommand({
     { command: "sealpin account list --json | jq '[.accounts[].usage.bytes] | add'", does: 'All bytes on IPFS' },
   ],
   async run({ context }) {
-    const accounts = await (await routes(context)).list();
+    const accounts = await (await operatorRoutes(context)).list();
     await context.output.result(
       { accounts },
       accounts.flatMap((account) => accountLines(account, context)),
@@ -97,19 +97,19 @@ export const list = defineCommand({
   },
 });
 
-export const quota = defineCommand({
+export const accountQuota = defineCommand({
   about: 'A quota below what is stored deletes nothing: the account stores nothing more.',
   args: { id: idArg, size: { type: 'positional', description: 'How much it may store, such as 50GB, or none' } },
   service: true,
   examples: [{ command: 'sealpin account quota 7Xy0… 50GB', does: 'At most 50 GB on IPFS' }],
   async run({ args, context }) {
     const quotaBytes = args.size === 'none' ? null : parseSize(args.size, 'the quota');
-    const account = await (await routes(context)).change(args.id, { quotaBytes });
+    const account = await (await operatorRoutes(context)).change(args.id, { quotaBytes });
     await context.output.result({ account }, accountLines(account, context));
   },
 });
 
-export const disable = defineCommand({
+export const accountDisable = defineCommand({
   about: 'None of its API keys works until it is enabled again. What it stored stays, and its shares can be opened.',
   args: { id: idArg },
   service: true,
@@ -117,7 +117,7 @@ export const disable = defineCommand({
   run: async ({ args, context }) => await setDisabled(args.id, true, context),
 });
 
-export const enable = defineCommand({
+export const accountEnable = defineCommand({
   args: { id: idArg },
   service: true,
   examples: [{ command: 'sealpin account enable 7Xy0…', does: 'At once' }],
@@ -125,18 +125,15 @@ export const enable = defineCommand({
 });
 
 async function setDisabled(id: string, disabled: boolean, context: Context): Promise<void> {
-  const account = await (await routes(context)).change(id, { disabled });
+  const account = await (await operatorRoutes(context)).change(id, { disabled });
   await context.output.result({ account }, accountLines(account, context));
 }
 
-export const remove = defineCommand({
+export const accountDelete = defineCommand({
   about:
     'With all files, API keys and shares in it. The keys of files that the service encrypted are destroyed. There is no ' +
     'way back.',
-  args: {
-    id: idArg,
-    destroy: { type: 'boolean', description: 'Required, because everything in the account is lost' },
-  },
+  args: { id: idArg, destroy: { type: 'boolean', description: 'Required, because everything in the account is lost' } },
   service: true,
   examples: [{ command: 'sealpin account delete 7Xy0… --destroy', does: 'The account and everything in it' }],
   async run({ args, context }) {
@@ -144,7 +141,7 @@ export const remove = defineCommand({
       throw new SealpinError('usage', 'this destroys the account with all files, API keys and shares in it', {
         hint: 'if that is meant, add --destroy; sealpin account disable is reversible',
       });
-    const receipt = await (await routes(context)).remove(args.id);
+    const receipt = await (await operatorRoutes(context)).remove(args.id);
     const { files, keys, shares = 0 } = receipt;
     context.output.note(`deleted account ${receipt.account} (files: ${files}, API keys: ${keys}, shares: ${shares})`);
     await context.output.result({ receipt }, []);

@@ -1,7 +1,7 @@
 import { defineCommand } from '../command.ts';
 import { changeProfiles, profileNamed, readProfiles } from '../remote/profiles.ts';
 
-export const list = defineCommand({
+export const profileList = defineCommand({
   about: 'The one in use has a star. API keys are not shown.',
   args: {},
   examples: [{ command: 'sealpin profile list', does: 'Names and services' }],
@@ -15,7 +15,7 @@ export const list = defineCommand({
   },
 });
 
-export const use = defineCommand({
+export const profileUse = defineCommand({
   about: 'The commands use its service and API key from now on. Without a name, none is in use.',
   args: { name: { type: 'positional', required: false, completes: 'profile', description: 'The name of the profile' } },
   examples: [
@@ -36,7 +36,7 @@ export const use = defineCommand({
   },
 });
 
-export const remove = defineCommand({
+export const profileRemove = defineCommand({
   about: 'Forgets its service and API key here. The key stays valid: sealpin key revoke ends it.',
   args: { name: { type: 'positional', completes: 'profile', description: 'The name of the profile' } },
   examples: [{ command: 'sealpin profile remove work', does: 'Forget it' }],

@@ -9,11 +9,8 @@ import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { findService } from '../remote/service-choice.ts';
 
-/**
- * Pause between two polls, in ms: a tenth of the time that the migration has taken so far. Each question of a deployed
- * service wakes its 256 objects.
- */
-const waitMs = { least: 250, most: 10_000, share: 0.1 };
+/** Pauses between polls, in ms: a tenth of the time so far, since each wakes all 256 objects of a deployed service. */
+const pollMs = { least: 250, most: 10_000, share: 0.1 };
 
 export const command = defineCommand({
   about:
@@ -41,10 +38,10 @@ export const command = defineCommand({
         hint: 'see: sealpin migrate --help',
       });
     const routes = operator(await operatedService(context), context);
-    if (args.status) return await show(await routes.migrations(), context);
+    if (args.status) return await showAll(await routes.migrations(), context);
     const { from, to } = await endsOf(args, context);
-    if (args.cancel) return await end(routes, { from, to }, context);
-    const begun = await begin(routes, { from, to }, args.from === undefined);
+    if (args.cancel) return await cancelMigration(routes, { from, to }, context);
+    const begun = await beginMigration(routes, { from, to }, args.from === undefined);
     const migration = args.background ? begun : await follow(routes, begun, context);
     context.output.note(
       migration.state === 'done'
@@ -70,7 +67,7 @@ async function endsOf(
 }
 
 /** @throws usage for a local service without a Kubo, and the problem that the service reports */
-async function begin(routes: Operator, { from, to }: Ends, isUnnamed: boolean): Promise<Migration> {
+async function beginMigration(routes: Operator, { from, to }: Ends, isUnnamed: boolean): Promise<Migration> {
   try {
     return await routes.migrate(from, to);
   } catch (error) {
@@ -82,12 +79,12 @@ async function begin(routes: Operator, { from, to }: Ends, isUnnamed: boolean): 
   }
 }
 
-async function show(migrations: readonly Migration[], { output }: Context): Promise<void> {
+async function showAll(migrations: readonly Migration[], { output }: Context): Promise<void> {
   if (migrations.length === 0) output.note('there has been no migration');
   await output.result({ migrations }, migrations.map(migrationText));
 }
 
-async function end(routes: Operator, { from, to }: Ends, { output }: Context): Promise<void> {
+async function cancelMigration(routes: Operator, { from, to }: Ends, { output }: Context): Promise<void> {
   const migration = await routes.cancelMigration(from, to).catch((error: unknown) => {
     if (!isSealpinError(error, 'not_found')) throw error;
     throw new SealpinError('not_found', `nothing moves from ${from} to ${to}`, {
@@ -110,8 +107,8 @@ async function follow(routes: Operator, begun: Migration, { output, signal }: Co
   let migration = begun;
   try {
     while (migration.state === 'running') {
-      const wait = (performance.now() - start) * waitMs.share;
-      await sleep(Math.min(waitMs.most, Math.max(waitMs.least, wait)), signal);
+      const wait = (performance.now() - start) * pollMs.share;
+      await sleep(Math.min(pollMs.most, Math.max(pollMs.least, wait)), signal);
       const now = (await routes.migrations()).find((each) => each.from === from && each.to === to);
       if (now === undefined) break;
       progress.add(migration.left - now.left);

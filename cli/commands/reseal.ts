@@ -71,13 +71,13 @@ export const command = defineCommand({
   },
 });
 
-type Args = {
+type ResealArgs = {
   readonly to: readonly string[] | undefined;
   readonly 'password-file': string | undefined;
   readonly generate: boolean;
 };
 
-async function newRecipients(args: Args, context: Context): Promise<readonly Recipient[]> {
+async function newRecipients(args: ResealArgs, context: Context): Promise<readonly Recipient[]> {
   if (args.to !== undefined) return readTo(args.to, context);
   const source = { file: args['password-file'] };
   const password = await newPassword(source, args.generate, 'blob', withoutGivenPassword(context));

@@ -4,7 +4,7 @@ import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { passwordFlags } from '../flags/args.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:
@@ -44,7 +44,7 @@ export const command = defineCommand({
     progress?.done();
     const { restored, present, expired } = done;
     const more = expired === 0 ? '' : `, ${expired} had expired`;
-    output.note(`${counted(restored, 'file')} restored, ${present} there already${more}`);
+    output.note(`${countText(restored, 'file')} restored, ${present} there already${more}`);
     await output.result(done, []);
   },
 });

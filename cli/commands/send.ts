@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { handOverFiles, sendFiles } from '../files/send-files.ts';
 import { readShareTerms, shareFlags, showShare } from '../flags/share-terms.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:
@@ -34,7 +34,7 @@ export const command = defineCommand({
     if (args.name !== undefined && stdin === 0)
       throw new SealpinError('usage', '--name is for standard input', { hint: 'a file is sent under its own name' });
     const outgoing = { paths, name: args.name };
-    const what = (bytes: number): string => `${counted(paths.length, 'file')} (${sizeText(bytes)})`;
+    const what = (bytes: number): string => `${countText(paths.length, 'file')} (${sizeText(bytes)})`;
     if (args.inbox !== undefined) {
       refuseTerms(args, context);
       const { note, from, inbox: link } = args;
@@ -67,8 +67,6 @@ function refuseTerms(args: Readonly<Record<string, unknown>>, { service, profile
     throw new SealpinError(
       'usage',
       `--${found} has no effect with --inbox: only the owner of the inbox opens the files`,
-      {
-        hint: 'leave one of them out',
-      },
+      { hint: 'leave one of them out' },
     );
 }

@@ -1,4 +1,5 @@
 /** `sealpin status`: the state of the service that commands use, and of the local one. */
+import type { Health } from '../../shared/api.ts';
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -34,25 +35,30 @@ export const command = defineCommand({
   },
 });
 
-type Remote = { readonly profile?: string | undefined; readonly service: string; readonly version: string };
+type Remote = {
+  readonly profile?: string | undefined;
+  readonly service: string;
+  readonly version: string;
+  readonly status: Health['status'];
+};
 
 /** The service that commands use, if it is not the local one. @throws the codes of `health` when it does not work */
 async function remoteStatus(context: Context): Promise<Remote | undefined> {
   const { url, local, profile } = await findService(context);
   if (url === undefined || local === true) return undefined;
-  const { version } = await api({ url, apiKey: undefined }, context).health();
-  return { profile, service: url.href, version };
+  const { version, status } = await api({ url, apiKey: undefined }, context).health();
+  return { profile, service: url.href, version, status };
 }
 
-function remoteLines({ profile, service, version }: Remote): string[] {
+function remoteLines({ profile, service, version, status }: Remote): string[] {
   return [
     ...(profile === undefined ? [] : [`profile   ${profile}`]),
-    `service   ${service}: ok`,
+    `service   ${service}: ${status === 'ok' ? 'ok' : 'stores and reads, and a backend of it takes no new files'}`,
     `version   ${version}`,
   ];
 }
 
-type Status = Awaited<ReturnType<typeof localStatus>>;
+type LocalStatus = Awaited<ReturnType<typeof localStatus>>;
 
 async function localStatus({ dataDir }: Context) {
   return control(localPaths(dataDir).control, 'status').catch(async (error: unknown) => {
@@ -67,7 +73,7 @@ async function localStatus({ dataDir }: Context) {
   });
 }
 
-function localLines(status: Status): string[] {
+function localLines(status: LocalStatus): string[] {
   return [
     `service   ${status.url}`,
     ...kuboLines(status),

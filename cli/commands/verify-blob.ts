@@ -57,8 +57,8 @@ export const command = defineCommand({
       let size: number | undefined;
       if (isDeep) {
         const plaintext = await plaintextOf(stored, { id, fileKey, args }, context);
-        size = await drain(plaintext, (bytes) => progress.add(bytes), release);
-      } else await drain(stored, (bytes) => progress.add(bytes));
+        size = await countBytes(plaintext, (bytes) => progress.add(bytes), release);
+      } else await countBytes(stored, (bytes) => progress.add(bytes));
       progress.done();
       output.note(`all blocks of ${cid} are present and intact (${sizeText(blob.size)})`);
       if (size !== undefined) output.note(`it decrypts completely (${sizeText(size)})`);
@@ -87,7 +87,7 @@ async function targetOf(
   return { cid, fileKey: (await openSealedFile(http, service.apiKey, fileId, signal)).fileKey };
 }
 
-type Opening = {
+type OpeningArgs = {
   readonly id: string;
   readonly fileKey: Uint8Array | undefined;
   readonly args: { readonly key: string | undefined; readonly 'password-file': string | undefined };
@@ -95,7 +95,7 @@ type Opening = {
 
 async function plaintextOf(
   stored: ReadableStream<Uint8Array>,
-  { id, fileKey, args }: Opening,
+  { id, fileKey, args }: OpeningArgs,
   context: Context,
 ): Promise<ReadableStream<Uint8Array>> {
   if (fileKey !== undefined) return openWithFileKey(stored, { fileKey, backend: nodeBackend });
@@ -117,7 +117,7 @@ async function plaintextOf(
 }
 
 /** Reads to the end. @returns how many bytes there were */
-async function drain(
+async function countBytes(
   stream: ReadableStream<Uint8Array>,
   onBytes: (bytes: number) => void,
   onRead: (chunk: Uint8Array) => void = () => undefined,

@@ -6,7 +6,7 @@ import type { Service } from '../remote/service-choice.ts';
 import { requester } from '../remote/client.ts';
 
 /** A description, as the API and sealed headers have it. `null`, an empty type and what is missing say nothing. */
-export type Description = {
+export type FileDescription = {
   readonly filename?: string | null | undefined;
   readonly contentType?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
@@ -14,15 +14,11 @@ export type Description = {
   readonly expiresAt?: string | undefined;
 };
 
-/**
- * Describes a file at a service. The API key needs the scopes `read` and `write`, and `delete` for an expiry.
- *
- * @throws insufficient_scope and what else the service refuses with
- */
+/** Describes a file at a service, which takes the scopes `read` and `write`, and `delete` for an expiry. */
 export async function describeFile(
   service: Service,
   fileId: string,
-  { filename, contentType, metadata, tags, expiresAt }: Description,
+  { filename, contentType, metadata, tags, expiresAt }: FileDescription,
   context: Pick<Context, 'signal' | 'timeouts'>,
 ): Promise<void> {
   // JSON leaves out what is undefined.

@@ -1,7 +1,4 @@
-/**
- * The bytes of a blob from a service or gateways. Every block is checked against the blob ID, so none of them has to
- * be trusted.
- */
+/** The bytes of a blob from sources that need no trust: every block is checked against the blob ID. */
 import { codeOf, parseProblem, titleOf } from '../../client/service-problem.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
@@ -20,7 +17,7 @@ import {
 import { readAll } from '../../shared/streams/read-all.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { headerOf, send } from '../io/http.ts';
+import { headerOf, sendRequest } from '../io/http.ts';
 import { visible } from '../terminal/output.ts';
 import { noService } from '../remote/client.ts';
 import { findService } from '../remote/service-choice.ts';
@@ -35,7 +32,6 @@ export function isBlobReference(text: string): boolean {
  * Parses a blob ID as people copy it: alone, as `ipfs://<cid>`, as `/ipfs/<cid>` or in the URL of a gateway, with spaces around it, and
  * as a CIDv0. The gateway of a URL is not asked: a service or a configured one is. The error does not repeat other text: arguments in
  * the wrong order put a password there.
- *
  * @param more what to add to the hint for text that is nothing like a blob ID
  * @throws invalid_cid
  */
@@ -61,10 +57,7 @@ export function isBlobId(text: string): boolean {
   }
 }
 
-/**
- * Extracts the CID and the path after it from the URL of a path gateway or a subdomain gateway; undefined for other
- * text (https://specs.ipfs.tech/http-gateways/).
- */
+/** Extracts the CID and its path from a gateway's URL (https://specs.ipfs.tech/http-gateways/), if it is one. */
 function inUrl(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
   const { hostname, pathname } = new URL(text);
@@ -91,7 +84,6 @@ function notBlobId(text: string): [detail: string, hint?: string] {
 /**
  * A blob, from the service or else from the configured gateways. When one fails midway, the next one continues at the block that
  * failed.
- *
  * @param cid a checked blob ID
  * @param onBlock gets each verified block
  * @returns `isHere`: whether it can come from the local service only
@@ -125,20 +117,14 @@ export async function blobAsCar(cid: string, context: Context): Promise<Readable
   return carOf(cid, await sourcesOf(context), optionsOf(context));
 }
 
-/**
- * The error to report for one of reading a blob: a source that stalls is a service that cannot be reached, not a
- * pinning service.
- */
+/** Converts an error of reading a blob: a source that stalls is a service that cannot be reached. */
 export function readFailure(error: unknown): unknown {
   return isSealpinError(error, 'pinning_timeout')
     ? new SealpinError('service_unreachable', error.message, { hint: 'try again later', cause: error })
     : error;
 }
 
-/**
- * Blocks are hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than
- * the hash.
- */
+/** Hashes blocks right here: WebCrypto would first copy every byte into another thread, which takes longer. */
 export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): OpenOptions {
   return { signal, digest: nodeBackend.sha256, hedgeMs, limits: { idleMs: timeouts.stallMs } };
 }
@@ -169,13 +155,10 @@ function sourceAt(root: URL, id: string, context: Context): BlockSource {
   return gateway({ url: root.href, id, fetch: fetchWith(context), readProblem: problemIn });
 }
 
-/**
- * The HTTP client of the command line in the form that the gateway client takes. Errors already name the gateway: it
- * is `it`.
- */
+/** The HTTP client as the gateway client takes it. Errors name the gateway already: it is `it`. */
 function fetchWith({ timeouts }: Context): GatewayFetch {
   return async (url, { headers, signal }) => {
-    const response = await send(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });
+    const response = await sendRequest(new URL(url), { method: 'GET', headers, signal, timeouts, name: 'it' });
     const { status, body } = response;
     return { status, body, headers: { get: (name) => headerOf(response, name) ?? null } };
   };
@@ -184,10 +167,7 @@ function fetchWith({ timeouts }: Context): GatewayFetch {
 /** Far more than a problem has. */
 const maxProblemBytes = 65_536;
 
-/**
- * Reads the problem document of a Sealpin service that refuses (RFC 9457); undefined when the response is from another
- * program.
- */
+/** Reads the problem of a Sealpin service that refuses (RFC 9457); undefined for that of another program. */
 async function problemIn({ headers, body }: GatewayResponse): Promise<GatewayProblem | undefined> {
   if (headers.get('content-type')?.startsWith('application/problem+json') !== true) return undefined;
   let bytes;

@@ -41,7 +41,7 @@ export type Download = {
 export async function openDownload(cid: string, context: Context): Promise<Download> {
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
-  let kept: Kept | undefined;
+  let kept: KeptBlocks | undefined;
   const { size, read, isHere } = await openBlob(cid, { ...context, signal }, async (block) => kept?.append(block));
   let isBroken = false;
 
@@ -77,7 +77,7 @@ export async function openDownload(cid: string, context: Context): Promise<Downl
 }
 
 /** Opens what is kept of a blob; undefined when nothing can be kept, which is no reason not to fetch. */
-async function keep(cid: string, size: number, { dataDir, now }: Context): Promise<Kept | undefined> {
+async function keep(cid: string, size: number, { dataDir, now }: Context): Promise<KeptBlocks | undefined> {
   const { downloads } = pathsIn(dataDir);
   const folder = join(downloads, cid);
   let held: { release(): void } | undefined;
@@ -88,7 +88,7 @@ async function keep(cid: string, size: number, { dataDir, now }: Context): Promi
     const disk = await statfs(folder);
     // Both the container and what comes out of it: the output must not fail for what is only a convenience.
     const hasSpace = disk.blocks === 0 || disk.bavail * disk.bsize > 2 * size;
-    return new Kept(parseCid(cid), folder, held, hasSpace);
+    return new KeptBlocks(parseCid(cid), folder, held, hasSpace);
   } catch {
     held?.release();
     return undefined;
@@ -111,7 +111,7 @@ async function removeOld(downloads: string, current: string, dataDir: string, no
 
 const blocksName = 'blocks.car';
 
-class Kept {
+class KeptBlocks {
   readonly #cid: Cid;
   readonly #folder: string;
   readonly #held: { release(): void };

@@ -10,7 +10,7 @@ import type { Context } from '../context.ts';
 import { SealpinError } from '../../shared/errors.ts';
 
 /** A blob that was stored from this data directory; `at` is an ISO 8601 timestamp. */
-export type Stored = {
+export type StoredEntry = {
   readonly v: 1;
   readonly cid: string;
   readonly fileId: string;
@@ -24,13 +24,9 @@ export type Stored = {
 };
 type Deleted = { readonly v: 1; readonly deleted: string; readonly at: string };
 /** One line of the history. */
-export type Entry = Stored | Deleted;
+export type Entry = StoredEntry | Deleted;
 
-/**
- * Appends one entry.
- *
- * @throws file_unwritable, disk_full
- */
+/** Appends one entry. @throws file_unwritable, disk_full */
 export async function remember(dataDir: string, entry: Entry): Promise<void> {
   await makeDataDirectory(dataDir);
   const { history } = pathsIn(dataDir);
@@ -54,7 +50,6 @@ export async function remember(dataDir: string, entry: Entry): Promise<void> {
 
 /**
  * Reads the history.
- *
  * @returns the entries, oldest first, and the numbers of the lines that cannot be read (they are kept)
  * @throws file_unreadable
  */
@@ -79,9 +74,9 @@ export async function recall(dataDir: string): Promise<{ entries: Entry[]; damag
 }
 
 /** What is remembered of blobs that are stored still, as far as this command line deleted them. */
-export function notDeleted(entries: readonly Entry[]): Stored[] {
+export function notDeleted(entries: readonly Entry[]): StoredEntry[] {
   const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
-  return entries.filter((entry): entry is Stored => 'cid' in entry && !deleted.has(entry.fileId));
+  return entries.filter((entry): entry is StoredEntry => 'cid' in entry && !deleted.has(entry.fileId));
 }
 
 /** The names of the files that were stored from here, by file ID; those of a pipe have none. */
@@ -100,7 +95,7 @@ export async function nameInHistory(cid: string, { dataDir }: Pick<Context, 'dat
 
 /** Remembers what was stored or deleted, which stays so if that fails: then a warning says it. */
 export async function keepInHistory(
-  entry: Omit<Stored, 'v' | 'at'> | Omit<Deleted, 'v' | 'at'>,
+  entry: Omit<StoredEntry, 'v' | 'at'> | Omit<Deleted, 'v' | 'at'>,
   { dataDir, now, output }: Pick<Context, 'dataDir' | 'now' | 'output'>,
 ): Promise<void> {
   try {
@@ -125,6 +120,6 @@ function parseEntry(line: string): Entry | undefined {
   if (texts('deleted')) return json as Deleted;
   const named = entry['name'] === undefined || typeof entry['name'] === 'string';
   return texts('cid', 'fileId', 'service') && typeof entry['bytes'] === 'number' && named
-    ? (json as Stored)
+    ? (json as StoredEntry)
     : undefined;
 }

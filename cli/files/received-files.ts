@@ -22,7 +22,7 @@ import { sdkHttp } from '../remote/sdk.ts';
 import { silentProgress, sizeText } from '../terminal/progress.ts';
 
 /** Credentials that open a share besides its link. */
-export type Credentials = {
+export type LinkCredentials = {
   /** The password that was given: no other is asked for. */
   readonly password: string | undefined;
   /** A private key file; `private.key` of the data directory when undefined. */
@@ -30,19 +30,15 @@ export type Credentials = {
 };
 
 /** A file of a parcel. Of a blob link, `size` is not known. */
-type File = Omit<Parcel['files'][number], 'size' | 'type'> & { readonly size: number | undefined };
-type Opened = Pick<Parcel, 'note' | 'from'> & { readonly files: readonly File[] };
+type LinkFile = Omit<Parcel['files'][number], 'size' | 'type'> & { readonly size: number | undefined };
+type OpenedLink = Pick<Parcel, 'note' | 'from'> & { readonly files: readonly LinkFile[] };
 
 /** Recognizes text meant as a link, as opposed to a blob ID or a path. */
 export function isLink(text: string): boolean {
   return /^\s*https?:\/\/[^#]*\/(?:s|b|drop)\/?(?:#|%23)/i.test(text);
 }
 
-/**
- * Reads a link, and warns where its secret has been seen by the service.
- *
- * @throws link_invalid, also for the link of an inbox; unsupported_version
- */
+/** Reads a link, and warns where the service has seen its secret. @throws link_invalid, unsupported_version */
 export function readLink(text: string, { output }: Context): Exclude<Link, { kind: 'inbox' }> {
   const { link, exposed } = parseLink(text);
   if (link.kind === 'inbox') throw notForReceiving();
@@ -55,14 +51,13 @@ export function readLink(text: string, { output }: Context): Exclude<Link, { kin
 
 /**
  * Opens a link: of a share, that counts.
- *
  * @throws the codes of the SDK's `receive`; wrong_kind for a blob link without a key, which decrypt takes
  */
 export async function openLink(
   link: Exclude<Link, { kind: 'inbox' }>,
-  credentials: Credentials,
+  credentials: LinkCredentials,
   context: Context,
-): Promise<Opened> {
+): Promise<OpenedLink> {
   if (link.kind === 'blob') {
     const { cid, fileKey } = link;
     if (fileKey === undefined) throw new SealpinError('wrong_kind', 'the link has no key in it');
@@ -94,23 +89,22 @@ export async function openLink(
 }
 
 /** A file that was received. */
-export type ReceivedFile = { readonly path: string; readonly name: string; readonly size: number };
+export type WrittenFile = { readonly path: string; readonly name: string; readonly size: number };
 
 /**
  * Writes the files into a directory, under their own names made safe. Without `force` a name that is taken gets a number.
- *
  * @returns the files that were written
  * @throws the first failure, after the other files were tried; disk_full before any is fetched
  */
 export async function receiveInto(
   directory: string,
-  { files }: Opened,
+  { files }: OpenedLink,
   o: { readonly service: string; readonly force: boolean },
   context: Context,
-): Promise<ReceivedFile[]> {
+): Promise<WrittenFile[]> {
   const { output, signal } = context;
   const taken = new Set<string>();
-  const received: ReceivedFile[] = [];
+  const received: WrittenFile[] = [];
   const failures: unknown[] = [];
   for (const file of files) {
     const name = safeName(file.name);
@@ -134,13 +128,12 @@ export async function receiveInto(
 
 /**
  * Fetches, verifies and opens one file, into a path or standard output (`-`).
- *
  * @returns its size
  * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads, containers and
  *   files; then no file appears
  */
 export async function receiveFile(
-  file: File,
+  file: LinkFile,
   path: string,
   { service, force }: { readonly service: string; readonly force: boolean },
   context: Context,
@@ -166,11 +159,7 @@ export async function receiveFile(
   }
 }
 
-/**
- * Makes the directory that files are written to, if it is missing: before a link is opened, which counts.
- *
- * @throws file_unwritable
- */
+/** Makes the directory for files, before a link is opened, which counts. @throws file_unwritable */
 export async function prepareDirectory(path: string, { cwd }: Context): Promise<void> {
   const directory = resolve(cwd, path);
   try {

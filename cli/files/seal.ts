@@ -47,7 +47,7 @@ type Arguments = {
   readonly name: string | undefined;
 };
 
-type Sealing = {
+type SealingRun = {
   readonly args: Arguments;
   readonly format: Format;
   /** Permits post-quantum recipients to be combined with others. */
@@ -59,7 +59,6 @@ type Sealing = {
 
 /**
  * Encrypts a file or folder with the password that is given, generated or asked for.
- *
  * @param o `args` of the command; `derivation` how the key is derived from the password
  * @throws the codes of `newPassword`, `encryptAndStore` and `encryptToFile`; usage when the password is the path of a file
  */
@@ -92,7 +91,7 @@ export const oneFile = 'one file is encrypted at a time: name a folder, or send 
 
 /** Encrypts a file or folder to keys. @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile` */
 export async function encryptToKeys(
-  o: Omit<Sealing, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
+  o: Omit<SealingRun, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
 ): Promise<void> {
   const secret = async (): Promise<Secret> => {
     const recipients = await o.recipients();
@@ -102,7 +101,7 @@ export async function encryptToKeys(
   await encryptOne({ ...o, secret });
 }
 
-async function encryptOne(o: Sealing): Promise<void> {
+async function encryptOne(o: SealingRun): Promise<void> {
   const { output, force, name } = o.args;
   if (output === undefined && force)
     throw new SealpinError('usage', '--force applies to --output only', { hint: 'leave it out, or give --output' });
@@ -125,11 +124,10 @@ export async function openSource(path: string, context: Context): Promise<Input>
 
 /**
  * Encrypts into a container file, which appears complete or not at all.
- *
  * @param path of the container, or `-`
  * @throws the codes of `openSource` and `openSink`; usage when the container would be in the folder that is encrypted
  */
-async function encryptToFile(path: string, o: Sealing): Promise<void> {
+async function encryptToFile(path: string, o: SealingRun): Promise<void> {
   const { args, context } = o;
   const { output, signal } = context;
   if (path === '-' && output.json)
@@ -172,10 +170,9 @@ async function refuseInside(source: string, path: string, { cwd }: Context): Pro
 
 /**
  * Encrypts a file or folder, stores it and prints its blob ID.
- *
  * @throws too_large before a byte is sent, if the size is known; the codes of `openSource`, `authorizedService`, `store` and `upload`
  */
-async function encryptAndStore(o: Sealing): Promise<void> {
+async function encryptAndStore(o: SealingRun): Promise<void> {
   const { context, args } = o;
   const { output } = context;
   const named = args.name === undefined ? undefined : parseName(args.name, '--name');
@@ -220,7 +217,7 @@ async function encryptAndStore(o: Sealing): Promise<void> {
 async function seal(
   { stream, bytes, lookThrough }: Input,
   { recipients }: Secret,
-  { format, mix = false, context }: Sealing,
+  { format, mix = false, context }: SealingRun,
 ): Promise<Container> {
   const expectedBytes = bytes ?? (await lookThrough?.());
   const derivation = recipients.some(({ kind }) => kind === 'password')
@@ -251,10 +248,7 @@ async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
   return found?.files[0]?.pins;
 }
 
-/**
- * Describes who else can get the bytes of a file in the local service. Whether its Kubo is connected is asked, not
- * assumed.
- */
+/** Describes who else can get the bytes of a file in the local service. Its Kubo is asked for its peers. */
 async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';

@@ -28,24 +28,24 @@ import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-b
 import { openSource } from './seal.ts';
 import type { ShareTerms } from '../flags/share-terms.ts';
 import { keepInHistory } from './history.ts';
+import { removeMs } from '../../client/connection.ts';
 
 /** Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that as. */
-type Outgoing = { readonly paths: readonly string[]; readonly name: string | undefined };
+type OutgoingPaths = { readonly paths: readonly string[]; readonly name: string | undefined };
 
 /** Result of sending, with the number of bytes of plaintext. */
-type Sent<T> = T & { readonly files: readonly SentFile[]; readonly bytes: number };
+type SentResult<T> = T & { readonly files: readonly SentFile[]; readonly bytes: number };
 
 /**
  * Sends files and folders by a link. When it breaks off, the same command continues.
- *
  * @param terms asked for once the service is known to be there
  * @throws too_large, insufficient_scope, parcel_invalid, the codes of `openSource`, `authorizedService`, `storeSealed` and `shareParcel`
  */
 export async function sendFiles(
-  outgoing: Outgoing,
+  outgoing: OutgoingPaths,
   terms: () => Promise<ShareTerms>,
   context: Context,
-): Promise<Sent<Shared & { readonly service: Service; readonly terms: ShareTerms }>> {
+): Promise<SentResult<Shared & { readonly service: Service; readonly terms: ShareTerms }>> {
   const service = await authorizedService(context);
   return storeAndPass(
     outgoing,
@@ -73,15 +73,14 @@ export async function sendFiles(
 
 /**
  * Hands files and folders over to the owner of an inbox. When it breaks off, the same command continues.
- *
  * @param o.link of the inbox, which has the API key: no account is needed
  * @throws link_invalid, usage for a link over http: to another machine, and as `sendFiles`
  */
 export async function handOverFiles(
-  outgoing: Outgoing,
+  outgoing: OutgoingPaths,
   o: Words & { readonly link: string },
   context: Context,
-): Promise<Sent<{ readonly service: Service }>> {
+): Promise<SentResult<{ readonly service: Service }>> {
   const inbox = parseInboxLink(o.link);
   const { apiKey } = inbox;
   const url = new URL(inbox.service);
@@ -125,7 +124,7 @@ export async function makeShare(
   }
 }
 
-type ParcelWords = Pick<Parcel, 'note' | 'from'>;
+export type ParcelWords = Pick<Parcel, 'note' | 'from'>;
 
 function wordsOf({ note, from }: Words): ParcelWords {
   return { note, from };
@@ -148,10 +147,10 @@ type Passing<P, T> = {
 
 /** Stores files and passes their parcel on. What cannot be continued after a failure is removed again. */
 async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
-  { paths, name: standardInput }: Outgoing,
+  { paths, name: standardInput }: OutgoingPaths,
   { service, scopes, inbox, prepare, pass }: Passing<P, T>,
   context: Context,
-): Promise<Sent<T>> {
+): Promise<SentResult<T>> {
   const routes = api(service, context);
   const { health, key } = await introduction(routes);
   const limits = limitsOf(health);
@@ -159,12 +158,12 @@ async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
   const provisional = inbox !== undefined && isProvisional(key, paths.length);
   const to: Destination = { service, routes, limits, keyId: key.id, provisional };
   const files: FileToSend[] = [];
-  const stored: Stored[] = [];
-  let passed: Sent<T>;
+  const stored: StoredPayload[] = [];
+  let passed: SentResult<T>;
   try {
     for (const path of paths) {
       const input = await openSource(path, context);
-      const name = parseName(await nameOf(path, standardInput, context.cwd), path === '-' ? '--name' : path);
+      const name = parseName(await receivedName(path, standardInput, context.cwd), path === '-' ? '--name' : path);
       const id = uploadIdOf(input, { ...to, path, kind: ['send'], context });
       files.push({ path, input, id, name });
       refuseLarge(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes), limits.fileBytes);
@@ -204,9 +203,13 @@ async function unsentOf(files: readonly FileToSend[], { dataDir }: Context): Pro
 const type = 'application/octet-stream';
 
 type FileToSend = { readonly path: string; readonly input: Input; readonly id: string; readonly name: string };
-type Stored = SentFile & ParcelFile & { readonly id: string };
+type StoredPayload = SentFile & ParcelFile & { readonly id: string };
 
-async function storeOne({ path, input, id, name }: FileToSend, to: Destination, context: Context): Promise<Stored> {
+async function storeOne(
+  { path, input, id, name }: FileToSend,
+  to: Destination,
+  context: Context,
+): Promise<StoredPayload> {
   const { fileId, cid, size, fileKey } = await storeSealed(input, {
     ...to,
     id,
@@ -233,7 +236,7 @@ async function sealed({ stream, bytes, lookThrough }: Input): Promise<Container>
 /** Removes what was stored for nothing. What the same command finds stored, or continues, stays, and that is said. */
 async function afterFailure(
   failure: unknown,
-  { files, stored, to }: { files: readonly FileToSend[]; stored: readonly Stored[]; to: Destination },
+  { files, stored, to }: { files: readonly FileToSend[]; stored: readonly StoredPayload[]; to: Destination },
   context: Context,
 ): Promise<unknown> {
   const { service, provisional = false } = to;
@@ -258,8 +261,6 @@ async function afterFailure(
   return failure;
 }
 
-const removeMs = 10_000;
-
 /** A service that refuses the share would have stored everything for nothing. */
 function refuseKey(has: readonly string[], needs: readonly ('write' | 'share')[]): void {
   const missing = needs.find((scope) => !has.includes(scope));
@@ -272,7 +273,7 @@ function refuseKey(has: readonly string[], needs: readonly ('write' | 'share')[]
 }
 
 /** Returns the name under which the receiver gets a file. */
-async function nameOf(path: string, given: string | undefined, cwd: string): Promise<string> {
+async function receivedName(path: string, given: string | undefined, cwd: string): Promise<string> {
   if (path === '-') return given ?? 'standard-input';
   const absolute = resolve(cwd, path);
   const isFolder = (await stat(absolute)).isDirectory();

@@ -22,7 +22,6 @@ type Naming = { readonly name: string | undefined; readonly key: string | undefi
 
 /**
  * Finds the file key of a stored file, and asks for its password or reads the private key where one is needed.
- *
  * @param id a file ID or a blob ID
  * @returns the file for a parcel, and the IDs of the account's files with its bytes
  * @throws not_found, not_encrypted, wrong_kind, decrypt_failed, and the codes of `openBlob`, `readIdentities` and `askPassword`
@@ -92,12 +91,7 @@ async function fileKeyOf(
   return fileKey;
 }
 
-/**
- * The file key of a container that is stored, by what opens it.
- *
- * @param key a private key file instead of private.key
- * @throws as `storedFileOf`
- */
+/** Finds the file key of a stored container. @param key instead of private.key @throws as `storedFileOf` */
 export async function fileKeyOfBlob(cid: string, key: string | undefined, context: Context): Promise<Uint8Array> {
   return withBlob(cid, context, ({ size, read }) => fileKeyOf(read(0, size), cid, key, context));
 }

@@ -15,7 +15,7 @@ import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
 import { type Progress, silentProgress, sizeText } from '../terminal/progress.ts';
 import { maxTries } from '../keys/passwords.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 
 /** Input, keys and destination of a decryption. */
 export type Unsealing = {
@@ -31,9 +31,7 @@ export type Unsealing = {
     | { readonly kind: 'password'; readonly password: string }
     | { readonly kind: 'keys'; readonly identities: readonly Identity[] }
     | undefined;
-  /**
-   * Finds what to open a container of that kind with when nothing was given. `failed`: how many passwords were wrong so far.
-   */
+  /** Finds what opens a container when nothing was given. `failed`: how many passwords were wrong so far. */
   readonly find: (kind: 'password' | 'keys', failed: number) => Promise<readonly Identity[]>;
   readonly context: Context;
 };
@@ -55,7 +53,6 @@ async function withSlash(blob: string, { cwd }: Context): Promise<string> {
 
 /**
  * Decrypts a blob or a container file.
- *
  * @throws not_encrypted, wrong_kind, decrypt_failed and the other codes of containers, files and services; then no file appears
  */
 export async function decryptTo(given: Unsealing): Promise<void> {
@@ -73,7 +70,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   // Checked before anything is fetched, and again once the input is open, which must be another file.
   await openDestination(o);
   const source = await container(o.blob, context);
-  let destination: Destination | undefined;
+  let destination: PlaintextDestination | undefined;
   try {
     destination = await openDestination(o, source.identity);
     if (source.bytes !== undefined) await destination.room(source.bytes);
@@ -98,20 +95,20 @@ export async function decryptTo(given: Unsealing): Promise<void> {
     await output.result({ output: path, size: bytes, encrypted: opened.kind !== 'plain' }, []);
   } catch (error) {
     await destination?.abort();
-    throw failureOf(error, o);
+    throw unsealFailure(error, o);
   } finally {
     await source.close();
   }
 }
 
-type Source = {
+type ContainerSource = {
   readonly stream: ReadableStream<Uint8Array>;
   readonly bytes: number | undefined;
   readonly identity: FileIdentity | undefined;
   close(): Promise<void>;
 };
 
-async function container(blob: string, context: Context): Promise<Source> {
+async function container(blob: string, context: Context): Promise<ContainerSource> {
   if (isLocal(blob)) return localSource(blob, context);
   const cid = parseBlobId(blob, '; there is no file of that name either');
   const { size, stream, close } = await openDownload(cid, context);
@@ -119,7 +116,7 @@ async function container(blob: string, context: Context): Promise<Source> {
 }
 
 /** A container, or the blob in a CAR file, each block verified. */
-async function localSource(path: string, context: Context): Promise<Source> {
+async function localSource(path: string, context: Context): Promise<ContainerSource> {
   const input = await openInput(path, context);
   // What is read of a pipe would be missing afterwards.
   if (input.identity === undefined) return input;
@@ -147,7 +144,6 @@ async function localSource(path: string, context: Context): Promise<Source> {
 
 /**
  * Opens what was recognized, with what was given or found.
- *
  * @returns the plaintext; what is not encrypted as it is
  * @throws wrong_kind, not_encrypted, decrypt_failed, and the codes of `find`
  */
@@ -194,11 +190,7 @@ export async function openWith(
   return plaintext;
 }
 
-/**
- * Refuses a CAR in a pipe, which is read in any order: a copy of it is not what the user wants.
- *
- * @throws wrong_kind
- */
+/** Refuses a CAR in a pipe, of which a copy is not what the user wants. @throws wrong_kind */
 async function refuseCar(stream: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
   const { start, stream: whole } = await peeked(stream);
   if (!start.some(isCar)) return whole;
@@ -216,16 +208,13 @@ async function identitiesFor(
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 
-/**
- * Recognizes the beginning of a tar archive: the magic of its first header (POSIX.1-2024, pax, "ustar Interchange
- * Format").
- */
+/** Recognizes a tar archive by the magic of its first header (POSIX.1-2024, pax, "ustar Interchange Format"). */
 function isTar(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
 }
 
 /** Destination of the plaintext. */
-type Destination = Pick<Sink, 'room' | 'abort'> & {
+type PlaintextDestination = Pick<Sink, 'room' | 'abort'> & {
   commit(): Promise<string | undefined>;
   /** Writes all of it. @returns how many bytes, and the note about what was written */
   fill(plaintext: ReadableStream<Uint8Array>, o: Filling): Promise<{ readonly bytes: number; readonly wrote: string }>;
@@ -233,7 +222,7 @@ type Destination = Pick<Sink, 'room' | 'abort'> & {
 type Filling = { readonly progress: Progress; readonly signal: AbortSignal; onWritten(chunk: Uint8Array): void };
 
 /** @param input what is being read, and so must not be written */
-async function openDestination(o: Unsealing, input?: FileIdentity): Promise<Destination> {
+async function openDestination(o: Unsealing, input?: FileIdentity): Promise<PlaintextDestination> {
   const { outputFile, context } = o;
   if (o.extract) return folderDestination(outputFile, context);
   const sink = await openSink(outputFile, { force: o.force, environment: context, input });
@@ -251,8 +240,8 @@ async function openDestination(o: Unsealing, input?: FileIdentity): Promise<Dest
   };
 }
 
-async function folderDestination(path: string, context: Context): Promise<Destination> {
-  const { openExtraction } = await import('../folder/extract.ts');
+async function folderDestination(path: string, context: Context): Promise<PlaintextDestination> {
+  const { openExtraction } = await import('../folder/extraction.ts');
   const extraction = await openExtraction(path, context);
   return {
     room: (bytes) => extraction.room(bytes),
@@ -263,27 +252,29 @@ async function folderDestination(path: string, context: Context): Promise<Destin
       const { files, bytes, warning } = await extraction.unpack(progressing, signal);
       progress.done();
       if (warning !== undefined) context.output.warn(warning);
-      return { bytes, wrote: `wrote ${path} (${counted(files, 'file')}, ${sizeText(bytes)})` };
+      return { bytes, wrote: `wrote ${path} (${countText(files, 'file')}, ${sizeText(bytes)})` };
     },
   };
 }
 
 /** The error to report, with what it means for the output file. */
-function failureOf(thrown: unknown, o: Unsealing): unknown {
+function unsealFailure(thrown: unknown, o: Unsealing): unknown {
   const error = readFailure(thrown);
   if (!(error instanceof SealpinError) || !['decrypt_failed', 'container_invalid'].includes(error.code)) return error;
   const isPart = o.outputFile === '-' && error.reason === 'payload';
   const kept = isPart ? 'the output is incomplete' : 'nothing was written';
   const keys = o.given?.kind === 'keys' ? o.given.identities.flatMap(({ recipient = [] }) => recipient) : [];
   return new SealpinError(error.code, `${error.message}; ${kept}`, {
-    ...(error.reason === 'no_key' && keys.length > 0 ? { hint: `what you named opens files to ${shown(keys)}` } : {}),
+    ...(error.reason === 'no_key' && keys.length > 0
+      ? { hint: `what you named opens files to ${shownKeys(keys)}` }
+      : {}),
     reason: error.reason,
     cause: error,
   });
 }
 
 /** The recipients of keys, of which some are 2,000 characters long. */
-function shown([first = '', ...more]: readonly string[]): string {
+function shownKeys([first = '', ...more]: readonly string[]): string {
   const start = first.length > 70 ? `${first.slice(0, 40)}…` : first;
   return more.length === 0 ? start : `${start} and ${more.length} more`;
 }

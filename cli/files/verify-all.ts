@@ -6,7 +6,7 @@ import { localPaths } from '../local/state.ts';
 import { authorizedService } from '../remote/client.ts';
 import { everyFile } from '../remote/every-file.ts';
 import { sizeText } from '../terminal/progress.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 import { withBlob } from '../fetch/fetch-blob.ts';
 
 /** Verifies every file of the account. @returns the exit code */
@@ -27,8 +27,8 @@ export async function verifyAccount(context: Context): Promise<number> {
     if (!output.json) output.warn(`${fileId} (${cid}): ${found.why}`);
   }
   if (bad.length === 0)
-    output.note(`all blocks of ${counted(files, 'file')} are present and intact (${sizeText(bytes)})`);
-  else output.note(`${bad.length} of ${counted(files, 'file')} cannot be read whole`);
+    output.note(`all blocks of ${countText(files, 'file')} are present and intact (${sizeText(bytes)})`);
+  else output.note(`${bad.length} of ${countText(files, 'file')} cannot be read whole`);
   await output.result({ files, size: bytes, bad }, []);
   return bad.length === 0 ? 0 : 1;
 }
@@ -53,11 +53,11 @@ export async function verifyLocal({ dataDir, output }: Context): Promise<number>
   if (!output.json) for (const { cid, file, why } of first) output.warn(`${cid} is ${why} (in ${file})`);
   if (bad === 0)
     output.note(
-      `${counted(blocks, 'block')} of the IPFS node ${blocks === 1 ? 'is' : 'are'} present and intact (${sizeText(bytes)})`,
+      `${countText(blocks, 'block')} of the IPFS node ${blocks === 1 ? 'is' : 'are'} present and intact (${sizeText(bytes)})`,
     );
   else
     output.note(
-      `${bad} of ${counted(blocks + bad, 'block')} of the IPFS node ${bad === 1 ? 'is' : 'are'} missing or damaged`,
+      `${bad} of ${countText(blocks + bad, 'block')} of the IPFS node ${bad === 1 ? 'is' : 'are'} missing or damaged`,
     );
   await output.result({ blocks, size: bytes, bad, first }, []);
   return bad === 0 ? 0 : 1;

@@ -81,10 +81,7 @@ export const newPasswordFlags = {
 /** The flags of the commands that write a pair. */
 export const pairFlags = {
   output: { type: 'string', valueHint: 'dir', path: true, description: 'Put the pair into this directory' },
-  'post-quantum': {
-    type: 'boolean',
-    description: 'A pair that also resists quantum computers (age1tagpq1…)',
-  },
+  'post-quantum': { type: 'boolean', description: 'A pair that also resists quantum computers (age1tagpq1…)' },
   protect: { type: 'boolean', description: 'Protect private.key with a password, which you enter twice' },
   ...newPasswordFlags,
 } as const satisfies Args;

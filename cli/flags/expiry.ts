@@ -4,13 +4,7 @@ import { SealpinError } from '../../shared/errors.ts';
 const hourMs = 3600 * 1000;
 const unitMs = { h: hourMs, d: 24 * hourMs } as const;
 
-/**
- * Parses when something expires: `12h`, `30d`, or a date.
- *
- * @param nowMs the time now, in ms
- * @returns the time in RFC 3339
- * @throws usage
- */
+/** Parses when something expires: `12h`, `30d`, or a date. @returns the time in RFC 3339 @throws usage */
 export function parseExpiry(text: string, nowMs: number): string {
   const [, count, unit] = /^([1-9]\d{0,4})([hd])$/.exec(text) ?? [];
   const time =

@@ -21,7 +21,7 @@ export const shareFlags = {
   qr: { type: 'boolean', description: 'Also show the link as a QR code' },
 } as const satisfies Args;
 
-type Values = {
+type ShareFlagValues = {
   readonly to: readonly string[] | undefined;
   readonly expires: string | undefined;
   readonly opens: string | undefined;
@@ -44,11 +44,14 @@ export type ShareTerms = {
 
 /**
  * Reads the flags; asks for the password last.
- *
  * @param stdinTaken whether standard input is a file that is sent
  * @throws usage, the codes of `readRecipients` and `newPassword`
  */
-export async function readShareTerms(args: Values, stdinTaken: boolean, context: Context): Promise<ShareTerms> {
+export async function readShareTerms(
+  args: ShareFlagValues,
+  stdinTaken: boolean,
+  context: Context,
+): Promise<ShareTerms> {
   const { note, from } = args;
   const wantsPassword = args.password || args.generate || args['password-file'] !== undefined;
   if (wantsPassword && args.to !== undefined)

@@ -6,7 +6,6 @@ export class UnsafePath extends Error {}
 
 /**
  * The names on the way to an entry, from the folder that is extracted into; none for the folder itself.
- *
  * @throws UnsafePath for an absolute path, one with `..`, and one that is not what the archive's writer had
  */
 export function namesOf(path: string): string[] {
@@ -22,7 +21,6 @@ export function namesOf(path: string): string[] {
 
 /**
  * Checks the target of a symbolic link, which may lead anywhere: a link is made, and never followed.
- *
  * @throws UnsafePath where the system has no such link, or the archive's writer did not have it
  */
 export function checkTarget(target: string): void {
@@ -44,22 +42,4 @@ export function isInside(target: string, depth: number): boolean {
   const down = names.findIndex((name) => name !== '..');
   const ups = down < 0 ? names.length : down;
   return ups <= depth && !names.slice(ups).includes('..');
-}
-
-/** The links that lead out of a folder: how many, and the first one. */
-export class LeavingLinks {
-  #first = '';
-  #count = 0;
-
-  add(path: string, target: string): void {
-    if (this.#count === 0) this.#first = `${path} -> ${target}`;
-    this.#count += 1;
-  }
-
-  /** @param folder as the user named it @returns undefined where there are none */
-  warning(folder: string): string | undefined {
-    if (this.#count === 0) return undefined;
-    const more = this.#count === 1 ? '' : ` (and ${this.#count - 1} more)`;
-    return `symbolic links may lead out of ${folder}: ${this.#first}${more}`;
-  }
 }

@@ -6,12 +6,12 @@ import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf, readFailure } from '../errno.ts';
 import { isInside } from './archive-path.ts';
 
-type Found = {
+type FoundEntry = {
   /** Relative to the folder, with `/`; empty for the folder itself. */
   readonly path: string;
   readonly stats: BigIntStats;
 };
-export type FolderEntry = Found &
+export type FolderEntry = FoundEntry &
   (
     | { readonly type: 'file' | 'directory' }
     | {
@@ -30,7 +30,6 @@ const replacement = '\uFFFD';
 /**
  * Walks a folder: a directory comes before what is in it, names in the order of their UTF-16 code units. Symbolic links are
  * not followed. In memory are the names of the directories on the way to the current entry.
- *
  * @param root absolute, without symbolic links
  * @param shown the folder as the user named it, for messages
  * @throws file_unreadable also for sockets, devices, FIFOs, and names and targets that are not UTF-8; file_changed when a directory changes while
@@ -68,9 +67,7 @@ export async function* entriesOf(root: string, shown: string): AsyncGenerator<Fo
     }
     const path = current.path === '' ? name : `${current.path}/${name}`;
     if (name.includes(replacement))
-      throw new SealpinError('file_unreadable', `the name of ${join(shown, path)} is not UTF-8`, {
-        hint: 'rename it',
-      });
+      throw new SealpinError('file_unreadable', `the name of ${join(shown, path)} is not UTF-8`, { hint: 'rename it' });
     const stats = await statsOf(path);
     if (stats.isFile()) yield { type: 'file', path, stats };
     else if (stats.isDirectory()) {

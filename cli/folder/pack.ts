@@ -7,13 +7,13 @@ import type { Context } from '../context.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import { readFailure } from '../errno.ts';
 import { type Input, openInput } from '../io/input.ts';
-import { LeavingLinks } from './archive-path.ts';
+import { LeavingLinks } from './leaving-links.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
-import { counted } from '../terminal/size.ts';
+import { countText } from '../terminal/size.ts';
 
 /** A block of a tar archive: a header, and what the content of a file is padded to (POSIX.1-2024, pax). */
 const blockBytes = 512;
-const readBytes = 1024 * 1024;
+const packPieceBytes = 1024 * 1024;
 /** Permissions that an archive keeps: no set-user-ID, set-group-ID or sticky bit. */
 const permissions = 0o777;
 
@@ -22,7 +22,6 @@ const permissions = 0o777;
  *
  * The stream fails with file_changed when a file or directory changes while it is read. It and `lookThrough` fail with the codes of
  * `entriesOf`.
- *
  * @throws file_not_found, file_unreadable
  */
 export async function openFolder(path: string, context: Context): Promise<Input> {
@@ -81,7 +80,7 @@ async function lookThrough(root: string, shown: string, { output, signal }: Cont
 }
 
 function filesText(count: number): string {
-  return counted(Math.round(count), 'file');
+  return countText(Math.round(count), 'file');
 }
 
 async function pack(root: string, shown: string, controller: TarPackController, context: Context): Promise<void> {
@@ -93,13 +92,13 @@ async function pack(root: string, shown: string, controller: TarPackController, 
     const isDirectory = entry.type === 'directory';
     const name = isDirectory ? `${entry.path === '' ? '.' : entry.path}/` : entry.path;
     const link = entry.type === 'symlink' ? { linkname: entry.target } : {};
-    await controller.add({ ...headerOf(entry, link.linkname), name, type: entry.type, size: 0, ...link }).close();
+    await controller.add({ ...tarHeader(entry, link.linkname), name, type: entry.type, size: 0, ...link }).close();
   }
   controller.finalize();
 }
 
 /** The part of a header that all types share. Owners are left out: the archive is for someone else's machine. */
-function headerOf({ path, stats }: FolderEntry, target = ''): Omit<TarHeader, 'name' | 'size'> {
+function tarHeader({ path, stats }: FolderEntry, target = ''): Omit<TarHeader, 'name' | 'size'> {
   // What begins a field is taken for the mark of an encoding there, but not in an extended header.
   const isMarked = [path, target].some((text) => text.includes('\uFEFF'));
   return {
@@ -124,11 +123,11 @@ async function packFile(
     // A link or a pipe may have taken its place since it was found.
     if (bytes === undefined || identity?.ino !== entry.stats.ino || identity.dev !== entry.stats.dev)
       throw new SealpinError('file_changed', `${shown} was replaced while the folder was read`);
-    const writer = controller.add({ ...headerOf(entry), name: entry.path, type: 'file', size: bytes }).getWriter();
+    const writer = controller.add({ ...tarHeader(entry), name: entry.path, type: 'file', size: bytes }).getWriter();
     const reader = input.stream.getReader({ mode: 'byob' });
     for (let left = bytes; ;) {
       // Of the size that is needed: what waits in the archive keeps the whole buffer. The end is read with one byte.
-      const { done, value } = await reader.read(new Uint8Array(Math.max(1, Math.min(left, readBytes))));
+      const { done, value } = await reader.read(new Uint8Array(Math.max(1, Math.min(left, packPieceBytes))));
       if (done) break;
       left -= value.length;
       await writer.write(value);

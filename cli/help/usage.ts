@@ -18,8 +18,11 @@ export function synopsis(command: Command): string {
 }
 
 /** Terms with their descriptions: beside each other where there is room, else below each other. */
-function definitions(rows: readonly (readonly [term: string, description: string])[], columns: number): string[] {
-  const width = Math.max(0, ...rows.map(([term]) => term.length));
+function definitionLines(
+  rows: readonly (readonly [term: string, description: string])[],
+  columns: number,
+  width = widthOf(rows.map(([term]) => term)),
+): string[] {
   const isNarrow = columns - width - 4 < minDescriptionColumns;
   const indent = ' '.repeat(isNarrow ? 6 : width + 4);
   return rows.flatMap(([term, description]) => {
@@ -30,6 +33,10 @@ function definitions(rows: readonly (readonly [term: string, description: string
   });
 }
 
+function widthOf(terms: readonly string[]): number {
+  return Math.max(0, ...terms.map(({ length }) => length));
+}
+
 /** The usage line, its continuations indented below the command. */
 function usageLine(text: string, columns: number): string {
   const [first, ...others] = wrap(text, columns - '       '.length);
@@ -38,7 +45,6 @@ function usageLine(text: string, columns: number): string {
 
 /**
  * Everything about one command.
- *
  * @param terminalColumns characters in a line of the terminal; lines are never longer than 100. Examples are not wrapped, so
  *   that they can be copied
  */
@@ -60,33 +66,38 @@ export function commandUsage(command: Command, terminalColumns: number): string 
     wrap(`${command.summary}.`, columns),
     [usageLine(synopsis(command), columns)],
     ...(command.about === undefined ? [] : [wrap(command.about, columns)]),
-    ...(positionals.length === 0 ? [] : [['Arguments:', ...definitions(positionals, columns)]]),
-    ['Flags:', ...definitions([...flags, ['--help', 'Show this help']], columns)],
+    ...(positionals.length === 0 ? [] : [['Arguments:', ...definitionLines(positionals, columns)]]),
+    ['Flags:', ...definitionLines([...flags, ['--help', 'Show this help']], columns)],
     ['Examples:', ...examples],
   ];
   return `${sections.map((lines) => lines.join('\n')).join('\n\n')}\n`;
 }
 
 /**
- * The overview of all commands.
+ * An overview of commands.
  *
+ * @param groups the commands under their titles
  * @param terminalColumns as for `commandUsage`
  */
-export function mainUsage(headings: readonly Heading[], terminalColumns: number): string {
+export function mainUsage(groups: Readonly<Record<string, readonly Heading[]>>, terminalColumns: number): string {
   const columns = Math.min(terminalColumns, maxColumns);
-  const rows = headings.map(({ name, summary }) => [name, summary] as const);
+  const width = widthOf(Object.values(groups).flatMap((headings) => headings.map(({ name }) => name)));
   const sections = [
     ['Sealpin: files, encrypted, on IPFS.'],
     [usageLine('sealpin <command> [arguments] [flags]', columns)],
-    ['Commands:', ...definitions(rows, columns)],
+    ...Object.entries(groups).map(([title, headings]) => {
+      const rows = headings.map(({ name, summary }) => [name, summary] as const);
+      return [`${title}:`, ...definitionLines(rows, columns, width)];
+    }),
     [
-      ...wrap('sealpin <command> --help shows more about each, with examples.', columns),
+      ...wrap('sealpin help all lists every command.', columns),
+      ...wrap('sealpin help <command> shows more about one, with examples.', columns),
       ...wrap('sealpin --version prints the version.', columns),
     ],
     [
       'First steps:',
       '  sealpin start --detach',
-      ...definitions([['sealpin encrypt letter.pdf', '# asks for a password, prints the blob ID']], columns),
+      ...definitionLines([['sealpin encrypt letter.pdf', '# asks for a password, prints the blob ID']], columns),
       '  sealpin decrypt <blob_id> copy.pdf',
     ],
   ];

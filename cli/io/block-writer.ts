@@ -3,29 +3,14 @@ import type { FileHandle } from 'node:fs/promises';
 
 /** A file that is written in blocks. One call at a time. */
 export interface BlockWriter {
-  /**
-   * Copies as many of the bytes as the block has room for, and returns how many. A full block must be flushed
-   * first.
-   */
+  /** Copies as many bytes as the block has room for, and returns how many. A full block is flushed first. */
   fill(bytes: Uint8Array): number;
   full(): boolean;
-  /**
-   * Starts the write of what was collected and returns it; it stays as it is until the next block is full.
-   *
-   * @throws what an earlier write failed with
-   */
+  /** Starts the write of the block, which stays as it is until the next one is full. @throws as an earlier write */
   flush(): Promise<Buffer>;
-  /**
-   * Starts the write of bytes from where they are, after those that were filled in; they must not change before `onWritten`.
-   *
-   * @throws what an earlier write failed with
-   */
+  /** Writes bytes from where they are, after the block; they stay until `onWritten`. @throws as an earlier write */
   writeThrough(bytes: Uint8Array, onWritten: () => void): Promise<void>;
-  /**
-   * Resolves when all writes have ended.
-   *
-   * @throws what one of them failed with
-   */
+  /** Resolves when all writes have ended. @throws what one of them failed with */
   drain(): Promise<void>;
 }
 
@@ -39,7 +24,6 @@ const defaultSyncBytes = 64 * 1024 * 1024;
 
 /**
  * Collects bytes into blocks and writes each to the file, from its first byte on, in memory that is reused.
- *
  * @param handle undefined: the blocks are filled and not written
  * @param blockBytes bytes of one block
  * @param syncBytes the disk is asked to sync after so many bytes, so that not all of it is left for the end; 64 MiB by default

@@ -11,7 +11,6 @@ export function release(bytes: Uint8Array): void {
 
 /**
  * Makes a byte stream of pieces: a BYOB read of n bytes gets n bytes at once, however small the pieces are.
- *
  * @param o.next the next piece; undefined at the end. An error of it ends the stream after all bytes before it
  * @param o.used called with each piece when all of it has been copied
  * @param o.cancel called when the reader of the stream cancels it
@@ -64,4 +63,9 @@ export function bytesFrom({
     },
     cancel,
   });
+}
+
+/** A stream of bytes that stay unchanged. */
+export function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  return new Blob([new Uint8Array(bytes)]).stream();
 }

@@ -24,7 +24,6 @@ const unknownRoot = '1,85,0,0';
 
 /**
  * Opens a CAR file of one file.
- *
  * @throws file_not_found, file_unreadable; wrong_kind when it is no CARv1 with one root; content_mismatch when it is cut off
  */
 export async function openCar(path: string, { cwd, signal }: Pick<Environment, 'cwd' | 'signal'>): Promise<CarFile> {
@@ -79,7 +78,7 @@ async function indexOf(
     return { root: rootOf(header, last, path), blocks };
   } catch (error) {
     signal.throwIfAborted();
-    if (!hasHeader && !(await beginsLikeCar(handle))) throw invalid(path, 'it is not a CAR file', error);
+    if (!hasHeader && !(await beginsLikeCar(handle))) throw invalidCar(path, 'it is not a CAR file', error);
     if (isSealpinError(error, 'content_mismatch'))
       throw new SealpinError('content_mismatch', `${path}: ${error.message}`, { hint: 'get it again', cause: error });
     throw readFailure(path, error);
@@ -104,15 +103,15 @@ async function beginsLikeCar(handle: FileHandle): Promise<boolean> {
 
 function rootOf(header: Uint8Array, last: string | undefined, path: string): string {
   const roots = rootsOf(header);
-  if (roots === undefined) throw invalid(path, 'its header is not in canonical DAG-CBOR');
+  if (roots === undefined) throw invalidCar(path, 'its header is not in canonical DAG-CBOR');
   const [root, ...others] = roots;
-  if (root === undefined) throw invalid(path, 'it names no root');
+  if (root === undefined) throw invalidCar(path, 'it names no root');
   if (others.length > 0)
-    throw invalid(path, `it names ${roots.length} roots, and a file has one`, undefined, 'write a CAR of each file');
+    throw invalidCar(path, `it names ${roots.length} roots, and a file has one`, undefined, 'write a CAR of each file');
   if (root.join() === unknownRoot && last !== undefined) return last;
   const cid = cidFromBytes(root);
   if (cid === undefined)
-    throw invalid(
+    throw invalidCar(
       path,
       'its root is not a CIDv1 with sha2-256, raw or dag-pb',
       undefined,
@@ -134,7 +133,7 @@ function sourceOf(path: string, handle: FileHandle, blocks: Blocks): BlockSource
   };
 }
 
-function invalid(
+function invalidCar(
   path: string,
   why: string,
   cause?: unknown,

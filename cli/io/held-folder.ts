@@ -12,7 +12,6 @@ export const lockName = 'lock';
 
 /**
  * Creates a folder and holds it until it is released or this process ends. It is removed before the release, if at all.
- *
  * @param folder below the data directory
  * @returns undefined while another process has it
  * @throws file_unwritable, disk_full

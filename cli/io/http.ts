@@ -21,13 +21,10 @@ export type HttpResponse = {
 };
 
 /** One request. */
-export type SendOptions = {
+export type RequestOptions = {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
-  /**
-   * The chunks are consumed: their memory is released once they are sent. `bytes` is the exact length if it is known; otherwise the
-   * body goes out with chunked encoding.
-   */
+  /** Its chunks are released once they are sent. Without `bytes`, its length, it is sent with chunked encoding. */
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined } | undefined;
   readonly signal: AbortSignal;
   readonly timeouts: Timeouts;
@@ -39,11 +36,10 @@ export type SendOptions = {
 
 /**
  * Sends one request.
- *
  * @throws service_unreachable (also when the peer is too slow, or closes the connection early), service_answer for a redirect, the
  *   errors of the request's body, the reason of the signal
  */
-export async function send(url: URL, o: SendOptions): Promise<HttpResponse> {
+export async function sendRequest(url: URL, o: RequestOptions): Promise<HttpResponse> {
   const { request: requestBy } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
   o.signal.throwIfAborted();
   const { body } = o;
@@ -63,7 +59,7 @@ export async function send(url: URL, o: SendOptions): Promise<HttpResponse> {
       request.destroy();
       throw redirect(peer, status, headers.location);
     }
-    return { status, headers, body: bodyOf(message, peer, o) };
+    return { status, headers, body: responseBody(message, peer, o) };
   } catch (error) {
     request.destroy();
     throw failure(error, peer, 'request', o.signal);
@@ -83,7 +79,7 @@ function redirect(peer: Peer, status: number, location: string | undefined): Sea
 type Peer = { readonly url: URL; readonly name: string; sentBytes: number; readonly bodyBytes: number | undefined };
 
 /** Sends the body until it ends or the response comes: a refusal may come long before the last byte. */
-async function exchange(request: ClientRequest, o: SendOptions, peer: Peer): Promise<IncomingMessage> {
+async function exchange(request: ClientRequest, o: RequestOptions, peer: Peer): Promise<IncomingMessage> {
   const response = new Promise<IncomingMessage>((resolve, reject) => {
     request.once('response', resolve);
     request.on('error', reject);
@@ -155,7 +151,7 @@ function tooSlow(): never {
   throw new TooSlow();
 }
 
-function bodyOf(message: IncomingMessage, peer: Peer, o: SendOptions): ReadableStream<Uint8Array> {
+function responseBody(message: IncomingMessage, peer: Peer, o: RequestOptions): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Buffer<ArrayBuffer>> = message[Symbol.asyncIterator]();
   const beforeStall = stallTimer(o.timeouts);
   return bytesFrom({
@@ -223,9 +219,7 @@ function hintFor(code: string, url: URL): string {
   return 'check the address and your connection, and try again';
 }
 
-/**
- * It accepted the connection, so it can be reached; `during` says whether our request or its response is incomplete.
- */
+/** It accepted the connection, so it can be reached; `during` says what is incomplete. */
 function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during: 'request' | 'response'): SealpinError {
   if (during === 'response')
     return new SealpinError('service_unreachable', `${name} closed the connection mid-response`, {
@@ -244,11 +238,7 @@ function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during:
   });
 }
 
-/**
- * The body of a short response as text.
- *
- * @throws service_answer when it is longer than `limitBytes`
- */
+/** The body of a short response as text. @throws service_answer when it is longer than `limitBytes` */
 export async function readText(response: HttpResponse, limitBytes = 1024 * 1024): Promise<string> {
   const tooLarge = () => new SealpinError('service_answer', 'the response of the service is too large');
   return new TextDecoder().decode(await readAll(response.body, limitBytes, tooLarge));

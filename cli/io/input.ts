@@ -10,11 +10,11 @@ import { readAll } from '../../shared/streams/read-all.ts';
 import type { Environment } from '../context.ts';
 import { readFailure } from '../errno.ts';
 
-const readBytes = 1024 * 1024;
+const inputPieceBytes = 1024 * 1024;
 const { constants } = fs;
 
 // Bare descriptors and not file handles: that of a FIFO is handed over to a socket, which closes it.
-const open = promisify(fs.open);
+const openDescriptor = promisify(fs.open);
 const close = promisify(fs.close);
 const read = promisify(fs.read);
 /** Without O_NONBLOCK, opening a FIFO without a writer could not even be interrupted. */
@@ -27,10 +27,7 @@ export type Input = {
   readonly name: string;
   /** Its length; undefined when it is not known before its end. */
   readonly bytes: number | undefined;
-  /**
-   * Looks through a folder, which may take long, and refuses what cannot be archived: once, before anything of it is sent. Returns about
-   * how long it will be.
-   */
+  /** Looks through a folder once, and refuses what cannot be archived. Returns about how long it will be. */
   readonly lookThrough?: () => Promise<number>;
   /** Identity and time of the file; undefined for a pipe. */
   readonly identity: FileIdentity | undefined;
@@ -49,7 +46,6 @@ export type Reading = Pick<Environment, 'stdin' | 'cwd' | 'signal'>;
  *
  * The stream of a regular file fails with file_changed when the file changes before its end is read; that of a pipe with the reason of
  * the signal.
- *
  * @throws file_not_found, file_unreadable, usage when standard input is a terminal
  */
 export async function openInput(path: string, environment: Reading): Promise<Input> {
@@ -62,13 +58,13 @@ export async function openInput(path: string, environment: Reading): Promise<Inp
       name: 'standard input',
       bytes: undefined,
       identity: undefined,
-      stream: streamOf(environment.stdin, 'standard input', environment.signal),
+      stream: webStreamOf(environment.stdin, 'standard input', environment.signal),
       close: async () => void environment.stdin.destroy(),
     };
   }
   let descriptor;
   try {
-    descriptor = await open(resolve(environment.cwd, path), readFlags);
+    descriptor = await openDescriptor(resolve(environment.cwd, path), readFlags);
   } catch (error) {
     throw readFailure(path, error);
   }
@@ -79,9 +75,7 @@ export async function openInput(path: string, environment: Reading): Promise<Inp
       throw new SealpinError(
         'file_unreadable',
         `${path} is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`,
-        {
-          hint: stats.isDirectory() ? 'name a file in it' : 'pipe it into sealpin and name - as the file',
-        },
+        { hint: stats.isDirectory() ? 'name a file in it' : 'pipe it into sealpin and name - as the file' },
       );
     }
     return regular(path, descriptor, stats);
@@ -98,7 +92,7 @@ function fifo(path: string, descriptor: number, signal: AbortSignal): Input {
     name: path,
     bytes: undefined,
     identity: undefined,
-    stream: streamOf(socket, path, signal),
+    stream: webStreamOf(socket, path, signal),
     close: async () => void socket.destroy(),
   };
 }
@@ -109,7 +103,7 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
   const changed = (how: string): SealpinError => new SealpinError('file_changed', `${path} ${how} while it was read`);
   const stream = new ReadableStream({
     type: 'bytes',
-    autoAllocateChunkSize: readBytes,
+    autoAllocateChunkSize: inputPieceBytes,
     async pull(controller) {
       try {
         const request = controller.byobRequest;
@@ -135,7 +129,7 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
 }
 
 /** A Node stream as a web stream, one chunk ahead at most. */
-function streamOf(readable: Readable, name: string, signal: AbortSignal): ReadableStream<Uint8Array> {
+function webStreamOf(readable: Readable, name: string, signal: AbortSignal): ReadableStream<Uint8Array> {
   const iterator: AsyncIterator<Uint8Array> = readable[Symbol.asyncIterator]();
   const end = (): void => void readable.destroy();
   signal.addEventListener('abort', end, { once: true });
@@ -157,7 +151,6 @@ function streamOf(readable: Readable, name: string, signal: AbortSignal): Readab
 
 /**
  * Reads a small file (a key, a password) to its end; `-` is standard input.
- *
  * @param o `limitBytes`: a larger file is refused; `what` it should be, for the message
  * @throws file_not_found, file_unreadable
  */
@@ -177,10 +170,7 @@ export async function readSmall(
   }
 }
 
-/**
- * Opens a small file. The usual hints, to pack a directory or to pipe a device, make no sense for a key or a
- * password.
- */
+/** Opens a small file, without the usual hints, to pack a directory or to pipe a device. */
 async function openSmall(path: string, o: { what: string; environment: Reading }): Promise<Input> {
   try {
     return await openInput(path, o.environment);

@@ -9,10 +9,10 @@ import { readSmall, type Reading } from './input.ts';
 import { writeSmall } from './output-file.ts';
 
 /** Room for ten thousand entries; a longer file is damaged. */
-const limitBytes = 16 * 1024 * 1024;
+const keptLimitBytes = 16 * 1024 * 1024;
 /** A change takes a moment: so often, and so long apart, another command's is waited for. */
 const tries = 50;
-const waitMs = 100;
+const retryMs = 100;
 
 /** A file, absolute, alone in its directory. `what` it holds, for messages; `none`: its content while it does not exist. */
 export type Kept<S extends v.GenericSchema> = {
@@ -22,18 +22,14 @@ export type Kept<S extends v.GenericSchema> = {
   readonly none: v.InferOutput<S>;
 };
 
-/**
- * Reads a file.
- *
- * @throws config_invalid when it is damaged, file_unreadable
- */
+/** Reads a file. @throws config_invalid when it is damaged, file_unreadable */
 export async function readKept<S extends v.GenericSchema>(
   { path, what, shape, none }: Kept<S>,
   { dataDir, stdin, signal }: Context,
 ): Promise<v.InferOutput<S>> {
   return (
     (await readJson(path, shape, {
-      limitBytes,
+      limitBytes: keptLimitBytes,
       what,
       hint: 'fix it or move it out of the way; nothing was changed',
       environment: { cwd: dataDir, stdin, signal },
@@ -43,7 +39,6 @@ export async function readKept<S extends v.GenericSchema>(
 
 /**
  * Reads a file with JSON of a shape.
- *
  * @param o.what it is, for the message when it is too large; `hint`: for one that is damaged
  * @returns undefined where there is none
  * @throws config_invalid when it is damaged, file_unreadable
@@ -64,7 +59,6 @@ export async function readJson<S extends v.GenericSchema>(
 
 /**
  * Changes a file, while no other command does.
- *
  * @param change gets the content as it is, and returns it as it becomes
  * @throws conflict while another command changes it for seconds; what `change` throws; file_unwritable, disk_full
  */
@@ -90,7 +84,7 @@ async function hold(
   for (let left = tries; left > 0; left -= 1) {
     const held = await holdFolder(dirname(path), dataDir);
     if (held !== undefined) return held;
-    await sleep(waitMs, signal);
+    await sleep(retryMs, signal);
   }
   throw new SealpinError('conflict', `another command is changing the ${what}`, { hint: 'try again' });
 }

@@ -8,7 +8,6 @@ const SQLITE_BUSY = 5;
 /**
  * Locks a folder until it is released or this process ends. The lock is the operating system's (through SQLite), so
  * that a killed process leaves none behind.
- *
  * @param path of the lock file, in an existing directory
  * @throws already_running when another process holds it
  */

@@ -21,15 +21,10 @@ const blockBytes = 1024 * 1024;
 export interface Sink {
   /** The path as given, or `standard output`, for messages. */
   readonly name: string;
-  /**
-   * Checks that the disk has room for so many bytes, before any of them is written; standard output always has.
-   *
-   * @throws disk_full
-   */
+  /** Checks that the disk has room for so many bytes; standard output always has. @throws disk_full */
   room(bytes: number): Promise<void>;
   /**
    * Writes bytes. The disk may fail later; `commit` reports that at the latest.
-   *
    * @param onWritten gives the memory of the chunk away until it is called: a large chunk is then written without a copy. When it
    *   is undefined the chunk may change as soon as the promise resolves
    */
@@ -56,7 +51,6 @@ export type SinkOptions = {
  * Checks that a file can be written, before any work is done for it; nothing is created yet. `-` is standard output.
  *
  * A symbolic link is never followed: it is an existing file, and `force` replaces the link itself.
- *
  * @throws file_exists, file_unwritable, usage when it is also the input
  */
 export async function openSink(path: string, o: SinkOptions): Promise<Sink> {
@@ -248,19 +242,13 @@ export async function writeSmall(path: string, bytes: Uint8Array, o: SinkOptions
 
 /**
  * Writes all of a stream to a sink, without completing it.
- *
  * @param o `onStart` gets the first chunk before it is written, `onWritten` each one once its memory is no longer needed
  * @returns how many bytes were written
  */
 export async function writeAll(
   stream: ReadableStream<Uint8Array>,
   sink: Sink,
-  o: {
-    progress: Progress;
-    signal: AbortSignal;
-    onStart?(chunk: Uint8Array): void;
-    onWritten(chunk: Uint8Array): void;
-  },
+  o: { progress: Progress; signal: AbortSignal; onStart?(chunk: Uint8Array): void; onWritten(chunk: Uint8Array): void },
 ): Promise<number> {
   let bytes = 0;
   for await (const chunk of stream) {

@@ -28,7 +28,6 @@ const maxBytes = 255;
 /**
  * A name that hides nothing and has no meaning of its own on any system: no file that starts with a dot, no option of a command, no
  * device, no stream.
- *
  * @param name one that `parseFilename` takes: it has no separators and no control characters
  */
 export function safeName(name: string): string {
@@ -42,7 +41,6 @@ export function safeName(name: string): string {
 
 /**
  * The path of a new file in a directory: where the name is taken, it gets a number.
- *
  * @param directory relative to `o.cwd`, as is the result
  * @param o.taken paths that are spoken for; the result is added
  * @throws file_unwritable when the directory cannot be looked into

@@ -1,7 +1,4 @@
-/**
- * Temporary form of an output on disk before it gets its name: a file or directory beside it, which a killed process
- * leaves behind.
- */
+/** Outputs under a temporary name until they are complete. A killed process leaves them behind. */
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, readdir, statfs } from 'node:fs/promises';
@@ -25,10 +22,7 @@ export function temporaryPath(directory: string): string {
   return join(directory, `.sealpin-${host()}-${process.pid}-${randomBytes(8).toString('hex')}.tmp`);
 }
 
-/**
- * Removes temporary files and directories of killed processes of this machine. Those of a running process, or of another
- * machine, stay.
- */
+/** Removes temporary files and directories of killed processes of this machine, and no others. */
 export async function removeLeftovers(directory: string): Promise<void> {
   const names = await readdir(directory).catch((error: unknown) => {
     // A directory may be writable without being readable.
@@ -54,12 +48,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/**
- * Checks that the disk under a directory has room.
- *
- * @param name of the output, for the message
- * @throws disk_full
- */
+/** Checks that the disk under a directory has room for an output of this name. @throws disk_full */
 export async function checkFreeSpace(directory: string, name: string, bytes: number): Promise<void> {
   // Some file systems do not report their size.
   const disk = await statfs(directory).catch(() => undefined);

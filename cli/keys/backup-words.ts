@@ -10,10 +10,7 @@ export async function wordsOf(secret: Uint8Array): Promise<string[]> {
   return entropyToMnemonic(secret, wordlist).split(' ');
 }
 
-/**
- * Takes the words out of a text, which may have capitals. Where all of them are numbered, as `keygen` shows them, what is around them
- * does not count.
- */
+/** Takes the words out of a text. Where all are numbered, as `keygen` shows them, the rest does not count. */
 export function splitWords(text: string): string[] {
   const lower = text.toLowerCase();
   let numbered: string[] = [];
@@ -27,7 +24,6 @@ export function splitWords(text: string): string[] {
 
 /**
  * The key that words stand for.
- *
  * @returns 32 bytes
  * @throws key_invalid with the position of an unknown word, for another number of words, and for a wrong checksum; no word is repeated
  */
@@ -46,9 +42,7 @@ export async function secretOf(words: readonly string[]): Promise<Uint8Array> {
     throw new SealpinError(
       'key_invalid',
       'the checksum of the words does not match: one is wrong, or two are swapped',
-      {
-        hint,
-      },
+      { hint },
     );
   }
 }

@@ -17,11 +17,7 @@ export type Contacts = ReadonlyMap<string, readonly string[]>;
 /** Letters and digits of any script, then also `.`, `_`, `+`, `@` and `-`: nothing that a path or a recipient needs. */
 const namePattern = /^[\p{L}\p{N}][\p{L}\p{N}\p{M}._+@-]{0,63}$/u;
 
-/**
- * Checks the name of a contact, and writes it in one way (NFC).
- *
- * @throws usage
- */
+/** Checks the name of a contact, and writes it in one way (NFC). @throws usage */
 export function parseContactName(text: string): string {
   const name = text.normalize('NFC');
   if (namePattern.test(name) && !name.startsWith('age1')) return name;
@@ -37,17 +33,17 @@ function kept(dataDir: string): Kept<typeof file> {
 
 /** Reads the contacts, in the order of their names. Fails as `readKept`. */
 export async function readContacts(context: Context): Promise<Contacts> {
-  return parsed(await readKept(kept(context.dataDir), context));
+  return contactsIn(await readKept(kept(context.dataDir), context));
 }
 
 /** Changes the contacts, while no other command does. Fails as `changeKept`, and with what `change` throws. */
 export async function changeContacts(context: Context, change: (contacts: Contacts) => Contacts): Promise<void> {
   await changeKept(kept(context.dataDir), context, (before) => ({
     ...before,
-    contacts: Object.fromEntries([...change(parsed(before))].map(([name, keys]) => [name, [...keys]])),
+    contacts: Object.fromEntries([...change(contactsIn(before))].map(([name, keys]) => [name, [...keys]])),
   }));
 }
 
-function parsed({ contacts }: v.InferOutput<typeof file>): Contacts {
+function contactsIn({ contacts }: v.InferOutput<typeof file>): Contacts {
   return new Map(Object.entries(contacts).toSorted(([a], [b]) => a.localeCompare(b)));
 }

@@ -21,6 +21,7 @@ import { pathsIn } from '../io/paths.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 import type { Contacts } from './contacts.ts';
 import { askPassword, maxTries } from './passwords.ts';
+import { streamOf } from '../io/byte-stream.ts';
 
 /** Room for a thousand keys; a longer file is the wrong one. */
 const limitBytes = 1024 * 1024;
@@ -30,7 +31,6 @@ const recipientText = /^(?:age1[0-9a-z]+$|(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ )/;
 
 /**
  * The recipients that arguments name: public key files, contacts, and recipients themselves (`age1…`).
- *
  * @param contacts without them, names of contacts are not known
  * @throws key_invalid with the name of the file or contact, file_unreadable; usage when a name is both a file and a contact
  */
@@ -59,7 +59,6 @@ export async function readRecipients(
 /**
  * The identities in a private key file: the given one, else `private.key` of the data directory. A file that is protected
  * with a password (a container) is opened with the given one, or asks for it.
- *
  * @param password for a protected key file
  * @throws key_invalid with the name of the file, file_not_found when none is named and the data directory has none,
  *   file_unreadable, decrypt_failed
@@ -85,7 +84,7 @@ export async function readPrivateText(
   try {
     bytes = await readKeyFile(path, 'a private key', context);
   } catch (error) {
-    if (file !== undefined || !isMissing(error)) throw error;
+    if (file !== undefined || !isMissingFile(error)) throw error;
     throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, {
       hint: 'name the private key that the file was encrypted to, or copy it there; a new pair does not open older files',
       cause: error,
@@ -94,7 +93,7 @@ export async function readPrivateText(
   if (await isOpenToOthers(path, context))
     context.output.warn(`${path} is accessible to other users; fix it with: chmod 600 ${path}`);
   const isProtected = sniff(bytes) !== undefined;
-  const text = isProtected ? await unprotect(path, bytes, password, context) : decode(path, bytes);
+  const text = isProtected ? await unprotect(path, bytes, password, context) : decodeKeyFile(path, bytes);
   return { path, text, isProtected };
 }
 
@@ -131,7 +130,7 @@ async function unprotect(
       progress = derive();
       return [passwordIdentity(next)];
     });
-    return decode(path, Buffer.from(await new Response(plain).arrayBuffer()));
+    return decodeKeyFile(path, Buffer.from(await new Response(plain).arrayBuffer()));
   } catch (error) {
     throw naming(path, error);
   } finally {
@@ -139,11 +138,7 @@ async function unprotect(
   }
 }
 
-/**
- * A private key file that opens with a password only: an age file, which `age --decrypt` opens, too.
- *
- * @param text of the key file
- */
+/** A private key file that opens with a password only: an age file, which `age --decrypt` opens, too. */
 export async function protect(text: string, password: string, context: Context): Promise<Uint8Array> {
   const recipient = passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN });
   const { stream } = await encrypt(streamOf(new TextEncoder().encode(text)), {
@@ -154,15 +149,11 @@ export async function protect(text: string, password: string, context: Context):
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
-  return new Blob([new Uint8Array(bytes)]).stream();
-}
-
 async function publicKeyText(path: string, context: Context, contacts: Contacts): Promise<string> {
   try {
-    return decode(path, await readKeyFile(path, 'a public key', context));
+    return decodeKeyFile(path, await readKeyFile(path, 'a public key', context));
   } catch (error) {
-    if (!isMissing(error)) throw error;
+    if (!isMissingFile(error)) throw error;
     throw new SealpinError('key_invalid', `there is no file ${path}, and no contact of that name`, {
       hint: suggestion(path, [...contacts.keys()]) ?? 'name a public key file, a contact, or a recipient itself: age1…',
       cause: error,
@@ -170,19 +161,14 @@ async function publicKeyText(path: string, context: Context, contacts: Contacts)
   }
 }
 
-/**
- * Refuses a name that is also a file: which of the two keys is meant decides who can read the result, so it is not
- * guessed.
- */
+/** Refuses a name that is also a file: which key is meant decides who can read, so it is not guessed. */
 async function refuseFileOfThatName(name: string, { cwd }: Context): Promise<void> {
   const found = await stat(resolve(cwd, name)).catch(() => undefined);
   if (found === undefined) return;
   throw new SealpinError(
     'usage',
     `${name} is a contact, and also a ${found.isDirectory() ? 'directory' : 'file'} here`,
-    {
-      hint: `for the file write ./${name}; for the contact change to another directory`,
-    },
+    { hint: `for the file write ./${name}; for the contact change to another directory` },
   );
 }
 
@@ -194,7 +180,6 @@ function shortened(recipient: string): string {
 /**
  * All of a key file. An argument that cannot be a key file (missing, a directory, too large) is misuse, unlike a file that cannot
  * be read.
- *
  * @param what it should be, for the message
  * @throws key_invalid, file_unreadable
  */
@@ -210,11 +195,11 @@ async function readKeyFile(path: string, what: string, context: Context): Promis
   }
 }
 
-function isMissing(error: unknown): error is SealpinError {
+function isMissingFile(error: unknown): error is SealpinError {
   return isSealpinError(error, 'key_invalid') && isSealpinError(error.cause, 'file_not_found');
 }
 
-function decode(path: string, bytes: Uint8Array): string {
+function decodeKeyFile(path: string, bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
@@ -237,8 +222,5 @@ function parsing<T>(path: string, parse: () => T): T {
 function naming(path: string, error: unknown): unknown {
   if (!isSealpinError(error) || !['key_invalid', 'decrypt_failed', 'container_invalid'].includes(error.code))
     return error;
-  return new SealpinError(error.code, `${path}: ${error.message}`, {
-    reason: error.reason,
-    cause: error,
-  });
+  return new SealpinError(error.code, `${path}: ${error.message}`, { reason: error.reason, cause: error });
 }

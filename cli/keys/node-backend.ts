@@ -20,15 +20,15 @@ import { webBackend, type Aead, type Backend, type CompressibleCurve, type Curve
 import { SealpinError } from '../../shared/errors.ts';
 import { release } from '../io/byte-stream.ts';
 
-const tagBytes = 16;
+const authTagBytes = 16;
 /** Without this option, OpenSSL accepts a tag of 4 bytes. */
-const options = { authTagLength: tagBytes } as const;
+const tagOptions = { authTagLength: authTagBytes } as const;
 
 function aead(cipher: CipherGCMTypes, rawKey: Uint8Array): Aead {
   const key = createSecretKey(rawKey);
   return {
-    seal(nonce, plaintext, aad, out = new Uint8Array(plaintext.length + tagBytes)) {
-      const sealing = createCipheriv(cipher, key, nonce, options);
+    seal(nonce, plaintext, aad, out = new Uint8Array(plaintext.length + authTagBytes)) {
+      const sealing = createCipheriv(cipher, key, nonce, tagOptions);
       if (aad !== undefined) sealing.setAAD(aad);
       const sealed = sealing.update(plaintext);
       out.set(sealed);
@@ -37,12 +37,12 @@ function aead(cipher: CipherGCMTypes, rawKey: Uint8Array): Aead {
       out.set(sealing.getAuthTag(), plaintext.length);
       return out;
     },
-    open(nonce, ciphertext, aad, out = new Uint8Array(Math.max(0, ciphertext.length - tagBytes))) {
-      if (ciphertext.length < tagBytes) throw new SealpinError('decrypt_failed');
-      const opening = createDecipheriv(cipher, key, nonce, options);
+    open(nonce, ciphertext, aad, out = new Uint8Array(Math.max(0, ciphertext.length - authTagBytes))) {
+      if (ciphertext.length < authTagBytes) throw new SealpinError('decrypt_failed');
+      const opening = createDecipheriv(cipher, key, nonce, tagOptions);
       if (aad !== undefined) opening.setAAD(aad);
-      opening.setAuthTag(ciphertext.subarray(-tagBytes));
-      const opened = opening.update(ciphertext.subarray(0, -tagBytes));
+      opening.setAuthTag(ciphertext.subarray(-authTagBytes));
+      const opened = opening.update(ciphertext.subarray(0, -authTagBytes));
       try {
         opening.final();
       } catch {
@@ -118,10 +118,7 @@ const scryptAsync = promisify<
 >(scrypt);
 const pbkdf2Async = promisify(pbkdf2);
 
-/**
- * More memory than this is asked for only where it is free: a system that overcommits would end the process instead
- * of refusing.
- */
+/** Asks for more memory than this only where it is free: a system that overcommits would end the process. */
 const uncheckedBytes = 2 ** 30 + 2 ** 20;
 const mebibytes = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
 

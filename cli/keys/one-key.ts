@@ -3,11 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import type { Context } from '../context.ts';
 import { pathsIn } from '../io/paths.ts';
 
-/**
- * Says that what only one key opens is lost with it: once for a data directory, and not for each file.
- *
- * @param recipients how many keys open the file
- */
+/** Says once in a data directory that what only one key opens is lost with it. */
 export async function noteOneKey(recipients: number, { dataDir, output }: Context): Promise<void> {
   if (recipients !== 1 || output.quiet) return;
   // Where the mark cannot be written, as without a data directory, it is said again.

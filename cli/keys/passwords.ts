@@ -28,7 +28,6 @@ type PasswordSource = {
 /**
  * Refuses a password argument that is the path of something on this machine: most likely a shell expanded `*.pdf`, and the
  * name of the second file would become the password of the first.
- *
  * @param hint what to do when a second file was meant
  * @throws usage
  */
@@ -44,15 +43,12 @@ export async function refusePathAsPassword(
   throw new SealpinError(
     'usage',
     `${argument} is a ${found.isDirectory() ? 'directory' : 'file'}, and would be used as the password`,
-    {
-      hint: `${hint}; for a password of that text use --password-file`,
-    },
+    { hint: `${hint}; for a password of that text use --password-file` },
   );
 }
 
 /**
  * The password that was given, without asking at the terminal: the argument, the file, or `SEALPIN_PASSWORD`.
- *
  * @returns undefined when none was given
  * @throws usage when two are given, password_invalid, file_not_found, file_unreadable
  */
@@ -89,7 +85,6 @@ async function passwordFromFile(file: string, stdinTaken: boolean, context: Cont
 
 /**
  * Asks at the terminal, once, for the password that opens something.
- *
  * @param what is being opened, for the question
  * @param failed how many passwords for it were wrong so far
  * @param hint how to give it where there is no terminal
@@ -118,7 +113,6 @@ export function refuseBoth(source: Omit<PasswordSource, 'stdinTaken'>, generate:
 /**
  * The password for something new: given, generated, or asked for twice. A person who types a weak one is asked for another, or for
  * a yes; of one that is given there is a warning.
- *
  * @param generate ten words of 2,048: 110 bits, beyond any search
  * @throws as `givenPassword`; usage when none is given and there is no terminal, interrupted
  */

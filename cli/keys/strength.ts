@@ -27,11 +27,7 @@ const attackerWith: Readonly<Record<Guarded, string>> = {
   link: 'who has opened the link once',
 };
 
-/**
- * Estimates the strength of a password.
- *
- * @returns a warning when the password is short (under 15 characters) or likely to be found; undefined when it is fine
- */
+/** Returns a warning when a password is short (under 15 characters) or likely to be found. */
 export async function strengthWarning(password: string, guarded: Guarded): Promise<string | undefined> {
   const { guesses } = await estimator.checkAsync(password.slice(0, checkedChars));
   const seconds = guesses / 2 / guessesPerSecond;

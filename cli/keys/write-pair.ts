@@ -52,7 +52,6 @@ export function pairDirectory(output: string | undefined, context: Context): str
 
 /**
  * Writes `private.key` and `public.key`, and says what they are for.
- *
  * @param o.force replaces files that are there
  * @param o.make called once the files can be written; `older` is the text of keys that `private.key` goes on to hold
  * @param o.words `show` its backup words; `known`: it was made from them

@@ -1,7 +1,4 @@
-/**
- * Channel by which `stop`, `status` and `rebuild` talk to the running service: HTTP on a socket that only its owner can
- * open.
- */
+/** Channel by which `stop`, `status` and `rebuild` talk to the service: HTTP on a socket of its owner alone. */
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
@@ -9,7 +6,7 @@ import { basename, dirname } from 'node:path';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf } from '../errno.ts';
-import type { Verified } from './node/verify-blocks.ts';
+import type { VerifiedBlocks } from './node/verify-blocks.ts';
 import { createServer, request } from '../io/node-http.ts';
 
 /** Counts of what a backend stores. `deletions`: pins still to be removed there. */
@@ -44,7 +41,7 @@ export type Controls = {
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
   /** Reads every block of the embedded node. */
-  verify(): Promise<Verified>;
+  verify(): Promise<VerifiedBlocks>;
   stop(): Promise<Record<string, never>>;
 };
 /** The name of a question. */
@@ -56,16 +53,10 @@ function isControl(name: string | undefined): name is Control {
   return names.includes(name);
 }
 
-/**
- * Bytes of a socket's path that every system accepts (sun_path is 104 bytes on macOS and 108 on Linux, with the final
- * NUL).
- */
+/** Bytes of a socket's path that every system accepts: sun_path has 104 on macOS, and 108 on Linux, with a NUL. */
 const maxSocketPathBytes = 103;
 
-/**
- * Runs `use` with a path for the socket that is short enough. On Linux a longer one is reached through the folder's
- * descriptor.
- */
+/** Runs `use` with a path that is short enough for a socket; on Linux through the folder's descriptor. */
 async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(path) <= maxSocketPathBytes) return use(path);
   if (process.platform !== 'linux') {
@@ -83,7 +74,6 @@ async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>
 
 /**
  * Listens for questions at `path`. The caller holds the lock of the data directory, so an existing socket is a leftover.
- *
  * @param path of the socket
  * @throws config_invalid when the path is too long for a socket
  */
@@ -131,7 +121,6 @@ const answerMs = 15_000;
 
 /**
  * Asks the service that listens at `path`.
- *
  * @param o.timeoutMs the longest wait: 15 s for a question, none for what takes its time
  * @throws not_running when no service listens there; service_unreachable when it says nothing; otherwise the error that it reports
  */

@@ -1,11 +1,9 @@
-/**
- * Preparation of the data directory before anything runs there: a start takes the lock and clears what a crash left.
- */
+/** Preparation of the data directory for a start: it takes the lock, and clears what a crash left. */
 import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CleanupStack } from './cleanup.ts';
+import type { CleanupStack } from './cleanup-stack.ts';
 import { erasingClasses, tableOf, type ClassName } from './code/erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
 import { keepLog } from './log-file.ts';
@@ -30,7 +28,6 @@ type PreparedDirectory = {
 
 /**
  * Locks and prepares a data directory.
- *
  * @param dataDir absolute; exists
  * @param cleanup gets what must be undone at the end, the lock included
  * @param writeLine writes a line of the log
@@ -70,10 +67,7 @@ export function hasObject(stateDir: string, className: ClassName, objectId: stri
   return existsSync(fileOf(stateDir, className, objectId));
 }
 
-/**
- * Removes deleted rows from all files once workerd has ended: with secure_delete, so that a destroyed header leaves the disk,
- * too.
- */
+/** Erases deleted rows from all files once workerd has ended, so that destroyed headers leave the disk, too. */
 export async function eraseDeleted(stateDir: string): Promise<void> {
   try {
     await removeUnknown(stateDir);
@@ -84,7 +78,6 @@ export async function eraseDeleted(stateDir: string): Promise<void> {
 
 /**
  * Removes deleted rows from the file of one object while workerd has it open.
- *
  * @param objectId of the Durable Object, 64 hexadecimal digits
  * @returns false when the file stays busy
  */

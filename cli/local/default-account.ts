@@ -4,12 +4,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { saveSecrets } from './state.ts';
 import type { Secrets } from './state.ts';
 
-/**
- * The account in the secrets, or a new one that is written to them.
- *
- * @param url of the service, without a final slash
- * @throws service_answer when the service does not create one
- */
+/** The account in the secrets, or a new one, which is saved there. @throws service_answer */
 export async function openAccount(
   url: string,
   dataDir: string,

@@ -32,7 +32,6 @@ type Ready = {
 
 /**
  * Starts the service in the background and waits until it takes requests.
- *
  * @param flags of `start`, by their name without the hyphens; those that are undefined are left out
  * @throws internal with the reason that the process gave, or because it does nothing; the reason of the signal
  */

@@ -3,7 +3,7 @@
  * it is the one that holds the files of this data directory. Its RPC: https://docs.ipfs.tech/reference/kubo/rpc/.
  */
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
-import { type HttpResponse, readText, send } from '../io/http.ts';
+import { type HttpResponse, readText, sendRequest } from '../io/http.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from '../timeouts.ts';
 import type { Homes, StoredCounts } from './control.ts';
@@ -42,7 +42,6 @@ const maxPeersBytes = 8 * 1024 * 1024;
 
 /**
  * The value of `--kubo-api` and of SEALPIN_KUBO_TOKEN.
- *
  * @param text an http: or https: URL, `none`, or undefined
  * @throws usage; without the token and the credentials in the URL
  */
@@ -83,7 +82,6 @@ function refuseClearToken(address: string, token: string | undefined): void {
 
 /**
  * Asks a Kubo for its version, its peer ID and how many peers it has.
- *
  * @throws service_unreachable when nothing responds there, config_invalid when it refuses the token or is not a Kubo
  */
 export async function askKubo(
@@ -93,7 +91,7 @@ export async function askKubo(
   const ask = async (command: string): Promise<HttpResponse> => {
     const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
     try {
-      return await send(new URL(`${url}/api/v0/${command}`), { method: 'POST', headers, signal, timeouts });
+      return await sendRequest(new URL(`${url}/api/v0/${command}`), { method: 'POST', headers, signal, timeouts });
     } catch (error) {
       if (!isSealpinError(error, 'service_unreachable')) throw error;
       const { host } = new URL(url);
@@ -153,7 +151,6 @@ function parseObject(text: string): Record<string, unknown> | undefined {
 
 /**
  * The Kubo for a start of the service: the requested one, else the last one.
- *
  * @throws config_invalid when the Kubo is not the one that holds files of this data directory; usage;
  *   the codes of `askKubo`
  */

@@ -5,6 +5,7 @@
  * from the disk before the response, and keeps requests for accounts and shares that do not exist from their objects. None of
  * this is deployed.
  */
+import { timingSafeEqual, utf8 } from '../../shared/crypto/bytes.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { problemType, toProblem } from '../../shared/problem-object.ts';
 import { acquireReader } from '../../shared/streams/reader.ts';
@@ -15,15 +16,12 @@ import worker, { Account as DeployedAccount, Share as DeployedShare } from './wo
 
 type Namespace = { idFromName(name: string): { toString(): string }; getByName(name: string): unknown };
 
-type Env = {
+type GuardEnv = {
   LOCAL_PORT: string;
   LOCAL_CONTROL: string;
   /** Origins, separated by commas, whose pages may call. */
   LOCAL_ORIGINS?: string;
-  /**
-   * Node, which sees the database file of an object, at `/<class>/<id>`: GET asks whether there is one, POST removes deleted rows from
-   * it.
-   */
+  /** Node's view of an object's database, at `/<class>/<id>`: GET looks for it, POST removes deleted rows. */
   LOCAL_DATABASE?: { fetch(url: string, init?: RequestInit): Promise<Response> };
   ACCOUNT: Namespace;
   SHARE: Namespace;
@@ -37,7 +35,7 @@ const erasureMs = 10_000;
  * event: workerd has no busy timeout, so a write that meets a checkpoint would fail.
  */
 async function eraseFile(className: ClassName, ctx: LocalContext, env: unknown): Promise<void> {
-  const { LOCAL_DATABASE: database } = env as Env;
+  const { LOCAL_DATABASE: database } = env as GuardEnv;
   if (database === undefined) return;
   await ctx.blockConcurrencyWhile(async () => {
     try {
@@ -71,24 +69,15 @@ function log(line: Record<string, string | number>): void {
 function refuse(request: Request, { detail, hint }: Refusal): Response {
   const requestId = crypto.randomUUID();
   log({ event: 'request', requestId, method: request.method, route: 'refused', status: 403, ms: 0, reason: detail });
-  const problem = toProblem(new SealpinError('forbidden'), {
-    type: problemType('forbidden'),
-    detail,
-    hint,
-    requestId,
-  });
+  const problem = toProblem(new SealpinError('forbidden'), { type: problemType('forbidden'), detail, hint, requestId });
   return new Response(`${JSON.stringify(problem)}\n`, {
     status: problem.status,
-    headers: {
-      'content-type': 'application/problem+json',
-      'cache-control': 'no-store',
-      'x-request-id': requestId,
-    },
+    headers: { 'content-type': 'application/problem+json', 'cache-control': 'no-store', 'x-request-id': requestId },
   });
 }
 
 /** Bytes of one read; by default workerd gives 4 KiB at a time. */
-const readBytes = 256 * 1024;
+const bodyPieceBytes = 256 * 1024;
 
 /**
  * Forwards a body, so that its end is known. A body that breaks stays broken: its length is announced, or its reader verifies
@@ -101,7 +90,7 @@ async function forward(
 ): Promise<void> {
   const acquired = acquireReader(from);
   const { reader } = acquired;
-  const read = () => (acquired.byob ? acquired.reader.read(new Uint8Array(readBytes)) : acquired.reader.read());
+  const read = () => (acquired.byob ? acquired.reader.read(new Uint8Array(bodyPieceBytes)) : acquired.reader.read());
   const writer = to.getWriter();
   const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined); // it has ended already
   signal.addEventListener('abort', cancel, { once: true });
@@ -113,10 +102,7 @@ async function forward(
   }
 }
 
-/**
- * workerd's own streams, which other runtimes lack
- * (developers.cloudflare.com/workers/runtime-apis/streams/transformstream).
- */
+/** Streams of workerd itself (developers.cloudflare.com/workers/runtime-apis/streams/transformstream). */
 type Through = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
 declare const FixedLengthStream: new (bytes: number) => Through;
 declare const IdentityTransformStream: new () => Through;
@@ -124,23 +110,17 @@ declare const IdentityTransformStream: new () => Through;
 /** The only representation whose length is not known beforehand; its readers verify that it is complete. */
 const unmeasured = 'application/vnd.ipld.car';
 
-/**
- * The stream that a response body is forwarded through; undefined when the body is small, and its length follows from
- * reading it.
- */
+/** The stream through which a response body goes; undefined for a small body, which is read for its length. */
 function throughFor({ headers }: Response): Through | undefined {
   const length = headers.get('content-length');
   if (length !== null) return new FixedLengthStream(Number(length));
   return headers.get('content-type')?.startsWith(unmeasured) === true ? new IdentityTransformStream() : undefined;
 }
 
-/**
- * Requests whose responses have not ended. workerd drops a request when its client disconnects: its signal fires, and
- * no `finally` runs.
- */
+/** Requests whose responses have not ended. Of one whose client disconnects, only the signal fires. */
 const running = new Set<Request>();
 
-function count(request: Request): () => void {
+function countRunning(request: Request): () => void {
   const end = (): void => void running.delete(request);
   running.add(request);
   request.signal.addEventListener('abort', end, { once: true });
@@ -160,7 +140,7 @@ const nobody = 'nobody';
  * The objects of a class, of which those that do not exist are one. workerd creates files for an object as soon as it is asked, so it must
  * not be asked for each name that somebody makes up; and it is looked at here, since only the Worker knows how a path may be spelled.
  */
-function onlyExisting(className: ClassName, namespace: Namespace, env: Env): Namespace {
+function onlyExisting(className: ClassName, namespace: Namespace, env: GuardEnv): Namespace {
   return {
     idFromName: (name) => namespace.idFromName(name),
     getByName(name) {
@@ -186,24 +166,20 @@ function callsOf(call: (path: readonly string[], args: unknown[]) => Promise<unk
   });
 }
 
-async function exists(className: ClassName, id: string, { LOCAL_DATABASE: database }: Env): Promise<boolean> {
+async function exists(className: ClassName, id: string, { LOCAL_DATABASE: database }: GuardEnv): Promise<boolean> {
   const { ok } = (await database?.fetch(`http://local/${className}/${id}`)) ?? { ok: true };
   if (ok) existing.add(id);
   return ok;
 }
 
 /** The environments of the Worker, which keeps what it knows by them. */
-const guardedEnvs = new WeakMap<Env, Env>();
+const guardedEnvs = new WeakMap<GuardEnv, GuardEnv>();
 
-function guarded(env: Env): Env {
+function guarded(env: GuardEnv): GuardEnv {
   const known = guardedEnvs.get(env);
   if (known !== undefined) return known;
   const { ACCOUNT, SHARE } = env;
-  const made = {
-    ...env,
-    ACCOUNT: onlyExisting('Account', ACCOUNT, env),
-    SHARE: onlyExisting('Share', SHARE, env),
-  };
+  const made = { ...env, ACCOUNT: onlyExisting('Account', ACCOUNT, env), SHARE: onlyExisting('Share', SHARE, env) };
   guardedEnvs.set(env, made);
   return made;
 }
@@ -211,12 +187,13 @@ function guarded(env: Env): Env {
 export * from './worker.js';
 export { LocalAccount as Account, LocalShare as Share };
 export default {
-  async fetch(request: Request, env: Env, context: unknown): Promise<Response> {
-    if (request.headers.get('sealpin-control') === env.LOCAL_CONTROL) return Response.json({ running: running.size });
+  async fetch(request: Request, env: GuardEnv, context: unknown): Promise<Response> {
+    const token = request.headers.get('sealpin-control') ?? '';
+    if (timingSafeEqual(utf8(token), utf8(env.LOCAL_CONTROL))) return Response.json({ running: running.size });
     const origins = (env.LOCAL_ORIGINS ?? '').split(',').map((origin) => origin.trim());
     const reason = refusal(request.headers, env.LOCAL_PORT, { origins, method: request.method });
     if (reason !== undefined) return refuse(request, reason);
-    const end = count(request);
+    const end = countRunning(request);
     let body: Promise<void> | undefined;
     try {
       const response = await worker.fetch(request, guarded(env), context);

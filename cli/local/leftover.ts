@@ -28,11 +28,7 @@ async function leftovers(dataDir: string): Promise<ProcessMark[]> {
   return [...all.values()].filter(isRunning);
 }
 
-/**
- * Ends the processes that a killed service left. The caller holds the lock of the data directory.
- *
- * @returns whether the last service did not stop cleanly
- */
+/** Ends what a killed service left, under the lock. @returns whether the last service did not stop cleanly */
 export async function endLeftover(dataDir: string): Promise<boolean> {
   const run = await loadRun(dataDir);
   const left = await leftovers(dataDir);

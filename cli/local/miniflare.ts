@@ -124,7 +124,6 @@ function optionsFor(port: number, worker: WorkerDescription): Module.MiniflareOp
 
 /**
  * Starts workerd with one Worker named `sealpin` and the compatibility date of wrangler.toml; resolves when it accepts requests.
- *
  * @param port of the Worker itself on 127.0.0.1; 0: any free one, see `unsafeGetDirectURL`
  * @param tmpDir where Miniflare puts temporary files; when given, the process keeps its own signal handlers, too
  * @throws port_in_use; not_installed without CA certificates
@@ -149,11 +148,7 @@ export async function launch(port: number, worker: WorkerDescription, tmpDir?: s
   }
 }
 
-/**
- * Starts workerd with the Worker behind the guard; resolves when it takes requests.
- *
- * @throws port_in_use; not_installed without CA certificates
- */
+/** Starts workerd with the Worker behind the guard. @throws port_in_use; not_installed without CA certificates */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   // A secret, so that only this process can ask the guard how busy it is.
   const control = randomBytes(32).toString('base64url');

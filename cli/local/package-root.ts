@@ -10,7 +10,6 @@ const localPackage = '@sealpin/local';
 
 /**
  * The folder that holds package.json, wrangler.toml, worker/ and shared/: the checkout, or the installed `@sealpin/local`.
- *
  * @param from a folder of the command line
  * @throws not_installed when there is no `@sealpin/local`, or one of another version
  */

@@ -4,12 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
 
-/**
- * A port on 127.0.0.1 that nothing listens on.
- *
- * @param wanted 0: any
- * @throws port_in_use
- */
+/** A port on 127.0.0.1 that nothing listens on. @param wanted 0: any @throws port_in_use */
 export async function freePort(wanted: number): Promise<number> {
   const server = createServer();
   try {
@@ -32,11 +27,7 @@ export async function freePort(wanted: number): Promise<number> {
 /** A killed process keeps its port until the last of its threads has ended. */
 const releaseMs = 2_000;
 
-/**
- * Runs `listen`, and repeats it for up to 2 s while the port is in use.
- *
- * @throws port_in_use
- */
+/** Runs `listen`, and repeats it for up to 2 s while the port is in use. @throws port_in_use */
 export async function untilReleased<T>(listen: () => Promise<T>): Promise<T> {
   for (const end = performance.now() + releaseMs; ; await sleep(50)) {
     try {
@@ -48,12 +39,11 @@ export async function untilReleased<T>(listen: () => Promise<T>): Promise<T> {
 }
 
 /** Number of times that another program may take the port first before we give up. */
-const attempts = 5;
+const portAttempts = 5;
 
 /**
  * Runs `listen` with the wanted port, or with a free one. Another program, or another service of ours, can take a free port
  * before it is listened on: then the next one is tried.
- *
  * @param wanted 0: any
  * @throws port_in_use
  */
@@ -62,7 +52,7 @@ export async function onFreePort<T>(wanted: number, listen: (port: number) => Pr
     try {
       return await listen(wanted === 0 ? await freePort(0) : wanted);
     } catch (error) {
-      if (!isSealpinError(error, 'port_in_use') || wanted !== 0 || attempt === attempts) throw error;
+      if (!isSealpinError(error, 'port_in_use') || wanted !== 0 || attempt === portAttempts) throw error;
     }
   }
 }

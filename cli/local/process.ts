@@ -39,7 +39,6 @@ export function processesWith(name: string, variable: string): ProcessMark[] {
 
 /**
  * Ends the marked process with SIGTERM, then with SIGKILL, and waits for its end. Does nothing if it has ended already.
- *
  * @param politeMs how long to wait after SIGTERM
  */
 export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<void> {

@@ -5,7 +5,7 @@ import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
-import { CleanupStack, once, serialize } from './cleanup.ts';
+import { CleanupStack, once, serialize } from './cleanup-stack.ts';
 import { type Controls, type Homes, listenForControl } from './control.ts';
 import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
 import { openAccount } from './default-account.ts';
@@ -35,7 +35,7 @@ const drainMs = 10_000;
 const restartMs = 5_000;
 
 /** Options of `start`. */
-export type ServiceOptions = {
+export type StartOptions = {
   /** Absolute; exists. */
   readonly dataDir: string;
   /** On 127.0.0.1; 0: any free one. */
@@ -49,7 +49,7 @@ export type ServiceOptions = {
 };
 
 /** A running local service. */
-export type Service = {
+export type StartedService = {
   readonly url: string;
   readonly account: string;
   readonly apiKey: string;
@@ -61,10 +61,9 @@ export type Service = {
 
 /**
  * Starts the service of a data directory; resolves when it takes requests.
- *
  * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured, disk_full, the codes of `chooseKubo`
  */
-export async function startService(options: ServiceOptions): Promise<Service> {
+export async function startService(options: StartOptions): Promise<StartedService> {
   const cleanup = new CleanupStack();
   try {
     return await start(options, cleanup);
@@ -79,7 +78,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   }
 }
 
-async function start(options: ServiceOptions, cleanup: CleanupStack): Promise<Service> {
+async function start(options: StartOptions, cleanup: CleanupStack): Promise<StartedService> {
   const { dataDir } = options;
   const paths = localPaths(dataDir);
   const { secrets, stateDir, crashed, log } = await prepareDirectory(dataDir, cleanup, (line) => options.log(line));

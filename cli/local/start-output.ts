@@ -38,7 +38,7 @@ function curlLines(url: string, keyFile: string): string[] {
 }
 
 /** The fields of a line of the log that are shown to people. */
-type Entry = {
+type LogEntry = {
   readonly event?: string;
   readonly method?: string;
   readonly route?: string;
@@ -69,9 +69,9 @@ export function heldLog(context: Context): { line(this: void, text: string): voi
 /** Prints a line of the Worker's log, with the time: as JSON with `--json`, as text for a person. */
 function logLine({ output, stderr }: Context, line: string): void {
   const time = new Date().toISOString();
-  let entry: Entry;
+  let entry: LogEntry;
   try {
-    entry = JSON.parse(line) as Entry;
+    entry = JSON.parse(line) as LogEntry;
   } catch {
     output.warn(`${time} ${line}`); // a line of workerd itself
     return;

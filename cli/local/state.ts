@@ -14,7 +14,7 @@ import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
 
 /** The version of these files; a newer sealpin writes a higher one. */
-const version = 1;
+const stateVersion = 1;
 
 /** `serviceId` distinguishes the pins of this service from those of others on the same Kubo. */
 export type Secrets = {
@@ -30,10 +30,7 @@ export type Secrets = {
 /** `workerd`: absent while the service is still starting. */
 export type Run = { v: 1; service: ProcessMark; workerd: ProcessMark[]; url: string; startedAt: string };
 
-/**
- * The Kubo of `start --kubo-api`: its RPC address, without credentials, and its peer ID. `inUse`: whether the last
- * start used it.
- */
+/** The Kubo of `start --kubo-api`, without credentials. `inUse`: whether the last start used it. */
 export type KuboMark = { v: 1; url: string; peerId: string; inUse: boolean };
 
 /** The paths below a data directory that the local service uses. */
@@ -57,7 +54,6 @@ export function localPaths(dataDir: string) {
 
 /**
  * Creates the folder of the local service, accessible to its owner only.
- *
  * @throws usage where a folder of that name is somebody else's: a start removes what a crash left in it
  */
 export async function makeLocal(dataDir: string): Promise<void> {
@@ -75,7 +71,6 @@ export async function makeLocal(dataDir: string): Promise<void> {
 
 /**
  * Reads one of the JSON files above; undefined when it does not exist.
- *
  * @throws config_invalid when it is damaged or of a newer sealpin; the file is left unchanged
  */
 async function readState<T extends { v: 1 }>(
@@ -98,12 +93,12 @@ async function readState<T extends { v: 1 }>(
     });
   }
   const found = (value ?? {}) as Partial<T>;
-  if (typeof found.v === 'number' && found.v > version) {
+  if (typeof found.v === 'number' && found.v > stateVersion) {
     throw new SealpinError('config_invalid', `${path} was written by a newer sealpin`, {
       hint: 'install the newest version; nothing was changed',
     });
   }
-  if (found.v !== version || needs.some((name) => found[name] === undefined)) {
+  if (found.v !== stateVersion || needs.some((name) => found[name] === undefined)) {
     throw new SealpinError('config_invalid', `${path} is damaged`, {
       hint: 'restore a backup of it; nothing was changed',
     });
@@ -179,7 +174,6 @@ export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
  * The running local service of a data directory with the API key of its account and the operator's token, if there is one.
  * The service itself reports where it listens, on a socket that only this user can open: another user's program may have
  * taken the port in a file, and must not get the key.
- *
  * @throws service_unreachable when it runs but takes no requests
  */
 export async function localService(

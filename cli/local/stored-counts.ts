@@ -13,7 +13,6 @@ const queries = {
 
 /**
  * Counts over every SQLite file below a folder.
- *
  * @param dir `state/` of the local service; need not exist
  * @param service its id, as rows have it
  */

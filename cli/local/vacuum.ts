@@ -8,10 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
 import { ifMissing } from '../errno.ts';
 
-/**
- * SQLite's primary result codes for a file in use, and for one that is damaged or not a database
- * (sqlite.org/rescode.html).
- */
+/** Result codes of SQLite: a file in use, a damaged one, and one that is no database (sqlite.org/rescode.html). */
 const SQLITE_BUSY = 5;
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
@@ -50,12 +47,7 @@ function rewrite(path: string): void {
   withDatabase(path, (database) => database.exec(`${rewriteSql}; PRAGMA wal_checkpoint(TRUNCATE);`));
 }
 
-/**
- * Rewrites every SQLite file below a folder without its free pages and without a write-ahead log. Nothing else may have
- * them open.
- *
- * @throws config_invalid when one of them is damaged
- */
+/** Rewrites closed SQLite files below a folder without free pages and logs. @throws config_invalid */
 export async function vacuum(dir: string): Promise<void> {
   for (const path of await databases(dir)) rewrite(path);
 }
@@ -63,7 +55,6 @@ export async function vacuum(dir: string): Promise<void> {
 /**
  * Does the same for the files whose write-ahead log still holds pages, as a crash leaves them. Nothing else may have them
  * open.
- *
  * @throws config_invalid when one of them is damaged
  */
 export async function vacuumLogged(dir: string): Promise<void> {
@@ -81,7 +72,6 @@ const maxLiveBytes = 32 * 2 ** 20;
 /**
  * Removes deleted rows from a database that workerd has open but does not use meanwhile: a write of workerd at the same time
  * would fail with SQLITE_BUSY. The free pages of a database over 32 MiB stay until it is closed.
- *
  * @param timeoutMs how long to wait for readers and writers
  * @returns false when they did not release it in time
  */
@@ -105,7 +95,6 @@ export async function vacuumLive(path: string, timeoutMs: number): Promise<boole
 /**
  * Removes the files of objects that stand for nothing: a request for one makes workerd create an empty database. Nothing else may
  * have them open.
- *
  * @param dir of the objects of a class
  * @param table that every other object of the class has
  */

@@ -3,10 +3,7 @@ declare const worker: { fetch(request: Request, env: unknown, context: unknown):
 export default worker;
 
 /** The state of a Durable Object, as far as the guard knows it. */
-export type LocalContext = {
-  id: { toString(): string };
-  blockConcurrencyWhile<T>(work: () => Promise<T>): Promise<T>;
-};
+export type LocalContext = { id: { toString(): string }; blockConcurrencyWhile<T>(work: () => Promise<T>): Promise<T> };
 
 /** A Durable Object that overwrites what it deletes. */
 declare class Erasing {

@@ -14,16 +14,15 @@ import {
 import { SealpinError } from '../../shared/errors.ts';
 import { carType } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
-import { type HttpResponse, headerOf, readText, send, type SendOptions } from '../io/http.ts';
+import { type HttpResponse, headerOf, readText, sendRequest, type RequestOptions } from '../io/http.ts';
 import { isLoopback } from '../../client/loopback.ts';
-import { urlBelow } from '../../client/service-http.ts';
+import { urlBelow, type Shape } from '../../client/service-http.ts';
 import { codeOf, parseProblem, problemError } from '../../client/service-problem.ts';
 import { visible } from '../terminal/output.ts';
 import { findService, type KeyFrom, type Service } from './service-choice.ts';
 
 /**
  * The service, ready for requests that need an API key.
- *
  * @throws service_unreachable when there is none, unauthorized without a key, usage when the key would be sent unencrypted
  */
 export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
@@ -46,10 +45,9 @@ export function refuseUnencrypted(url: URL, what: string): void {
 
 /**
  * The service, ready for the operator's requests: with `SEALPIN_ADMIN_TOKEN`, or the token of the local service.
- *
  * @throws service_unreachable when there is none, unauthorized without a token, usage when it would be sent unencrypted
  */
-export async function operatedService(context: Context): Promise<Caller> {
+export async function operatedService(context: Context): Promise<ApiCaller> {
   const { url, local = false } = await findService(context);
   if (url === undefined) throw noService();
   const given = context.env['SEALPIN_ADMIN_TOKEN'];
@@ -67,11 +65,7 @@ export async function operatedService(context: Context): Promise<Caller> {
   return { url, apiKey: token, keyFrom: given === undefined ? 'local/secrets.json' : 'SEALPIN_ADMIN_TOKEN' };
 }
 
-/**
- * The error when there is no service.
- *
- * @param hint replaces the usual one, which starts a service
- */
+/** The error when there is no service. @param hint replaces the usual one, which starts a service */
 export function noService(hint?: string): SealpinError {
   return new SealpinError(
     'service_unreachable',
@@ -80,34 +74,33 @@ export function noService(hint?: string): SealpinError {
   );
 }
 
-export type Caller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pick<Service, 'local'>>;
+export type ApiCaller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pick<Service, 'local'>>;
 
 /**
  * Sends one request to the API.
- *
  * @param path relative to the URL of the service
- * @throws the problem that the service reports, for any status but 2xx; service_answer when it is none; the codes of `send`
+ * @throws the problem that the service reports, for any status but 2xx; service_answer when it is none; the codes of `sendRequest`
  */
-export async function call(service: Caller, path: string, o: SendOptions): Promise<HttpResponse> {
+export async function call(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
   const response = await ask(service, path, o);
   if (response.status >= 200 && response.status < 300) return response;
   throw problemOf({ ...response, text: await readText(response) }, service);
 }
 
-/** Sends one request to the API, whatever its response is. Fails as `send`. */
-export function ask(service: Caller, path: string, o: SendOptions): Promise<HttpResponse> {
+/** Sends one request to the API, whatever its response is. Fails as `sendRequest`. */
+export function ask(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
   const headers = {
     ...o.headers,
     accept: o.headers?.['accept'] ?? 'application/json',
     ...(service.apiKey === undefined ? {} : { authorization: `Bearer ${service.apiKey}` }),
   };
-  return send(urlBelow(service.url, path), { ...o, headers });
+  return sendRequest(urlBelow(service.url, path), { ...o, headers });
 }
 
 /** The problem in a response whose body is `text`, with where the API key comes from. */
 export function problemOf(
   response: Pick<HttpResponse, 'status' | 'headers'> & { readonly text: string },
-  { url, keyFrom, local }: Caller,
+  { url, keyFrom, local }: ApiCaller,
 ): SealpinError {
   const { text } = response;
   if (response.status === 503 && isDegraded(text)) {
@@ -159,8 +152,6 @@ function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined
 /** A page of the list of files is far smaller. */
 const maxJsonBytes = 16 * 1024 * 1024;
 
-type Shape = Parameters<typeof parseResponse>[0];
-
 /** Reads a response as JSON of a shape. @throws service_answer */
 export async function json<S extends Shape>(
   response: HttpResponse,
@@ -179,18 +170,14 @@ export async function json<S extends Shape>(
 }
 
 /** Sends requests whose responses are JSON, and whose bodies are, if they have one. Fails as `call` and `json`. */
-export function requester(service: Caller, { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>) {
-  return async <S extends Shape>(shape: S, path: string, method: SendOptions['method'] = 'GET', body?: unknown) => {
+export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>) {
+  return async <S extends Shape>(shape: S, path: string, method: RequestOptions['method'] = 'GET', body?: unknown) => {
     const options = { method, ...(body === undefined ? {} : jsonBody(body)), signal, timeouts };
     return await json(await call(service, path, options), shape, service.url);
   };
 }
 
-/**
- * Refuses an empty page that is not the last one: with those, a service could make us ask without end.
- *
- * @throws service_answer
- */
+/** Refuses an empty page that is not the last: a service could make us ask for ever. @throws service_answer */
 export function refuseEmptyPage({ files, cursor }: FileList): void {
   if (cursor !== undefined && files.length === 0)
     throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
@@ -198,8 +185,8 @@ export function refuseEmptyPage({ files, cursor }: FileList): void {
 
 export type Api = ReturnType<typeof api>;
 
-/** The routes that the command line uses (worker/README.md). All throw the problem that the service reports, and the codes of `send`. */
-export function api(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>) {
+/** The routes that the command line uses (worker/README.md). All throw the problem that the service reports, and the codes of `sendRequest`. */
+export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>) {
   const { url } = service;
   const request = requester(service, context);
   return {
@@ -256,11 +243,11 @@ export async function introduction(
   return { health: health.value, key: account.value.key };
 }
 
-function jsonBody(value: unknown): Pick<SendOptions, 'headers' | 'body'> {
+function jsonBody(value: unknown): Pick<RequestOptions, 'headers' | 'body'> {
   const body = Buffer.from(JSON.stringify(value));
-  return { headers: { 'content-type': 'application/json' }, body: { stream: once(body), bytes: body.length } };
+  return { headers: { 'content-type': 'application/json' }, body: { stream: onePiece(body), bytes: body.length } };
 }
 
-async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }

@@ -18,7 +18,6 @@ export type Config = {
 
 /**
  * Reads the configuration.
- *
  * @returns the configuration; an empty one when there is no file
  * @throws config_invalid when it is not JSON of this version and shape
  */
@@ -44,7 +43,7 @@ export async function readConfig(dataDir: string): Promise<Config> {
 }
 
 /** Line and column where text stops being JSON: the first character that cannot continue a JSON text. */
-function placeOf(text: string): string {
+function jsonPlace(text: string): string {
   let good = 0;
   for (let bad = text.length + 1; bad - good > 1;) {
     const middle = Math.floor((good + bad) / 2);
@@ -70,12 +69,7 @@ function isStart(text: string): boolean {
   }
 }
 
-/**
- * Parses the text of `config.json`.
- *
- * @param path only for the messages
- * @throws config_invalid
- */
+/** Parses the text of `config.json`. @param path only for the messages @throws config_invalid */
 export function parseConfig(text: string, path: string): Config {
   const invalid = (detail: string, hint = 'fix it or move it out of the way; nothing was changed'): SealpinError =>
     new SealpinError('config_invalid', `${path}: ${detail}`, { hint });
@@ -84,7 +78,7 @@ export function parseConfig(text: string, path: string): Config {
     json = JSON.parse(text);
   } catch {
     // The parser's own message would repeat a piece of the file, which holds an API key.
-    throw invalid(`it is not JSON: see ${placeOf(text)}`);
+    throw invalid(`it is not JSON: see ${jsonPlace(text)}`);
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json)) throw invalid('it is not a JSON object');
   const { v, service, apiKey, gateways, ...others } = json as Record<string, unknown>;
@@ -101,10 +95,5 @@ export function parseConfig(text: string, path: string): Config {
   if (apiKey !== undefined && typeof apiKey !== 'string') throw invalid('"apiKey" must be a string');
   if (gateways !== undefined && !(Array.isArray(gateways) && gateways.every((url) => typeof url === 'string')))
     throw invalid('"gateways" must be a list of strings');
-  return {
-    v,
-    service,
-    apiKey,
-    gateways: gateways ?? [],
-  };
+  return { v, service, apiKey, gateways: gateways ?? [] };
 }

@@ -1,18 +1,14 @@
 /** File IDs, as people copy them. */
 import { SealpinError } from '../../shared/errors.ts';
 
-const pattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const fileIdPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Tells a file ID from a blob ID. */
 export function isFileId(text: string): boolean {
-  return pattern.test(text.trim());
+  return fileIdPattern.test(text.trim());
 }
 
-/**
- * Parses a file ID. The error does not repeat other text.
- *
- * @throws usage
- */
+/** Parses a file ID. The error does not repeat other text. @throws usage */
 export function parseFileId(text: string): string {
   if (isFileId(text)) return text.trim().toLowerCase();
   throw new SealpinError('usage', 'that is not a file ID', {

@@ -11,7 +11,7 @@ import {
 } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
-import { type Caller, queryOf, requester } from './client.ts';
+import { type ApiCaller, queryOf, requester } from './client.ts';
 
 const pageAccounts = 100;
 /** Far more than a service has: a hostile one must not make us ask without end. */
@@ -19,8 +19,8 @@ const maxPages = 10_000;
 
 export type Operator = ReturnType<typeof operator>;
 
-/** The operator's routes of a service. All throw the problem that the service reports, and the codes of `send`. */
-export function operator(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>) {
+/** The operator's routes of a service. All throw the problem that the service reports, and the codes of `sendRequest`. */
+export function operator(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>) {
   const request = requester(service, context);
   const accountPath = (id: string): string => `v1/operator/accounts/${encodeURIComponent(id)}`;
   return {
@@ -37,8 +37,9 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
       }
       throw new SealpinError('service_answer', "the service's list of accounts never ends");
     },
-    change: (id: string, changes: AccountChanges) => named(request(AccountSummary, accountPath(id), 'PATCH', changes)),
-    remove: (id: string) => named(request(AccountReceipt, accountPath(id), 'DELETE')),
+    change: (id: string, changes: AccountChanges) =>
+      forAccount(request(AccountSummary, accountPath(id), 'PATCH', changes)),
+    remove: (id: string) => forAccount(request(AccountReceipt, accountPath(id), 'DELETE')),
     /** Begins to move what one backend holds to another, both by their IDs, or resumes it. */
     migrate: (from: string, to: string) => request(Migration, 'v1/operator/migrations', 'POST', { from, to }),
     migrations: async () => (await request(MigrationList, 'v1/operator/migrations')).migrations,
@@ -48,7 +49,7 @@ export function operator(service: Caller, context: Pick<Context, 'signal' | 'tim
 }
 
 /** A request for one account: people know its label, and the routes take its ID. */
-function named<T>(request: Promise<T>): Promise<T> {
+function forAccount<T>(request: Promise<T>): Promise<T> {
   return request.catch((error: unknown) => {
     if (!isSealpinError(error, 'not_found') || !error.message.includes('account')) throw error;
     throw new SealpinError('not_found', error.message, {

@@ -22,11 +22,7 @@ export type Profiles = { readonly current: string | undefined; readonly profiles
 /** Letters and digits, then also `.`, `_`, `:` and `-`, as hosts with a port have them. */
 const namePattern = /^[\p{L}\p{N}][\p{L}\p{N}\p{M}._:-]{0,99}$/u;
 
-/**
- * Checks the name of a profile, and writes it in one way (NFC).
- *
- * @throws usage
- */
+/** Checks the name of a profile, and writes it in one way (NFC). @throws usage */
 export function parseProfileName(text: string): string {
   const name = text.normalize('NFC');
   if (namePattern.test(name)) return name;
@@ -42,13 +38,13 @@ function kept(dataDir: string): Kept<typeof shape> {
 
 /** Reads the profiles. Fails as `readKept`. */
 export async function readProfiles(context: Context): Promise<Profiles> {
-  return parsed(await readKept(kept(context.dataDir), context));
+  return profilesIn(await readKept(kept(context.dataDir), context));
 }
 
 /** Changes the profiles, while no other command does. Fails as `changeKept`, and with what `change` throws. */
 export async function changeProfiles(context: Context, change: (profiles: Profiles) => Profiles): Promise<void> {
   await changeKept(kept(context.dataDir), context, (before) => {
-    const { current, profiles } = change(parsed(before));
+    const { current, profiles } = change(profilesIn(before));
     const entries = [...profiles].map(([name, { service, apiKey }]) => [name, { service, apiKey }] as const);
     return { v: before.v, current, profiles: Object.fromEntries(entries) };
   });
@@ -64,7 +60,7 @@ export function profileNamed(text: string, { profiles }: Profiles): Profile {
   });
 }
 
-function parsed({ current, profiles }: v.InferOutput<typeof shape>): Profiles {
+function profilesIn({ current, profiles }: v.InferOutput<typeof shape>): Profiles {
   const entries = Object.entries(profiles).toSorted(([a], [b]) => a.localeCompare(b));
   return { current, profiles: new Map(entries.map(([name, profile]) => [name, { name, ...profile }])) };
 }

@@ -1,14 +1,14 @@
 /** The SDK over the HTTP client of the command line, with its time limits, and its words for what a service refuses. */
 import { serviceHttp, type Fetch, type ServiceHttp } from '../../client/service-http.ts';
 import type { Context } from '../context.ts';
-import { type Caller, problemOf } from './client.ts';
-import { send } from '../io/http.ts';
+import { type ApiCaller, problemOf } from './client.ts';
+import { sendRequest } from '../io/http.ts';
 
 /** Responses with these have no body (Fetch standard, "null body status"). */
 const bodiless = new Set([204, 205, 304]);
 
-/** Requests to a service, as the functions of `client/` take them. Fails as they say, and with the codes of `send`. */
-export function sdkHttp(service: Caller, context: Pick<Context, 'signal' | 'timeouts'>): ServiceHttp {
+/** Requests to a service, as the functions of `client/` take them. Fails as they say, and with the codes of `sendRequest`. */
+export function sdkHttp(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>): ServiceHttp {
   return serviceHttp({
     service: service.url,
     apiKey: service.apiKey,
@@ -20,9 +20,9 @@ export function sdkHttp(service: Caller, context: Pick<Context, 'signal' | 'time
 
 function fetchWith({ signal: ownSignal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): Fetch {
   return async (url, init) => {
-    const body = await bodyOf(init.body);
-    const response = await send(url, {
-      method: init.method as Parameters<typeof send>[1]['method'],
+    const body = await nodeBody(init.body);
+    const response = await sendRequest(url, {
+      method: init.method as Parameters<typeof sendRequest>[1]['method'],
       headers: init.headers as Record<string, string>,
       signal: init.signal ? AbortSignal.any([init.signal, ownSignal]) : ownSignal,
       timeouts,
@@ -36,7 +36,7 @@ function fetchWith({ signal: ownSignal, timeouts }: Pick<Context, 'signal' | 'ti
   };
 }
 
-async function bodyOf(
+async function nodeBody(
   body: BodyInit | null | undefined,
 ): Promise<{ stream: AsyncIterable<Uint8Array>; bytes: number | undefined } | undefined> {
   if (body === null || body === undefined) return undefined;

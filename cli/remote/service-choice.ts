@@ -34,7 +34,6 @@ type Choice = { readonly url: URL; readonly profile?: Profile | undefined };
  * The service: `--service`, `--profile`, `SEALPIN_SERVICE`, the profile in use, the configuration, else the local one.
  * The API key: that of `--profile`, `SEALPIN_API_KEY`, that of the profile in use or of the configuration, which go to
  * their own service only, else the local one's.
- *
  * @returns `url` undefined when no service is named and no local one runs
  * @throws config_invalid, usage, not_found for a profile that does not exist
  */
@@ -71,7 +70,7 @@ async function chosen(context: Context, config: Config, inUse: Profile | undefin
   return { url: parseServiceUrl(config.service, '"service" in config.json') };
 }
 
-type Keys = {
+type KeyChoice = {
   readonly context: Context;
   readonly config: Config;
   readonly inUse: Profile | undefined;
@@ -82,7 +81,7 @@ type Keys = {
 // A key that was stored for one service must not go to another one because of a flag.
 function apiKeyFor(
   url: URL,
-  { context, config, inUse, asked }: Keys,
+  { context, config, inUse, asked }: KeyChoice,
 ): { apiKey: string; keyFrom: KeyFrom } | undefined {
   const ofProfile = (profile: Profile) => checkApiKey(profile.apiKey, `the profile ${profile.name}`);
   // Who names a profile does not mean the key in the environment, which may be that of another service.
@@ -105,12 +104,7 @@ function checkApiKey(text: string, where: KeyFrom): { apiKey: string; keyFrom: K
   return { apiKey: text, keyFrom: where };
 }
 
-/**
- * Parses the URL of a service or gateway.
- *
- * @param where it was found, for the message
- * @throws usage
- */
+/** Parses the URL of a service or gateway. @param where it was found, for the message @throws usage */
 export function parseServiceUrl(text: string, where: string): URL {
   let url;
   try {

@@ -8,7 +8,6 @@ export type Program = Pick<typeof RunProcess, 'runProcess'>;
 
 /**
  * Begins the command line of this process: answers what needs no more than the version, and runs the program for the rest.
- *
  * @param load gives the program
  */
 export async function begin(load: () => Program | Promise<Program>): Promise<void> {

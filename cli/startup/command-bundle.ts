@@ -5,7 +5,7 @@ import { build, type BuildOptions, type Metafile, type Plugin } from 'esbuild';
 import { packageRoot } from '../local/package-root.ts';
 
 /** The files of the command line, and what each is made of. */
-const parts = {
+const bundleParts = {
   sealpin: 'cli/shipped.ts',
   command: 'cli/startup/run-process.ts',
   strength: 'cli/keys/strength.ts', // with dictionaries of 1.6 MB, which Node would read for every command
@@ -53,7 +53,7 @@ const otherParts: Plugin = {
   setup({ onResolve }) {
     onResolve({ filter: /^\./ }, ({ path, kind, resolveDir }) => {
       const source = join(resolveDir, path);
-      const [part] = Object.entries(parts).find(([, each]) => join(packageRoot(), each) === source) ?? [];
+      const [part] = Object.entries(bundleParts).find(([, each]) => join(packageRoot(), each) === source) ?? [];
       return kind === 'dynamic-import' && part !== undefined ? { path: `./${part}.cjs`, external: true } : undefined;
     });
   },
@@ -61,13 +61,12 @@ const otherParts: Plugin = {
 
 /**
  * Bundles the command line: `sealpin.cjs`, which is executable, and what it loads.
- *
  * @param outdir absolute; what is there stays
  */
 export async function bundleCommand(outdir: string): Promise<Metafile> {
   const { metafile } = await build({
     ...commandOptions,
-    entryPoints: parts,
+    entryPoints: bundleParts,
     outdir,
     outExtension: { '.js': '.cjs' },
     plugins: [lateNoble, otherParts],

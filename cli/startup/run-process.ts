@@ -29,7 +29,6 @@ function homeDirectory(): string {
 
 /**
  * Runs the command line of this process and ends the process with its exit code.
- *
  * @param overrides what tests want otherwise; the command line itself overrides nothing
  */
 export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}): Promise<never> {

@@ -4,14 +4,14 @@ import { SealpinError } from '../../shared/errors.ts';
 import { sizeText } from '../terminal/progress.ts';
 
 /** In bytes: `request` null: a body of any length; `upload` 0: no resumable uploads; `file` null: any. */
-export type Limits = {
+export type ServiceLimits = {
   readonly requestBytes: number | null;
   readonly uploadBytes: number;
   readonly fileBytes: number | null;
 };
 
 /** The limits of a service. */
-export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): Limits {
+export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): ServiceLimits {
   const fileBytes = maxUploadBytes === null ? null : Math.max(maxUploadBytes, maxFileBytes);
   return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };
 }

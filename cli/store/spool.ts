@@ -54,7 +54,6 @@ export interface Spool {
   readonly isIncomplete: boolean;
   /**
    * Writes the ciphertext, and then the state.
-   *
    * @param about all of the state but what follows from the ciphertext
    * @throws disk_full, file_unwritable, what the stream throws; then nothing is left
    */
@@ -75,7 +74,7 @@ export interface Spool {
 
 const idBytes = 16;
 /** The files of a spool. */
-const files = ['container', 'state.json'];
+const spoolFiles = ['container', 'state.json'];
 
 /** The name of the spool that a command continues: the same for the same parts in the same order. */
 export function spoolId(parts: readonly string[]): string {
@@ -97,14 +96,15 @@ export async function spoolIds(dataDir: string): Promise<string[]> {
   const names = await ifMissing(readdir(uploads), []).catch((error: unknown) => {
     throw readFailure(uploads, error);
   });
-  const own = names.map(async (name) => /^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), files)));
+  const own = names.map(
+    async (name) => /^[0-9a-f]{32}$/.test(name) && (await isOwnFolder(join(uploads, name), spoolFiles)),
+  );
   const isOwn = await Promise.all(own);
   return names.filter((_name, index) => isOwn[index]);
 }
 
 /**
  * Opens a spool, for this process alone, and creates its folder.
- *
  * @throws conflict when another process has it, file_unwritable, disk_full
  */
 export async function openSpool(id: string, environment: World): Promise<Spool> {
@@ -165,7 +165,8 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
       bytes: state?.bytes ?? 0,
       async *read(start, end) {
         try {
-          if (end > start) yield* createReadStream(containerPath, { start, end: end - 1, highWaterMark: readBytes });
+          if (end > start)
+            yield* createReadStream(containerPath, { start, end: end - 1, highWaterMark: spoolPieceBytes });
         } catch (error) {
           throw readFailure(containerPath, error);
         }
@@ -179,13 +180,13 @@ export async function openSpool(id: string, environment: World): Promise<Spool> 
         if (!name.startsWith(lockName)) await rm(join(folder, name), { force: true });
     },
     async release() {
-      if (state === undefined) await removeFolder(folder, files);
+      if (state === undefined) await removeFolder(folder, spoolFiles);
       held.release();
     },
   };
 }
 
-const readBytes = 256 * 1024;
+const spoolPieceBytes = 256 * 1024;
 
 function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError {
   return new SealpinError('disk_full', error.message, {

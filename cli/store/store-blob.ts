@@ -10,16 +10,12 @@ import { nodeBackend } from '../keys/node-backend.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { type Api } from '../remote/client.ts';
 
-/**
- * A container of up to this size is buffered until its blob ID is known, so that the service can check the bytes
- * before it keeps them.
- */
+/** A smaller container is buffered until its blob ID is known, so that the service checks it before it keeps it. */
 export const bufferedBytes = 32 * 1024 * 1024;
 const lookUpPausesMs = [0, 1000, 3000];
 
 /**
  * Stores a container.
- *
  * @param container `bytes` is its exact length, if it is known
  * @param o `onBytes` is called with the length of each chunk that the service has taken
  * @throws cid_mismatch when the service stored something else (it is then deleted), and what the service or the stream throws
@@ -55,7 +51,7 @@ export async function store(
 }
 
 /** A container as it is sent. */
-type Sending = {
+type SentContainer = {
   readonly body: Parameters<Api['store']>[0];
   /** Its CID, where that is known before it is sent. */
   readonly known: string | undefined;
@@ -64,7 +60,7 @@ type Sending = {
   /** Ends the reading of the container. */
   cancel(reason: unknown): Promise<void>;
 };
-type Container = Parameters<typeof store>[0];
+type ContainerToStore = Parameters<typeof store>[0];
 type Hooks = Pick<Parameters<typeof store>[1], 'onBytes'>;
 
 /** Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash. */
@@ -80,7 +76,11 @@ const isCar = (bytes: number | undefined): bytes is number =>
 export const bodyBytesOf = async (bytes: number): Promise<number> => (isCar(bytes) ? await carBytesOf(bytes) : bytes);
 
 /** As blocks, which were hashed here and are hashed again by the node that keeps them: so the Worker in between need not. */
-async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTaken }: Hooks): Promise<Sending> {
+async function asCar(
+  stream: ContainerToStore['stream'],
+  bytes: number,
+  { onBytes: onTaken }: Hooks,
+): Promise<SentContainer> {
   const source = byteReader(stream);
   let computed: SizedCid | undefined;
   async function* blocks(): AsyncGenerator<Uint8Array> {
@@ -95,7 +95,7 @@ async function asCar(stream: Container['stream'], bytes: number, { onBytes: onTa
 }
 
 /** As it is; up to `bufferedBytes`, once its CID is known. */
-async function asBytes({ stream, bytes }: Container, { onBytes }: Hooks): Promise<Sending> {
+async function asBytes({ stream, bytes }: ContainerToStore, { onBytes }: Hooks): Promise<SentContainer> {
   const builder = cidBuilder({ digest });
   let computed: SizedCid | undefined;
   const hashed = observed(stream, {
@@ -108,7 +108,7 @@ async function asBytes({ stream, bytes }: Container, { onBytes }: Hooks): Promis
   const known: SizedCid | undefined = computed;
   const reader = whole.stream.getReader();
   return {
-    body: { stream: counted(reader, onBytes), bytes: known?.bytes ?? bytes, car: false },
+    body: { stream: countedChunks(reader, onBytes), bytes: known?.bytes ?? bytes, car: false },
     known: known?.cid,
     computed: () => computedCid(computed),
     cancel: (reason) => reader.cancel(reason),
@@ -121,7 +121,7 @@ function computedCid(computed: SizedCid | undefined): SizedCid {
   return computed;
 }
 
-async function* counted(
+async function* countedChunks(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   onBytes: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {
@@ -161,7 +161,6 @@ async function lookUp(
 
 /**
  * Compares what the service stored with what was computed here, and deletes something else again.
- *
  * @throws cid_mismatch
  */
 export async function refuseOther(

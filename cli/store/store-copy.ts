@@ -15,8 +15,8 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import { type BlockSource, carOf, carType, openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
-import { type Limits, limitsOf, refuseLarge } from './limits.ts';
-import type { SendOptions } from '../io/http.ts';
+import { type ServiceLimits, limitsOf, refuseLarge } from './limits.ts';
+import type { RequestOptions } from '../io/http.ts';
 import { type Api, api, call, json } from '../remote/client.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -27,7 +27,7 @@ import { uploadTransport } from './upload-transport.ts';
 export type Target = {
   readonly service: Service;
   readonly routes: Api;
-  readonly limits: Limits;
+  readonly limits: ServiceLimits;
   readonly context: Pick<Context, 'signal' | 'timeouts'>;
 };
 
@@ -41,13 +41,13 @@ export async function targetAt(service: Service, context: Pick<Context, 'signal'
 export type Copied = { readonly fileId: string; readonly cid: string; readonly bytes: number };
 
 /** Options of sending a copy. */
-type Sending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
+type CopySending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
 
 /** Size of the part of an upload in several requests that is in memory. */
 const partBytes = 16 * 1024 * 1024;
 /** Timeout of a failed upload for the service to forget it. */
-const endMs = 10_000;
-const anyBytes = 'application/octet-stream';
+const endUploadMs = 10_000;
+const anyType = 'application/octet-stream';
 
 /**
  * Stores a blob under its CID, whatever its layout is: as a CAR, or, where that is too large for one request, in several, which take
@@ -62,7 +62,7 @@ export async function storeCopy(
   cid: string,
   sources: readonly BlockSource[],
   target: Target,
-  o: Sending,
+  o: CopySending,
 ): Promise<Copied> {
   const { routes, limits, context } = target;
   const stop = new AbortController();
@@ -82,11 +82,11 @@ export async function storeCopy(
         o.onBytes,
         (onBytes) => {
           const car = carOf(cid, sources, { ...options, leavesFirst: true, dups: false });
-          return { stream: counted(car, onBytes), bytes: undefined };
+          return { stream: copiedChunks(car, onBytes), bytes: undefined };
         },
       );
     } else {
-      const source = { bytes: file.size, read: (start: number, end: number) => counted(file.read(start, end)) };
+      const source = { bytes: file.size, read: (start: number, end: number) => copiedChunks(file.read(start, end)) };
       stored = await inParts(target, source, { cid, idempotencyKey: o.idempotencyKey }, o.onBytes);
     }
     await refuseOther({ ...stored, size: file.size }, { cid, bytes: file.size }, routes);
@@ -114,7 +114,7 @@ export async function storeEncrypted(
   { plaintextBytes: bytes, decryptRange }: OpenedAt,
   name: string,
   target: Target,
-  o: Sending,
+  o: CopySending,
 ): Promise<Copied> {
   const { routes, limits } = target;
   const filename = cleanFilename(name);
@@ -123,7 +123,7 @@ export async function storeEncrypted(
     const source: UploadSource = {
       bytes,
       async *read(start, end) {
-        yield* counted(await decryptRange({ start, end }));
+        yield* copiedChunks(await decryptRange({ start, end }));
       },
     };
     const { fileId, cid } = await inParts(target, source, { ...o, encryptAs: filename }, o.onBytes);
@@ -131,7 +131,7 @@ export async function storeEncrypted(
   }
   let hash = createHash('sha256');
   const headers = {
-    'content-type': anyBytes,
+    'content-type': anyType,
     'content-disposition': attachment(filename),
     'idempotency-key': o.idempotencyKey,
     'want-repr-digest': 'sha-256=10',
@@ -139,7 +139,7 @@ export async function storeEncrypted(
   const stored = await inOneRequest(target, 'encrypted', headers, o.onBytes, async (onBytes) => {
     hash = createHash('sha256');
     const plaintext = await decryptRange({ start: 0, end: bytes });
-    return { stream: counted(plaintext, onBytes, (chunk) => hash.update(chunk)), bytes };
+    return { stream: copiedChunks(plaintext, onBytes, (chunk) => hash.update(chunk)), bytes };
   });
   const { fileId, cid, digest } = stored;
   // A repeated request, which stored nothing, has none.
@@ -154,7 +154,7 @@ export async function storeEncrypted(
   return { fileId, cid, bytes };
 }
 
-type Body = NonNullable<SendOptions['body']>;
+type Body = NonNullable<RequestOptions['body']>;
 
 /** Stores in one request. Where the service asks to wait, it has stored nothing: the request is sent again, from the beginning. */
 async function inOneRequest(
@@ -206,7 +206,7 @@ async function inParts(
     } catch (error) {
       // Otherwise the next call with the same key goes on with it; else it ends by itself in some days, too.
       if (!signal.aborted && !isTemporaryFailure(error) && !isSealpinError(error, 'gone'))
-        await endUpload(transport, uploadId, AbortSignal.timeout(endMs)).catch(() => undefined);
+        await endUpload(transport, uploadId, AbortSignal.timeout(endUploadMs)).catch(() => undefined);
       throw error;
     }
   };
@@ -219,7 +219,7 @@ async function inParts(
   }
 }
 
-async function* counted(
+async function* copiedChunks(
   stream: ReadableStream<Uint8Array>,
   onBytes: (bytes: number) => void = () => undefined,
   onChunk: (chunk: Uint8Array) => void = () => undefined,

@@ -9,7 +9,7 @@ import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { type Input, openInput } from '../io/input.ts';
 import type { Api } from '../remote/client.ts';
-import { type Limits, refuseLarge } from './limits.ts';
+import { type ServiceLimits, refuseLarge } from './limits.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { hasSpool, type SourceMark, spoolId } from './spool.ts';
 import { bodyBytesOf, bufferedBytes, store } from './store-blob.ts';
@@ -30,14 +30,14 @@ export type Destination = {
   readonly provisional?: boolean | undefined;
   readonly service: Service;
   readonly routes: Api;
-  readonly limits: Limits;
+  readonly limits: ServiceLimits;
   readonly keyId: string;
 };
 
 /**
  * Details of a stored file; the end of a resumable upload does not include its pins. `size` is that of the container.
  */
-export type Stored = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
+export type StoredContainer = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
   readonly pins?: StoredFile['pins'];
   /** File key that opens a payload without a header. */
   readonly fileKey?: Uint8Array | undefined;
@@ -48,7 +48,6 @@ const worthContinuingBytes = 16 * 1024 * 1024;
 
 /**
  * Names the upload of a file: the same for the same command, and another one each time for a pipe.
- *
  * @param o.path as given, or `-`
  * @param o.kind tells one way to encrypt from another
  */
@@ -67,7 +66,6 @@ export function uploadIdOf(
 
 /**
  * Stores what `encrypt` makes of the input. A later run with the same `id` continues an upload that broke off.
- *
  * @param o.id of `uploadIdOf`
  * @param o.path as given: the file is opened again when the connection breaks
  * @param o.keep see `upload`
@@ -85,7 +83,7 @@ export async function storeSealed(
     readonly label: string;
     readonly context: Context;
   },
-): Promise<Stored> {
+): Promise<StoredContainer> {
   const { context, limits, routes: api, service, keyId, provisional } = o;
   const { output, signal } = context;
   const path = resolve(context.cwd, o.path);

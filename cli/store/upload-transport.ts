@@ -1,11 +1,11 @@
 /** Resumable uploads over the HTTP client of the command line. */
 import type { Transport } from '../../client/resumable-upload.ts';
 import type { Context } from '../context.ts';
-import { ask, type Caller, problemOf } from '../remote/client.ts';
+import { ask, type ApiCaller, problemOf } from '../remote/client.ts';
 import { headerOf, readText } from '../io/http.ts';
 
 /** The transport of a service, as `client/resumable-upload.ts` takes it. Errors name where the API key comes from. */
-export function uploadTransport(service: Caller, { timeouts }: Pick<Context, 'timeouts'>): Transport {
+export function uploadTransport(service: ApiCaller, { timeouts }: Pick<Context, 'timeouts'>): Transport {
   return {
     async request({ path, ...o }) {
       const response = await ask(service, path, { ...o, timeouts });

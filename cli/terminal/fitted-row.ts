@@ -10,7 +10,6 @@ export function isNarrow(columns: number): boolean {
 
 /**
  * The lines of a row.
- *
  * @param row `about`: times and numbers; `name`: what may be cut; `below`: what is to be copied, each in a line of its own
  * @param columns of the terminal
  */

@@ -27,16 +27,9 @@ export interface Output {
   readonly json: boolean;
   /** Silences notes. */
   readonly quiet: boolean;
-  /**
-   * The result: the object with `--json`, else the lines (none: nothing), with control characters escaped. Settles when
-   * stdout has taken it.
-   */
+  /** Prints the object with `--json`, else the lines, escaped, if there are any. Settles when stdout has taken it. */
   result(object: Readonly<Record<string, unknown>>, lines: readonly string[]): Promise<void>;
-  /**
-   * Something worth knowing; silent with `--quiet` and `--json`.
-   *
-   * @param lines below it, such as a command to copy; never broken
-   */
+  /** Tells something worth knowing, unless `--quiet` or `--json`. @param lines below it, never broken */
   note(text: string, lines?: readonly string[]): void;
   /** Something that may do harm. */
   warn(text: string): void;
@@ -88,11 +81,7 @@ export function streamFailure(error: Error): SealpinError {
   );
 }
 
-/**
- * Writes and waits until the stream has taken it.
- *
- * @throws file_unwritable, disk_full
- */
+/** Writes and waits until the stream has taken it. @throws file_unwritable, disk_full */
 export function write(stream: Writable, data: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(data, (error) => (error ? reject(streamFailure(error)) : resolve()));
@@ -100,7 +89,7 @@ export function write(stream: Writable, data: string | Uint8Array): Promise<void
 }
 
 /** A failure as the API's problem object (RFC 9457). */
-function problemOf(error: SealpinError): Record<string, unknown> {
+function problemObject(error: SealpinError): Record<string, unknown> {
   const isTitle = error.message === defaultMessage(error.code);
   return toProblem(error, { detail: isTitle ? undefined : error.message, hint: hintFor(error) });
 }
@@ -167,7 +156,7 @@ export function createOutput(o: OutputOptions): Output {
       bar?.done();
       const error = toSealpinError(thrown);
       if (o.json) {
-        o.stderr.write(`${visibleJson({ ...problemOf(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
+        o.stderr.write(`${visibleJson({ ...problemObject(error), ...(warnings.length > 0 ? { warnings } : {}) })}\n`);
       } else {
         print(visibleLines(error.message), { word: 'error', colour: 31 });
         const wait = error.retryAfterSeconds === undefined ? '' : ` (try again in ${error.retryAfterSeconds} seconds)`;

@@ -41,7 +41,6 @@ export function timeText(seconds: number): string {
 
 /**
  * The line itself, cut to the width of the terminal.
- *
  * @param o `bytes` done, `from` how many of them before the start, `total` bytes if known, `elapsedMs` since the start, `columns` of
  *   the terminal; `amount` gives a number of bytes as text, or of what else is counted
  */

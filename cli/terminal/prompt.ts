@@ -25,8 +25,8 @@ function openTerminal(): Terminal | undefined {
   const input = new ReadStream(descriptor);
   const output = new WriteStream(descriptor);
   return {
-    ask: (question, signal) => ask({ input, output, question, signal, isShown: false }),
-    askShown: (question, signal) => ask({ input, output, question, signal, isShown: true }),
+    ask: (question, signal) => askLine({ input, output, question, signal, isShown: false }),
+    askShown: (question, signal) => askLine({ input, output, question, signal, isShown: true }),
     close() {
       input.destroy();
     },
@@ -35,7 +35,6 @@ function openTerminal(): Terminal | undefined {
 
 /**
  * Uses the terminal of the person.
- *
  * @param o.interactive whether a person may be asked; `missing` and `hint`: the error where there is no terminal
  * @throws usage without a terminal, and what `use` throws
  */
@@ -62,7 +61,7 @@ const enter = new Set(['\r', '\n']);
 /** More than any password that a person types. */
 const limitChars = 4096;
 
-async function ask(o: {
+async function askLine(o: {
   input: ReadStream;
   output: WriteStream;
   question: string;

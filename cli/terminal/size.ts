@@ -6,7 +6,7 @@ import { binaryUnits, sizeText } from './progress.ts';
 const decimalUnits = ['B', 'KB', 'MB', 'GB', 'TB'];
 
 /** A number of things: `1 file`, `2 files`. */
-export function counted(count: number, noun: string): string {
+export function countText(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 

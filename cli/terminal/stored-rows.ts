@@ -6,7 +6,7 @@ import { sizeText } from './progress.ts';
  * One file. `state`: `stored`, the account has it; `gone`, it was stored from here, and the account no longer has it;
  * `unknown`, its service was not asked. `mode`: `encrypted` by the service, so that it is read by its file ID; `plain`: stored unchanged.
  */
-export type Row = {
+export type StoredRow = {
   readonly blobId: string;
   readonly fileId: string;
   readonly name: string | null;
@@ -18,27 +18,26 @@ export type Row = {
 };
 
 /** A line for each file, which never changes its form: blob ID, time (UTC), size, state, name. For other programs. */
-export function plainLines(rows: readonly Row[]): string[] {
+export function plainLines(rows: readonly StoredRow[]): string[] {
   return rows.map((row) => {
     const time = row.createdAt.slice(0, 16).replace('T', ' ');
     const state = row.state === 'stored' ? row.mode : row.state;
-    return [row.blobId, time, sizeText(row.size).padStart(9), state.padEnd(9), nameOf(row)].join('  ');
+    return [row.blobId, time, sizeText(row.size).padStart(9), state.padEnd(9), nameOrDash(row)].join('  ');
   });
 }
 
 /**
  * For a person: time (of this machine's zone), size and name in one line, the blob ID below it, so that both can be read and copied.
- *
  * @param columns of the terminal; longer names are cut
  */
-export function terminalLines(rows: readonly Row[], columns: number): string[] {
+export function terminalLines(rows: readonly StoredRow[], columns: number): string[] {
   if (rows.length === 0) return [];
   const header = isNarrow(columns)
     ? []
     : [`${'stored'.padEnd(16)}  ${'size'.padStart(9)}  name, and below it the blob ID`];
   const lines = rows.flatMap((row) => {
     const about = `${localTime(row.createdAt)}  ${sizeText(row.size).padStart(9)}`;
-    const name = `${nameOf(row)}${remarkOf(row)}`;
+    const name = `${nameOrDash(row)}${remarkOf(row)}`;
     const how = row.mode === 'encrypted' ? [`sealpin get ${row.fileId}`] : [];
     return fittedRow({ about, name, below: [row.blobId, ...how] }, columns);
   });
@@ -46,9 +45,9 @@ export function terminalLines(rows: readonly Row[], columns: number): string[] {
 }
 
 /** Everything that is known of each file, a line for each fact. */
-export function longLines(rows: readonly Row[]): string[] {
+export function longLines(rows: readonly StoredRow[]): string[] {
   return rows.flatMap((row) => [
-    `${nameOf(row)}${remarkOf(row)}`,
+    `${nameOrDash(row)}${remarkOf(row)}`,
     `  blob ID  ${row.blobId}`,
     `  file ID  ${row.fileId}`,
     `  stored   ${localTime(row.createdAt)}`,
@@ -58,11 +57,11 @@ export function longLines(rows: readonly Row[]): string[] {
   ]);
 }
 
-function nameOf({ name }: Row): string {
+function nameOrDash({ name }: StoredRow): string {
   return name ?? '-';
 }
 
-function remarkOf({ state, service }: Row): string {
+function remarkOf({ state, service }: StoredRow): string {
   return { stored: '', gone: '  (no longer at the service)', unknown: `  (at ${new URL(service).host})` }[state];
 }
 

@@ -3,7 +3,6 @@
 /**
  * The known word that a mistyped one most likely meant, as a hint: one typo in a short word, a few in a long one. Part of a
  * word that has hyphens counts, too: `--pasword` means `--password-file`.
- *
  * @param prefix put in front of the word in the hint, such as `--`
  * @returns undefined when no word is near
  */

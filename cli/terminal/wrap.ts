@@ -2,11 +2,11 @@
 
 /** Breaks a paragraph into lines of at most `columns` characters; a longer word keeps a line of its own. */
 export function wrap(text: string, columns: number): string[] {
-  return fill(text.split(/\s+/), columns);
+  return fillLines(text.split(/\s+/), columns);
 }
 
 /** Fills lines with words, which stay whole. */
-function fill(words: readonly string[], columns: number): string[] {
+function fillLines(words: readonly string[], columns: number): string[] {
   const lines: string[] = [];
   let line = '';
   for (const word of words) {
@@ -25,7 +25,6 @@ const commandStart = ': sealpin ';
 /**
  * Breaks a message between its words, with the lines after the first indented. A command at its end (`…: sealpin …`) stays whole, and
  * a word that is longer than a line is left to the terminal, so that both can be copied.
- *
  * @param columns of the terminal
  */
 export function wrapMessage(text: string, columns: number): string[] {
@@ -33,7 +32,7 @@ export function wrapMessage(text: string, columns: number): string[] {
   const at = text.indexOf(commandStart);
   const prose = at === -1 ? text : text.slice(0, at + 1);
   const command = at === -1 ? [] : [text.slice(at + 2)];
-  const [first = '', ...others] = fill([...prose.split(' '), ...command], columns - indent.length);
+  const [first = '', ...others] = fillLines([...prose.split(' '), ...command], columns - indent.length);
   return [first, ...others.map((line) => indent + line)];
 }
 

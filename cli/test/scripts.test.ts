@@ -8,6 +8,7 @@ import { here } from './local/harness.ts';
 import { missingTerminal } from './pty.ts';
 import { Player, sessionPattern } from './transcript.ts';
 import { temporaryDirectory } from './environment.ts';
+import { itemOf, present } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const folder = join(import.meta.dirname, 'scripts');
@@ -49,9 +50,8 @@ test('there is a transcript for every error that the command line itself throws'
   );
   const codes = new Set(
     sources.flatMap((path) =>
-      Array.from(
-        readFileSync(join(room, path), 'utf8').matchAll(/new SealpinError\(\s*'([a-z_]+)'/g),
-        ([, code]) => code!,
+      Array.from(readFileSync(join(room, path), 'utf8').matchAll(/new SealpinError\(\s*'([a-z_]+)'/g), ([, code]) =>
+        present(code),
       ),
     ),
   );
@@ -67,9 +67,9 @@ test('there is a transcript for every error that the command line itself throws'
 
 test('README.md shows a session as it is, in 80 columns', () => {
   const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
-  const shown = /^```console\n([^]*?)\n```$/m.exec(readme)![1]!;
+  const shown = itemOf(present(/^```console\n([^]*?)\n```$/m.exec(readme)), 1);
   for (const line of shown.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   // A terminal goes on in the next line after 80 columns; what the command line breaks itself is indented.
   const lines = shown.replaceAll(/^(.{80})\n(?! )/gm, '$1');
-  expect(lines).toMatch(sessionPattern(scripts.find((script) => script.name === 'session')!.text));
+  expect(lines).toMatch(sessionPattern(present(scripts.find((script) => script.name === 'session')).text));
 });

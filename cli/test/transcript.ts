@@ -9,6 +9,7 @@ import { sealpin as asProcess } from './local/harness.ts';
 import { hostile, json } from './hostile.ts';
 import { atTerminal, type Step } from './pty.ts';
 import { run } from './environment.ts';
+import { present } from '../../testkit/present.ts';
 
 type Expected = { readonly stdout: string[]; readonly stderr: string[]; readonly screen: string[]; exit: number };
 export type Play = { readonly directory: string; readonly home: string };
@@ -49,11 +50,11 @@ export class Player {
   async play(script: string): Promise<void> {
     const lines = script.split('\n');
     for (let at = 0; at < lines.length; at += 1) {
-      const line = lines[at]!;
+      const line = present(lines[at]);
       if (line === '' || line.startsWith('#')) continue;
       const block: string[] = [];
-      while (lines[at + 1] !== undefined && /^(\||1\||2\||:|exit |type )/.test(lines[at + 1]!))
-        block.push(lines[(at += 1)]!);
+      while (lines[at + 1] !== undefined && /^(\||1\||2\||:|exit |type )/.test(present(lines[at + 1])))
+        block.push(present(lines[(at += 1)]));
       try {
         await this.#step(line, block);
       } catch (error) {
@@ -189,7 +190,7 @@ export class Player {
         throw new Error(
           `${where}, line ${index + 1}\n  expected: ${wanted}\n  was:      ${lines[index] ?? '(nothing)'}\nall of it:\n${text}${beside}`,
         );
-      for (const [at, name] of names.entries()) this.#names.set(name, match[at + 1]!);
+      for (const [at, name] of names.entries()) this.#names.set(name, present(match[at + 1]));
     }
     if (lines.length > expected.length)
       throw new Error(`${where} has more lines:\n${lines.slice(expected.length).join('\n')}`);

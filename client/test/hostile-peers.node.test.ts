@@ -6,6 +6,7 @@ import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, fetchBlob, generateKeys, SealpinError, type Connection } from '../index.ts';
 import { pattern, thrownBy } from './bytes.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
+import { flip } from '../../testkit/present.ts';
 
 const mib = 1024 * 1024;
 
@@ -185,7 +186,7 @@ describe('gateways', () => {
         headers: { accept: request.headers.accept ?? '' },
       }).then(async (answer) => {
         const wrong = new Uint8Array(await answer.arrayBuffer());
-        wrong[wrong.length - 5]! ^= 1;
+        flip(wrong, wrong.length - 5);
         response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' }).end(wrong);
       });
     });

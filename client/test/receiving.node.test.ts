@@ -8,6 +8,7 @@ import { connect, generateKeys, receive, seal, type Connection } from '../index.
 import { pattern } from './bytes.ts';
 import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
+import { first, itemOf } from '../../testkit/present.ts';
 
 const plaintext = pattern(2_500_000);
 const shareId = '7n42DGM5Tflk9n8mt7Fhc7';
@@ -42,7 +43,7 @@ test('a blob link opens the file, whole and in part', async () => {
     const { files } = await receive(printLink({ kind: 'blob', service: root, cid, fileKey }));
     expect(files).toHaveLength(1);
     expect(files[0]?.cid).toBe(cid);
-    const whole = await files[0]!.open();
+    const whole = await first(files).open();
     expect(whole.size).toBe(plaintext.length);
     equal(await whole.bytes(), plaintext);
     for (const range of [
@@ -51,39 +52,39 @@ test('a blob link opens the file, whole and in part', async () => {
       { start: 2_499_990 },
       { start: 7, end: 7 },
     ])
-      equal(await (await files[0]!.open(range)).bytes(), plaintext.slice(range.start, range.end));
-    await expect(files[0]!.open({ end: plaintext.length + 1 })).rejects.toMatchObject({
+      equal(await (await first(files).open(range)).bytes(), plaintext.slice(range.start, range.end));
+    await expect(first(files).open({ end: plaintext.length + 1 })).rejects.toMatchObject({
       code: 'range_not_satisfiable',
     });
   }
 });
 
 test('a blob link without a file key needs a key, and a wrong one opens nothing', async () => {
-  const { cid } = stored[0]!;
+  const { cid } = first(stored);
   const link = printLink({ kind: 'blob', service: root, cid });
   const { files } = await receive(link, { keys: keys.privateKey });
-  equal(await (await files[0]!.open({ end: 3 })).bytes(), plaintext.slice(0, 3));
+  equal(await (await first(files).open({ end: 3 })).bytes(), plaintext.slice(0, 3));
   await expect(receive(link)).rejects.toMatchObject({ code: 'wrong_kind' });
   const other = await receive(link, { keys: (await generateKeys()).privateKey });
-  await expect(other.files[0]!.open()).rejects.toMatchObject({ code: 'decrypt_failed' });
+  await expect(first(other.files).open()).rejects.toMatchObject({ code: 'decrypt_failed' });
   const password = await receive(link, { password: 'x' });
-  await expect(password.files[0]!.open()).rejects.toMatchObject({ code: 'wrong_kind' });
+  await expect(first(password.files).open()).rejects.toMatchObject({ code: 'wrong_kind' });
   for (const { cid: each, fileKey } of stored) {
     const wrong = printLink({ kind: 'blob', service: root, cid: each, fileKey: new Uint8Array(fileKey.length) });
-    await expect((await receive(wrong)).files[0]!.open()).rejects.toMatchObject({ code: 'decrypt_failed' });
+    await expect(first((await receive(wrong)).files).open()).rejects.toMatchObject({ code: 'decrypt_failed' });
   }
 });
 
 test('files come from other places where they are named', async () => {
-  const { cid, fileKey } = stored[2]!;
+  const { cid, fileKey } = itemOf(stored, 2);
   const link = printLink({ kind: 'blob', service: 'http://127.0.0.1:9/', cid, fileKey });
-  await expect((await receive(link)).files[0]!.open()).rejects.toMatchObject({ code: 'service_unreachable' });
+  await expect(first((await receive(link)).files).open()).rejects.toMatchObject({ code: 'service_unreachable' });
   const { files } = await receive(link, { from: ['http://127.0.0.1:9/', service.url] });
-  equal(await (await files[0]!.open()).bytes(), plaintext);
+  equal(await (await first(files).open()).bytes(), plaintext);
 });
 
 test('links that are incomplete, of another program or for sending are refused', async () => {
-  const { cid, fileKey } = stored[0]!;
+  const { cid, fileKey } = first(stored);
   const whole = printLink({ kind: 'blob', service: root, cid, fileKey });
   for (const link of [whole.slice(0, -1), 'https://sealpin.example/', ''])
     await expect(receive(link)).rejects.toMatchObject({ code: 'link_invalid' });
@@ -150,7 +151,7 @@ test('a share of the service is opened as often as it allows', async () => {
   const { id } = (await response.json()) as { id: string };
   const link = printLink({ kind: 'share', service: root, id, secret });
   const { files } = await receive(link);
-  equal(await (await files[0]!.open({ end: 9 })).bytes(), plaintext.slice(0, 9));
+  equal(await (await first(files).open({ end: 9 })).bytes(), plaintext.slice(0, 9));
   await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
 });
 
@@ -211,8 +212,8 @@ test('a share is not opened with what cannot open anything', async () => {
 });
 
 test('an opening whose answer is lost is repeated, and counts once', async () => {
-  const cid = stored[0]!.cid;
-  const file = { cid, fileKey: stored[0]!.fileKey, name: 'once', type: 'text/plain', size: plaintext.length };
+  const cid = first(stored).cid;
+  const file = { cid, fileKey: first(stored).fileKey, name: 'once', type: 'text/plain', size: plaintext.length };
   for (const fault of [{ kind: 'swallow' }, { kind: 'cut', afterBytes: 1 }] as const) {
     const { secret, record } = await sealParcel({ files: [file] });
     const body = { record: Buffer.from(record).toString('base64'), files: [], password: false, opens: 1 };

@@ -9,6 +9,7 @@ import type { Outcome } from '../../testkit/browsers/page-suites.ts';
 import { installed, withProgram } from '../../testkit/programs/programs.ts';
 import { startService } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { first } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -59,6 +60,6 @@ async function moduleFor(service: string, apiKey: string): Promise<string> {
     write: false,
   });
   const path = join(await temporaryDirectory(), 'suites.mjs');
-  await writeFile(path, outputFiles[0]!.contents);
+  await writeFile(path, first(outputFiles).contents);
   return path;
 }

@@ -6,6 +6,7 @@ import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, type Connection, type Outgoing } from '../index.ts';
 import { pattern, thrownBy, watched } from './bytes.ts';
+import { first, itemOf } from '../../testkit/present.ts';
 
 const mib = 1024 * 1024;
 
@@ -57,10 +58,10 @@ describe('files that are sent', () => {
       ['stream.bin', 'application/octet-stream'],
       ['empty', 'application/octet-stream'],
     ]);
-    equal(await (await received.files[0]!.open()).bytes(), pattern(100_000));
-    expect(await (await received.files[1]!.open()).text()).toBe('hello');
-    equal(await (await received.files[2]!.open({ start: 5 })).bytes(), pattern(70_000));
-    expect(await (await received.files[3]!.open()).text()).toBe('');
+    equal(await (await first(received.files).open()).bytes(), pattern(100_000));
+    expect(await (await itemOf(received.files, 1).open()).text()).toBe('hello');
+    equal(await (await itemOf(received.files, 2).open({ start: 5 })).bytes(), pattern(70_000));
+    expect(await (await itemOf(received.files, 3).open()).text()).toBe('');
   });
 
   test('of more than a part are sent in parts, from a stream that is read once', async () => {
@@ -80,9 +81,9 @@ describe('files that are sent', () => {
     expect(progress.at(-1)).toEqual([progress.at(-1)?.[1], progress.at(-1)?.[1]]);
     expect(files).toMatchObject([{ name: 'film.mkv', size: 17 * mib }]);
     const received = await receive(link.replace(url, service.url));
-    const opened = await received.files[0]!.open({ start: 16 * mib - 2, end: 16 * mib + 2 });
+    const opened = await first(received.files).open({ start: 16 * mib - 2, end: 16 * mib + 2 });
     equal(await opened.bytes(), new Uint8Array([15, 15, 16, 16]));
-    equal(await (await received.files[0]!.open()).bytes(), new Uint8Array(await bytes.arrayBuffer()));
+    equal(await (await first(received.files).open()).bytes(), new Uint8Array(await bytes.arrayBuffer()));
   });
 
   test('leave nothing with the service that tells their names, words, key or plaintext', async () => {
@@ -130,7 +131,10 @@ describe('files that are sent', () => {
       { source: 'x', name: 'x' },
       { source: 'y', name: 'y' },
     ]);
-    expect(await connection.delete(files[1]!.fileId)).toMatchObject({ key: 'elsewhere', shares: [{ id: share.id }] });
+    expect(await connection.delete(itemOf(files, 1).fileId)).toMatchObject({
+      key: 'elsewhere',
+      shares: [{ id: share.id }],
+    });
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
   });
 
@@ -141,7 +145,7 @@ describe('files that are sent', () => {
     await expect(receive(link, { keys: eve.privateKey })).rejects.toMatchObject({ code: 'decrypt_failed' });
     for (const { privateKey } of [ann, ben]) {
       const { files } = await receive(link, { keys: [eve.privateKey, privateKey] });
-      expect(await (await files[0]!.open()).text()).toBe('hello');
+      expect(await (await first(files).open()).text()).toBe('hello');
     }
   });
 
@@ -150,7 +154,7 @@ describe('files that are sent', () => {
     expect(share.password).toBe(true);
     await expect(receive(link)).rejects.toMatchObject({ code: 'wrong_kind', reason: 'needs_password' });
     const { files } = await receive(link, { password: 'correct horse' });
-    expect(await (await files[0]!.open()).text()).toBe('hello');
+    expect(await (await first(files).open()).text()).toBe('hello');
   });
 });
 

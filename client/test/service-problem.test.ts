@@ -25,13 +25,15 @@ describe('a problem', () => {
 
   it('keeps the words of a code that this version does not know', () => {
     const unknown = problem({ code: 'too_new', detail: 'words' });
-    expect([codeOf(unknown), problemError(unknown, { retryAfter: null }).message]).toEqual(['service_answer', 'words']);
+    expect(codeOf(unknown)).toBe('service_answer');
+    expect(problemError(unknown, { retryAfter: null }).message).toBe('words');
   });
 
   it('names the request of an internal error, and no other', () => {
     const requestId = '5f2b1c9e-6a0d-4c38-9b7e-0d1f2a3b4c5d';
     const message = (code: string) => problemError(problem({ code, requestId }), { retryAfter: null }).message;
-    expect([message('internal'), message('not_found')]).toEqual([`No (request ${requestId})`, 'No']);
+    expect(message('internal')).toBe(`No (request ${requestId})`);
+    expect(message('not_found')).toBe('No');
   });
 
   it('shows every word of the service as the caller escapes it, and prefers the caller’s hint', () => {

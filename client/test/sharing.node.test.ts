@@ -5,6 +5,7 @@ import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
 import { pattern } from './bytes.ts';
+import { first } from '../../testkit/present.ts';
 
 let service: Service;
 let account: NewAccountResponse;
@@ -37,7 +38,7 @@ describe('what is stored is shared', () => {
     const { files, ...words } = await receive(link);
     expect(words).toEqual({ note: 'Watch this', from: 'Ann' });
     expect(files).toMatchObject([{ name: 'film ☃.mkv', type: 'video/x-matroska', size: bytes.length }]);
-    equal(await (await files[0]!.open()).bytes(), bytes);
+    equal(await (await first(files).open()).bytes(), bytes);
     expect(await connection.delete(fileId)).toMatchObject({ key: 'destroyed', shares: [{ id: share.id }] });
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
   });

@@ -132,15 +132,13 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     const second = await startEmpty();
     const api = operatorApi(second.url, adminToken, { restoreToken });
     context.lines.length = 0;
-    expect([await restore(api, dir, context), context.lines]).toEqual([
-      0,
-      [expect.stringContaining('✓'), expect.stringContaining('✓')],
-    ]);
+    expect(await restore(api, dir, context)).toBe(0);
+    expect(context.lines).toEqual([expect.stringContaining('✓'), expect.stringContaining('✓')]);
     for (const { apiKey, fileId, bytes } of stored) {
       const response = await fetch(`${second.url}/v1/storage/${fileId}/content`, {
         headers: { Authorization: `Bearer ${apiKey}` },
       });
-      expect([response.status, (await response.text()) === bytes]).toEqual([200, true]);
+      expect({ status: response.status, text: (await response.text()) === bytes }).toEqual({ status: 200, text: true });
     }
     for (const results of [
       ['sent', 'sent', 'gone', 'not_found'],
@@ -160,10 +158,8 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     );
 
     context.lines.length = 0;
-    expect([await restore(api, dir, context), context.lines]).toEqual([
-      0,
-      [expect.stringContaining('– '), expect.stringContaining('– ')],
-    ]);
+    expect(await restore(api, dir, context)).toBe(0);
+    expect(context.lines).toEqual([expect.stringContaining('– '), expect.stringContaining('– ')]);
   });
 
   test('is backed up further where a backup broke off, in the middle of a line, too', async () => {
@@ -230,7 +226,7 @@ test('a backup that names an account by anything else than an ID sends nothing f
   // Whatever it asked would fail: nothing listens there.
   const api = operatorApi('http://127.0.0.1:9', adminToken);
   const [code, message] = await refusal(restore(api, join(dir, 'foreign'), processWith(await newFolder(), {})));
-  expect([code, message]).toEqual(['usage', expect.stringContaining('another version')]);
+  expect({ code, message }).toEqual({ code: 'usage', message: expect.stringContaining('another version') });
 });
 
 if (kuboProgram() === undefined) test.skip(noKubo);

@@ -42,7 +42,8 @@ describe.skipIf(kuboProgram() === undefined)('the pinning service', () => {
       method: 'POST',
       headers: { Authorization: `Bearer ${kubo.token}` },
     });
-    expect([block.status, await block.text()]).toEqual([500, expect.stringContaining('not found')]);
+    expect(block.status).toBe(500);
+    expect(await block.text()).toEqual(expect.stringContaining('not found'));
   });
 
   test('one that is not sent blocks is asked whether it responds, and nothing is stored there', async () => {
@@ -167,5 +168,18 @@ describe('the deployed service', () => {
     const lines = await check({ url });
     expect(lines).toContain(`✗ ${url} responds, and is degraded`);
     expect(lines.join('\n')).toContain('runs Sealpin 0.0.1');
+  });
+
+  test('from before the operator’s routes had their own path is named, and what to deploy first', async () => {
+    const before = await startLoopbackServer(async (request, response) => {
+      const isMissing = request.url?.startsWith('/v1/operator/') === true;
+      const answer = await fetch(`${service.url}${isMissing ? '/v1/missing' : request.url}`);
+      response.writeHead(answer.status).end(await answer.text());
+    });
+    onTestFinished(() => before.close());
+    const lines = await check({ url: before.url });
+    const at = lines.indexOf(`✗ ${before.url} is older than this version: it has no routes below /v1/operator`);
+    expect(lines[at + 1]).toBe('  → deploy this version first: npm run deploy');
+    expect(lines.join('\n')).not.toContain('token');
   });
 });

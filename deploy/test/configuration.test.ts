@@ -136,7 +136,8 @@ describe('the configuration of a further service', () => {
     for (const each of shared) expect(text).not.toContain(each);
     // Its two rate limits share no counters, either.
     const namespaces = Array.from(text.matchAll(/^namespace_id = "(\d+)"$/gm), ([, id]) => id);
-    expect([namespaces.length, new Set(namespaces).size]).toEqual([2, 2]);
+    expect(namespaces.length).toBe(2);
+    expect(new Set(namespaces).size).toBe(2);
     const { name, kvId, domain, vars } = readConfiguration(config);
     expect({ name, kvId, domain, services: vars['PINNING_SERVICES'] }).toEqual({
       name: 'sealpin-staging',
@@ -189,7 +190,7 @@ describe('the flags', () => {
     [['--token', 'x'], "Unknown option '--token'"],
   ])('%o are refused', async (flags, what) => {
     const [code, message, hint] = await refusal(() => parseOptions('setup', flags, '/'));
-    expect([code, message]).toEqual(['usage', expect.stringContaining(what)]);
+    expect({ code, message }).toEqual({ code: 'usage', message: expect.stringContaining(what) });
     expect(hint).toBeDefined();
     expect(message).not.toContain('secret@');
   });

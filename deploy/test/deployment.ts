@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
-import type { Context } from '../doctor.ts';
+import type { DoctorContext } from '../doctor.ts';
 
 /** A folder with a configuration. */
 export type Folder = {
@@ -27,7 +27,7 @@ export async function newFolder(): Promise<Folder> {
 }
 
 /** The process of a command: its environment, and the lines that it prints. */
-export function processWith(folder: Folder, env: Record<string, string>): Context & { lines: string[] } {
+export function processWith(folder: Folder, env: Record<string, string>): DoctorContext & { lines: string[] } {
   const lines: string[] = [];
   return {
     lines,

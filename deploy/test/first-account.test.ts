@@ -134,7 +134,9 @@ test('the first account is made once, with its key in a file that only its owner
 
   const [line] = await made(key, undefined, () => Promise.resolve('research'));
   const apiKey = (await readFile(key, 'utf8')).trim();
-  expect([line?.includes(key), line?.includes(apiKey), (await stat(key)).mode & 0o777]).toEqual([true, false, 0o600]);
+  expect(line?.includes(key)).toBe(true);
+  expect(line?.includes(apiKey)).toBe(false);
+  expect((await stat(key)).mode & 0o777).toBe(0o600);
   const about = await fetch(`${service.url}/v1/account`, { headers: { Authorization: `Bearer ${apiKey}` } });
   expect(await about.json()).toMatchObject({ account: { label: 'research' } });
 

@@ -16,7 +16,7 @@ import { checkCloudflare, checkPinning, checkService } from '../checks.ts';
 import { faultsOf, readConfiguration, type Configuration } from '../configuration.ts';
 import { linesOf } from '../finding.ts';
 import { operatorApi } from '../operator-api.ts';
-import { addressOf, parseOptions, type CommandName } from '../options.ts';
+import { addressIn, parseOptions, type CommandName } from '../options.ts';
 import { restoreService } from '../service-restore.ts';
 import { wranglerWith, type Wrangler } from '../wrangler.ts';
 import { startCloudflare } from './cloudflare.ts';
@@ -80,17 +80,16 @@ describe('a token is not sent unencrypted to another machine', () => {
       for (const url of [...spellings(), ...hosts]) {
         const folder = command === 'backup' || command === 'restore' ? ['folder'] : [];
         const refused = await refusal(() => parseOptions(command, [flag, url, ...folder], '/'));
-        expect([command, flag, url, refused]).toEqual([
-          command,
-          flag,
-          url,
-          ['usage', expect.stringContaining('unencrypted'), 'use https:'],
+        expect(refused, `${command} ${flag} ${url}`).toEqual([
+          'usage',
+          expect.stringContaining('unencrypted'),
+          'use https:',
         ]);
       }
     for (const url of [...spellings(), ...hosts])
-      expect((await refusal(() => addressOf('the answer', url)))[1]).toContain('unencrypted');
+      expect((await refusal(() => addressIn('the answer', url)))[1]).toContain('unencrypted');
     for (const url of ['https://files.acme.org', 'http://127.0.0.1:1', 'http://[::1]:1', 'http://localhost'])
-      expect(addressOf('--url', url).origin).toBe(url);
+      expect(addressIn('--url', url).origin).toBe(url);
   });
 
   test('by the checks and the client themselves', async () => {
@@ -156,7 +155,8 @@ describe('RESTORE_TOKEN', () => {
     const { calls, secrets, wrangler } = fakeWrangler();
     const context = processWith(folder, {});
     expect(await restoreService({ url: service.url, token: 'admin', wrangler }, dir, context)).toBe(0);
-    expect([calls, secrets.size]).toEqual([both, 0]);
+    expect(calls).toEqual(both);
+    expect(secrets.size).toBe(0);
     const pages = seen.filter(({ path }) => path.startsWith('PUT'));
     expect(pages).toHaveLength(5);
     expect(new Set(pages.map(({ restore }) => restore)).size).toBe(1);
@@ -171,7 +171,8 @@ describe('RESTORE_TOKEN', () => {
     const failing = fakeWrangler();
     const context = processWith(folder, {});
     expect((await refusal(restoreService({ ...target, ...failing }, dir, context)))[0]).toBe('internal');
-    expect([failing.calls, failing.secrets.size]).toEqual([both, 0]);
+    expect(failing.calls).toEqual(both);
+    expect(failing.secrets.size).toBe(0);
 
     const refusing = fakeWrangler({ put: false });
     expect((await refusal(restoreService({ ...target, ...refusing }, dir, context)))[1]).toContain('it does not work');
@@ -182,7 +183,8 @@ describe('RESTORE_TOKEN', () => {
     const stopped = fakeWrangler({ onPut: () => aborted.abort(new SealpinError('interrupted')) });
     const interrupted = restoreService({ ...target, ...stopped }, dir, { ...context, signal: aborted.signal });
     expect((await refusal(interrupted))[0]).toBe('interrupted');
-    expect([stopped.calls, stopped.secrets.size]).toEqual([both, 0]);
+    expect(stopped.calls).toEqual(both);
+    expect(stopped.secrets.size).toBe(0);
 
     // While it waits for the service to know the token.
     answers = [404];
@@ -190,7 +192,8 @@ describe('RESTORE_TOKEN', () => {
     const patient = fakeWrangler({ onPut: () => setTimeout(() => waiting.abort(new SealpinError('interrupted')), 50) });
     const given = restoreService({ ...target, ...patient }, dir, { ...context, signal: waiting.signal });
     expect((await refusal(given))[0]).toBe('interrupted');
-    expect([patient.calls, patient.secrets.size]).toEqual([both, 0]);
+    expect(patient.calls).toEqual(both);
+    expect(patient.secrets.size).toBe(0);
   });
 
   test('that cannot be deleted is reported, and fails the command', async () => {
@@ -245,7 +248,7 @@ describe('RESTORE_TOKEN', () => {
       await expect.poll(() => seen.some(({ path }) => path.startsWith('PUT')), { timeout: 60_000 }).toBe(true);
       expect([...secrets.keys()]).toEqual(['ADMIN_TOKEN', 'RESTORE_TOKEN']);
       child.kill('SIGTERM');
-      expect([await ended, [...secrets.keys()]]).toEqual([[130, null], ['ADMIN_TOKEN']]);
+      expect({ ended: await ended, keys: [...secrets.keys()] }).toEqual({ ended: [130, null], keys: ['ADMIN_TOKEN'] });
     } finally {
       await cloudflare.close();
     }
@@ -260,7 +263,8 @@ describe('RESTORE_TOKEN', () => {
       const context = processWith(folder, cloudflare.env);
       const wrangler = wranglerWith(folder.config, context.env);
       const target = { url: service.url, token: 'admin', wrangler };
-      expect([await restoreService(target, dir, context), context.lines]).toEqual([0, expect.any(Array)]);
+      expect(await restoreService(target, dir, context)).toBe(0);
+      expect(context.lines).toEqual(expect.any(Array));
       const path = `/accounts/0123456789abcdef0123456789abcdef/workers/scripts/${name}/secrets`;
       expect(cloudflare.requests).toContain(`PUT ${path}`);
       expect(cloudflare.requests).toContain(`DELETE ${path}/RESTORE_TOKEN`);

@@ -17,6 +17,7 @@ import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { withRelativeImports } from '../declarations.ts';
 import { licensesOf } from '../licenses.ts';
 import { packed } from './packed.ts';
+import { first, itemOf, present } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -85,7 +86,7 @@ describe('sealpin', () => {
         write: false,
         format: 'esm',
       });
-      sizes[name] = outputFiles[0]!.contents.length / 1000;
+      sizes[name] = first(outputFiles).contents.length / 1000;
     }
     for (const [name, most] of Object.entries(budgets)) expect(sizes[name], name).toBeLessThanOrEqual(most);
   });
@@ -102,7 +103,7 @@ describe('sealpin', () => {
       format: 'esm',
       write: false,
     });
-    expect(gzipSync(outputFiles[0]!.contents, { level: 9 }).length / 1024).toBeLessThanOrEqual(kib);
+    expect(gzipSync(first(outputFiles).contents, { level: 9 }).length / 1024).toBeLessThanOrEqual(kib);
   });
 
   test('in Node, each entry works as imported', async () => {
@@ -185,7 +186,7 @@ console.log(connect, webBackend, parseCid);
   test('another version of @sealpin/local is refused', async () => {
     const directory = await temporaryDirectory();
     const local = join(project, 'node_modules', '@sealpin', 'local');
-    await cp(built[1]!.path, local, { recursive: true });
+    await cp(itemOf(built, 1).path, local, { recursive: true });
     const manifest = await readFile(join(local, 'package.json'), 'utf8');
     await writeFile(join(local, 'package.json'), manifest.replace(/"version": "[^"]*"/, '"version": "0.0.1"'));
     const ran = sealpin(['start'], directory);
@@ -202,7 +203,7 @@ console.log(connect, webBackend, parseCid);
 
   test('has every document that its README names', async () => {
     const readme = await readFile(join(installed, 'README.md'), 'utf8');
-    const names = Array.from(readme.matchAll(/\]\(([\w/-]+\.md|LICENSE)[)#]/g), ([, name]) => name!);
+    const names = Array.from(readme.matchAll(/\]\(([\w/-]+\.md|LICENSE)[)#]/g), ([, name]) => present(name));
     expect(names).toContain('cli/README.md');
     expect(names.filter((name) => !existsSync(join(installed, name)))).toEqual([]);
   });
@@ -220,7 +221,7 @@ describe.each([
 });
 
 test('@sealpin/local has every source of the Worker, of the guard and of the pages', async () => {
-  const absWorkingDir = built[1]!.path;
+  const absWorkingDir = itemOf(built, 1).path;
   const external = ['cloudflare:*', 'node:*', './worker.js', 'sealpin:web'];
   for (const entry of ['worker/index.ts', 'cli/local/guard.ts', 'web/receive-page.ts', 'web/workers/engine.ts']) {
     const options = { absWorkingDir, external, bundle: true, write: false, packages: 'external' } as const;
@@ -230,7 +231,7 @@ test('@sealpin/local has every source of the Worker, of the guard and of the pag
 });
 
 test('@sealpin/local brings the code of the Worker, built from the very source that is beside it', async () => {
-  const folder = built[1]!.path;
+  const folder = itemOf(built, 1).path;
   const code = JSON.parse(await readFile(join(folder, keptFile), 'utf8')) as Record<string, string>;
   expect(code).toEqual({ key: sourceKey(folder), worker: await bundleWorker(), guard: await bundleGuard() });
 });

@@ -3,10 +3,11 @@
  * hashes, the account's private key is sealed under API keys, headers are sealed to the account, records of shares under their links.
  */
 import * as v from 'valibot';
+import { ApiKeyRecord } from './accounts-shapes.ts';
 import { EventAction } from './events-shapes.ts';
-import { AccountId, Base64, Bytes, Cid, Count, FileId, KeyId, Scope, ServiceId, ShareId, Time } from './fields.ts';
-import { DeletionReason, KeyFate, PageQuery, RemovedPin } from './files-shapes.ts';
-import { ShareStatus } from './shares-shapes.ts';
+import { AccountId, Base64, Bytes, Count, FileId, KeyId, ServiceId, ShareId, Time } from './fields.ts';
+import { ContentKind, DeletionReason, KeyFate, PageQuery, RemovedPin, StoredFile } from './files-shapes.ts';
+import { Share } from './shares-shapes.ts';
 
 /** The name of the format of a page. One that older services could not restore gets another. */
 export const backupFormat = 'sealpin-account-backup/v1';
@@ -16,6 +17,23 @@ export const restoreHeader = 'Sealpin-Restore';
 
 const Bytes64 = v.pipe(Base64, v.metadata({ format: 'byte', examples: ['MFkw'] }));
 const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repeat(32)]));
+
+/** Members of a shape as a backup has them: null for nothing, and missing where the backup is older than the member. */
+type BackedUp<E extends v.ObjectEntries> = {
+  [K in keyof E]: E[K] extends v.OptionalSchema<infer S, undefined>
+    ? v.OptionalSchema<v.NullableSchema<S, undefined>, undefined>
+    : E[K];
+};
+
+function backedUp<E extends v.ObjectEntries>({ entries }: { readonly entries: E }): BackedUp<E> {
+  const members = Object.entries(entries).map(([name, member]) => [
+    name,
+    v.isOfType('optional', member)
+      ? v.optional(v.nullable((member as v.OptionalSchema<v.GenericSchema, undefined>).wrapped))
+      : member,
+  ]);
+  return Object.fromEntries(members) as BackedUp<E>;
+}
 
 /**
  * Position at which a page begins: behind a key (`k`), file (`f`), share (`s`) or event (`e`) by its number, or a
@@ -60,13 +78,10 @@ const Limits = v.strictObject({
  * signs URLs with, where the service knows it.
  */
 export const BackupKey = v.strictObject({
-  id: KeyId,
-  hash: Hash,
-  label: v.string(),
-  scopes: v.array(Scope),
+  ...backedUp(v.omit(ApiKeyRecord, ['account', 'limits'])),
   createdAt: Time,
   expiresAt: v.nullable(Time),
-  createdBy: v.nullable(KeyId),
+  hash: Hash,
   revokedAt: v.nullable(Time),
   sealed: v.nullable(Bytes64),
   signer: v.optional(v.nullable(Bytes64)),
@@ -76,14 +91,11 @@ export type BackupKey = v.InferOutput<typeof BackupKey>;
 
 /** A file. `tags`: HMACs of its tags, `denied`: its CID is on the denylist. */
 export const BackupFile = v.strictObject({
+  ...backedUp(v.omit(StoredFile, ['size', 'metadata', 'pins'])),
   number: Count,
-  fileId: FileId,
-  mode: v.picklist(['encrypted', 'plain']),
-  filename: v.nullable(v.string()),
   contentType: v.nullable(v.string()),
   bytes: Bytes,
-  beginning: v.picklist(['other', 'container', 'payload']),
-  cid: Cid,
+  beginning: ContentKind,
   service: ServiceId,
   header: v.nullable(Bytes64),
   createdAt: Time,
@@ -102,16 +114,10 @@ export type BackupFile = v.InferOutput<typeof BackupFile>;
  * handed out.
  */
 export const BackupShare = v.strictObject({
+  ...backedUp(v.omit(Share, ['opensLeft'])),
   number: Count,
-  id: ShareId,
-  createdBy: KeyId,
-  label: v.nullable(v.string()),
-  files: v.array(FileId),
   createdAt: Time,
   expiresAt: Time,
-  state: ShareStatus.entries.state,
-  password: v.boolean(),
-  opens: Count,
   opened: Count,
   record: v.nullable(Bytes64),
 });

@@ -1,6 +1,6 @@
 /** The members that the wire shapes of the HTTP API have in common, as validators. */
 import * as v from 'valibot';
-import { filenamePattern } from '../filename.ts';
+import { filenamePattern, isSeen } from '../filename.ts';
 import { isTime } from '../time.ts';
 
 /** Recognizes base64 (RFC 4648 section 4). */
@@ -47,21 +47,28 @@ export const ApiKeyText = v.pipe(v.string(), v.regex(/^sp_[0-9A-Za-z]{71}$/), v.
 /** A random ID of 128 bits. */
 export const ShareId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/), v.examples(['3yQn7hXc2LrV0aTfK9dWbe']));
 
-/** Text that terminals and pages show: 1 to 100 code points, none of them a control or invisible. @param what it is, for the error */
+const shortTextRule = 'has 1 to 100 characters, without control characters and invisible ones';
+
+/** Text that terminals and pages show: 1 to 100 code points, none of them a control. @param what it is, for the error */
 export function shortText(what: string, example: string) {
   return v.pipe(
     v.string(),
     v.regex(
       // oxlint-disable-next-line no-control-regex -- control characters are what is refused
       /^[^\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]{1,100}$/u,
-      `${what} has 1 to 100 characters, without control characters and invisible ones`,
+      `${what} ${shortTextRule}`,
     ),
     v.metadata({ minLength: 1, maxLength: 100, examples: [example] }),
   );
 }
 
+/** The same for text that is new: none of its characters is invisible, as in names of files. Older versions took some. */
+export function newShortText(what: string, example: string) {
+  return v.pipe(shortText(what, example), v.check(isSeen, `${what} ${shortTextRule}`));
+}
+
 /** The name of an account or a key. */
-export const Label = shortText('label', 'backup');
+export const Label = newShortText('label', 'backup');
 
 /** The type and subtype of a media type (RFC 9110 section 8.3.1). */
 const typePattern = "[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+";

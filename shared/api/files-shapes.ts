@@ -16,6 +16,7 @@ import {
   NewContentType,
   Recoverable,
   ServiceId,
+  newShortText,
   shortText,
   Time,
   Timestamp,
@@ -27,11 +28,19 @@ import { EndedShare } from './shares-shapes.ts';
 /** Mode of storage: the service encrypts a file, or stores it unchanged. */
 export const Mode = v.picklist(['encrypted', 'plain']);
 
+/**
+ * Kind of content of a plain file, by its first bytes: a `container`, which carries its own header; a `payload`, whose
+ * header or file key is elsewhere. Rows store the index of each.
+ */
+export const ContentKind = v.picklist(['other', 'container', 'payload']);
+export type ContentKind = v.InferOutput<typeof ContentKind>;
+
 /** The most pairs of metadata, and the most tags, of a file. */
 const maxEntries = 16;
 
 /** A tag: 1 to 100 characters, as labels have them. */
 const Tag = shortText('a tag', 'invoice');
+const NewTag = newShortText('a tag', 'invoice');
 
 /** Pairs of the owner's. */
 const Metadata = v.pipe(
@@ -98,7 +107,7 @@ export const FileChange = v.pipe(
     filename: v.optional(v.nullable(UploadFilename)),
     contentType: v.optional(NewContentType),
     metadata: v.optional(v.nullable(v.pipe(Metadata, v.maxEntries(maxEntries)))),
-    tags: v.optional(v.pipe(v.array(Tag), v.maxLength(maxEntries))),
+    tags: v.optional(v.pipe(v.array(NewTag), v.maxLength(maxEntries))),
     expiresAt: v.optional(v.nullable(ExpiresAt)),
   }),
   v.minEntries(1),
@@ -193,18 +202,19 @@ export const ListQuery = v.object({
 
 export const ReadQuery = v.object({ data: flag('whether JSON has the bytes of the file; true by default') });
 
-/** The query of an upload in encrypted mode. */
-export const SealedUploadQuery = v.object({
+/** Details of a file that come with its upload: in the query, or in `Upload-Metadata`. */
+export const UploadDetails = v.object({
   expiresAt: v.optional(v.pipe(ExpiresAt, v.description('when the file is deleted, and its key destroyed'))),
 });
+export type UploadDetails = v.InferOutput<typeof UploadDetails>;
 
 /** The most files that an upload names: more than a parcel has room for. */
 const maxNamed = 300;
 
-/** The same in plain mode. */
+/** The query of an upload in plain mode. */
 export const UploadQuery = v.object({
   cid: v.optional(cidParameter('the CID that the bytes must have')),
-  ...SealedUploadQuery.entries,
+  ...UploadDetails.entries,
   provisional: flag(
     'whether the file is removed 24 hours after the last request of its API key, after 7 days at the latest, unless another upload names it',
   ),
@@ -266,6 +276,7 @@ export const EncryptedJsonUpload = v.strictObject({ ...JsonUpload.entries, filen
 
 /** Result of removing a pin of a deleted file. */
 export const RemovedPin = v.object({ service: ServiceId, status: v.picklist(['unpinned', 'kept', 'scheduled']) });
+export type RemovedPin = v.InferOutput<typeof RemovedPin>;
 
 /** Reason of a deletion: a request, or a time that had come. */
 export const DeletionReason = v.picklist(['deleted', 'expired']);

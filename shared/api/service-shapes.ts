@@ -1,6 +1,6 @@
 /** The wire shape of what every service says of itself. */
 import * as v from 'valibot';
-import { Bytes, Count, ServiceId } from './fields.ts';
+import { Bytes, Count, ServiceId, Timestamp } from './fields.ts';
 import { Migration } from './pins-shapes.ts';
 
 export const HealthQuery = v.object({
@@ -19,10 +19,17 @@ export const ServiceHealth = v.object({
     v.pipe(v.object({ answering: Count, listed: Count }), v.description('of a cluster: how many of its peers answer')),
   ),
   code: v.optional(v.string()),
+  refuses: v.optional(
+    v.pipe(
+      v.object({ code: v.string(), since: Timestamp, seenAt: Timestamp }),
+      v.description('it takes no new files: why, since when, and when that was last seen'),
+    ),
+  ),
 });
 
 /**
- * `degraded`, with status 503: the service runs, and cannot store or read. `maxUploadBytes`: the largest request body; null: no limit.
+ * `degraded`, with status 503: the service runs, and cannot store or read; with 200: it can, but a pinning service takes no new files.
+ * `maxUploadBytes`: the largest request body; null: no limit.
  * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such uploads. `pages`: SHA-256 in hex of the
  * pages that it serves.
  * For the operator only: `storage` and `services`, whether the objects and each pinning service respond; `serviceId`, the part of

@@ -7,9 +7,14 @@ import { Base64, Count, ExpiresAt, FileId, KeyId, Label, Positive, Recoverable, 
  * until it does.
  */
 export const EndedShare = v.object({ id: ShareId, record: v.picklist(['destroyed', 'scheduled']) });
+export type EndedShare = v.InferOutput<typeof EndedShare>;
 
 /** The most files that a share names. */
 const maxSharedFiles = 500;
+
+/** What its maker says of a share. `label`: in lists; the receiver does not see it. `opens`: 5 when undefined. */
+export const ShareTerms = v.object({ label: v.optional(Label), opens: v.optional(Positive) });
+export type ShareTerms = v.InferOutput<typeof ShareTerms>;
 
 /**
  * A share to be made. `record`: opaque to the service (docs/links.md). `files`: those whose deletion ends the share. `password`: whether
@@ -18,9 +23,8 @@ const maxSharedFiles = 500;
 export const ShareRequest = v.strictObject({
   record: v.pipe(Base64, v.examples(['c2VhbGVk'])),
   files: v.pipe(v.array(FileId), v.maxLength(maxSharedFiles)),
-  label: v.optional(Label),
   expiresAt: v.optional(ExpiresAt),
-  opens: v.optional(Positive),
+  ...ShareTerms.entries,
   password: v.boolean(),
 });
 export type ShareRequest = v.InferOutput<typeof ShareRequest>;

@@ -5,19 +5,16 @@ import { armorBegin, leadingSpace, sniffBytes } from './sniff.ts';
 import type { ByteSource } from '../streams/byte-source.ts';
 import { pulled } from '../streams/pulled.ts';
 
-const end = '-----END AGE ENCRYPTED FILE-----';
-const columns = 64;
+const endLine = '-----END AGE ENCRYPTED FILE-----';
+const armorColumns = 64;
 /** Number of decoded bytes that go out at once. */
 const pieceBytes = 64 * 1024;
 
-function invalid(detail: string): SealpinError {
+function invalidArmor(detail: string): SealpinError {
   return new SealpinError('header_invalid', detail);
 }
 
-/**
- * Decodes the armor that `sniffSource` found. The stream errors with `header_invalid` for armor that is not in its
- * one valid form.
- */
+/** Decodes armor; the stream errors with `header_invalid` for armor that is not in its one valid form. */
 export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
   let isBegun = false;
   let isShort = false;
@@ -30,15 +27,15 @@ export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
       let text = '';
       while (!isOver && text.length < (pieceBytes / 3) * 4) {
         const line = await nextLine(source);
-        isOver = line === end;
+        isOver = line === endLine;
         if (isOver) break;
-        if (isShort || line.length === 0 || line.length > columns)
-          throw invalid('a line of the armor has the wrong length');
-        isShort = line.length < columns || line.endsWith('=');
+        if (isShort || line.length === 0 || line.length > armorColumns)
+          throw invalidArmor('a line of the armor has the wrong length');
+        isShort = line.length < armorColumns || line.endsWith('=');
         text += line;
       }
       const bytes = decodePadded(text);
-      if (bytes === undefined) throw invalid('the armor has base64 that is not canonical');
+      if (bytes === undefined) throw invalidArmor('the armor has base64 that is not canonical');
       if (isOver) await checkEnd(source);
       return bytes;
     },
@@ -49,14 +46,14 @@ export function dearmor(source: ByteSource): ReadableStream<Uint8Array> {
 
 async function skipBegin(source: ByteSource): Promise<void> {
   source.take(leadingSpace(source.peek(sniffBytes)));
-  if ((await nextLine(source)) !== armorBegin) throw invalid('the first line of the armor is malformed');
+  if ((await nextLine(source)) !== armorBegin) throw invalidArmor('the first line of the armor is malformed');
 }
 
 async function nextLine(source: ByteSource): Promise<string> {
-  const line = await source.line(columns + 64, 'a line of the armor is too long');
+  const line = await source.line(armorColumns + 64, 'a line of the armor is too long');
   // The last line needs no line feed.
-  const text = line === undefined ? fromUtf8(source.take(Math.min(source.length, columns))) : fromUtf8(line);
-  if (line === undefined && text !== end) throw invalid('the armor ends early');
+  const text = line === undefined ? fromUtf8(source.take(Math.min(source.length, armorColumns))) : fromUtf8(line);
+  if (line === undefined && text !== endLine) throw invalidArmor('the armor ends early');
   return text.endsWith('\r') ? text.slice(0, -1) : text;
 }
 
@@ -65,6 +62,6 @@ async function checkEnd(source: ByteSource): Promise<void> {
     await source.fill(1);
     if (source.length === 0) return;
     if (/\S/.test(fromUtf8(source.take(Math.min(source.length, pieceBytes)))))
-      throw invalid('the armor has something after its end');
+      throw invalidArmor('the armor has something after its end');
   }
 }

@@ -161,10 +161,7 @@ async function openHeader(
   };
 }
 
-/**
- * Takes the line that a detached payload begins with.
- * @throws SealpinError `container_invalid` when it begins otherwise
- */
+/** Takes the first line of a detached payload. @throws SealpinError `container_invalid` for another one */
 export async function takeDetachedLine(source: ByteSource, line: string): Promise<void> {
   await source.fill(line.length);
   if (fromUtf8(source.peek(line.length)) !== line)

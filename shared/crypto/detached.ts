@@ -1,7 +1,4 @@
-/**
- * Payloads without a header in front: those of the service's encrypted mode, whose header is kept apart, and those that only a known file
- * key opens, which have none.
- */
+/** Payloads without a header in front: it is kept apart (encrypted mode), or there is none, but a known file key. */
 import { SealpinError } from '../errors.ts';
 import type { Memory } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
@@ -141,10 +138,7 @@ async function headerOf(
 /** Keys that make a payload, from its first byte to its last. Anyone with the file key can read the file. */
 export type PayloadKeys = { fileKey: Uint8Array; preamble: Uint8Array };
 
-/**
- * Progress of a payload: `offset` bytes of plaintext were taken, of which `rest` are not sealed yet. `tail` is what is
- * made of the piece that is not full yet.
- */
+/** Progress: `offset` bytes were taken, `rest` of them are not sealed yet, and `tail` is the unfinished piece. */
 export type PayloadState = { offset: number; rest: Uint8Array; tail: Uint8Array };
 
 /** A detached payload that is made in several goes, by different processes. */
@@ -199,10 +193,7 @@ export async function resumePayload(
 /** A detached header that was opened: the file's description, and its payload, whole or in part. */
 export type OpenedDetached = {
   file: FileInfo;
-  /**
-   * Decrypts a payload; the result errors with `container_invalid` or `decrypt_failed`.
-   * @param payload from its first byte
-   */
+  /** Decrypts a payload from its first byte; the stream errors with `container_invalid` or `decrypt_failed`. */
   decrypt(payload: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>;
   /** Makes the header of the same payload, for the same recipients, with another description. */
   describe(fileId: string, file: FileInfo): Promise<Uint8Array>;

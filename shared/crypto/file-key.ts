@@ -18,10 +18,7 @@ function hasMac(backend: Backend, format: FormatRow, fileKey: Uint8Array, { mac,
   return timingSafeEqual(headerMac(backend, format, fileKey, macInput), mac);
 }
 
-/**
- * Encodes the header of a file key with these stanzas.
- * @throws SealpinError `invalid_request` when it gets too large
- */
+/** Encodes the header of a file key. @throws SealpinError `invalid_request` when it gets too large */
 export function makeHeader(
   backend: Backend,
   format: FormatRow,

@@ -13,7 +13,7 @@ export const maxHeaderBytes = 1024 * 1024;
 /** The most stanzas that a header may have. */
 const maxStanzas = 1024;
 /** Width of a full line of a stanza's body (C2SP age.md). */
-const columns = 64;
+const headerColumns = 64;
 const macBytes = 32;
 
 /** The last line after what the MAC is over: a space, 43 characters and a line feed. */
@@ -27,7 +27,7 @@ export function headerBytes(header: Header): number {
 /** A header: its stanzas, its MAC and the bytes that the MAC is over. */
 export type Header = { stanzas: readonly Stanza[]; mac: Uint8Array; macInput: Uint8Array };
 
-function invalid(detail: string, hint?: string): SealpinError {
+function invalidHeader(detail: string, hint?: string): SealpinError {
   return new SealpinError('header_invalid', detail, hint === undefined ? {} : { hint });
 }
 
@@ -48,7 +48,8 @@ function encodeStanza({ args, body }: Stanza): string {
   const text = encodeBase64(body);
   let lines = `-> ${args.join(' ')}\n`;
   // A body that fills its last line is followed by an empty one.
-  for (let offset = 0; offset <= text.length; offset += columns) lines += `${text.slice(offset, offset + columns)}\n`;
+  for (let offset = 0; offset <= text.length; offset += headerColumns)
+    lines += `${text.slice(offset, offset + headerColumns)}\n`;
   return lines;
 }
 
@@ -66,24 +67,24 @@ function* parse(version: string): Asking<Header> {
   let left = maxHeaderBytes;
   function* line(): Asking<string> {
     const bytes = yield left - 1;
-    if (bytes === undefined) throw invalid('the header ends early', 'the file is cut off: get it again');
+    if (bytes === undefined) throw invalidHeader('the header ends early', 'the file is cut off: get it again');
     left -= bytes.length + 1;
     raw.push(bytes, newline);
     return fromUtf8(bytes);
   }
-  if ((yield* line()) !== version) throw invalid('the header has no version line');
+  if ((yield* line()) !== version) throw invalidHeader('the header has no version line');
   const stanzas: Stanza[] = [];
   for (;;) {
     const text = yield* line();
     if (text.startsWith('---')) {
-      if (stanzas.length === 0) throw invalid('the header has no recipient');
+      if (stanzas.length === 0) throw invalidHeader('the header has no recipient');
       const mac = text.startsWith('--- ') ? decodeBase64(text.slice(4)) : undefined;
-      if (mac?.length !== macBytes) throw invalid('the last line of the header is malformed');
+      if (mac?.length !== macBytes) throw invalidHeader('the last line of the header is malformed');
       raw.splice(-2, 2, utf8('---'));
       return { stanzas, mac, macInput: concat(...raw) };
     }
-    if (stanzas.length === maxStanzas) throw invalid(`the header has more than ${maxStanzas} recipients`);
-    if (!/^->(?: [!-~]+)+$/.test(text)) throw invalid('a line of the header is malformed');
+    if (stanzas.length === maxStanzas) throw invalidHeader(`the header has more than ${maxStanzas} recipients`);
+    if (!/^->(?: [!-~]+)+$/.test(text)) throw invalidHeader('a line of the header is malformed');
     stanzas.push({ args: text.slice(3).split(' '), body: yield* parseBody(line) });
   }
 }
@@ -106,7 +107,7 @@ export function readWholeHeader(bytes: Uint8Array, version: string): Header {
   let position = 0;
   function line(limitBytes: number): Uint8Array | undefined {
     const end = bytes.indexOf(lineFeed, position);
-    if ((end < 0 ? bytes.length : end) - position > limitBytes) throw invalid(tooLong);
+    if ((end < 0 ? bytes.length : end) - position > limitBytes) throw invalidHeader(tooLong);
     if (end < 0) return undefined;
     const found = bytes.subarray(position, end);
     position = end + 1;
@@ -114,7 +115,7 @@ export function readWholeHeader(bytes: Uint8Array, version: string): Header {
   }
   let step = parser.next();
   while (step.done !== true) step = parser.next(line(step.value));
-  if (position < bytes.length) throw invalid('the header has something after its end');
+  if (position < bytes.length) throw invalidHeader('the header has something after its end');
   return step.value;
 }
 
@@ -122,12 +123,12 @@ function* parseBody(line: () => Asking<string>): Asking<Uint8Array> {
   let text = '';
   for (;;) {
     const next = yield* line();
-    if (next.length > columns) throw invalid('a line of the header is too long');
+    if (next.length > headerColumns) throw invalidHeader('a line of the header is too long');
     text += next;
-    if (next.length < columns) break;
+    if (next.length < headerColumns) break;
   }
   const body = decodeBase64(text);
-  if (body === undefined) throw invalid('the header has base64 that is not canonical');
+  if (body === undefined) throw invalidHeader('the header has base64 that is not canonical');
   return body;
 }
 

@@ -12,10 +12,7 @@ import { isFormat, sniffSource } from './sniff.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
 import type { Identity, Recipient } from './types.ts';
 
-/**
- * Identities that can open it now, and recipients that can open it afterwards. `mix`: post-quantum recipients may be
- * combined with others.
- */
+/** Identities that open it now, and recipients afterwards. `mix`: also post-quantum ones with others. */
 export type Rewrapping = {
   identities: readonly Identity[];
   recipients: readonly Recipient[];
@@ -59,10 +56,7 @@ export async function rewrap(
   }
 }
 
-/**
- * Replaces the recipients of a detached header. The file that it belongs to stays the same.
- * @throws SealpinError as `rewrap` does
- */
+/** Replaces the recipients of a detached header; its file stays the same. @throws as `rewrap` */
 export async function rewrapHeader(header: Uint8Array, rewrapping: Rewrapping): Promise<Uint8Array> {
   return newHeader(readWholeHeader(header, sealpinV1.versionLine), sealpinV1, rewrapping);
 }

@@ -1,7 +1,4 @@
-/**
- * The one place that distinguishes containers from plain files, by their beginning (shared/README.md, "What is
- * stored").
- */
+/** The one place that tells containers from plain files, by their beginning (shared/README.md, "What is stored"). */
 import type { ByteSource } from '../streams/byte-source.ts';
 import { fromUtf8 } from './bytes.ts';
 import type { Format } from './formats/format-row.ts';
@@ -25,11 +22,7 @@ export const sniffBytes = leadingBytes + armorBegin.length;
  */
 export type Sniffed = Format | 'detached' | 'armor' | 'unsupported';
 
-/**
- * Recognizes a container by its first bytes.
- * @param head the first `sniffBytes` bytes, or all of a shorter file
- * @returns undefined for a plain file
- */
+/** Recognizes a container by its first `sniffBytes` bytes; undefined for a plain file. */
 export function sniff(head: Uint8Array): Sniffed | undefined {
   const text = fromUtf8(head.subarray(0, sniffBytes));
   for (const { name, versionLine, detachedLine } of formats) {

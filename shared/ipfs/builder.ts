@@ -8,10 +8,7 @@ export type SizedCid = { cid: string; bytes: number };
 
 /** Options of a builder, with what it reports on its way. */
 export type CidBuilderOptions = {
-  /**
-   * Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the
-   * file below it.
-   */
+  /** Gets each interior node, children first, as soon as its last leaf is known. `fileBytes`: of the file below it. */
   onNode?: ((cid: string, block: Uint8Array, fileBytes: number) => void | Promise<void>) | undefined;
   /** Called for each leaf, in order, with its number of bytes. */
   onLeaf?: ((cid: string, bytes: number) => void | Promise<void>) | undefined;

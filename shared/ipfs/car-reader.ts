@@ -15,10 +15,7 @@ export type CarBlock = { cid: Uint8Array; bytes: Uint8Array; offset: number };
 export interface CarReader {
   /** The header without its length, in DAG-CBOR. @throws as `next` */
   header(): Promise<Uint8Array>;
-  /**
-   * The next block; undefined at the end. One call at a time.
-   * @throws content_mismatch when the CAR is malformed or cut off; what the stream throws
-   */
+  /** The next block, one call at a time; undefined at the end. @throws content_mismatch for a CAR that is malformed */
   next(): Promise<CarBlock | undefined>;
   cancel(reason?: unknown): Promise<void>;
 }
@@ -80,10 +77,7 @@ export function carReader(source: ReadableStream<Uint8Array> | ByteReader, pool?
   };
 }
 
-/**
- * The length of a section: an unsigned varint (https://github.com/multiformats/unsigned-varint), here of 4 bytes at
- * most.
- */
+/** The length of a section: an unsigned varint (github.com/multiformats/unsigned-varint) of at most 4 bytes. */
 function sectionLength(front: Uint8Array): { length: number; lengthBytes: number } {
   let length = 0;
   for (const [index, byte] of front.subarray(0, 4).entries()) {

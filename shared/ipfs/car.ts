@@ -14,10 +14,7 @@ export const carType = 'application/vnd.ipld.car';
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
   scope?: 'block' | 'entity' | 'all' | undefined;
-  /**
-   * Bytes of the file, as `entity-bytes` of the trustless gateway specification: inclusive, negative ones count from
-   * the end.
-   */
+  /** Bytes as `entity-bytes` of the trustless gateway specification: inclusive, negative ones from the end. */
   entityBytes?: { from: number; to?: number | undefined } | undefined;
   /** Repeats a block that the file repeats (`dups=y`); true when undefined. */
   dups?: boolean | undefined;

@@ -7,7 +7,7 @@ import { SealpinError } from '../errors.ts';
 export type Cid = { readonly text: string; readonly codec: 'raw' | 'dag-pb'; readonly digest: Uint8Array };
 
 /** Codes of the multicodec table (https://github.com/multiformats/multicodec). */
-const codes = { raw: 0x55, 'dag-pb': 0x70 } as const;
+const codecCodes = { raw: 0x55, 'dag-pb': 0x70 } as const;
 
 /** Bytes of a binary CID: version 1, codec, sha2-256 (0x12), length 32, digest. */
 export const cidBytes = 36;
@@ -15,7 +15,7 @@ export const cidBytes = 36;
 /** The binary form, 36 bytes. */
 export function bytesOfCid(cid: Cid): Uint8Array {
   const bytes = new Uint8Array(cidBytes);
-  bytes.set([1, codes[cid.codec], 0x12, 32]);
+  bytes.set([1, codecCodes[cid.codec], 0x12, 32]);
   bytes.set(cid.digest, 4);
   return bytes;
 }
@@ -29,14 +29,11 @@ export function cidOf(codec: Cid['codec'], digest: Uint8Array): Cid {
 /** A CID from its binary form; undefined when it is of a kind that Sealpin does not accept. */
 export function cidFromBytes(bytes: Uint8Array): Cid | undefined {
   if (bytes.length !== cidBytes || bytes[0] !== 1 || bytes[2] !== 0x12 || bytes[3] !== 32) return undefined;
-  const codec = bytes[1] === codes.raw ? 'raw' : bytes[1] === codes['dag-pb'] ? 'dag-pb' : undefined;
+  const codec = bytes[1] === codecCodes.raw ? 'raw' : bytes[1] === codecCodes['dag-pb'] ? 'dag-pb' : undefined;
   return codec && cidOf(codec, bytes.slice(4));
 }
 
-/**
- * Parses the text of a CID: no CIDv0, no other base, hash or codec, no path, no upper case, and one spelling only.
- * @throws invalid_cid
- */
+/** Parses a CIDv1 in its one spelling: base32, sha2-256, a codec of ours, no path. @throws invalid_cid */
 export function parseCid(text: string): Cid {
   const cid = readCid(text);
   if (cid !== undefined) return cid;
@@ -70,15 +67,12 @@ export function isCid(text: string): boolean {
 
 function readCid(text: string): Cid | undefined {
   if (!/^b[a-z2-7]{58}$/.test(text)) return undefined;
-  const cid = cidFromBytes(decode(text));
+  const cid = cidFromBytes(decodeCid(text));
   return cid?.text === text ? cid : undefined;
 }
 
-/**
- * The bytes of base32 text, or none: multiformats refuses a last character whose spare bits are set, a second
- * spelling.
- */
-function decode(text: string): Uint8Array {
+/** The bytes of base32, or none for a second spelling: multiformats refuses spare bits that are set. */
+function decodeCid(text: string): Uint8Array {
   try {
     return base32.decode(text);
   } catch (cause) {

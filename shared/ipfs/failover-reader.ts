@@ -1,7 +1,4 @@
-/**
- * The next block from the next source: each block is hashed, and after a failure another source continues at that
- * block.
- */
+/** The next block from the next source: each is hashed, and after a failure another source continues with it. */
 import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
@@ -46,13 +43,13 @@ class IntegrityError extends SealpinError {
   }
 }
 
-type Failure = { id: string; error: SealpinError };
+type SourceFailure = { id: string; error: SealpinError };
 
 /** Result of a request to a source; without bytes it failed. */
 type Attempt = { source: BlockSource; bytes: Uint8Array | undefined };
 
 /** The open requests to one source. `stop` ends them, and `signal` is what they listen to. */
-type Connection = { requests: SourceReader; stop: AbortController; signal: AbortSignal };
+type SourceConnection = { requests: SourceReader; stop: AbortController; signal: AbortSignal };
 
 /** What was done so far to get one block. */
 type Search = {
@@ -60,7 +57,7 @@ type Search = {
   /** Sources that may still be asked. */
   readonly candidates: (BlockSource | undefined)[];
   readonly running: Map<BlockSource, Promise<Attempt>>;
-  readonly failures: Failure[];
+  readonly failures: SourceFailure[];
   brokenOff?: BlockSource;
 };
 
@@ -72,7 +69,7 @@ export class FailoverReader {
   readonly #root: Cid;
   readonly #sources: readonly BlockSource[];
   readonly #options: FailoverOptions;
-  readonly #connections = new Map<BlockSource, Connection>();
+  readonly #connections = new Map<BlockSource, SourceConnection>();
   #current: BlockSource | undefined;
   #hasDelivered = false;
 
@@ -193,7 +190,7 @@ export class FailoverReader {
     return equalBytes(await digest(bytes), cid.digest);
   }
 
-  #connect(source: BlockSource): Connection {
+  #connect(source: BlockSource): SourceConnection {
     const stop = new AbortController();
     const signal = AbortSignal.any([this.#options.signal, stop.signal]);
     const connection = { requests: sourceReader(this.#root, source, this.#options), stop, signal };
@@ -220,7 +217,7 @@ export class FailoverReader {
 }
 
 /** One error for the failures of all sources: wrong bytes are reported first, otherwise the last failure decides. */
-function summaryOf(failures: readonly Failure[]): SealpinError {
+function summaryOf(failures: readonly SourceFailure[]): SealpinError {
   const decisive = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
   if (!decisive) return new SealpinError('not_found', 'there is no source to ask');
   const { code, reason, hint, retryAfterSeconds } = decisive.error;
@@ -255,10 +252,7 @@ function sourceReader(
       read.call(source, root.text, start, contiguousBytes, signal),
     );
   }
-  return {
-    fetchBlock: ({ cid }, signal) => source.block(cid.text, signal),
-    close: async () => undefined,
-  };
+  return { fetchBlock: ({ cid }, signal) => source.block(cid.text, signal), close: async () => undefined };
 }
 
 /** Leaves come from one stream for as many as follow each other, interior nodes one by one. */
@@ -303,17 +297,11 @@ function rangeSourceReader(
   };
 }
 
-/**
- * Unneeded blocks that a CAR may have before a needed one: the path to a range, say. A gateway without ranges sends
- * the file from its start.
- */
+/** Unneeded bytes before a needed block: the path to a range, or, from a gateway without ranges, the file so far. */
 const maxUnneededBytes = 16_777_216;
 const maxUnneededBlocks = 4096;
 
-/**
- * The smallest leaves that are common (Kubo's chunker `size-16384` and above): so many blocks lie before a range at
- * most.
- */
+/** The smallest common leaves (`size-16384` of Kubo's chunker): they bound the blocks that lie before a range. */
 const smallLeafBytes = 16_384;
 
 /**

@@ -10,7 +10,7 @@ import { fetchRoot, walk, type Block, type Root } from './walk.ts';
 import { pulled } from '../streams/pulled.ts';
 
 /** Caps on what a source may cost. */
-export type Limits = {
+export type ReadingLimits = {
   /** The largest file in bytes; `too_large` beyond it. No cap when undefined. */
   fileBytes?: number | undefined;
   /** The longest wait for a whole block, connecting included: 60 s when undefined. */
@@ -25,15 +25,12 @@ const defaultTotalMs = 86_400_000;
 /** Options for reading a file. */
 export type OpenOptions = {
   signal?: AbortSignal | undefined;
-  limits?: Limits | undefined;
+  limits?: ReadingLimits | undefined;
   /** After how many ms the next source is asked for a block as well; the first verified one counts. Never when undefined. */
   hedgeMs?: number | undefined;
   /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest | undefined;
-  /**
-   * Passes leaves on as they came from their source, without hashing them: only for somebody who verifies each block,
-   * which a CAR lets its reader do.
-   */
+  /** Passes leaves on without hashing them: only for one who verifies each block, as readers of a CAR can. */
   passLeaves?: boolean | undefined;
   /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
   onBlock?: ((block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>) | undefined;
@@ -59,10 +56,7 @@ export type IpfsFile = {
 };
 
 /** A file whose root is verified, as blocks. */
-type Dag = {
-  root: Root;
-  blocks(start: number, end: number): BlockIterator;
-};
+type Dag = { root: Root; blocks(start: number, end: number): BlockIterator };
 
 /** The verified blocks of a range, in depth-first order; `next` gives undefined at the end. */
 export type BlockIterator = { next(): Promise<Block | undefined>; close(reason?: unknown): void };

@@ -1,7 +1,4 @@
-/**
- * A trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/) as a source of blocks. A Sealpin service is such a
- * gateway, too.
- */
+/** A trustless gateway (specs.ipfs.tech/http-gateways/trustless-gateway), such as a Sealpin service, as a source. */
 import { SealpinError, type Code } from '../errors.ts';
 import { byteReader } from '../streams/reader.ts';
 import type { BlockSource } from './block-source.ts';
@@ -36,10 +33,7 @@ export type GatewayOptions = {
   readProblem?: ((response: GatewayResponse) => Promise<GatewayProblem | undefined>) | undefined;
 };
 
-/**
- * Statuses of gateways that have blocks, and no CAR files: bad request, not acceptable, unsupported media type, not
- * implemented.
- */
+/** Statuses of gateways that have blocks and no CAR files: bad request, not acceptable, media type, not implemented. */
 const statusesWithoutCar: readonly number[] = [400, 406, 415, 501];
 
 /** The refusal of a gateway that gives no CAR files. */
@@ -102,10 +96,7 @@ export function gateway({
     { start, end, signal }: { start: number; end: number | undefined; signal: AbortSignal },
   ): ReadableStream<Uint8Array> {
     const blocks = { id, block: async (each: string, stop: AbortSignal) => (each === cid ? root : block(each, stop)) };
-    return carOf(cid, [blocks], {
-      signal,
-      entityBytes: { from: start, to: end === undefined ? undefined : end - 1 },
-    });
+    return carOf(cid, [blocks], { signal, entityBytes: { from: start, to: end === undefined ? undefined : end - 1 } });
   }
 
   let givesCar = true;

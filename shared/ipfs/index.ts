@@ -14,7 +14,7 @@ export { decodeNode, encodeNode, linksOf, type Link } from './unixfs.ts';
 export { carReader, type CarBlock } from './car-reader.ts';
 export { type BlockSource } from './block-source.ts';
 export { hashingStream } from './hashing-stream.ts';
-export { blocksOf, openFile, readBlock, type IpfsFile, type Limits, type OpenOptions } from './file.ts';
+export { blocksOf, openFile, readBlock, type IpfsFile, type ReadingLimits, type OpenOptions } from './file.ts';
 export { carBytesOf, carOfBytes } from './car-writer.ts';
 export { carHeader, carLength, carOf, carSection, carType, fileFromCar, rootsOf, type CarOptions } from './car.ts';
 export {

@@ -1,7 +1,4 @@
-/**
- * The tree above the leaves of a file. It follows from their digests and lengths alone, so that leaves may be sent in parts, and
- * forgotten before the last one is known.
- */
+/** The tree above the leaves, from digests and lengths alone: leaves may be sent in parts and forgotten. */
 import { cidOf, type Cid } from './cid.ts';
 import { leafBytes, linksPerNode } from './profile.ts';
 import { encodeNode, type Link } from './unixfs.ts';
@@ -18,10 +15,7 @@ export async function sha256(block: Uint8Array): Promise<Uint8Array> {
 }
 
 export type TreeOptions = {
-  /**
-   * Called for each interior node as soon as its last leaf is known, children before parents. `fileBytes`: of the
-   * file below it.
-   */
+  /** Gets each interior node, children first, as soon as its last leaf is known. `fileBytes`: of the file below it. */
   onNode?: ((cid: Cid, block: Uint8Array, fileBytes: number) => void | Promise<void>) | undefined;
   /** SHA-256 of a node; WebCrypto when undefined. */
   digest?: Digest | undefined;

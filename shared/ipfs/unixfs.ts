@@ -1,7 +1,4 @@
-/**
- * Interior nodes: a UnixFS file in dag-pb whose links are its parts in order. No other kind of node is written or
- * read.
- */
+/** Interior nodes: UnixFS files in dag-pb whose links are their parts in order, and no other kind. */
 import { decode, encode } from '@ipld/dag-pb';
 import { UnixFS } from 'ipfs-unixfs';
 import { CID } from 'multiformats/cid';
@@ -21,13 +18,13 @@ export function encodeNode(links: readonly Link[]): Uint8Array {
 }
 
 /** Tags of UnixFS (https://specs.ipfs.tech/unixfs/#data-format): Type with the value File, filesize, blocksizes. */
-const tags = { type: [0x08, 0x02], fileSize: 0x18, blockSize: 0x20 };
+const fieldTags = { type: [0x08, 0x02], fileSize: 0x18, blockSize: 0x20 };
 
 /** The UnixFS message of a node. `UnixFS.marshal` leaves bytes of sizes from 2 up to 4 GiB unwritten (protons-runtime 7.1.2). */
 function fileMessage(blockSizes: readonly number[]): Uint8Array {
   const fileSize = blockSizes.reduce((sum, size) => sum + size, 0);
-  const sizes = blockSizes.flatMap((size) => [tags.blockSize, ...varintOf(size)]);
-  return Uint8Array.from([...tags.type, tags.fileSize, ...varintOf(fileSize), ...sizes]);
+  const sizes = blockSizes.flatMap((size) => [fieldTags.blockSize, ...varintOf(size)]);
+  return Uint8Array.from([...fieldTags.type, fieldTags.fileSize, ...varintOf(fileSize), ...sizes]);
 }
 
 /**

@@ -19,10 +19,7 @@ export type Root = { readonly cid: Cid; readonly block: Uint8Array; readonly siz
 /** A tree over 2^53 bytes in leaves of 1 MiB has 4 levels; a deeper one is hostile. */
 const maxDepth = 8;
 
-/**
- * Fetches the root of a file.
- * @throws invalid_cid when it is not a file as Sealpin stores them; what `fetchBlock` throws
- */
+/** Fetches the root of a file. @throws invalid_cid for one that Sealpin does not store; as `fetchBlock` */
 export async function fetchRoot(cid: Cid, fetchBlock: FetchBlock): Promise<Root> {
   const block = await fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
   const size = cid.codec === 'raw' ? block.length : totalBytes(decodeNode(block, cid.text));
@@ -73,10 +70,7 @@ function totalBytes(links: readonly Link[]): number {
   return links.reduce((sum, link) => sum + link.fileBytes, 0);
 }
 
-/**
- * Bytes of the leaves from link `first` on that follow each other without an interior node between, until
- * `neededBytes` are covered.
- */
+/** Bytes of the leaves from link `first` on without an interior node between, up to `neededBytes`. */
 function contiguousBytes(links: readonly Link[], first: number, neededBytes: number): number {
   let bytes = 0;
   for (let index = first; bytes < neededBytes; index += 1) {

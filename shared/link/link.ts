@@ -1,6 +1,4 @@
-/**
- * Links (docs/links.md): a page of a service, and behind the `#`, which a browser sends to nobody, what opens a share, a blob or an inbox.
- */
+/** Links (docs/links.md): a page, and behind the `#`, which browsers send to nobody, what opens something. */
 import { isApiKeyText } from '../crypto/keys/api-key-text.ts';
 import {
   base62Characters,
@@ -50,11 +48,11 @@ export function isShareId(text: string): boolean {
  */
 export function printLink(link: Link): string {
   const fragment = fragmentOf(link);
-  if (kinds[link.kind].parse(fragment) === undefined)
+  if (linkKinds[link.kind].parse(fragment) === undefined)
     throw new TypeError(`the parts of the ${link.kind} link are malformed`);
   if (serviceOf(new URL(link.service)) !== link.service)
     throw new TypeError('service must be an http: or https: URL that ends with a slash');
-  return `${link.service}${kinds[link.kind].page}#${fragment}`;
+  return `${link.service}${linkKinds[link.kind].page}#${fragment}`;
 }
 
 function fragmentOf(link: Link): string {
@@ -84,7 +82,7 @@ export function parseLink(text: string): { link: Link; exposed: boolean } {
   const fragment = /^\w+(?:\.+\w+)*/.exec(after)?.[0] ?? '';
   if (kind === 'share' && /^[02-9]/.test(fragment))
     throw new SealpinError('unsupported_version', 'unsupported link version');
-  const parts = kinds[kind].parse(fragment);
+  const parts = linkKinds[kind].parse(fragment);
   if (parts === undefined)
     throw new SealpinError('link_invalid', 'the link is incomplete, or was changed on its way', {
       reason: 'incomplete',
@@ -104,7 +102,7 @@ function parseAddress(address: string): { kind: Link['kind']; service: string } 
   const url = plainAuthority.test(address) ? URL.parse(address) : null;
   if (url === null) throw notALink();
   const [, folder = '', page] = /^(.*\/)([^/]+)\/?$/.exec(url.pathname) ?? [];
-  const kind = (['share', 'blob', 'inbox'] as const).find((each) => kinds[each].page === page);
+  const kind = (['share', 'blob', 'inbox'] as const).find((each) => linkKinds[each].page === page);
   url.pathname = folder;
   const service = serviceOf(url);
   if (kind === undefined || service === undefined) throw notALink();
@@ -118,17 +116,17 @@ function serviceOf({ protocol, username, password, origin, pathname }: URL): str
 }
 
 /** A link without its service. */
-type Parts = Link extends infer Each ? (Each extends Link ? Omit<Each, 'service'> : never) : never;
+type LinkParts = Link extends infer Each ? (Each extends Link ? Omit<Each, 'service'> : never) : never;
 
 /** The parts of a fragment; undefined when it is malformed or its checksum is wrong. */
-function shareParts(fragment: string): Parts | undefined {
+function shareParts(fragment: string): LinkParts | undefined {
   const id = fragment.slice(shareVersion.length, shareVersion.length + idCharacters);
   const secret = decodeBase62(fragment.slice(shareVersion.length + idCharacters, -checksumCharacters), secretBytes);
   const isWhole = fragment.startsWith(shareVersion) && endsWithChecksum(fragment);
   return isWhole && isShareId(id) && secret !== undefined ? { kind: 'share', id, secret } : undefined;
 }
 
-function blobParts(fragment: string): Parts | undefined {
+function blobParts(fragment: string): LinkParts | undefined {
   const [cid = '', key, ...others] = fragment.split('.');
   if (others.length > 0 || !isCid(cid)) return undefined;
   if (key === undefined) return { kind: 'blob', cid };
@@ -136,7 +134,7 @@ function blobParts(fragment: string): Parts | undefined {
   return fileKey && { kind: 'blob', cid, fileKey };
 }
 
-function inboxParts(fragment: string): Parts | undefined {
+function inboxParts(fragment: string): LinkParts | undefined {
   const [apiKey = '', recipient = '', ...others] = fragment.split('.');
   const isWhole = others.length === 0 && isApiKeyText(apiKey) && endsWithChecksum(apiKey) && isRecipient(recipient);
   return isWhole ? { kind: 'inbox', apiKey, recipient } : undefined;
@@ -153,7 +151,7 @@ function isRecipient(text: string): boolean {
 }
 
 /** The kinds of links: the page that takes one, which is the last segment of its address, and the reader of its fragment. */
-const kinds = {
+const linkKinds = {
   share: { page: 's', parse: shareParts },
   blob: { page: 'b', parse: blobParts },
   inbox: { page: 'drop', parse: inboxParts },

@@ -19,14 +19,14 @@ export const sealedParcelType = 'application/vnd.sealpin.parcel';
 export const maxParcelBytes = 48 * 1024;
 /** A multiple of this is the size of every parcel, so that it reveals little about the names. */
 const padBytes = 256;
-const version = 1;
+const parcelVersion = 1;
 
 /** Characters of control but tab and line feed, which a note may have. */
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
 const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
 
 /** Text of the sender, in UTF-8 of at most so many bytes. */
-const Words = (maxBytes: number) =>
+const TextOfAtMost = (maxBytes: number) =>
   v.pipe(
     v.string(),
     v.nonEmpty(),
@@ -35,7 +35,7 @@ const Words = (maxBytes: number) =>
   );
 
 const ParcelJson = v.strictObject({
-  v: v.literal(version),
+  v: v.literal(parcelVersion),
   files: v.pipe(
     v.array(
       v.strictObject({
@@ -48,10 +48,10 @@ const ParcelJson = v.strictObject({
     ),
     v.nonEmpty(),
   ),
-  note: v.optional(Words(4096)),
+  note: v.optional(TextOfAtMost(4096)),
   from: v.optional(
     v.pipe(
-      Words(255),
+      TextOfAtMost(255),
       v.check((text) => !/[\t\n]/.test(text)),
     ),
   ),
@@ -65,7 +65,7 @@ export function encodeParcel({ files, note, from }: Parcel): Uint8Array {
   for (const { name } of files) parseFilename(name);
   const json = new TextEncoder().encode(
     JSON.stringify({
-      v: version,
+      v: parcelVersion,
       files: files.map(({ cid, fileKey, name, type, size }) => ({ cid, key: fileKeyText(fileKey), name, type, size })),
       note,
       from,
@@ -86,7 +86,13 @@ export function encodeParcel({ files, note, from }: Parcel): Uint8Array {
 export function parseParcel(bytes: Uint8Array): Parcel {
   if (bytes.length > maxParcelBytes) throw parcelTooLarge();
   const value = parseJson(bytes);
-  if (typeof value === 'object' && value !== null && 'v' in value && Number.isInteger(value.v) && value.v !== version)
+  if (
+    typeof value === 'object' &&
+    value !== null &&
+    'v' in value &&
+    Number.isInteger(value.v) &&
+    value.v !== parcelVersion
+  )
     throw new SealpinError('unsupported_version', 'unsupported parcel version');
   const result = v.safeParse(ParcelJson, value, { abortEarly: true });
   if (!result.success) {

@@ -50,12 +50,7 @@ export async function sealParcel(
     kdf,
     recipients = [],
     backend = webBackend,
-  }: {
-    password?: string | undefined;
-    kdf?: PasswordKdf;
-    recipients?: readonly Recipient[];
-    backend?: Backend;
-  } = {},
+  }: { password?: string | undefined; kdf?: PasswordKdf; recipients?: readonly Recipient[]; backend?: Backend } = {},
 ): Promise<{ record: Uint8Array<ArrayBuffer>; secret: Uint8Array }> {
   if (password !== undefined && recipients.length > 0)
     throw new SealpinError('invalid_request', 'a password cannot be combined with keys', {
@@ -125,10 +120,7 @@ export async function sealParcelTo(
   return readAll(stream, maxRecordBytes, parcelTooLarge);
 }
 
-/**
- * Opens a parcel that was sealed to public keys.
- * @throws SealpinError `parcel_invalid` for anything else, `decrypt_failed` (`no_key`), and what `openParcel` throws
- */
+/** Opens a parcel sealed to public keys. @throws SealpinError `parcel_invalid`, `decrypt_failed`; as `openParcel` */
 export async function openParcelWith(
   container: ReadableStream<Uint8Array>,
   { identities, backend = webBackend }: { identities: readonly Identity[]; backend?: Backend },

@@ -1,5 +1,8 @@
 /** Tests of allowed names of files, for every character that there is. */
+import * as v from 'valibot';
 import { expect, test } from 'vitest';
+import { FileChange, ListQuery } from '../api.ts';
+import { Label } from '../api/fields.ts';
 import { cleanFilename, filenamePattern, parseFilename } from '../filename.ts';
 import { encodeParcel, parseParcel } from '../link/parcel.ts';
 
@@ -63,4 +66,18 @@ test('a parcel of an older sender opens, its names changed; none such is written
   const older = new TextEncoder().encode(new TextDecoder().decode(written).replace('_____', '\u2060\u00ad'));
   expect(parseParcel(older).files[0]?.name).toBe('a__.bashrc');
   expect(() => encodeParcel({ files: [{ ...file, name: 'a\u2060' }] })).toThrow('the filename is not valid');
+});
+
+test('labels and tags have the characters that names have, and separators', () => {
+  const wrong: string[] = [];
+  for (let code = 0; code <= 0x10_ffff; code += 1) {
+    if (code === 0xd8_00) code = 0xe0_00;
+    const text = `a${String.fromCodePoint(code)}b`;
+    const isNamed = isTaken(text) || /[/\\]/.test(text);
+    const taken = [v.safeParse(Label, text).success, v.safeParse(FileChange, { tags: [text] }).success];
+    if (taken.some((each) => each !== isNamed)) wrong.push(`U+${code.toString(16)}`);
+  }
+  expect(wrong).toEqual([]);
+  // What is stored already is read, and looked for.
+  expect(v.safeParse(ListQuery, { tag: 'a\u2060b' }).success).toBe(true);
 });

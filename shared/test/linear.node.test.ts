@@ -6,6 +6,7 @@ import { carReader } from '../ipfs/car-reader.ts';
 import { parseFilename } from '../filename.ts';
 import { parseLink, parseParcel } from '../link/index.ts';
 import { growth, linear, repeated } from '../../testkit/growth.ts';
+import { present } from '../../testkit/present.ts';
 
 const streamOf = (text: string): ReadableStream<Uint8Array> => new Blob([text]).stream();
 const container = async (text: string): Promise<void> => {
@@ -90,15 +91,15 @@ it('a container that arrives byte by byte keeps no buffer for each byte', async 
   const bytes = new ReadableStream({
     type: 'bytes',
     pull(controller) {
-      const { view } = controller.byobRequest!;
+      const { view } = present(controller.byobRequest);
       if (at === text.length) {
         after = process.memoryUsage().arrayBuffers;
         controller.close();
-        return controller.byobRequest!.respond(0);
+        return present(controller.byobRequest).respond(0);
       }
-      (view as Uint8Array)[0] = text[at]!;
+      (view as Uint8Array)[0] = present(text[at]);
       at += 1;
-      return controller.byobRequest!.respond(1);
+      return present(controller.byobRequest).respond(1);
     },
   });
   await expect(open(bytes)).rejects.toMatchObject({ code: 'header_invalid' });

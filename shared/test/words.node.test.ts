@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { codes, describe } from '../errors.ts';
+import { present } from '../../testkit/present.ts';
 
 const room = join(import.meta.dirname, '..');
 /** A command of the command line, or a flag: `sealpin keygen`, `--force`. */
@@ -13,7 +14,7 @@ function literals(source: string): string[] {
   const code = source.replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
   return Array.from(
     code.matchAll(/'((?:[^'\\\n]|\\.)*)'|`((?:[^`\\]|\\.)*)`/g),
-    ([, plain, template]) => plain ?? template!,
+    ([, plain, template]) => plain ?? present(template),
   );
 }
 

@@ -1,6 +1,13 @@
 /** The wire of WebDriver BiDi (W3C): commands and events as JSON over a WebSocket. */
 
-type Message = { id?: number; method?: string; params?: unknown; result?: unknown; error?: string; message?: string };
+type BidiMessage = {
+  id?: number;
+  method?: string;
+  params?: unknown;
+  result?: unknown;
+  error?: string;
+  message?: string;
+};
 
 /** A connection to a browser. */
 export type Bidi = {
@@ -15,7 +22,7 @@ export async function connectBidi(address: string, onEvent: (method: string, par
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
   let lastId = 0;
   socket.addEventListener('message', ({ data }) => {
-    const { id, method, params, result, error, message } = JSON.parse(String(data)) as Message;
+    const { id, method, params, result, error, message } = JSON.parse(String(data)) as BidiMessage;
     if (method !== undefined) return onEvent(method, params);
     const call = waiting.get(id ?? -1);
     waiting.delete(id ?? -1);

@@ -8,6 +8,7 @@ import { launchChromium, launchChromiumWithProfile } from './chromium.ts';
 import { launchFirefox } from './firefox.ts';
 import { withProgram } from '../programs/programs.ts';
 import { launchWebKit } from './webkit.ts';
+import { isLongRun } from '../long-run.ts';
 
 /** The browsers, and what Debian must have installed for each: programs with arguments of a call that succeeds. */
 const browsers = {
@@ -16,8 +17,6 @@ const browsers = {
   WebKitGTK: { WebKitWebDriver: '--help', Xvfb: '-help' },
 } as const satisfies Record<string, Record<string, string>>;
 export type BrowserName = keyof typeof browsers;
-
-const long = process.env['SEALPIN_LONG'] === '1';
 
 /** A tab. What runs in a page has no types here. */
 export type Tab = {
@@ -121,7 +120,7 @@ export function withBrowser(name: BrowserName, tests: () => void): void {
 export function inEveryBrowser(tests: (name: BrowserName) => void): void {
   for (const name of Object.keys(browsers) as BrowserName[])
     describe(name, () => {
-      if (long || name === 'Chromium') withBrowser(name, () => tests(name));
+      if (isLongRun || name === 'Chromium') withBrowser(name, () => tests(name));
       else test.skip(`${name}: the long form runs it`);
     });
 }

@@ -11,7 +11,7 @@ import { endWithProcess } from '../end-with-process.ts';
 import { installed } from '../programs/programs.ts';
 
 /** A download that has ended. `path`: of its file, where Firefox calls it complete. */
-type Download = { name: string; path?: string };
+type EndedDownload = { name: string; path?: string };
 
 /** A running Firefox. What it did counts for the tab that was opened last. */
 export type Firefox = {
@@ -37,7 +37,7 @@ export type FirefoxPage = {
   /** Hands files to an input. @param paths absolute */
   setFiles(selector: string, paths: readonly string[]): Promise<void>;
   /** The next download that ends. */
-  downloaded(): Promise<Download>;
+  downloaded(): Promise<EndedDownload>;
   /** Closes the tab, as its user does; `close` also forgets what it stored. */
   leave(): Promise<void>;
   close(): Promise<void>;
@@ -56,10 +56,7 @@ const events = ['browsingContext.downloadWillBegin', 'browsingContext.downloadEn
 /** Options for starting Firefox. `more`: preferences of `about:config`. */
 type LaunchOptions = {
   more?: Record<string, boolean | number>;
-  /**
-   * Keeps requests. Firefox (153) then also keeps what is received in its own process, about a MiB for each MiB,
-   * whatever it was asked for: its memory says nothing about a page.
-   */
+  /** Keeps requests, and with them (Firefox 153) all that is received: its memory then says nothing about a page. */
   keepsRequests?: boolean;
 };
 
@@ -78,7 +75,7 @@ export async function launchFirefox({ more = {}, keepsRequests = false }: Launch
   );
   const ended = once(browser, 'exit');
   endWithProcess(browser);
-  const seen = new Seen();
+  const seen = new FirefoxRecord();
   const bidi = await connectBidi(`${await addressIn(browser.stderr)}/session`, (method, params) =>
     seen.take(method, params),
   );
@@ -127,18 +124,18 @@ function addressIn(output: Readable): Promise<string> {
   });
 }
 
-type Sent = { request: { request: string; method: string; url: string; headers: unknown; bodySize: number } };
+type SentRequest = { request: { request: string; method: string; url: string; headers: unknown; bodySize: number } };
 type Begun = { navigation: string; suggestedFilename: string };
 type Ended = { navigation: string; status: 'complete' | 'canceled'; filepath?: string };
 
 /** Record of what the browser did since the last tab was opened. */
-class Seen {
+class FirefoxRecord {
   bidi: Bidi | undefined;
   requests: string[] = [];
   complaints: string[] = [];
   #names = new Map<string, string>();
-  #downloads: Download[] = [];
-  #wanted: ((download: Download) => void)[] = [];
+  #downloads: EndedDownload[] = [];
+  #wanted: ((download: EndedDownload) => void)[] = [];
 
   restart(): void {
     [this.requests, this.complaints] = [[], []];
@@ -146,7 +143,7 @@ class Seen {
 
   take(method: string, params: unknown): void {
     if (method === 'log.entryAdded') this.complaints.push((params as { text: string }).text);
-    else if (method === 'network.beforeRequestSent') void this.#request(params as Sent, this.requests);
+    else if (method === 'network.beforeRequestSent') void this.#request(params as SentRequest, this.requests);
     else if (method === 'browsingContext.downloadWillBegin') {
       const { navigation, suggestedFilename } = params as Begun;
       this.#names.set(navigation, suggestedFilename);
@@ -160,7 +157,7 @@ class Seen {
     }
   }
 
-  async #request({ request }: Sent, requests: string[]): Promise<void> {
+  async #request({ request }: SentRequest, requests: string[]): Promise<void> {
     const { request: id, method, url, headers, bodySize } = request;
     // It goes nowhere.
     if (url.startsWith('data:')) return;
@@ -170,7 +167,7 @@ class Seen {
     requests[index] += ` ${JSON.stringify(body)}`;
   }
 
-  nextDownload(): Promise<Download> {
+  nextDownload(): Promise<EndedDownload> {
     const download = this.#downloads.shift();
     if (download !== undefined) return Promise.resolve(download);
     return new Promise((resolve) => {
@@ -183,7 +180,7 @@ type Evaluated = { type: string; result: { value?: string; sharedId?: string }; 
 
 function pageOf(
   bidi: Bidi,
-  seen: Seen,
+  seen: FirefoxRecord,
   { context, userContext }: Record<'context' | 'userContext', string>,
 ): FirefoxPage {
   const evaluate = async (expression: string): Promise<Evaluated['result']> => {

@@ -9,7 +9,6 @@ export type RunningPage = Pick<Tab, 'evaluate' | 'reload' | 'close'> & { readonl
 
 /**
  * Bundles a module and opens a page with it as its script.
- *
  * @param entry path of the module
  * @param o.files what the page can fetch from its origin, by path
  */

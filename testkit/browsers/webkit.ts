@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { endWithProcess } from '../end-with-process.ts';
-import { startLoopbackServer } from '../loopback-server.ts';
+import { freePort } from '../loopback-server.ts';
 import { installed } from '../programs/programs.ts';
 
 /** A running WebKitGTK, which has one window. */
@@ -96,11 +96,4 @@ export async function launchWebKit(): Promise<WebKit> {
       await rm(directory, { recursive: true, force: true, maxRetries: 3 });
     },
   };
-}
-
-/** A port that is free now: the driver takes a number, and tells none. */
-async function freePort(): Promise<string> {
-  const server = await startLoopbackServer(() => undefined);
-  await server.close();
-  return new URL(server.url).port;
 }

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { kuboProgram, startKubo, type RealKubo } from './kubo.ts';
 import { programCache, startProgram } from './programs.ts';
 
-const run = promisify(execFile);
+const execute = promisify(execFile);
 
 /** The path of the program; undefined where it, or Kubo, is missing. */
 export function clusterProgram(): string | undefined {
@@ -26,7 +26,7 @@ export const noCluster = 'IPFS Cluster or Kubo is not installed: build them with
 /** Time for which a silent peer counts as alive, in seconds; Cluster's own default is 30. */
 const silenceSeconds = 4;
 
-export type ClusterPeer = {
+export type RealPeer = {
   /** The REST API. */
   url: string;
   /** The Pinning Service API. */
@@ -41,7 +41,7 @@ export type ClusterPeer = {
 };
 
 export type RealCluster = {
-  peers: ClusterPeer[];
+  peers: RealPeer[];
   /** `user:password`, for the REST and the Pinning Service APIs. */
   token: string;
   /** Sends a request to the first peer's REST API, and resolves with its JSON. */
@@ -51,10 +51,10 @@ export type RealCluster = {
   close(): Promise<void>;
 };
 
-type Files = { dir: string; id: string; service: Service; kubo: RealKubo };
+type PeerFiles = { dir: string; id: string; service: ServiceFile; kubo: RealKubo };
 
 /** Part of `service.json` that is changed here. */
-type Service = {
+type ServiceFile = {
   cluster: Record<string, unknown> & { listen_multiaddress: [string, ...string[]] };
   consensus: { crdt: Record<string, unknown> };
   api: {
@@ -133,15 +133,15 @@ function multiaddress(url: string): string {
 }
 
 /** Writes the configuration of every peer. */
-async function initialize(program: string, kubos: readonly RealKubo[], token: string): Promise<Files[]> {
+async function initialize(program: string, kubos: readonly RealKubo[], token: string): Promise<PeerFiles[]> {
   const secret = randomBytes(32).toString('hex');
   const all = await Promise.all(
-    kubos.map(async (kubo): Promise<Files> => {
+    kubos.map(async (kubo): Promise<PeerFiles> => {
       const dir = await mkdtemp(join(tmpdir(), 'sealpin-cluster-'));
       const env = { ...environment(dir), CLUSTER_SECRET: secret };
-      await run(program, ['init', '--consensus', 'crdt', '--randomports'], { env });
+      await execute(program, ['init', '--consensus', 'crdt', '--randomports'], { env });
       const { id } = JSON.parse(await readFile(join(dir, 'identity.json'), 'utf8')) as { id: string };
-      return { dir, id, kubo, service: JSON.parse(await readFile(join(dir, 'service.json'), 'utf8')) as Service };
+      return { dir, id, kubo, service: JSON.parse(await readFile(join(dir, 'service.json'), 'utf8')) as ServiceFile };
     }),
   );
   for (const { service } of all) {
@@ -176,7 +176,7 @@ function environment(dir: string): Record<string, string> {
   return { PATH: process.env['PATH'] ?? '', HOME: dir, IPFS_CLUSTER_PATH: dir };
 }
 
-async function startPeer(program: string, { dir, service, kubo }: Files): Promise<ClusterPeer> {
+async function startPeer(program: string, { dir, service, kubo }: PeerFiles): Promise<RealPeer> {
   const addressOf = ({ http_listen_multiaddress: address }: { http_listen_multiaddress: string }) =>
     `http://127.0.0.1:${address.split('/').at(-1)}`;
   const start = () => startProgram(program, ['daemon'], { env: environment(dir), ready: /IPFS Cluster is READY/ });

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { programCache, startProgram } from './programs.ts';
 
-const run = promisify(execFile);
+const execute = promisify(execFile);
 
 /** The path of the Kubo program; undefined where there is none. */
 export function kuboProgram(): string | undefined {
@@ -72,7 +72,7 @@ export async function startKubo(
   const { token = 'token-of-the-tests' } = o;
   const env = { PATH: process.env['PATH'] ?? '', HOME: dir, IPFS_PATH: dir, IPFS_TELEMETRY: 'off' };
   if (o.repository === undefined)
-    await run(program, ['init', `--profile=${o.profile ?? 'test'}`, '--empty-repo'], { env });
+    await execute(program, ['init', `--profile=${o.profile ?? 'test'}`, '--empty-repo'], { env });
   const file = join(dir, 'config');
   const config = JSON.parse(await readFile(file, 'utf8')) as Record<string, Record<string, unknown>>;
   config['API'] = {
@@ -87,7 +87,7 @@ export async function startKubo(
   await writeFile(file, o.syncs === true ? text.replaceAll('"sync":false', '"sync":true') : text);
   if (o.setUp !== undefined) {
     const PATH = `${dirname(program)}:${env.PATH}`;
-    await run('sh', [o.setUp], { env: { ...env, PATH, KUBO_TOKEN: token, ...o.setUpEnv } });
+    await execute('sh', [o.setUp], { env: { ...env, PATH, KUBO_TOKEN: token, ...o.setUpEnv } });
   }
   const addressOf = async (name: string) => {
     const text = existsSync(join(dir, name)) ? (await readFile(join(dir, name), 'utf8')).trim() : '';
@@ -103,7 +103,7 @@ export async function startKubo(
     token,
     dir,
     ipfs: async (...args) =>
-      (await run(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
+      (await execute(program, ['--api-auth', `bearer:${token}`, ...args], { env, maxBuffer: 64 * 1_048_576 })).stdout,
     stop: () => daemon.stop(),
     kill: () => daemon.stop('SIGKILL'),
     async start() {

@@ -2,13 +2,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, connect, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { endWithProcess } from '../end-with-process.ts';
 import { pathOf } from './programs.ts';
+import { freePort } from '../loopback-server.ts';
 
-const documents = join(import.meta.dirname, '../../docs');
+const docsFolder = join(import.meta.dirname, '../../docs');
 
 /**
  * Starts the nginx of docs/kubo without TLS, in front of `upstream`, a URL of 127.0.0.1.
@@ -24,13 +25,13 @@ export async function startNginx(
     [/server kubo:5001;/, `server ${new URL(upstream).host};`],
     [/listen 443 ssl;/, `listen 127.0.0.1:${port};`],
     [/ssl_.*\n/g, '\n'],
-    [/include .*;/, `include ${join(documents, 'kubo/rpc.conf')};`],
+    [/include .*;/, `include ${join(docsFolder, 'kubo/rpc.conf')};`],
     [/access_log .*;/, 'access_log off;'],
     [/worker_processes auto;/, `worker_processes 1;\ndaemon off;\npid ${dir}/pid;\nerror_log stderr;`],
     [/http \{/, `http {\n${temporary(dir)}`],
     ...(o.changes ?? []),
   ];
-  let text = await readFile(join(documents, o.folder ?? 'kubo', 'nginx.conf'), 'utf8');
+  let text = await readFile(join(docsFolder, o.folder ?? 'kubo', 'nginx.conf'), 'utf8');
   for (const [pattern, replacement] of changes) {
     if (text.search(pattern) === -1) throw new Error(`nginx.conf has no ${pattern.source}`);
     text = text.replace(pattern, replacement);
@@ -62,17 +63,8 @@ function temporary(dir: string): string {
   return ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((of) => `${of}_temp_path ${dir}/${of};`).join('\n');
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-async function isOpen(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
+async function isOpen(port: string): Promise<boolean> {
+  const socket = connect(Number(port), '127.0.0.1');
   try {
     await once(socket, 'connect');
     return true;

@@ -8,10 +8,7 @@ import { endWithProcess } from '../end-with-process.ts';
 
 /** Runs a program to its end; throws its standard error when it fails. */
 export function run(program: string, args: readonly string[], input?: Uint8Array): Uint8Array {
-  const { status, stdout, stderr, error } = spawnSync(pathOf(program) ?? program, args, {
-    input,
-    maxBuffer: 2 ** 28,
-  });
+  const { status, stdout, stderr, error } = spawnSync(pathOf(program) ?? program, args, { input, maxBuffer: 2 ** 28 });
   if (error !== undefined || status !== 0)
     throw new Error(`${program} ${args.join(' ')}: ${error?.message ?? stderr.toString()}`);
   return new Uint8Array(stdout);

@@ -15,12 +15,7 @@ export function missingTerminal(): string | undefined {
 export type Step = { readonly after: string | RegExp; readonly type: string };
 
 /** Environment in which a program runs. `shell`: what goes after it on the line of a shell, such as `> file`. */
-export type TerminalOptions = {
-  cwd: string;
-  env?: Record<string, string>;
-  steps?: readonly Step[];
-  shell?: string;
-};
+export type TerminalOptions = { cwd: string; env?: Record<string, string>; steps?: readonly Step[]; shell?: string };
 
 const quote = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`;
 

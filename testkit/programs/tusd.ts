@@ -44,7 +44,7 @@ export async function startTusdService(o: { maxUploadBytes: number | null }): Pr
   });
   return {
     url: adapter.url,
-    bytesOf: async (uploadId) => (await statusOf(files, tusdIdOf(uploadId)))?.offset,
+    bytesOf: async (uploadId) => (await uploadStatus(files, tusdIdOf(uploadId)))?.offset,
     async close() {
       await adapter.close();
       await tusd.close();
@@ -67,7 +67,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
   };
   if (url === '/v1/health')
     return json(200, { status: 'ok', version: '0', maxUploadBytes: behind.maxUploadBytes, maxFileBytes: 2 ** 35 });
-  if (url === '/v1/account') return json(200, account);
+  if (url === '/v1/account') return json(200, someAccount);
   if (method === 'POST' && url === '/v1/uploads/plain') return forward(request, response, behind.files);
   if (url.startsWith('/v1/storage?')) return json(200, { files: [] });
   if (method === 'POST') {
@@ -79,7 +79,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
   if (uuid === undefined) return json(404, problem(404, 'not_found'));
   const id = tusdIdOf(uuid);
   if (method !== 'GET') return forward(request, response, `${behind.files}${id}`);
-  const status = await statusOf(behind.files, id);
+  const status = await uploadStatus(behind.files, id);
   if (status === undefined) return json(404, problem(404, 'not_found'));
   const isDone = status.offset === status.length;
   return json(200, {
@@ -88,13 +88,13 @@ async function answer(request: IncomingMessage, response: ServerResponse, behind
     ...status,
     state: isDone ? 'done' : 'open',
     expiresAt: createdAt,
-    file: isDone ? await fileOf(join(behind.dir, id), uuid) : undefined,
+    file: isDone ? await uploadedFile(join(behind.dir, id), uuid) : undefined,
   });
 }
 
 const problem = (status: number, code: string) => ({ type: 'about:blank', title: code, status, code });
 
-const account = {
+const someAccount = {
   account: { id: '0'.repeat(22), label: 'a', publicKey: 'AA==', createdAt },
   usage: { files: 0, bytes: 0 },
   key: {
@@ -107,14 +107,14 @@ const account = {
   },
 };
 
-async function statusOf(files: string, id: string): Promise<{ offset: number; length: number } | undefined> {
+async function uploadStatus(files: string, id: string): Promise<{ offset: number; length: number } | undefined> {
   const { status, headers } = await fetch(`${files}${id}`, { method: 'HEAD', headers: { 'tus-resumable': '1.0.0' } });
   if (status !== 200) return undefined;
   return { offset: Number(headers.get('upload-offset')), length: Number(headers.get('upload-length')) };
 }
 
 /** The file as Sealpin describes it, its CID computed from what tusd has written. */
-async function fileOf(path: string, fileId: string) {
+async function uploadedFile(path: string, fileId: string) {
   return { fileId, cid: await cidOfBytes(createReadStream(path) as AsyncIterable<Buffer>) };
 }
 

@@ -56,7 +56,7 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
 
 /**
  * The floors of the rooms with many folders, the lowest first. What is on a floor, a folder or a file, imports from lower floors only,
- * types included. The subjects of one object (`worker/objects/account/`) have none: they share its transactions.
+ * types included.
  */
 const floors: Record<string, string[][]> = {
   worker: [
@@ -69,7 +69,23 @@ const floors: Record<string, string[][]> = {
     ['routes'],
     ['index.ts'],
   ],
-  'worker/objects': [['alarm.ts', 'batches.ts', 'columns.ts', 'result.ts'], ['metrics', 'pin', 'share'], ['account']],
+  'worker/objects': [
+    ['sql.ts', 'alarm.ts', 'batches.ts', 'result.ts'],
+    ['columns.ts'],
+    ['metrics'],
+    ['pin', 'share'],
+    ['account'],
+  ],
+  'worker/objects/account': [
+    ['tables.ts', 'account-list.ts'],
+    ['account-row.ts', 'account-settings.ts', 'event-rows.ts', 'outbox.ts'],
+    ['keys'],
+    ['files', 'shares', 'uploads', 'delivery.ts'],
+    ['account-context.ts'],
+    ['account-gauges.ts', 'backup'],
+    ['calls'],
+    ['account.ts'],
+  ],
   'worker/routes': [
     ['page.ts', 'route-parts.ts', 'openapi.ts', 'web-pages.ts', 'files', 'uploads'],
     ['accounts', 'gateway', 'shares'],
@@ -188,7 +204,13 @@ function circlesOf(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   return circles;
 }
 
+/** The name of the file of a class. */
+function kebab(name: string): string {
+  return name.replaceAll(/(?<=[a-z0-9])[A-Z]/g, '-$&').toLowerCase();
+}
+
 describe('the rooms of the house', () => {
+  const sources = files.filter((path) => !isTest(path) && !/^(?:testkit|bench)\/|\.d\.ts$/.test(path));
   const imports = files.flatMap((path) =>
     importsOf(readFileSync(join(root, path), 'utf8')).map((specifier) => ({ path, specifier })),
   );
@@ -216,8 +238,26 @@ describe('the rooms of the house', () => {
   });
 
   test('have files with names of their own', () => {
-    const sources = files.filter((path) => !isTest(path) && !path.startsWith('testkit/') && !path.startsWith('bench/'));
     expect(twinsOf(sources, (path) => posix.basename(path))).toEqual([]);
+  });
+
+  // An error is where it is thrown.
+  test('have classes with the names of their files: XRows of rows, XCalls for calls by RPC', () => {
+    const classes = sources.flatMap((path) =>
+      Array.from(
+        readFileSync(join(root, path), 'utf8').matchAll(
+          /^export (?:abstract )?class (\w+)(?:<.*?>)?(?: extends (\w+))?/gm,
+        ),
+        ([, name = '', base = '']) => ({ path, name, base }),
+      ),
+    );
+    expect(classes.length).toBeGreaterThan(40);
+    const misnamed = classes.filter(
+      ({ path, name, base }) =>
+        (!base.endsWith('Error') && `${kebab(name)}.ts` !== posix.basename(path)) ||
+        (/^(?:RpcTarget|\w+Calls)$/.test(base) && !name.endsWith('Calls')),
+    );
+    expect(misnamed).toEqual([]);
   });
 
   // A test and a suite are named like what they test.

@@ -28,7 +28,9 @@ describe.skipIf(!hasVersitygw())('versitygw', () => {
     const statuses = await Promise.all(Array.from({ length: 20 }, () => statusOf(store, 'PUT', 'data/a/00000', once)));
     expect(statuses.toSorted((a, b) => a - b)).toEqual([200, ...Array<number>(19).fill(412)]);
     const range = await sendS3(store, 'GET', 'data/a/00000', { headers: { range: 'bytes=6-7' } });
-    expect([range.status, range.headers.get('content-range'), await range.text()]).toEqual([206, 'bytes 6-7/11', 'wo']);
+    expect(range.status).toBe(206);
+    expect(range.headers.get('content-range')).toBe('bytes 6-7/11');
+    expect(await range.text()).toBe('wo');
     expect(await statusOf(store, 'GET', 'data/a/00000', { headers: { range: 'bytes=11-' } })).toBe(416);
     expect(await statusOf(store, 'GET', 'data/a/00001')).toBe(404);
   });
@@ -69,7 +71,8 @@ describe.skipIf(!hasVersitygw())('versitygw', () => {
     const store = await started({ keeps: 'versions' });
     for (const body of ['one', 'two']) await sendS3(store, 'PUT', 'cid/a', { body });
     expect(await statusOf(store, 'DELETE', 'cid/a')).toBe(204);
-    expect([await statusOf(store, 'GET', 'cid/a'), await keysOf(store)]).toEqual([404, []]);
+    expect(await statusOf(store, 'GET', 'cid/a')).toBe(404);
+    expect(await keysOf(store)).toEqual([]);
     expect(await versionsOf(store)).toHaveLength(3);
     expect(await removeVersions(store)).toEqual(new Set([204]));
     expect(await versionsOf(store)).toEqual([]);
@@ -86,7 +89,8 @@ describe.skipIf(!hasVersitygw())('versitygw', () => {
     const store = await started();
     const other = await store.addBucket('another-bucket');
     await sendS3(other, 'PUT', 'cid/a', { body: 'x' });
-    expect([await keysOf(store), await keysOf(other)]).toEqual([[], ['cid/a']]);
+    expect(await keysOf(store)).toEqual([]);
+    expect(await keysOf(other)).toEqual(['cid/a']);
   });
 });
 if (!hasVersitygw()) test.skip(noVersitygw);

@@ -8,6 +8,7 @@ import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
 import { readPrivateFiles, type Ability } from './in-page.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
+import { present } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -77,8 +78,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   test.runIf(long).each(['disk', 'stream', 'memory'] as const)('%s: the download has all bytes', async (way) => {
     const watched = await opened(large, { without: ways[way] });
     const file = await downloaded(watched.page, 'Save film.mkv');
-    equal(new Uint8Array(file!.bytes), bytes);
-    expect(file!.name).toBe('film.mkv');
+    equal(new Uint8Array(present(file).bytes), bytes);
+    expect(present(file).name).toBe('film.mkv');
     await watched.page.getByText(way === 'stream' ? inDownloads : handedOver, { exact: true }).waitFor();
     expect(watched.requests.some((each) => each.includes('film'))).toBe(false);
     expect(watched.requests.some((each) => each.includes('/dl/'))).toBe(way === 'stream');
@@ -91,7 +92,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const sent = new Uint8Array(size);
       for (let at = 0; at < size; at += bytes.length) sent.set(bytes.subarray(0, size - at), at);
       const { page } = await opened(await receiver.store({ name: 'a', bytes: sent }), { without: ways.stream });
-      equal(new Uint8Array((await downloaded(page, 'Save a'))!.bytes), sent);
+      equal(new Uint8Array(present(await downloaded(page, 'Save a')).bytes), sent);
     }
   });
 
@@ -111,7 +112,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         setTimeout(() => post.apply(this, message), 500);
       } as typeof ServiceWorker.prototype.postMessage;
     });
-    equal(new Uint8Array((await downloaded(page, 'Save film.mkv'))!.bytes), bytes);
+    equal(new Uint8Array(present(await downloaded(page, 'Save film.mkv')).bytes), bytes);
     await expect.poll(() => page.locator('iframe').count()).toBe(0);
     await page.getByText(inDownloads, { exact: true }).waitFor();
     // This way comes before the private files, and uses none.
@@ -142,7 +143,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       return answer === undefined ? undefined : { kind: 'answer', ...answer };
     });
     const { page } = await opened(small, { without: ways.memory }, root);
-    equal(new Uint8Array((await downloaded(page, 'Save small.bin'))!.bytes), bytes.subarray(0, 3_000_000));
+    equal(new Uint8Array(present(await downloaded(page, 'Save small.bin')).bytes), bytes.subarray(0, 3_000_000));
   });
 
   test.each(long ? (['picked', 'memory', 'disk', 'stream'] as const) : (['stream'] as const))(
@@ -231,7 +232,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   test('a connection that breaks is continued where it stopped', async () => {
     const root = await proxied((count) => (count < 4 ? { kind: 'cut', afterBytes: 6_000_000 } : undefined));
     const { page } = await opened(large, { without: ways.stream }, root);
-    equal(new Uint8Array((await downloaded(page, 'Save film.mkv'))!.bytes), bytes);
+    equal(new Uint8Array(present(await downloaded(page, 'Save film.mkv')).bytes), bytes);
   });
 
   test.each(long ? (['picked', 'disk', 'stream'] as const) : (['stream'] as const))(

@@ -12,6 +12,7 @@ import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { downloadsOf, removeDownloads, Visit } from './firefox.ts';
 import { nothing, readPrivateFiles, readStorage, type Ability } from './in-page.ts';
 import { Sender } from './sender.ts';
+import { first, itemOf, present } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const mebibyte = 1024 * 1024;
@@ -94,7 +95,7 @@ withBrowser('Firefox', () => {
       await visit.click(`#save-${index}`);
       const { name: saved, path } = await page.downloaded();
       expect(saved).toBe(name.replace(/[<>"]/g, '_'));
-      equal(new Uint8Array(await readFile(path!)), bytes);
+      equal(new Uint8Array(await readFile(present(path))), bytes);
     }
     await visit.until(`document.querySelectorAll('[data-state=done]').length === ${sent.length}`);
     expect(await page.evaluate('location.href')).toBe(`${sender.root}s`);
@@ -102,7 +103,12 @@ withBrowser('Firefox', () => {
     expect(page.requests.length).toBeGreaterThan(5);
     // The browser itself knows the address that was opened, and sends none of its fragment.
     const seen = [...page.requests.slice(1), ...sender.service.log];
-    const canaries = ['canary', encodeURIComponent(password), encodeURIComponent(sent[0]!.name), link.slice(-49, -6)];
+    const canaries = [
+      'canary',
+      encodeURIComponent(password),
+      encodeURIComponent(first(sent).name),
+      link.slice(-49, -6),
+    ];
     expect(seen.filter((each) => canaries.some((canary) => each.includes(canary)))).toEqual([]);
     expect(page.requests.filter((each) => !each.includes(` ${sender.root}`))).toEqual([]);
   });
@@ -111,8 +117,8 @@ withBrowser('Firefox', () => {
     const { apiKey } = await sender.service.account();
     const directory = await temporaryDirectory();
     const paths = ['canary of the name.txt', 'large.bin'].map((name) => join(directory, name));
-    await writeFile(paths[0]!, 'canary of the plaintext');
-    await writeFile(paths[1]!, bytes);
+    await writeFile(first(paths), 'canary of the plaintext');
+    await writeFile(itemOf(paths, 1), bytes);
     const visit = await open(`${sender.root}send`);
     await visit.fill('#api-key', apiKey);
     await visit.click('#signing button');
@@ -123,8 +129,8 @@ withBrowser('Firefox', () => {
     const link = await visit.page.evaluate<string>(`document.querySelector('#sent-link').value`);
     const { files } = await receive(link);
     expect(files.map(({ name }) => name)).toEqual(['canary of the name.txt', 'large.bin']);
-    expect(await (await files[0]!.open()).text()).toBe('canary of the plaintext');
-    equal(await (await files[1]!.open()).bytes(), bytes);
+    expect(await (await first(files).open()).text()).toBe('canary of the plaintext');
+    equal(await (await itemOf(files, 1).open()).bytes(), bytes);
     expect(await visit.run(readStorage)).toEqual(nothing);
     expect(visit.page.requests.join('\n')).not.toContain('canary');
     await visit.click('#take-back');
@@ -143,8 +149,9 @@ withBrowser('Firefox', () => {
     await visit.click('#compose-button');
     await visit.says('is there, and complete.');
     const { deliveries } = await sender.connection.inbox.list();
-    const { files } = await sender.connection.inbox.open(deliveries[0]!.id, { keys: privateKey });
-    expect([files[0]!.name, await (await files[0]!.open()).text()]).toEqual(['canary.txt', 'canary of the plaintext']);
+    const { files } = await sender.connection.inbox.open(first(deliveries).id, { keys: privateKey });
+    expect(first(files).name).toBe('canary.txt');
+    expect(await (await first(files).open()).text()).toBe('canary of the plaintext');
     expect(visit.page.requests.slice(1).join('\n')).not.toContain('canary');
     expect(await visit.run(readStorage)).toEqual(nothing);
   });
@@ -154,7 +161,7 @@ withBrowser('Firefox', () => {
     await visit.click('#save-0');
     const { name, path } = await visit.page.downloaded();
     expect(name).toBe('film.mkv');
-    equal(new Uint8Array(await readFile(path!)), bytes);
+    equal(new Uint8Array(await readFile(present(path))), bytes);
     const handedOver = 'Complete and checked. Your browser is saving it now.';
     await visit.says(way === 'stream' ? 'Complete. It is in your downloads.' : handedOver);
     if (way === 'disk') await visit.says('Keep this page open a little longer');
@@ -175,7 +182,7 @@ withBrowser('Firefox', () => {
         const visit = await opened(file, way);
         await visit.click('#save-0');
         const { path } = await visit.page.downloaded();
-        equal(new Uint8Array(await readFile(path!)), sent);
+        equal(new Uint8Array(await readFile(present(path))), sent);
         await removeDownloads(firefox);
       }
     }
@@ -186,7 +193,7 @@ withBrowser('Firefox', () => {
     const visit = await opened(large, way, root);
     await visit.click('#save-0');
     const { path } = await visit.page.downloaded();
-    equal(new Uint8Array(await readFile(path!)), bytes);
+    equal(new Uint8Array(await readFile(present(path))), bytes);
   });
 
   test.runIf(long).each(eachWay)('%s: a failure that lasts holds saving up, until it is tried again', async (way) => {
@@ -204,7 +211,7 @@ withBrowser('Firefox', () => {
     state = 'back';
     await visit.click('#save-0');
     const { path } = await visit.page.downloaded();
-    equal(new Uint8Array(await readFile(path!)), bytes);
+    equal(new Uint8Array(await readFile(present(path))), bytes);
   });
 
   test.runIf(long).each(eachWay)('%s: a gateway that lies in the middle leaves no file', async (way) => {

@@ -5,6 +5,7 @@ import { equal } from '../../testkit/assertions.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 import { ageFile } from './sender.ts';
+import { present } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const noPicker = { without: ['picker'] } as const;
@@ -60,9 +61,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await shows(watched, '<b>Here</b>\nthey are.');
       for (const { name, bytes } of sent) {
         const file = await downloaded(watched.page, `Save ${name}`);
-        equal(new Uint8Array(file!.bytes), bytes);
+        equal(new Uint8Array(present(file).bytes), bytes);
         // Chromium keeps out of a file's name what file systems refuse.
-        expect(file!.name).toBe(name.replace(/[<>"]/g, '_'));
+        expect(present(file).name).toBe(name.replace(/[<>"]/g, '_'));
       }
       // The browser has a download before the page says so.
       const text = 'Complete and checked. Your browser is saving it now.';
@@ -94,7 +95,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await watched.page.getByLabel('Password', { exact: true }).fill('violet anchor');
       await watched.page.keyboard.press('Enter');
       await shows(watched, 'A file for you');
-      equal(new Uint8Array((await downloaded(watched.page, 'Save a'))!.bytes), pattern(5));
+      equal(new Uint8Array(present(await downloaded(watched.page, 'Save a')).bytes), pattern(5));
       expect(watched.requests.filter((each) => each.includes('/open'))).toHaveLength(1);
     });
 
@@ -158,7 +159,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         await shows(watched, 'A file for you');
         equal(
           new Uint8Array(
-            (await downloaded(watched.page, `Save ${await watched.page.locator('#name-0').innerText()}`))!.bytes,
+            present(await downloaded(watched.page, `Save ${await watched.page.locator('#name-0').innerText()}`)).bytes,
           ),
           bytes,
         );
@@ -192,7 +193,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await click(watched, 'Open');
       await shows(watched, 'letter.txt');
       const file = await downloaded(watched.page, 'Save letter.txt');
-      expect(file!.bytes.toString()).toBe('from this computer');
+      expect(present(file).bytes.toString()).toBe('from this computer');
     });
 
     test('sends to where a link of another service is opened, and nothing to that service', async () => {

@@ -6,6 +6,7 @@ import { equal } from '../../testkit/assertions.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
+import { first, itemOf, present } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const name = 'canary of the name.txt';
@@ -77,7 +78,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         { name: 'empty', size: 0 },
       ],
     });
-    expect(await (await received.files[0]!.open()).text()).toBe(text);
+    expect(await (await first(received.files).open()).text()).toBe(text);
     await page.getByRole('button', { name: 'Take it back' }).click();
     await page.getByText('It had been opened once').waitFor();
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
@@ -85,7 +86,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
     expect(await page.evaluate(readStorage)).toEqual(nothing);
     const seen = [...requests, ...receiver.service.log].join('\n');
-    for (const canary of ['canary', encodeURIComponent(name), link.split('#1')[1]!.slice(22, 65)])
+    for (const canary of ['canary', encodeURIComponent(name), itemOf(link.split('#1'), 1).slice(22, 65)])
       expect(seen).not.toContain(canary);
     for (const request of requests) {
       expect(request).toContain(` ${receiver.root}`);
@@ -112,7 +113,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByText('It opens with a private key of the receiver only.').waitFor();
     expect(await page.locator('#sent-text').innerText()).not.toContain('Anyone');
     const { files } = await receive(await page.locator('#sent-link').inputValue(), { keys: privateKey });
-    expect(await (await files[0]!.open()).text()).toBe(text);
+    expect(await (await first(files).open()).text()).toBe(text);
   });
 
   test('taking a link back tells how often it and those before it were opened, also when it is done twice', async () => {
@@ -231,7 +232,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await refused('no key', 'This API key is not one of this service');
     const { recipient } = await generateKeys();
     const { link } = await connection.inbox.create({ label: 'inbox', recipient });
-    await refused(link.split('#')[1]!.split('.')[0]!, 'it lacks share');
+    await refused(first(itemOf(link.split('#'), 1).split('.')), 'it lacks share');
     expect(await violations(page)).toEqual([]);
     await page.locator('#api-key').fill(apiKey);
     await page.keyboard.press('Enter');
@@ -254,8 +255,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByText('One file for “Tax office Meier” is there, and complete.').waitFor();
     expect(await violations(page)).toEqual([]);
     const { deliveries } = await owner.inbox.list();
-    const { files, note: said } = await owner.inbox.open(deliveries[0]!.id, { keys: privateKey });
-    expect([said, files[0]!.name, await (await files[0]!.open()).text()]).toEqual([note, name, text]);
+    const { files, note: said } = await owner.inbox.open(first(deliveries).id, { keys: privateKey });
+    expect(said).toEqual(note);
+    expect(first(files).name).toEqual(name);
+    expect(await (await first(files).open()).text()).toEqual(text);
     expect(requests.slice(1).join('\n')).not.toContain('canary');
     expect(await page.evaluate(readStorage)).toEqual(nothing);
 
@@ -302,7 +305,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'sent');
     const link = await page.locator('#sent-link').inputValue();
     const { files } = await receive(link);
-    expect([files[0]!.name, await (await files[0]!.open()).text()]).toEqual(['7.txt', '7']);
+    expect(first(files).name).toBe('7.txt');
+    expect(await (await first(files).open()).text()).toBe('7');
     await page.getByRole('button', { name: 'Back to your files' }).click();
 
     await page.getByRole('button', { name: 'Delete 7.txt' }).click();
@@ -330,7 +334,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect(receive(before)).rejects.toMatchObject({ code: 'gone' });
     await expect(receive(link)).rejects.toMatchObject({ code: 'wrong_kind' });
     const { files } = await receive(link, { keys: privateKey });
-    expect(await (await files[0]!.open()).text()).toBe(text);
+    expect(await (await first(files).open()).text()).toBe(text);
     expect((await connection.list()).files).toHaveLength(1);
   });
 
@@ -349,6 +353,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await receiving.page.keyboard.press('Enter');
     await shows(receiving.page, 'opened');
     const got = await downloaded(receiving.page, 'Save large.bin');
-    equal(got!.bytes, bytes);
+    equal(present(got).bytes, bytes);
   });
 });

@@ -1,7 +1,7 @@
 /** Tests of the destinations of bytes: what is left when writing ends before all of them are there. */
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
-import { deliveryMs, type Sink } from '../protocol.ts';
+import { deliveryMs, type PageSink } from '../protocol.ts';
 import { copiesGone, writeTo } from '../workers/sinks.ts';
 
 afterEach(() => vi.useRealTimers());
@@ -41,7 +41,7 @@ function privateFiles(file: FakeFile): void {
 }
 
 const places = ['handle', 'disk', 'memory'] as const;
-const sinkOf = (place: (typeof places)[number], file: FakeFile): Sink =>
+const sinkOf = (place: (typeof places)[number], file: FakeFile): PageSink =>
   place === 'handle' ? { kind: 'handle', handle: file.handle as unknown as FileSystemFileHandle } : { kind: place };
 
 /** Writes three pieces, and gives what comes back. @param before is called before each piece, and before the end */
@@ -91,7 +91,7 @@ test('a file that was there before it was picked stays when writing fails', asyn
   const file = new FakeFile();
   file.bytes = 5;
   await expect(written('handle', file, ends['fails'])).rejects.toBe(failure);
-  expect([file.done, file.isThere]).toEqual([['aborted'], true]);
+  expect({ done: file.done, isThere: file.isThere }).toEqual({ done: ['aborted'], isThere: true });
 });
 
 test('a private file stays until the browser has had the time to copy it, and no longer', async () => {
@@ -101,8 +101,10 @@ test('a private file stays until the browser has had the time to copy it, and no
   const gone = vi.fn();
   void copiesGone().then(gone);
   await vi.advanceTimersByTimeAsync(deliveryMs(3000) - 1);
-  expect([file.isThere, gone.mock.calls.length]).toEqual([true, 0]);
+  expect(file.isThere).toBe(true);
+  expect(gone.mock.calls.length).toBe(0);
   await vi.advanceTimersByTimeAsync(1);
-  expect([file.isThere, gone.mock.calls.length]).toEqual([false, 1]);
+  expect(file.isThere).toBe(false);
+  expect(gone.mock.calls.length).toBe(1);
   await copiesGone();
 });

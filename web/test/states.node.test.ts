@@ -7,6 +7,7 @@ import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations } from './receiver.ts';
 import { ageFile } from './sender.ts';
+import { itemOf, present } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -101,7 +102,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   test('secret, password, name, note and plaintext are in no request, log, address or storage', async () => {
     const link = await receiver.share([{ name, bytes }], { password, note: 'canary of the note' });
-    const secret = link.split('#1')[1]!.slice(22, 65);
+    const secret = itemOf(link.split('#1'), 1).slice(22, 65);
     const { page, requests, close } = await receiver.open(link, { without: ['picker'] });
     onTestFinished(close);
     await page.locator('#asked:not([hidden])').waitFor();
@@ -109,7 +110,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#password').fill(password);
     await page.keyboard.press('Enter');
     await page.locator('#opened:not([hidden])').waitFor();
-    expect((await downloaded(page, `Save ${name}`))!.bytes.toString()).toBe('canary of the plaintext');
+    expect(present(await downloaded(page, `Save ${name}`)).bytes.toString()).toBe('canary of the plaintext');
     expect(await page.evaluate(readStorage)).toEqual(nothing);
     expect(await page.locator('#password').inputValue()).toBe('');
     expect(await page.context().cookies()).toEqual([]);

@@ -9,6 +9,7 @@ import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions } from './receiver.ts';
 import { Sender, type ShareOptions } from './sender.ts';
+import { itemOf } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const bytes = new TextEncoder().encode('opened once');
@@ -19,7 +20,7 @@ const files = [
 
 /** Fetches how often a link still opens. */
 async function opensLeft({ root }: { root: string }, link: string): Promise<number> {
-  const response = await fetch(`${root}v1/shares/${link.split('#1')[1]!.slice(0, 22)}`);
+  const response = await fetch(`${root}v1/shares/${itemOf(link.split('#1'), 1).slice(0, 22)}`);
   return ((await response.json()) as { opensLeft: number }).opensLeft;
 }
 
@@ -27,7 +28,7 @@ test('no request uses a share up but the one that opens it', async () => {
   const sender = await Sender.start();
   onTestFinished(() => sender.close());
   const link = await sender.share(files, { opens: 3 });
-  const fragment = link.split('#')[1]!;
+  const fragment = itemOf(link.split('#'), 1);
   const api = `v1/shares/${fragment.slice(1, 23)}`;
   const paths = (await bundleWeb()).documents.flatMap((each) => [...each.paths]);
   const addresses = [...paths, ...paths.map((path) => `${path}%23${fragment}`), api, `${api}/open`];
@@ -148,7 +149,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await state.reach(page);
       await shows(page, state.shown);
       expect(await page.locator(`#${state.shown}`).innerText()).toMatch(state.says ?? /./);
-      for (const [how, leave] of Object.entries(leaving)) expect([how, await asks(page, leave)]).toEqual([how, true]);
+      for (const [how, leave] of Object.entries(leaving)) expect(await asks(page, leave), how).toBe(true);
       expect(await page.locator(`#${state.shown}`).isVisible()).toBe(true);
     });
   });
@@ -181,7 +182,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const page = await visit(address, { without: ['picker'], permissions: ['clipboard-read', 'clipboard-write'] });
       await reach(page);
       await shows(page, shown);
-      expect([what, await isLeft(page)]).toEqual([what, true]);
+      expect(await isLeft(page), what).toBe(true);
     }
   });
 
@@ -195,7 +196,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
         await dialog[answer]();
         return dialog.message();
       });
-      await page.evaluate((fragment) => void setTimeout(() => (location.hash = fragment)), other.split('#')[1]!);
+      await page.evaluate((fragment) => void setTimeout(() => (location.hash = fragment)), itemOf(other.split('#'), 1));
       expect(await asked).toMatch(/used up, and not everything is saved/);
       await shows(page, answer === 'dismiss' ? 'opened' : 'asked');
       expect(page.url()).toBe(`${receiver.root}s`);
@@ -243,7 +244,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       for (const round of ['first', 'again', 'once more']) {
         await shows(page, 'asked');
         const text = await page.locator('#asked-text').innerText();
-        expect([round, opensAgain.test(text)]).toEqual([round, round !== 'first']);
+        expect(opensAgain.test(text), round).toEqual(round !== 'first');
         if ('password' in o) await page.locator('#password').fill(o.password);
         await open(page);
         await shows(page, 'opened');
@@ -290,7 +291,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await open(page);
       await shows(page, 'opened');
       await page.evaluate(() => {
-        const kept = JSON.parse(sessionStorage.getItem('opened')!) as { until: number };
+        const kept = JSON.parse(sessionStorage.getItem('opened') ?? '') as { until: number };
         sessionStorage.setItem('opened', JSON.stringify({ ...kept, until: Date.now() - 1 }));
       });
       await page.reload();

@@ -8,6 +8,7 @@ import { withBrowser } from '../../testkit/browsers/browsers.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { launchWebKit, type WebKit } from '../../testkit/browsers/webkit.ts';
 import { Sender } from './sender.ts';
+import { first } from '../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -33,8 +34,9 @@ withBrowser('WebKitGTK', () => {
     await page.click('#compose-button');
     await isShown(page, 'handed');
     const { deliveries } = await sender.connection.inbox.list();
-    const { files } = await sender.connection.inbox.open(deliveries[0]!.id, { keys: privateKey });
-    expect([files[0]!.name, await (await files[0]!.open()).text()]).toEqual(['letter.txt', 'from WebKitGTK']);
+    const { files } = await sender.connection.inbox.open(first(deliveries).id, { keys: privateKey });
+    expect(first(files).name).toBe('letter.txt');
+    expect(await (await first(files).open()).text()).toBe('from WebKitGTK');
   });
 
   test.runIf(long)('WebKitGTK: a share arrives, every file under its name', async () => {

@@ -15,13 +15,13 @@ import type { GatewayFetch } from '../../shared/ipfs/gateway.ts';
 import { openParcel, parseLink, printLink, type Link } from '../../shared/link/index.ts';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
-import type { Credentials, FileView, Found, Opened, Receiving } from '../protocol.ts';
+import type { Credentials, FileView, Found, OpenedView, Receiving } from '../protocol.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
 import { copiesGone, sweepDisk, writeTo } from './sinks.ts';
 import { readInWindows } from './windows.ts';
 
 /** Found link or file that waits for a password or a click. */
-type Closed = { open(credentials: Credentials, signal: AbortSignal): Promise<Opened & { files: Openable[] }> };
+type Closed = { open(credentials: Credentials, signal: AbortSignal): Promise<OpenedView & { files: Openable[] }> };
 type Openable = FileView & { read(running: Pick<Running, 'signal' | 'stalled'>): AsyncIterable<Uint8Array> };
 
 /** Of the pieces of what is saved. */
@@ -149,14 +149,11 @@ async function findFile({ file }: { file: File }): Promise<Found> {
   return { kind: 'container', needs };
 }
 
-async function openFound(credentials: Credentials, signal: AbortSignal): Promise<Opened> {
+async function openFound(credentials: Credentials, signal: AbortSignal): Promise<OpenedView> {
   if (closed === undefined) throw new SealpinError('link_invalid');
   const { files: opened, ...words } = await closed.open(credentials, signal);
   files = opened;
-  return {
-    ...words,
-    files: opened.map(({ name, size, cid }) => ({ name, size, cid })),
-  };
+  return { ...words, files: opened.map(({ name, size, cid }) => ({ name, size, cid })) };
 }
 
 async function save(
@@ -164,7 +161,7 @@ async function save(
   { signal, report, stalled }: Running,
 ): Promise<Blob | undefined> {
   const file = files[argument.file];
-  if (file === undefined) throw new TypeError('no such file');
+  if (file === undefined) throw new TypeError('there is no such file');
   let bytes = 0;
   async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {

@@ -3,7 +3,7 @@
  * keys and the link's secret are here, in memory, and nowhere else.
  */
 import { accountOf } from '../../client/account-key.ts';
-import { connect } from '../../client/connection.ts';
+import { connect, removeMs } from '../../client/connection.ts';
 import { handOver } from '../../client/inboxes.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch } from '../../client/service-http.ts';
@@ -11,12 +11,12 @@ import { shareParcel, shareRecipients, type Shared, type ShareOptions } from '..
 import { detachedPayloadBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
-import type { LinkView, SenderWords, Sending, ShareTerms, StoredView } from '../protocol.ts';
+import type { LinkView, SenderWords, Sending, FormTerms, StoredView } from '../protocol.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
 import { uploadFetch } from './upload-fetch.ts';
 
 /** Account that is signed in. */
-type Account = { readonly service: string; readonly apiKey: string };
+type SignedIn = { readonly service: string; readonly apiKey: string };
 
 /**
  * The last share. `again` shares the same under other terms; `stored`: the files that are in the service for it alone; `openedBefore`: how
@@ -29,20 +29,17 @@ type Last = {
   readonly openedBefore: number | undefined;
 };
 
-let account: Account | undefined;
+let account: SignedIn | undefined;
 let last: Last | undefined;
 let inbox: string | undefined;
 
-/** Timeout of deleting what was stored for nothing, in ms. */
-const removeMs = 10_000;
-
-function signedIn(): Account {
+function signedIn(): SignedIn {
   if (account === undefined) throw new SealpinError('unauthorized');
   return account;
 }
 
 /** Progress within the body that is being sent, and not only between bodies. */
-function progressOf(
+function reportedProgress(
   files: readonly File[],
   { report }: Running,
 ): { fetch: Fetch; onProgress: (bytes: number) => void } {
@@ -61,11 +58,11 @@ function outgoing(files: readonly File[]): Outgoing[] {
   return files.map((file) => ({ source: file, name: file.name, type: file.type }));
 }
 
-function optionsOf({ expiresInMs, opens, password, keys }: ShareTerms): ShareOptions {
+function optionsOf({ expiresInMs, opens, password, keys }: FormTerms): ShareOptions {
   return { expiresAt: new Date(Date.now() + expiresInMs), opens, password, to: keys };
 }
 
-function view({ link, share }: Shared, { password, keys }: ShareTerms): LinkView {
+function view({ link, share }: Shared, { password, keys }: FormTerms): LinkView {
   const needs = password === undefined ? (keys === undefined ? undefined : 'keys') : 'password';
   return { link, opens: share.opensLeft, expiresAt: share.expiresAt, needs };
 }
@@ -79,9 +76,9 @@ async function signIn({ root, apiKey }: { root: string; apiKey: string }, signal
 
 type ReturnOf<Name extends keyof Sending> = Promise<ReturnType<Sending[Name]>>;
 
-async function send({ files, terms, words }: Parameters<Sending['send']>[0], running: Running): ReturnOf<'send'> {
+async function sendByLink({ files, terms, words }: Parameters<Sending['send']>[0], running: Running): ReturnOf<'send'> {
   const { signal } = running;
-  const { fetch, onProgress } = progressOf(files, running);
+  const { fetch, onProgress } = reportedProgress(files, running);
   const http = serviceHttp({ ...signedIn(), fetch });
   const connection = connect(signedIn());
   const remove = (fileId: string): Promise<unknown> =>
@@ -166,7 +163,7 @@ async function takeBack(signal: AbortSignal): ReturnOf<'takeBack'> {
   return { isDeleted, opened };
 }
 
-async function list({ cursor }: { cursor?: string | undefined }, signal: AbortSignal): ReturnOf<'list'> {
+async function listFiles({ cursor }: { cursor?: string | undefined }, signal: AbortSignal): ReturnOf<'list'> {
   const page = await connect(signedIn()).list({ limit: 20, signal, cursor });
   return {
     files: page.files.map(({ fileId, cid, filename, size, createdAt, mode }): StoredView => ({
@@ -195,7 +192,7 @@ async function deliver({ files, words }: Parameters<Sending['deliver']>[0], runn
   if (inbox === undefined) throw new SealpinError('link_invalid');
   const handedOver = await handOver(inbox, outgoing(files), {
     ...words,
-    ...progressOf(files, running),
+    ...reportedProgress(files, running),
     signal: running.signal,
   });
   return { count: handedOver.files.length };
@@ -203,11 +200,11 @@ async function deliver({ files, words }: Parameters<Sending['deliver']>[0], runn
 
 serveCalls<Sending>({
   signIn: (argument, { signal }) => signIn(argument, signal),
-  send,
+  send: sendByLink,
   change: (argument, { signal }) => change(argument, signal),
   sendOn: (argument, { signal }) => sendOn(argument, signal),
   takeBack: (_, { signal }) => takeBack(signal),
-  list: (argument, { signal }) => list(argument, signal),
+  list: (argument, { signal }) => listFiles(argument, signal),
   async remove({ fileId }, { signal }) {
     const { key } = await connect(signedIn()).delete(fileId, { signal });
     return { isDestroyed: key === 'destroyed' };

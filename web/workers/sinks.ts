@@ -1,21 +1,18 @@
-/**
- * Destinations of a file's bytes. Nothing is complete before all bytes have arrived: what fails before is removed, or
- * errors.
- */
+/** Destinations of a file's bytes, complete once all have arrived: what fails before is removed, or errors. */
 import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
-import { heartbeatMs, deliveryMs, type FromServiceWorker, type Sink, type ToPort } from '../protocol.ts';
+import { heartbeatMs, deliveryMs, type FromServiceWorker, type PageSink, type ToPort } from '../protocol.ts';
 
 type Bytes = AsyncIterable<Uint8Array>;
 /** `pool` gets the memory of what was written. */
-type Options = { readonly size: number | undefined; readonly signal: AbortSignal; readonly pool: BufferPool };
+type PageSinkOptions = { readonly size: number | undefined; readonly signal: AbortSignal; readonly pool: BufferPool };
 
 /**
  * Writes a file.
  * @returns the file itself where the page still has to hand it to the browser
  * @throws what `bytes` throws, the signal's reason, DOMException `QuotaExceededError`
  */
-export function writeTo(sink: Sink, bytes: Bytes, o: Options): Promise<Blob | undefined> {
+export function writeTo(sink: PageSink, bytes: Bytes, o: PageSinkOptions): Promise<Blob | undefined> {
   if (sink.kind === 'handle') return writeToHandle(sink.handle, bytes, o);
   if (sink.kind === 'memory') return writeToMemory(bytes, o);
   return sink.kind === 'disk' ? writeToDisk(bytes, o) : writeToPort(sink.port, bytes, o);
@@ -25,7 +22,7 @@ export function writeTo(sink: Sink, bytes: Bytes, o: Options): Promise<Blob | un
 async function writeToHandle(
   handle: FileSystemFileHandle,
   bytes: Bytes,
-  { signal, pool }: Options,
+  { signal, pool }: PageSinkOptions,
 ): Promise<undefined> {
   const isNew = (await handle.getFile()).size === 0;
   const writable = await handle.createWritable();
@@ -44,7 +41,7 @@ async function writeToHandle(
   }
 }
 
-async function writeToMemory(bytes: Bytes, { signal }: Options): Promise<Blob> {
+async function writeToMemory(bytes: Bytes, { signal }: PageSinkOptions): Promise<Blob> {
   const chunks: BlobPart[] = [];
   for await (const chunk of bytes) chunks.push(chunk as Uint8Array<ArrayBuffer>);
   signal.throwIfAborted();
@@ -70,7 +67,7 @@ export async function copiesGone(): Promise<void> {
   await Promise.all(removals);
 }
 
-async function writeToDisk(bytes: Bytes, { signal, pool }: Options): Promise<File> {
+async function writeToDisk(bytes: Bytes, { signal, pool }: PageSinkOptions): Promise<File> {
   const name = crypto.randomUUID();
   const directory = await (await navigator.storage.getDirectory()).getDirectoryHandle(folder, { create: true });
   await holdLock(name);
@@ -130,7 +127,7 @@ export async function sweepDisk(): Promise<void> {
 const startMs = 15_000;
 
 /** The service worker pulls, so nothing is read that the disk does not take; it compares the number of bytes with `size` itself. */
-function writeToPort(port: MessagePort, bytes: Bytes, { signal, pool }: Options): Promise<undefined> {
+function writeToPort(port: MessagePort, bytes: Bytes, { signal, pool }: PageSinkOptions): Promise<undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<undefined>();
   const chunks = bytes[Symbol.asyncIterator]();
   const send = (message: ToPort, transfer: Transferable[] = []): void => port.postMessage(message, transfer);

@@ -1,14 +1,10 @@
 /** Reading a received file piece by piece, so that an engine without back pressure on `fetch` takes no more memory than one piece. */
-import { sleep } from '../../client/attempts.ts';
 import type { OpenedFile } from '../../client/receiving.ts';
 import { isSealpinError, type Code } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 
-/**
- * Bytes of one request. Firefox reads a response into memory however slow its reader is (measured: 1,041 MiB in 15 s), so this is what
- * it can take.
- */
+/** Bytes of one request: Firefox reads a response into memory however slow its reader is (1,041 MiB in 15 s). */
 const windowBytes = 64 * 1024 * 1024;
 
 /** The next request begins when so many bytes of a window are left, so that nothing waits for its first byte. */

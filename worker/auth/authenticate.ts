@@ -13,7 +13,8 @@ import type { Ctx } from '../http/app.ts';
 import { checkOrigin } from './account-origins.ts';
 import { readCachedKey, type CachedKey } from '../objects/account/keys/key-cache.ts';
 import { limitAccount, limitLookup, limitUnknownKey, rememberKey } from './rate-limit.ts';
-import type { Account, KeyMaterial } from '../objects/account/account.ts';
+import type { Account } from '../objects/account/account.ts';
+import type { KeyMaterial } from '../objects/account/keys/key-rows.ts';
 
 /** The API key that makes a request, and the object of its account. */
 export type Principal = {

@@ -2,6 +2,8 @@
 import type { ErrorHandler, Handler, MiddlewareHandler, NotFoundHandler } from 'hono';
 import { routePath } from 'hono/route';
 import { describe, SealpinError } from '../../shared/errors.ts';
+import { servicesOf } from '../backends/configured.ts';
+import { tellRefusal } from '../objects/metrics/seen-refusals.ts';
 import { isHead, type App, type Ctx } from './app.ts';
 import { isEncoded } from './body-headers.ts';
 import { errorText, log } from '../log.ts';
@@ -49,12 +51,26 @@ export const onError: ErrorHandler<App> = (error, c) => {
   const { fault, status } = describe(code);
   if (fault === 'system' || status >= 500)
     log({ event: 'error', requestId: id, code, error: errorText(error), cause: errorText(error.cause) });
+  // Uploads go to the first service.
+  if (code === 'disk_full') tellFull(c);
   const response = problem(error, c);
   // For a content coding, and for no other reason of a 415 (RFC 9110 section 12.5.3).
   if (code === 'unsupported_media_type' && isEncoded(c.req.raw.headers))
     response.headers.set('Accept-Encoding', 'identity');
   return response;
 };
+
+/** Time for which the disk of the first service counts as full after an upload, and interval at which an isolate says so, in ms. */
+const full = { countsMs: 600_000, everyMs: 10_000 };
+let toldFullAt = 0;
+
+/** Tells, after the response, that the first service has refused an upload. */
+function tellFull(c: Ctx): void {
+  const [first] = servicesOf(c.env);
+  if (first === undefined || Date.now() - toldFullAt < full.everyMs) return;
+  toldFullAt = Date.now();
+  c.executionCtx.waitUntil(tellRefusal(c.env, first.id, 'disk_full', full.countsMs));
+}
 
 /**
  * The response where no route matches. It is not thrown: an error would skip the CORS headers.

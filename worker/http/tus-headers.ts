@@ -1,5 +1,8 @@
 /** The headers of tus 1.0.0, parsed and written. */
+import * as v from 'valibot';
+import { UploadDetails } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
+import { invalidRequest } from './validation.ts';
 
 /** The version of the protocol. */
 export const tusVersion = '1.0.0';
@@ -16,8 +19,7 @@ export type Metadata = {
   filename: string | null;
   contentType: string | null;
   cid: string | null;
-  /** Time at which the file is deleted, as it was sent. */
-  expiresAt: string | null;
+  details: UploadDetails;
   /** Set if it is removed after a while, unless another upload names it. */
   isProvisional: boolean;
 };
@@ -64,7 +66,7 @@ export function checkFileBytes(length: number, maxBytes: number): number {
 }
 
 /**
- * Parses `Upload-Metadata`: `filename` or `name`, `filetype` or `type`, `cid`, `expiresAt`, `provisional`. Other keys are allowed, and ignored.
+ * Parses `Upload-Metadata`: `filename` or `name`, `filetype` or `type`, `cid`, `provisional`, and details. Other keys are allowed, and ignored.
  * @param text the value of the header; empty without it
  * @throws invalid_request for anything but a list of base64
  */
@@ -81,12 +83,14 @@ export function parseMetadata(text: string): Metadata {
       );
     values.set(key, decode(key, value));
   }
+  const details = v.safeParse(UploadDetails, Object.fromEntries(values));
+  if (!details.success) throw new SealpinError('invalid_request', invalidRequest('query', details.issues).message);
   return {
     filename: values.get('filename') ?? values.get('name') ?? null,
     // Browsers have no type for many files, and clients send what they have.
     contentType: (values.get('filetype') ?? values.get('type')) || null,
     cid: values.get('cid') ?? null,
-    expiresAt: values.get('expiresAt') ?? null,
+    details: details.output,
     isProvisional: values.get('provisional') === 'true',
   };
 }

@@ -30,11 +30,11 @@ export function countUsage(c: Ctx): void {
     bytesIn: c.var.arrivedBytes ?? lengthOf(c.req.raw.headers),
     bytesOut: method === 'HEAD' ? 0 : lengthOf(headers),
   });
-  collector.handOverLater(c, () => handOver(c.env));
+  collector.handOverLater(c, () => handOverAll(c.env));
 }
 
 /** Hands over what this isolate has counted, to so many accounts at a time. */
-async function handOver(env: AccountBinding): Promise<void> {
+async function handOverAll(env: AccountBinding): Promise<void> {
   const accounts = [...counted.keys()].slice(0, batch);
   await Promise.all(accounts.map((account) => handOverUsage(env, account)));
 }

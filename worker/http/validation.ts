@@ -3,9 +3,12 @@
  * values.
  */
 import type * as v from 'valibot';
-import { isBase64 } from '../../shared/api.ts';
+import { isBase64, type UploadDetails } from '../../shared/api.ts';
 import { SealpinError, type Fault } from '../../shared/errors.ts';
 import { isTime } from '../../shared/time.ts';
+import type { FileDetails } from '../objects/account/files/file-rows.ts';
+import { detailColumns } from '../objects/account/tables.ts';
+import { given } from '../objects/columns.ts';
 
 /** Faults that one error names. */
 const maxFaults = 3;
@@ -34,6 +37,12 @@ export function parseFutureTime(text: string, nowMs: number): number {
   const time = Date.parse(text);
   if (time <= nowMs) throw new SealpinError('invalid_request', 'expiresAt must be a time in the future');
   return time;
+}
+
+/** Details of a file that begins, as its rows have them. @throws invalid_request for an end in the past */
+export function parseDetails(details: UploadDetails): FileDetails {
+  if (details.expiresAt !== undefined) parseFutureTime(details.expiresAt, Date.now());
+  return given(detailColumns, details);
 }
 
 function placeOf(place: 'body' | 'query', { path }: v.BaseIssue<unknown>): Omit<Fault, 'detail'> {

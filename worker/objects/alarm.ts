@@ -17,6 +17,12 @@ export function withJitter(ms: number): number {
   return Math.round(ms * (1 + Math.random() / 2));
 }
 
+/** The first of some times; undefined where there is none. */
+export function soonest(...times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((each) => each !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
+}
+
 /** The alarm in an object's storage. */
 export class Alarm {
   readonly #storage: DurableObjectStorage;

@@ -22,7 +22,7 @@ type Call = {
   operationId: string;
 };
 
-type Description = {
+type RouteText = {
   summary: string;
   /** Details besides the summary, in CommonMark; who may call the route is added. */
   description?: string;
@@ -59,11 +59,11 @@ type Access =
   | { who: 'key'; scopes?: readonly Scope[]; handler: (c: Ctx, principal: Principal) => Promise<Response> };
 
 /** A row of the table of routes. */
-export type Route = Call & Row;
-type Row = Description & Access;
+export type Route = Call & RouteRow;
+type RouteRow = RouteText & Access;
 
 /** Makes a row. */
-export function route(method: Route['method'], path: string, operationId: string, row: Row): Route {
+export function route(method: Route['method'], path: string, operationId: string, row: RouteRow): Route {
   return { method, path, operationId, ...row };
 }
 

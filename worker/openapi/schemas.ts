@@ -2,6 +2,7 @@
 import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from '@valibot/to-json-schema';
 import type * as v from 'valibot';
 import * as shapes from '../../shared/api.ts';
+import { isSeen } from '../../shared/filename.ts';
 import { isTime } from '../../shared/time.ts';
 
 export type JsonSchema = { [key: string]: unknown };
@@ -35,6 +36,8 @@ const config = {
     // A pattern of JSON Schema matches code points in any case (section 6.4 of its core), among which there are no surrogates.
     if (requirement instanceof RegExp && requirement.flags === 'u')
       return { ...jsonSchema, pattern: requirement.source.replace(String.raw`\ud800-\udfff`, '') };
+    // No pattern that all readers know says which characters are seen.
+    if (requirement === isSeen) return jsonSchema;
     if (requirement === shapes.isBase64) return { ...jsonSchema, contentEncoding: 'base64' };
     return requirement === isTime ? { ...jsonSchema, format: 'date-time' } : undefined;
   },

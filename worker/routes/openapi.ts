@@ -5,7 +5,7 @@ import { describeApi } from '../openapi/document.ts';
 import { route, type Route } from '../openapi/route.ts';
 import { conditions, representation } from './route-parts.ts';
 
-type Description = { etag: string; bytes: Uint8Array };
+type ApiDocument = { etag: string; bytes: Uint8Array };
 
 /** The row of a description, which anybody may read. @param o.routes the rows that it describes, itself among them */
 export function descriptionRoute(
@@ -13,7 +13,7 @@ export function descriptionRoute(
   operationId: string,
   o: { title: string; routes: () => readonly Route[] },
 ): Route {
-  let described: Promise<Description> | undefined;
+  let described: Promise<ApiDocument> | undefined;
   const handler = async (c: Ctx): Promise<Response> => {
     described ??= write(o.title, o.routes());
     const { etag, bytes } = await described;
@@ -31,7 +31,7 @@ export function descriptionRoute(
   });
 }
 
-async function write(title: string, routes: readonly Route[]): Promise<Description> {
+async function write(title: string, routes: readonly Route[]): Promise<ApiDocument> {
   const bytes = new TextEncoder().encode(`${JSON.stringify(describeApi(title, routes))}\n`);
   return { etag: `"${new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)).toHex()}"`, bytes };
 }

@@ -19,7 +19,7 @@ import {
   NewlyStoredFile,
   ReadQuery,
   Receipt,
-  SealedUploadQuery,
+  UploadDetails,
   StoredFile,
   UploadQuery,
   Verification,
@@ -53,7 +53,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
         : ''),
     who: 'key',
     scopes: ['write'],
-    query: mode === 'plain' ? UploadQuery : SealedUploadQuery,
+    query: mode === 'plain' ? UploadQuery : UploadDetails,
     headers: {
       'Content-Disposition': 'the filename, for a body that is not JSON',
       'Content-Digest': 'SHA-256 or SHA-512 of the body; with another one nothing is stored',

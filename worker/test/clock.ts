@@ -2,7 +2,10 @@
 import worker, { Account as RealAccount, Pin as RealPin, Share as RealShare } from '../index.ts';
 import type { Env } from '../env.ts';
 import type { Result } from '../objects/result.ts';
+import type { AccountContext } from '../objects/account/account-context.ts';
+import { PendingCalls } from '../objects/account/calls/pending-calls.ts';
 import type { AccountEnv } from '../objects/account/delivery.ts';
+import { present } from '../../testkit/present.ts';
 
 export { Metrics } from '../index.ts';
 
@@ -21,7 +24,7 @@ type Objects = Record<ObjectCall['binding'], DurableObjectNamespace>;
 async function called(request: Request, env: Objects): Promise<Response> {
   const { binding, name, method, args } = await request.json<ObjectCall>();
   const object = env[binding].getByName(name) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
-  const value = await object[method]!(...args);
+  const value = await present(object[method])(...args);
   return new Response(
     JSON.stringify({ value }, (_, each: unknown) =>
       each instanceof ArrayBuffer ? { base64: new Uint8Array(each).toBase64() } : each,
@@ -41,9 +44,27 @@ export default {
 /** Time by which the clock of an object is ahead of the machine's. */
 type Ahead = { ms: number };
 
+class FaultyPending extends PendingCalls {
+  readonly #faults: Map<string, Fault>;
+
+  constructor(context: AccountContext, faults: Map<string, Fault>) {
+    super(context);
+    this.#faults = faults;
+  }
+
+  override commit(...args: Parameters<PendingCalls['commit']>): Promise<Result> {
+    return faulty(this.#faults, 'commit', () => super.commit(...args));
+  }
+
+  override commitPart(...args: Parameters<PendingCalls['commitPart']>): Promise<Result> {
+    return faulty(this.#faults, 'commitPart', () => super.commitPart(...args));
+  }
+}
+
 export class Account extends RealAccount {
   readonly #ahead: Ahead;
   readonly #faults: Map<string, Fault>;
+  readonly #pending: PendingCalls;
 
   constructor(ctx: DurableObjectState, env: AccountEnv) {
     const faults = new Map<string, Fault>();
@@ -61,6 +82,7 @@ export class Account extends RealAccount {
     });
     this.#ahead = ahead;
     this.#faults = faults;
+    this.#pending = new FaultyPending(this.context, faults);
   }
 
   protected override now(): number {
@@ -129,12 +151,8 @@ export class Account extends RealAccount {
     return this.#faults.has(call);
   }
 
-  override commit(...args: Parameters<RealAccount['commit']>): Promise<Result> {
-    return faulty(this.#faults, 'commit', () => super.commit(...args));
-  }
-
-  override commitPart(...args: Parameters<RealAccount['commitPart']>): Promise<Result> {
-    return faulty(this.#faults, 'commitPart', () => super.commitPart(...args));
+  override get pending(): PendingCalls {
+    return this.#pending;
   }
 
   override shareOpened(...args: Parameters<RealAccount['shareOpened']>): Promise<Result> {

@@ -23,7 +23,7 @@ import { withBody, type ArrivingBody } from './checked-body.ts';
 import { leafAnnouncer } from './leaf-announcer.ts';
 import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
 import { PartWriter, type SentPart } from './part-writer.ts';
-import { pinPlanned } from './pin-rows.ts';
+import { pinPlanned } from './pin-planned.ts';
 import { receiveLeaves } from './receive-leaves.ts';
 import { parseMetadata } from '../http/tus-headers.ts';
 import { withPermit, leafPermits } from './semaphore.ts';
@@ -199,7 +199,7 @@ class ResumedUpload {
       if (name !== undefined) await held;
       const row = { ...part, cid: name?.() ?? part.cid, id: partId, uploadId, service: service.id, requestId };
       const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
-      const withdraw = (): Promise<unknown> => caller.account.withdrawPart(partId);
+      const withdraw = (): Promise<unknown> => caller.account.pending.withdrawPart(partId);
       if (name === undefined)
         await pinPlanned(service, part, { held, plan, withdraw, signal: this.#stop.signal, requestId });
     }

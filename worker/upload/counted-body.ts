@@ -2,7 +2,7 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { within } from '../../shared/streams/timing.ts';
 import type { Algorithm, Digests } from '../http/digest-fields.ts';
-import { PassingDigests } from './body-digests.ts';
+import { PassingDigests } from './passing-digests.ts';
 
 /** The most bytes that one read waits for: workerd gives 4 KiB otherwise, and each read has its cost. */
 export const readBytes = 1024 * 1024;

@@ -2,7 +2,7 @@
 import { sniff, sniffBytes, type PayloadSealer, type PayloadState } from '../../shared/crypto/index.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import { Pieces } from '../../shared/streams/pieces.ts';
-import type { ContentKind } from '../objects/account/files/beginning.ts';
+import type { ContentKind } from '../../shared/api.ts';
 import { leafMemory } from '../leaf-memory.ts';
 
 /** State of an upload. `beginning`: in plain mode, the kind of its content. */

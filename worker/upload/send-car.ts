@@ -17,7 +17,7 @@ import { CarStructure, invalidCar } from './car-structure.ts';
 import { partLeaves, partMs } from './part-writer.ts';
 import { sendParts, type PieceWriter, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
 
-type Block = { cid: Cid; bytes: Uint8Array };
+type CarBlock = { cid: Cid; bytes: Uint8Array };
 
 /**
  * Sends the blocks of a CAR to a service, under their own CIDs. The root is not pinned afterwards; all parts but the last one are
@@ -53,7 +53,7 @@ export async function sendCar(
 }
 
 /** The blocks of a CAR, each once, with its place in the file checked. */
-function blocksOf(reader: ReturnType<typeof carReader>, structure: CarStructure): Pieces<Block> {
+function blocksOf(reader: ReturnType<typeof carReader>, structure: CarStructure): Pieces<CarBlock> {
   return {
     async next() {
       for (;;) {
@@ -78,17 +78,17 @@ async function nextBlock(reader: ReturnType<typeof carReader>) {
   }
 }
 
-type OpenPart = { blocks: BlockImport; links: Link[]; bytes: number; dueAt: number };
+type OpenCar = { blocks: BlockImport; links: Link[]; bytes: number; dueAt: number };
 
 /** Links of a part's node: the part is due before, unless its blocks are small. */
 const maxLinks = 1024;
 
 /** Writes blocks into parts. What holds a part together is a node above its blocks, whatever they are. */
-function blockWriter({ service, signal, now }: SendOptions): PieceWriter<Block> {
-  let open: OpenPart | undefined;
+function blockWriter({ service, signal, now }: SendOptions): PieceWriter<CarBlock> {
+  let open: OpenCar | undefined;
   let sentBytes = 0;
 
-  const isFull = ({ bytes, links }: OpenPart): boolean =>
+  const isFull = ({ bytes, links }: OpenCar): boolean =>
     bytes >= partLeaves((sentBytes - bytes) / leafBytes) * leafBytes || links.length >= maxLinks;
 
   return {

@@ -5,9 +5,9 @@ import { pulled } from '../../shared/streams/pulled.ts';
 import { leafMemory } from '../leaf-memory.ts';
 import { exceedsAllowance, type Allowance } from '../objects/account/keys/key-limits.ts';
 import { toError } from '../objects/result.ts';
-import { PassingDigests } from './body-digests.ts';
+import { PassingDigests } from './passing-digests.ts';
 import { CountedBody, readBytes, type CountedOptions } from './counted-body.ts';
-import { JsonUploadReader } from './json-stream.ts';
+import { JsonUploadReader } from './json-upload-reader.ts';
 
 /** Bytes of one read of JSON: its text and the decoded bytes are in memory at the same time. */
 const jsonReadBytes = 256 * 1024;

@@ -21,7 +21,6 @@ const workerOptions = {
 
 /**
  * Bundles one entry to the text of one ES module.
- *
  * @param entry path from the package root, `worker/index.ts` for example
  * @param overrides options that differ from those of the Worker
  * @throws build_failed with the first message of the compiler and its place, not_installed

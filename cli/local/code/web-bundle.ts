@@ -47,16 +47,9 @@ type WebDocument = {
   readonly scriptHash: string;
 };
 /** All pages. `hash`: SHA-256 in hex of everything in them, but for the place where they show it. */
-type Web = {
-  readonly hash: string;
-  readonly documents: readonly WebDocument[];
-  readonly files: readonly WebFile[];
-};
+type Web = { readonly hash: string; readonly documents: readonly WebDocument[]; readonly files: readonly WebFile[] };
 
-/**
- * Builds the pages.
- * @param o.words the module of a catalogue that is used instead of the English one, for tests
- */
+/** Builds the pages. @param o.words a catalogue instead of the English one, for tests */
 export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web> {
   const room = join(packageRoot(), 'web');
   const { build } = requireLocal('esbuild') as typeof Esbuild;
@@ -90,7 +83,7 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   const type = 'text/javascript; charset=utf-8';
   const curves = await compile({ entry: curvesEntry }, { globalName: 'curves' });
   // An engine may outlive the deployment that it came from. It takes the curves that it was built with, or none.
-  const curvesAddress = `curves-${digest(curves).toString('hex', 0, 8)}.js`;
+  const curvesAddress = `curves-${textDigest(curves).toString('hex', 0, 8)}.js`;
   const compiled = Object.entries(scripts).map(async ([path, script]) => ({
     path,
     type,
@@ -109,11 +102,11 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
     ...compiled,
   ]);
   const files: WebFile[] = [...built, { path: `web/${curvesAddress}`, type, text: curves }];
-  const integrityOf = (path: string): string => `sha256-${digest(textOf(files, path)).toString('base64')}`;
+  const integrityOf = (path: string): string => `sha256-${textDigest(documentText(files, path)).toString('base64')}`;
   const drafts = documents.map(async ({ paths, states, script }) => {
     const sections = (await Promise.all(states.map((each) => source(`${each}.html`)))).join('\n');
-    const html = fill(layout, {
-      states: fill(sections, { passwordField }),
+    const html = fillTemplate(layout, {
+      states: fillTemplate(sections, { passwordField }),
       script,
       scriptIntegrity: integrityOf(script),
       styleIntegrity: integrityOf('web/style.css'),
@@ -122,22 +115,22 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   });
   const unsigned = await Promise.all(drafts);
   const parts = [...files.map(({ path, text }) => [path, text]), ...unsigned.map(({ paths, html }) => [paths, html])];
-  const hash = digest(JSON.stringify(parts)).toString('hex');
-  return { hash, files, documents: unsigned.map((each) => ({ ...each, html: fill(each.html, { hash }) })) };
+  const hash = textDigest(JSON.stringify(parts)).toString('hex');
+  return { hash, files, documents: unsigned.map((each) => ({ ...each, html: fillTemplate(each.html, { hash }) })) };
 }
 
-function digest(text: string): Buffer {
+function textDigest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-function textOf(files: readonly WebFile[], path: string): string {
+function documentText(files: readonly WebFile[], path: string): string {
   const file = files.find((each) => each.path === path);
   if (file === undefined) throw new TypeError(`there is no part ${path}`);
   return file.text;
 }
 
 /** Replaces `{{name}}`, where a value has that name. */
-function fill(template: string, values: Record<string, string>): string {
+function fillTemplate(template: string, values: Record<string, string>): string {
   return template.replace(/\{\{(\w+)\}\}/g, (place, name: string) => values[name] ?? place);
 }
 
@@ -165,10 +158,7 @@ const withoutWriter: Plugin = {
 
 /** Puts what loads the curves in their place. @param path of that module */
 function replaceCurves(path: string): Plugin {
-  return {
-    name: 'lazy curves',
-    setup: ({ onResolve }) => onResolve({ filter: /\/curves\.ts$/ }, () => ({ path })),
-  };
+  return { name: 'lazy curves', setup: ({ onResolve }) => onResolve({ filter: /\/curves\.ts$/ }, () => ({ path })) };
 }
 
 /**
@@ -215,10 +205,7 @@ export async function webModuleText(): Promise<string> {
   return `export const web = ${JSON.stringify(await bundleWeb())};`;
 }
 
-/**
- * Lets esbuild find the pages.
- * @param text gives their module
- */
+/** Lets esbuild find the pages. @param text gives their module */
 export const webPlugin = (text: () => Promise<string> = webModuleText): Plugin => ({
   name: webModule,
   setup({ onResolve, onLoad }) {

@@ -22,7 +22,6 @@ const sources = ['shared', 'client', 'web', 'worker', 'cli/local', 'tsconfig.jso
 
 /**
  * The code for a start: what is kept for the source as it is, or else a new build, which is then kept.
- *
  * @param cacheDir absolute; created where it is missing
  * @throws build_failed, not_installed, the errors of the file system where the source cannot be read
  */
@@ -38,7 +37,6 @@ export async function workerCode(cacheDir: string): Promise<WorkerCode> {
 
 /**
  * Builds the code in any case, and keeps it for the next start. Where it cannot be kept, that start takes longer, and nothing else.
- *
  * @param cacheDir absolute; created where it is missing
  * @throws build_failed, not_installed, the errors of the file system where the source cannot be read
  */
@@ -51,11 +49,7 @@ export async function rebuildWorkerCode(cacheDir: string): Promise<WorkerCode> {
   return code;
 }
 
-/**
- * Builds the code into `@sealpin/local`.
- *
- * @param folder the package, with its source in it
- */
+/** Builds the code into `@sealpin/local`. @param folder the package, with its source in it */
 export async function packWorkerCode(folder: string): Promise<void> {
   await writeFile(join(folder, keptFile), JSON.stringify({ key: sourceKey(folder), ...(await build()) }));
 }

@@ -1,11 +1,8 @@
-/**
- * `add`: files from a multipart body, in constant memory. All of them exist once the closing boundary has arrived, or
- * none.
- */
+/** `add`: files from a multipart body, in constant memory, which exist once all of it has arrived. */
 import { addOptions } from '../../../shared/ipfs/index.ts';
 import { arrivals } from './arrivals.ts';
 import { boundaryOf, parts } from './multipart.ts';
-import { flag, lines, RpcError, type Call } from './rpc.ts';
+import { flag, lines, RpcError, type RpcCall } from './rpc.ts';
 import type { Written } from './indexer.ts';
 import type { Store, Writer } from './store.ts';
 
@@ -23,7 +20,7 @@ const requiredOptions = {
 const nameBytes = 255;
 
 /** Runs `add`. */
-export async function add(store: Store, { request, response, query }: Call): Promise<void> {
+export async function addFile(store: Store, { request, response, query }: RpcCall): Promise<void> {
   for (const [name, value] of Object.entries(requiredOptions)) {
     const given = query.get(name);
     if (given !== null && given !== value)

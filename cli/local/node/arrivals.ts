@@ -3,12 +3,12 @@ import type { Readable } from 'node:stream';
 import { release } from '../../io/byte-stream.ts';
 
 /** Bytes of a piece: few enough pieces, and they fit into the processor's cache. */
-const pieceBytes = 256 * 1024;
+const arrivalPieceBytes = 256 * 1024;
 /** Time that bytes wait for others, in ms: what a slow client sends is seen soon. */
-const waitMs = 10;
+const arrivalMs = 10;
 /** Memory that no body uses at the moment, so that a small one does not cost as much as a large one, and how much of it is kept. */
 const spare: Buffer[] = [];
-const maxSpare = 4;
+const maxSpareBuffers = 4;
 
 /**
  * Joins what arrives. workerd sends bodies in pieces of 8 KiB, and Node's own iterator makes several promises for each of them, which
@@ -18,7 +18,7 @@ const maxSpare = 4;
  * @throws what the stream fails with, after the bytes before it
  */
 export async function* arrivals(stream: Readable): AsyncGenerator<Buffer> {
-  const buffer = spare.pop() ?? Buffer.allocUnsafeSlow(pieceBytes);
+  const buffer = spare.pop() ?? Buffer.allocUnsafeSlow(arrivalPieceBytes);
   let filled = 0;
   /** Bytes that did not fit. */
   let rest: Buffer | undefined;
@@ -32,7 +32,7 @@ export async function* arrivals(stream: Readable): AsyncGenerator<Buffer> {
     rest = taken < piece.length ? piece.subarray(taken) : undefined;
     if (rest === undefined) release(piece);
     if (filled === buffer.length) wake();
-    else timer ??= setTimeout(() => wake(), waitMs);
+    else timer ??= setTimeout(() => wake(), arrivalMs);
   }
   const arrive = (piece: Buffer): void => {
     fill(piece);
@@ -68,7 +68,7 @@ export async function* arrivals(stream: Readable): AsyncGenerator<Buffer> {
     }
   } finally {
     clearTimeout(timer);
-    if (spare.length < maxSpare) spare.push(buffer);
+    if (spare.length < maxSpareBuffers) spare.push(buffer);
     stream.pause();
     stream.off('data', arrive).off('end', onEnd).off('error', onError).off('close', onClose);
   }

@@ -23,10 +23,10 @@ export type BlockRow = {
 /** Location of a block: `file` is the name on disk. */
 export type BlockLocation = { file: string; offset: number; bytes: number; node: Uint8Array | null };
 
-type Pin = { cid: string; name: string };
+type PinnedRoot = { cid: string; name: string };
 
 /** A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be pinned. */
-type NewFile = {
+type CatalogFile = {
   file: string;
   /** Its root: the last of its blocks. */
   cid: string;
@@ -39,10 +39,7 @@ type NewFile = {
 type Collected = { cids: string[]; files: string[] };
 
 export interface Catalog extends Omit<Reach, 'liveness'> {
-  /**
-   * Writes rows before their file is complete, so that a huge one needs no memory; they are not visible before
-   * `publish`.
-   */
+  /** Writes rows before their file is complete, without much memory; they are visible after `publish`. */
   stage(file: string, blocks: readonly BlockRow[]): void;
   /** Forgets the staged rows of a file that was given up. */
   unstage(file: string): void;
@@ -51,7 +48,7 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
    * damaged or missing. Returns the names on disk of the replaced copies; `removed` lists them until they are forgotten.
    * @param forget dropped names whose removal is on the disk
    */
-  publish(files: readonly NewFile[], forget?: readonly string[]): string[];
+  publish(files: readonly CatalogFile[], forget?: readonly string[]): string[];
   /** Finds the newest copy of a block in a complete file; undefined when there is none. */
   find(cid: string): BlockLocation | undefined;
   /** Some blocks of complete files, in the order of their rows. @param after the row of the last one before */
@@ -62,7 +59,7 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
    * @param now in milliseconds since 1970
    */
   unpin(cids: readonly string[], now: number): string | Collected;
-  pins(cid?: string): Pin[];
+  pins(cid?: string): PinnedRoot[];
   /**
    * Drops every file that no pin holds and whose time is over. A pin holds a file when a block of it that no other file has is
    * pinned or below a pin.
@@ -86,10 +83,7 @@ export interface Catalog extends Omit<Reach, 'liveness'> {
 /** `keep_until` of a file that a pin holds: nobody asks again before a pin above it is removed. */
 const held = Number.MAX_SAFE_INTEGER;
 
-/**
- * Primary result codes of SQLite for a damaged file (https://sqlite.org/rescode.html): SQLITE_CORRUPT and
- * SQLITE_NOTADB.
- */
+/** SQLITE_CORRUPT and SQLITE_NOTADB, the result codes for a damaged file (https://sqlite.org/rescode.html). */
 const damageCodes = [11, 26];
 
 /** Recognizes an error by which SQLite reports a damaged catalog. */
@@ -125,10 +119,7 @@ export function catalogError(path: string, thrown: unknown): unknown {
   });
 }
 
-/**
- * Opens the catalog, for this process alone.
- * @throws config_invalid when the file is damaged or of a newer sealpin; it is left as it is
- */
+/** Opens the catalog, for this process alone. @throws config_invalid for a damaged or newer file, which stays */
 export function openCatalog(path: string): Catalog {
   const db = new DatabaseSync(path, { enableForeignKeyConstraints: true, timeout: 1000 });
   try {
@@ -235,7 +226,7 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
   }
 
   /** Adds a file, and returns the names of those that it replaces. */
-  function add({ file, cid, blocks, pin, keepUntil }: NewFile): string[] {
+  function add({ file, cid, blocks, pin, keepUntil }: CatalogFile): string[] {
     const id = insert(file, blocks);
     const replaced = replacedBy.all(cid, id);
     const times = replaced.map((older) => Number(older['keep_until'])).filter((time) => time !== held);
@@ -297,7 +288,7 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
         return collect(now, true);
       });
     },
-    pins: (cid) => pins.all(cid ?? null) as Pin[],
+    pins: (cid) => pins.all(cid ?? null) as PinnedRoot[],
     collect: (now = held) => transaction(() => collect(now, false)),
     files: () => names('file'),
     removed: () => names('removed'),

@@ -2,20 +2,20 @@
 import { readSync, closeSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { errnoOf } from '../../errno.ts';
-import { add } from './add.ts';
+import { addFile } from './add.ts';
 import type { BlockLocation } from './catalog.ts';
 import { content, fileBytes, runs } from './content.ts';
 import { dagImport } from './import.ts';
-import { cid, cids, count, flag, json, lines, RpcError, send, type Call } from './rpc.ts';
+import { cid, cids, count, flag, json, lines, RpcError, sendBytes, type RpcCall } from './rpc.ts';
 import type { Store } from './store.ts';
 
-export type Command = (call: Call) => Promise<void> | void;
+export type RpcCommand = (call: RpcCall) => Promise<void> | void;
 
 /** The version of this node, in Kubo's form. */
-const version = '1.0.0-sealpin';
+const nodeVersion = '1.0.0-sealpin';
 
 /** All commands by their path below /api/v0/. `id` is 32 bytes that name the node. */
-export function commands(store: Store, id: Uint8Array): Map<string, Command> {
+export function commands(store: Store, id: Uint8Array): Map<string, RpcCommand> {
   const { catalog } = store;
 
   function find(wanted: string): BlockLocation {
@@ -34,7 +34,7 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     }
   }
 
-  async function cat({ query, response }: Call): Promise<void> {
+  async function cat({ query, response }: RpcCall): Promise<void> {
     const wanted = cid(query);
     const bytes = fileBytes(wanted, find(wanted));
     const start = Math.min(count(query, 'offset') ?? 0, bytes);
@@ -48,11 +48,11 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
       'x-content-length': length,
       'x-stream-output': '1',
     });
-    if (!first.done) for await (const piece of following(first.value, pieces)) await send(response, piece);
+    if (!first.done) for await (const piece of following(first.value, pieces)) await sendBytes(response, piece);
     response.end();
   }
 
-  function blockGet({ query, response }: Call): void {
+  function blockGet({ query, response }: RpcCall): void {
     const location = find(cid(query));
     const block = location.node ?? leaf(location);
     response
@@ -76,13 +76,13 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     }
   }
 
-  function blockStat({ query, response }: Call): void {
+  function blockStat({ query, response }: RpcCall): void {
     const wanted = cid(query);
     const location = find(wanted);
     json(response, { Key: wanted, Size: location.bytes });
   }
 
-  function pinAdd({ query, response }: Call): void {
+  function pinAdd({ query, response }: RpcCall): void {
     if (!flag(query, 'recursive', true)) throw new RpcError('this node pins recursively only', { client: true });
     const wanted = cids(query);
     for (const one of wanted) {
@@ -94,23 +94,18 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   }
 
   /** Always offline, and without progress: one record at the end. */
-  function dagStat({ query, response }: Call): void {
+  function dagStat({ query, response }: RpcCall): void {
     const wanted = cid(query);
     find(wanted);
     const missing = catalog.missing(wanted);
     if (missing !== undefined) throw new RpcError(`error traversing DAG: ${notFound(missing)}`);
     const { blocks, bytes } = catalog.size(wanted);
     lines(response, [
-      {
-        UniqueBlocks: blocks,
-        TotalSize: bytes,
-        Ratio: 1,
-        DagStats: [{ Cid: wanted, Size: bytes, NumBlocks: blocks }],
-      },
+      { UniqueBlocks: blocks, TotalSize: bytes, Ratio: 1, DagStats: [{ Cid: wanted, Size: bytes, NumBlocks: blocks }] },
     ]);
   }
 
-  async function pinRm({ query, response }: Call): Promise<void> {
+  async function pinRm({ query, response }: RpcCall): Promise<void> {
     const wanted = cids(query);
     if ((await store.unpin(wanted)) !== undefined) throw new RpcError('not pinned or pinned indirectly');
     json(response, { Pins: wanted });
@@ -122,7 +117,7 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     return through === undefined ? [] : [{ Cid: one, Type: `indirect through ${through}`, Name: '' }];
   }
 
-  function pinLs({ query, response }: Call): void {
+  function pinLs({ query, response }: RpcCall): void {
     const type = query.get('type') ?? 'all';
     if (!['all', 'recursive', 'indirect', 'direct'].includes(type))
       throw new RpcError(`invalid type '${type}', must be one of {direct, indirect, recursive, all}`, { client: true });
@@ -142,7 +137,7 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     else json(response, { Keys: Object.fromEntries(found.map(({ Cid, ...pin }) => [Cid, pin])) });
   }
 
-  async function gc({ response }: Call): Promise<void> {
+  async function gc({ response }: RpcCall): Promise<void> {
     const collected = await store.collect({ all: true });
     lines(
       response,
@@ -151,8 +146,8 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
   }
 
   const peer = peerId(id);
-  return new Map<string, Command>([
-    ['add', (call) => add(store, call)],
+  return new Map<string, RpcCommand>([
+    ['add', (call) => addFile(store, call)],
     ['cat', cat],
     ['dag/import', (call) => dagImport(store, call)],
     ['dag/stat', dagStat],
@@ -165,13 +160,19 @@ export function commands(store: Store, id: Uint8Array): Map<string, Command> {
     [
       'id',
       ({ response }) =>
-        json(response, { ID: peer, PublicKey: '', Addresses: [], AgentVersion: `sealpin/${version}`, Protocols: [] }),
+        json(response, {
+          ID: peer,
+          PublicKey: '',
+          Addresses: [],
+          AgentVersion: `sealpin/${nodeVersion}`,
+          Protocols: [],
+        }),
     ],
     [
       'version',
       ({ response }) =>
         json(response, {
-          Version: version,
+          Version: nodeVersion,
           Commit: '',
           Repo: '1',
           System: `${process.arch}/${process.platform}`,
@@ -197,10 +198,7 @@ async function* following<T>(first: T, rest: AsyncGenerator<T>): AsyncGenerator<
 
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
-/**
- * A peer ID of the sha2-256 form (libp2p peer-ids specification). This node has no key and no peers, so any name
- * works.
- */
+/** A peer ID of the form sha2-256 (libp2p peer-ids); this node has no key and no peers, so any name works. */
 function peerId(id: Uint8Array): string {
   const multihash = Buffer.concat([Buffer.from([0x12, 0x20]), createHash('sha256').update(id).digest()]);
   let value = BigInt(`0x${multihash.toString('hex')}`);

@@ -6,37 +6,34 @@ import type { BlockLocation } from './catalog.ts';
 import { RpcError } from './rpc.ts';
 
 /** A run of bytes in a data file. */
-export type Run = { location: BlockLocation; offset: number; bytes: number };
+export type LeafRun = { location: BlockLocation; offset: number; bytes: number };
 
 /** Bytes of one read from the disk. */
-const readBytes = 1_048_576;
+const runBytes = 1_048_576;
 
 const readAt = promisify(read);
 
 /** A tree over 2^53 bytes in leaves of 1 MiB has 4 levels; a deeper one is hostile. */
-const maxDepth = 8;
+const maxTreeDepth = 8;
 
 /** Bytes of the file below a block. @throws invalid_cid when it is a node that is not of a file */
 export function fileBytes(cid: string, block: BlockLocation): number {
   return block.node === null ? block.bytes : total(decodeNode(block.node, cid));
 }
 
-/**
- * Yields where the bytes from `start` up to `end` (exclusive) of a file lie, in pieces of one read.
- * @param find where a block is; throws when it is not there
- */
+/** Yields where bytes `start` to `end` (exclusive) lie, a read each. @param find throws for a missing block */
 export function* runs(
   cid: string,
   { start, end, find }: { start: number; end: number; find(cid: string): BlockLocation },
-): Generator<Run> {
-  let open: Run | undefined;
+): Generator<LeafRun> {
+  let open: LeafRun | undefined;
   for (const run of leaves(cid, 0, undefined, 0)) {
     // Leaves that follow each other in a file are read together.
     if (
       open &&
       open.location.file === run.location.file &&
       open.offset + open.bytes === run.offset &&
-      open.bytes + run.bytes <= readBytes
+      open.bytes + run.bytes <= runBytes
     ) {
       open.bytes += run.bytes;
       continue;
@@ -46,7 +43,7 @@ export function* runs(
   }
   if (open) yield* pieces(open);
 
-  function* leaves(at: string, position: number, expected: number | undefined, depth: number): Generator<Run> {
+  function* leaves(at: string, position: number, expected: number | undefined, depth: number): Generator<LeafRun> {
     const location = find(at);
     if (location.node === null) {
       if (expected !== undefined && location.bytes !== expected) throw contradiction(cid);
@@ -56,7 +53,7 @@ export function* runs(
       return;
     }
     const links = decodeNode(location.node, cid);
-    if (depth > maxDepth || (expected !== undefined && total(links) !== expected)) throw contradiction(cid);
+    if (depth > maxTreeDepth || (expected !== undefined && total(links) !== expected)) throw contradiction(cid);
     let next = position;
     for (const link of links) {
       const first = next;
@@ -72,14 +69,14 @@ export function* runs(
  * @param open opens the data file of a block
  */
 export async function* content(
-  places: Iterable<Run>,
+  places: Iterable<LeafRun>,
   open: (location: BlockLocation) => number,
 ): AsyncGenerator<Uint8Array> {
   let current: { file: string; fd: number } | undefined;
   let buffer = Buffer.alloc(0);
   let spare = Buffer.alloc(0);
 
-  async function bytesOf(run: Run): Promise<Uint8Array> {
+  async function bytesOf(run: LeafRun): Promise<Uint8Array> {
     if (current?.file !== run.location.file) {
       if (current) closeSync(current.fd);
       current = undefined;
@@ -112,9 +109,9 @@ export async function* content(
   }
 }
 
-function* pieces({ location, offset, bytes }: Run): Generator<Run> {
-  for (let done = 0; done < bytes; done += readBytes)
-    yield { location, offset: offset + done, bytes: Math.min(readBytes, bytes - done) };
+function* pieces({ location, offset, bytes }: LeafRun): Generator<LeafRun> {
+  for (let done = 0; done < bytes; done += runBytes)
+    yield { location, offset: offset + done, bytes: Math.min(runBytes, bytes - done) };
 }
 
 function total(links: readonly Link[]): number {

@@ -8,7 +8,7 @@ import { BufferPool } from '../../../shared/streams/buffer-pool.ts';
 import type { ByteReader } from '../../../shared/streams/reader.ts';
 import { arrivals } from './arrivals.ts';
 import { boundaryOf, MultipartError, parts, type PartEvent } from './multipart.ts';
-import { flag, lines, RpcError, type Call } from './rpc.ts';
+import { flag, lines, RpcError, type RpcCall } from './rpc.ts';
 import type { Complete } from './rows.ts';
 import type { Importer, Store } from './store.ts';
 import { verify } from './verify.ts';
@@ -17,7 +17,7 @@ import { verify } from './verify.ts';
 type Counts = { BlockCount: number; BlockBytesCount: number };
 
 /** Runs `dag/import`. */
-export async function dagImport(store: Store, { request, response, query }: Call): Promise<void> {
+export async function dagImport(store: Store, { request, response, query }: RpcCall): Promise<void> {
   if (flag(query, 'pin-roots', true))
     throw new RpcError('this node imports without pins: pin-roots must be false', { client: true });
   const stats = flag(query, 'stats');
@@ -106,9 +106,7 @@ function partReader(
   };
 }
 
-/**
- * Explains what is wrong with the CAR, in Kubo's words where it has some; undefined for an error that is not about it.
- */
+/** Explains what is wrong with a CAR, in Kubo's words if it has some; undefined for other errors. */
 function reason(thrown: unknown, hasEnded: boolean): string | undefined {
   if (thrown instanceof MultipartError) return 'unexpected EOF';
   if (thrown instanceof RpcError || isSealpinError(thrown, 'invalid_cid')) return thrown.message;

@@ -17,10 +17,7 @@ export class MultipartError extends Error {
 /** The most bytes of the headers of one part. */
 const headerBytes = 16 * 1024;
 
-/**
- * The boundary of a Content-Type header.
- * @throws MultipartError
- */
+/** The boundary of a Content-Type header. @throws MultipartError */
 export function boundaryOf(contentType: string | undefined): string {
   const [, quoted, token] =
     /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(contentType ?? '') ?? [];

@@ -1,6 +1,4 @@
-/**
- * Queries for the blocks below a CID, and the pins above it. Links are between blocks, so a DAG may lie in many files.
- */
+/** Queries for the blocks below a CID and the pins above it. A DAG may lie in many files. */
 import type { DatabaseSync } from 'node:sqlite';
 
 export interface Reach {

@@ -18,9 +18,7 @@ export const carSuffix = '.car';
 /** The name of a complete file. */
 const ownName = /^[0-9a-f]{32}(\.car)?$/;
 
-/**
- * The name of the pin of a file that was indexed again. Every Sealpin service accepts it as its own, whatever its id.
- */
+/** The name of the pin of a file that was indexed again, which every Sealpin service accepts as its own. */
 const recoveredPin = 'sealpin';
 
 export type RecoverOptions = {

@@ -9,10 +9,10 @@ import { openRows, type Complete } from './rows.ts';
 import { verify } from './verify.ts';
 
 /** `bytes` of the blocks that were found; `damaged` when others were left out. */
-type Found = Omit<Complete, 'file'> & { bytes: number; damaged: boolean };
+type FoundRows = Omit<Complete, 'file'> & { bytes: number; damaged: boolean };
 
 /** Indexes a file whose bytes are those of one UnixFS file. */
-export async function indexFlat(catalog: Catalog, name: string, file: FileHandle): Promise<Found> {
+export async function indexFlat(catalog: Catalog, name: string, file: FileHandle): Promise<FoundRows> {
   const index = indexer(catalog, name, { stage: true });
   for (;;) {
     const leaf = await readUpTo(file, leafBytes);
@@ -27,7 +27,7 @@ export async function indexFlat(catalog: Catalog, name: string, file: FileHandle
  * Indexes an import. Blocks that do not fit their CIDs are left out; what is cut off counts up to there.
  * @throws content_mismatch when no block is left
  */
-export async function indexCar(catalog: Catalog, name: string, file: FileHandle): Promise<Found> {
+export async function indexCar(catalog: Catalog, name: string, file: FileHandle): Promise<FoundRows> {
   const rows = openRows(catalog, name, { stage: true });
   const car = carReader(
     bytesFrom({

@@ -26,14 +26,11 @@ export function freeBytes(path: string): number {
 /** A disk with less counts as full: the service writes more than one page at a time. */
 const tightBytes = 1_048_576;
 
-/**
- * Space left where the disk counted as full and the reserve was released: it is for deletions, and new files do not get
- * it.
- */
+/** Space left for deletions where the disk was full and the reserve released: new files do not get it. */
 export const lastBytes = tightBytes + reserveBytes;
 
 /** Interval of the checks of the disk. */
-const checkMs = 500;
+const reserveCheckMs = 500;
 
 /**
  * Reserves space for the rows of the service, which runs in another process and cannot ask for it. When the disk is full the space
@@ -57,7 +54,7 @@ export function reserveDiskSpace(path: string, note: (text: string) => void): { 
     } catch {
       // The next check tries again.
     }
-  }, checkMs);
+  }, reserveCheckMs);
   timer.unref();
   return { close: () => clearInterval(timer) };
 }

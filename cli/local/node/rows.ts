@@ -8,10 +8,7 @@ export type Complete = { file: string; cid: string; blocks: BlockRow[] };
 export interface Rows {
   /** Adds a leaf whose bytes are in the file, from `offset` on. */
   leaf(cid: string, offset: number, bytes: number): void;
-  /**
-   * Adds an interior node.
-   * @throws invalid_cid when it is not dag-pb, or links to a CID of another kind
-   */
+  /** Adds an interior node. @throws invalid_cid when it is not dag-pb, or links to a CID of another kind */
   node(cid: string, block: Uint8Array): void;
   /** The rows that are not staged. */
   finish(): BlockRow[];

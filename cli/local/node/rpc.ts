@@ -17,7 +17,7 @@ export class RpcError extends Error {
 }
 
 /** The request of one command, and the response to it. */
-export type Call = { request: IncomingMessage; response: ServerResponse; query: URLSearchParams };
+export type RpcCall = { request: IncomingMessage; response: ServerResponse; query: URLSearchParams };
 
 /** A boolean option, as Kubo's clients write it; `otherwise` when it is absent. */
 export function flag(query: URLSearchParams, name: string, otherwise = false): boolean {
@@ -72,7 +72,7 @@ export function lines(response: ServerResponse, values: readonly unknown[]): voi
 }
 
 /** Sends a piece of a body; resolves once its memory is no longer needed. @throws when the client has closed the connection */
-export async function send(response: ServerResponse, bytes: Uint8Array): Promise<void> {
+export async function sendBytes(response: ServerResponse, bytes: Uint8Array): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   // Of a response that was closed before, nothing calls back.
   const onClose = (): void => reject(new Error('the client has closed the connection'));
@@ -93,10 +93,7 @@ export function text(response: ServerResponse, status: number, message: string):
     .end(`${message}\n`);
 }
 
-/**
- * Sends the error of a command. After the first byte of a response it closes the connection, so that nothing looks
- * complete.
- */
+/** Sends the error of a command, or closes a response that has begun, so that nothing looks complete. */
 export function fail(response: ServerResponse, thrown: unknown): void {
   if (response.headersSent) {
     response.destroy();

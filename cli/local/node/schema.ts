@@ -4,7 +4,7 @@ import { linksOf } from '../../../shared/ipfs/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 
 /** `PRAGMA user_version`. Version 1 had no links, and one file per root. */
-const version = 2;
+const schemaVersion = 2;
 
 /**
  * `cid` of a file: the root of what was added, the last block of an import; NULL until it is complete. `keep_until`: when to ask
@@ -24,7 +24,7 @@ const sinceVersion2 = `
   CREATE INDEX file_keep_until ON file (keep_until);
   CREATE TABLE link (parent TEXT NOT NULL, child TEXT NOT NULL, PRIMARY KEY (parent, child)) STRICT, WITHOUT ROWID;
   CREATE INDEX link_child ON link (child);
-  PRAGMA user_version = ${version};
+  PRAGMA user_version = ${schemaVersion};
 `;
 
 /**
@@ -34,7 +34,7 @@ const sinceVersion2 = `
  */
 export function prepareTables(db: DatabaseSync, path: string): void {
   const found = Number(db.prepare('PRAGMA user_version').get()?.['user_version']);
-  if (found > version) {
+  if (found > schemaVersion) {
     throw new SealpinError(
       'config_invalid',
       `${path}, the index of the built-in IPFS node, was written by a newer sealpin`,
@@ -43,7 +43,7 @@ export function prepareTables(db: DatabaseSync, path: string): void {
       },
     );
   }
-  if (found < version) {
+  if (found < schemaVersion) {
     // A table that others refer to is replaced with the constraints off (https://sqlite.org/lang_altertable.html, section 7).
     db.exec('PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE');
     try {

@@ -11,7 +11,7 @@ import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
 import { fail, text } from './rpc.ts';
 import { openStore } from './store.ts';
-import { verifyBlocks, type Verified } from './verify-blocks.ts';
+import { verifyBlocks, type VerifiedBlocks } from './verify-blocks.ts';
 
 export type NodeOptions = {
   /** Its own directory; made when missing. */
@@ -30,27 +30,21 @@ export type NodeOptions = {
 export type RunningNode = {
   url: string;
   /** Reads every block that it holds, and compares it with its CID. */
-  verify(): Promise<Verified>;
+  verify(): Promise<VerifiedBlocks>;
   close(): Promise<void>;
 };
 
 /** Interval of the collection of files that were never pinned. */
 const sweepMs = 60_000;
 
-/**
- * Time for which the rest of a refused upload is read, so that the client sees the response and not a broken
- * connection.
- */
+/** Time for which the rest of a refused upload is read: the client sees the response, not a broken connection. */
 const drainMs = 2_000;
 
 /** Kubo's response to a wrong or missing secret (core/corehttp/commands.go). */
 const denied =
   'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.';
 
-/**
- * Starts a node in its directory.
- * @throws port_in_use; config_invalid when its index is damaged or of a newer sealpin
- */
+/** Starts a node in its directory. @throws port_in_use; config_invalid for a damaged or newer index */
 export async function startNode({
   dir,
   token,

@@ -8,7 +8,7 @@ import type { BlockLocation } from './catalog.ts';
 import type { Store } from './store.ts';
 
 /** Result of a check: how many blocks and bytes are intact, and the first of those that are not. */
-export type Verified = {
+export type VerifiedBlocks = {
   blocks: number;
   bytes: number;
   bad: number;
@@ -17,11 +17,11 @@ export type Verified = {
 
 /** Number of rows read at once, and of bad blocks that are named. */
 const pageRows = 500;
-const maxNamed = 100;
+const maxNamedBlocks = 100;
 
 /** Reads every block, while the node goes on to serve. */
-export async function verifyBlocks({ catalog, open }: Pick<Store, 'catalog' | 'open'>): Promise<Verified> {
-  const found: Verified = { blocks: 0, bytes: 0, bad: 0, first: [] };
+export async function verifyBlocks({ catalog, open }: Pick<Store, 'catalog' | 'open'>): Promise<VerifiedBlocks> {
+  const found: VerifiedBlocks = { blocks: 0, bytes: 0, bad: 0, first: [] };
   let last: { file: string; descriptor: number } | undefined;
 
   function read(location: BlockLocation): Uint8Array | undefined {
@@ -55,7 +55,7 @@ export async function verifyBlocks({ catalog, open }: Pick<Store, 'catalog' | 'o
           // What was deleted meanwhile is not bad.
           found.bad += 1;
           const why = bytes === undefined ? 'missing' : 'damaged';
-          if (found.first.length < maxNamed) found.first.push({ cid, file: location.file, why });
+          if (found.first.length < maxNamedBlocks) found.first.push({ cid, file: location.file, why });
         }
       }
       rows = catalog.blocksAfter(after, pageRows);

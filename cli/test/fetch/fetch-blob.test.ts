@@ -7,6 +7,7 @@ import { type BlockSource, carOf, cidBuilder, leafBytes } from '../../../shared/
 import { nodeBackend } from '../../keys/node-backend.ts';
 import { hostile, someApiKey, type Hostile } from '../hostile.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
+import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 
 const mib = 1024 * 1024;
 const password = 'some long password';
@@ -53,7 +54,7 @@ const absent: Handler = (_request, response) => response.writeHead(404).end('no'
 /** Bytes before a block of this size: its length as a varint of three bytes (two below 16 KiB), and its CID. */
 const sectionBytes = (container.length % leafBytes) + 36 < 16_384 ? 38 : 39;
 const flipped = Buffer.from(blob.car);
-flipped[flipped.length - 1000]! ^= 1;
+flip(flipped, flipped.length - 1000);
 
 /** `decrypt` of the blob with these sources: the first is the service, the others are gateways. */
 async function decryptFrom(
@@ -67,7 +68,7 @@ async function decryptFrom(
     join(directory, 'config.json'),
     JSON.stringify({
       v: 1,
-      service: servers[0]!.url,
+      service: first(servers).url,
       apiKey: someApiKey,
       gateways: servers.slice(1).map(({ url }) => url),
     }),
@@ -91,10 +92,10 @@ test('a blob comes from the service, without an API key, and opens', async () =>
   const ran = await decryptFrom([honest, honest]);
   expect(ran.exit).toBe(0);
   expect(ran.written?.equals(plaintext)).toBe(true);
-  expect(ran.servers[0]!.seen).toHaveLength(1);
-  expect(ran.servers[0]!.seen[0]).toMatchObject({ url: `/ipfs/${blob.cid}?format=car&dag-scope=entity&car-dups=y` });
-  expect(ran.servers[0]!.seen[0]!.headers).not.toHaveProperty('authorization');
-  expect(ran.servers[1]!.seen).toEqual([]);
+  expect(first(ran.servers).seen).toHaveLength(1);
+  expect(first(ran.servers).seen[0]).toMatchObject({ url: `/ipfs/${blob.cid}?format=car&dag-scope=entity&car-dups=y` });
+  expect(first(first(ran.servers).seen).headers).not.toHaveProperty('authorization');
+  expect(itemOf(ran.servers, 1).seen).toEqual([]);
 });
 
 const badSources: { title: string; handler: Handler; says: string }[] = [
@@ -265,7 +266,9 @@ describe('S64: a source that', () => {
 });
 
 test('a source that fails three times in the same way is named once', async () => {
-  const ran = await decryptFrom([badSources.find(({ title }) => title === 'a broken connection midway')!.handler]);
+  const ran = await decryptFrom([
+    present(badSources.find(({ title }) => title === 'a broken connection midway')).handler,
+  ]);
   expect(ran.stderr.match(/closed the connection mid-response/g)).toHaveLength(1);
   expect(ran.stderr).toContain('what the service stores is damaged');
 });

@@ -101,7 +101,7 @@ describe('a download', () => {
     expect(await on.decrypt()).toMatchObject({ exit: 0 });
     const after = await snapshotOf(join(on.home, 'downloads'));
     before.delete('');
-    for (const [name, about] of before) expect([name, after.get(name)]).toEqual([name, about]);
+    for (const [name, about] of before) expect(after.get(name), name).toEqual(about);
   });
 
   test('S50: that was killed continues, too', async () => {

@@ -8,6 +8,7 @@ import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from '.
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { localService } from '../local.ts';
 import { snapshotOf } from '../snapshot.ts';
+import { flip, itemOf } from '../../../testkit/present.ts';
 
 const local = localService();
 let other: Service;
@@ -51,7 +52,7 @@ describe('a folder with other files', () => {
 
   test('in a backup keeps them, whatever they are called, while --prune removes what was deleted', async () => {
     const { source, directory, fileId } = await backedUp();
-    const { cid } = (await source.files.list()).files[0]!;
+    const { cid } = itemOf((await source.files.list()).files, 0);
     const cidOfNone = `bafkrei${'a'.repeat(52)}`;
     const foreign = [
       'files/mine.json',
@@ -75,7 +76,7 @@ describe('a folder with other files', () => {
     const ours = [`files/${fileId}.json`, `blobs/${cid}.car`, 'backup.json', 'files', 'blobs', ''];
     for (const name of ours) expect(before.has(name)).toBe(true);
     for (const name of ours) before.delete(name);
-    for (const [name, content] of before) expect([name, after.get(name)]).toEqual([name, content]);
+    for (const [name, content] of before) expect(after.get(name), name).toEqual(content);
     expect([...after.keys()]).not.toContain(`files/${fileId}.json`);
     expect([...after.keys()]).not.toContain(`blobs/${cid}.car`);
   });
@@ -120,7 +121,7 @@ describe('account.key', () => {
       title: 'with one byte changed',
       change: async (key) => {
         const bytes = await readFile(key);
-        bytes[bytes.length - 3]! ^= 1;
+        flip(bytes, bytes.length - 3);
         await writeFile(key, bytes);
       },
       says: 'account.key',

@@ -12,6 +12,7 @@ import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from '.
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { everyFile } from '../local/harness.ts';
 import { entry, localService } from '../local.ts';
+import { flip, present } from '../../../testkit/present.ts';
 
 const local = localService();
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -84,7 +85,7 @@ describe('an account', () => {
     expect(now.filter(({ mode }) => mode === 'plain').map(({ cid }) => cid)).toEqual(
       was.filter(({ mode }) => mode === 'plain').map(({ cid }) => cid),
     );
-    const film = now.find(({ filename }) => filename === 'very secret ☃.mkv')!;
+    const film = present(now.find(({ filename }) => filename === 'very secret ☃.mkv'));
     expect(await sealpin(target, ['get', film.fileId, 'film'], directory)).toMatchObject({ exit: 0 });
     expect((await readFile(join(directory, 'film'))).equals(noise)).toBe(true);
     await jsonOf(sealpin(target, ['decrypt', encrypted['blobId'] as string, 'diary', '--json'], directory));
@@ -141,7 +142,7 @@ describe('an account', () => {
     expect(JSON.parse((await check()).stdout)).toMatchObject({ files: 2 });
     const path = join(directory, 'copy/blobs', `${cid}.car`);
     const bytes = await readFile(path);
-    bytes[1_250_000]! ^= 1;
+    flip(bytes, 1_250_000);
     await writeFile(path, bytes);
     expect(await check()).toMatchObject({ exit: 1, stdout: '', stderr: /1 of 2 files/ });
     // The other one is restored all the same.

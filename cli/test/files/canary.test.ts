@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { sealpin as start } from '../local/harness.ts';
 import { run, temporaryDirectory, type Overrides } from '../environment.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 
 const password = 'canary-password-violet-anchor-tundra';
 const wrong = 'canary-wrong-password-mosaic-harbor';
@@ -47,22 +48,22 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
     ['encrypt', 'missing', password],
     ['encrypt', 'in', password, '--service', 'http://127.0.0.1:1'],
     ['encrypt', 'in', password, '--service', `http://user:${password}@127.0.0.1:1`],
-    ['decrypt', stored[0]!, 'wrong.out', wrong],
-    ['decrypt', stored[0]!, 'wrong.out', wrong, '--json'],
-    ['decrypt', stored[3]!, 'wrong.out', wrong],
-    ['decrypt', stored[0]!, 'out', password],
+    ['decrypt', first(stored), 'wrong.out', wrong],
+    ['decrypt', first(stored), 'wrong.out', wrong, '--json'],
+    ['decrypt', itemOf(stored, 3), 'wrong.out', wrong],
+    ['decrypt', first(stored), 'out', password],
     ['decrypt', password, 'out2', password],
-    ['ecc-decrypt', stored[3]!, 'out2', (await readFile(join(local.dataDir, 'private.key'), 'utf8')).trim()],
-    ['ecc-decrypt', stored[3]!, 'wrong.out', 'protected/private.key'],
-    ['ecc-decrypt', stored[0]!, 'wrong.out'],
-    ['ecc-decrypt', stored[3]!, 'wrong.out', 'pass'],
+    ['ecc-decrypt', itemOf(stored, 3), 'out2', (await readFile(join(local.dataDir, 'private.key'), 'utf8')).trim()],
+    ['ecc-decrypt', itemOf(stored, 3), 'wrong.out', 'protected/private.key'],
+    ['ecc-decrypt', first(stored), 'wrong.out'],
+    ['ecc-decrypt', itemOf(stored, 3), 'wrong.out', 'pass'],
     ['ecc-encrypt', 'in', join(local.dataDir, 'private.key')],
     ['ecc-encrypt', 'in', (await readFile(join(local.dataDir, 'private.key'), 'utf8')).trim()],
     ['list'],
     ['list', '--json'],
     ['key', 'list', '--json'],
     ['key', 'export', 'account.key'],
-    ['delete', stored[1]!],
+    ['delete', itemOf(stored, 1)],
     ['delete', password],
     ['status'],
     ['status', '--json'],
@@ -75,15 +76,15 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
   const { apiKey, adminToken, metricsToken, rpcToken } = JSON.parse(
     await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8'),
   ) as Record<string, string>;
-  const pem = (text: string): string => text.split('\n').find((line) => line.length === 64)!;
+  const pem = (text: string): string => present(text.split('\n').find((line) => line.length === 64));
   const canaries = {
     password,
     wrong,
     plaintext,
-    apiKey: apiKey!,
-    adminToken: adminToken!,
-    metricsToken: metricsToken!,
-    rpcToken: rpcToken!,
+    apiKey: present(apiKey),
+    adminToken: present(adminToken),
+    metricsToken: present(metricsToken),
+    rpcToken: present(rpcToken),
     bytes: 'canary-bytes',
     privateKey: pem(await readFile(join(local.dataDir, 'private.key'), 'utf8')),
     accountKey: pem(await readFile(join(directory, 'account.key'), 'utf8')),
@@ -104,7 +105,7 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
   for (const file of await readdir(join(local.dataDir, 'local'), { recursive: true, withFileTypes: true })) {
     if (!file.isFile() || file.name === 'secrets.json') continue;
     const bytes = await readFile(join(file.parentPath, file.name));
-    for (const secret of [plaintext, password, apiKey!, canaries.accountKey])
+    for (const secret of [plaintext, password, present(apiKey), canaries.accountKey])
       expect(bytes.includes(secret), file.name).toBe(false);
     expect(bytes.includes(der.subarray(-20)), file.name).toBe(false);
   }

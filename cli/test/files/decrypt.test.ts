@@ -5,6 +5,7 @@ import { encryptDetached, recipientFromSpki } from '../../../shared/crypto/index
 import { nodeBackend } from '../../keys/node-backend.ts';
 import { byPassword, contain, env, other, pair, password, unseal } from '../containers.ts';
 import { run, temporaryDirectory } from '../environment.ts';
+import { flip } from '../../../testkit/present.ts';
 
 describe('decrypt opens', () => {
   test.each([
@@ -141,7 +142,7 @@ describe('what was given must be used', () => {
 describe('what cannot be opened leaves no file', () => {
   const flipped = async (at: (length: number) => number): Promise<Buffer> => {
     const container = await contain('x'.repeat(200_000), 'sealpin', byPassword());
-    container[at(container.length)]! ^= 1;
+    flip(container, at(container.length));
     return container;
   };
   test.each([

@@ -6,6 +6,7 @@ import { connect, generateKeys, seal, type Connection } from '../../../client/in
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { hostile } from '../hostile.ts';
 import { localService } from '../local.ts';
+import { flip } from '../../../testkit/present.ts';
 
 const local = localService();
 const noise = Buffer.from(Array.from({ length: 2_500_000 }, (_, index) => (index * 31 + (index >> 8) * 7) & 0xff));
@@ -80,7 +81,7 @@ describe('verify', () => {
     const directory = await temporaryDirectory();
     const keys = await generateKeys();
     const bytes = await (await seal(noise, { to: { keys: keys.recipient } })).bytes();
-    bytes[bytes.length - 1]! ^= 1;
+    flip(bytes, bytes.length - 1);
     const { cid } = await account.put(bytes, { mode: 'plain' });
     await writeFile(join(directory, 'key'), keys.privateKey, { mode: 0o600 });
     expect(await sealpin(['verify', cid], directory)).toMatchObject({ exit: 0 });

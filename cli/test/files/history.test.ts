@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { appendFile, mkdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { recall, remember, type Stored } from '../../files/history.ts';
+import { recall, remember, type StoredEntry } from '../../files/history.ts';
 import { temporaryDirectory } from '../environment.ts';
 
-const entry = (cid: string): Stored => ({
+const entry = (cid: string): StoredEntry => ({
   v: 1,
   cid,
   fileId: 'f',
@@ -76,6 +76,6 @@ test('S59: two processes at once lose no entry', async () => {
   await Promise.all(writers.map((writer) => once(writer, 'exit')));
   const { entries, damagedLines } = await recall(directory);
   expect(damagedLines).toEqual([]);
-  expect(new Set(entries.map((found) => (found as Stored).cid)).size).toBe(2 * each);
+  expect(new Set(entries.map((found) => (found as StoredEntry).cid)).size).toBe(2 * each);
   expect((await readFile(join(directory, 'history'), 'utf8')).endsWith('\n')).toBe(true);
 });

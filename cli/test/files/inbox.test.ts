@@ -16,6 +16,7 @@ import { isLongRun } from '../../../testkit/long-run.ts';
 import { fingerprint } from '../../keys/fingerprint.ts';
 import { Collector, run, temporaryDirectory, type Ran } from '../environment.ts';
 import { localService } from '../local.ts';
+import { first, present } from '../../../testkit/present.ts';
 
 const local = localService();
 let home: string;
@@ -23,12 +24,12 @@ let owner: string;
 beforeEach(async () => {
   home = await temporaryDirectory();
   await run(['keygen', '--data-dir', home], home);
-  owner = (await recipientIn(join(home, 'public.key'))).text!;
+  owner = present((await recipientIn(join(home, 'public.key'))).text);
 });
 
 async function recipientIn(path: string): Promise<Recipient> {
   const [recipient] = parseRecipients(await readFile(path, 'utf8'));
-  return recipient!;
+  return present(recipient);
 }
 
 type Options = { stdout?: Collector; url?: string };
@@ -41,7 +42,8 @@ const inbox = (argv: readonly string[], { stdout = new Collector(), url = local.
 type Listed = { id: string; from?: string; files?: { name: string }[]; problem?: string; sealedTo?: string };
 const listed = async (o?: Options): Promise<Listed[]> => {
   const { stdout, stderr, exit } = await inbox(['list', '--json'], o);
-  expect([exit, stderr.includes('error')], stderr).toEqual([0, false]);
+  expect(exit, stderr).toBe(0);
+  expect(stderr.includes('error'), stderr).toBe(false);
   return (JSON.parse(stdout) as { deliveries: Listed[] }).deliveries;
 };
 
@@ -70,10 +72,10 @@ test('what is handed over to an inbox is listed and opened by its owner, with th
   expect(narrow.stdout.replace(/\d{4}-\d{2}-\d{2}/, 'DAY').split('\n')).toEqual([
     'Ben: receipts.txt',
     '  DAY        8 B',
-    `  ${delivery!.id}`,
+    `  ${present(delivery).id}`,
     '',
   ]);
-  const opened = await inbox(['open', delivery!.id, 'there']);
+  const opened = await inbox(['open', present(delivery).id, 'there']);
   expect(opened, opened.stderr).toMatchObject({ exit: 0, stderr: expect.stringContaining('Of March') as unknown });
   expect(await readFile(join(home, 'there/receipts.txt'), 'utf8')).toBe('receipts');
   const revoked = { exit: 0, stderr: expect.stringContaining('Tax office') as unknown };
@@ -115,7 +117,7 @@ describe('an inbox is sealed to', () => {
     const answer = (await (await fetch(`${local.url}/v1/account`, { headers })).json()) as {
       account: { publicKey: string };
     };
-    expect(link).toMatchObject({ recipient: parseRecipients(answer.account.publicKey)[0]!.text });
+    expect(link).toMatchObject({ recipient: first(parseRecipients(answer.account.publicKey)).text });
     expect(stderr).toContain('the service names this key');
     await run(['contact', 'add', 'account', owner, '--data-dir', home], home);
     const ambiguous = await inbox(['create', 'x', '--recipient', 'account']);
@@ -169,7 +171,7 @@ async function hostileFiles(to: Recipient): Promise<Record<string, Uint8Array>> 
     'a member that is none': await sealed(renamed, [to]),
     'something that is no parcel': await sealed(text('{}'), [to]),
     'nothing, sealed': await sealed(text(''), [to]),
-    'what is for another key': await sealParcelTo(parcel, { recipients: [another!] }),
+    'what is for another key': await sealParcelTo(parcel, { recipients: [present(another)] }),
     'a parcel in the clear': plain,
     'a payload without a header': new Uint8Array(
       await new Response((await encryptPayload(new Blob(['x']).stream())).payload).arrayBuffer(),
@@ -185,7 +187,7 @@ describe('what came that cannot be opened', () => {
     await removeAll();
     const { link, apiKey, recipient } = await linkOf();
     const stranger = connect({ service: local.url, apiKey });
-    const kinds = await hostileFiles(parseRecipients(recipient)[0]!);
+    const kinds = await hostileFiles(first(parseRecipients(recipient)));
     const ids = new Map<string, string>();
     for (const [kind, bytes] of Object.entries(kinds))
       ids.set((await stranger.put(bytes, { mode: 'plain', type: sealedParcelType })).fileId, kind);
@@ -198,10 +200,12 @@ describe('what came that cannot be opened', () => {
         .map((kind) => [kind, 'string', undefined]),
     );
     const { stdout, exit } = await inbox(['list']);
-    expect([exit, stdout.match(/\(cannot be opened: .+\)/g)?.length]).toEqual([0, Object.keys(kinds).length]);
+    expect(exit).toBe(0);
+    expect(stdout.match(/\(cannot be opened: .+\)/g)?.length).toBe(Object.keys(kinds).length);
     for (const { id } of others) {
       const { exit: failed, stderr } = await inbox(['open', id, 'there']);
-      expect([failed === 0, stderr.includes('bug')], stderr).toEqual([false, false]);
+      expect(failed === 0, stderr).toBe(false);
+      expect(stderr.includes('bug'), stderr).toBe(false);
     }
     // The same with the key of the account, to which older inboxes are sealed.
     await handOver((await linkOf('--recipient', 'account')).link, { source: 'x', name: 'old.txt' });

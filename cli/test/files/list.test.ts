@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { remember } from '../../files/history.ts';
 import { hostile, json, someApiKey, storedFile } from '../hostile.ts';
 import { Collector, run, temporaryDirectory } from '../environment.ts';
+import { first } from '../../../testkit/present.ts';
 
 const env = { SEALPIN_API_KEY: someApiKey };
 
@@ -72,7 +73,7 @@ describe('list', () => {
         for (const line of lines.filter((each) => !/^ {2}(?:baf|sealpin get)/.test(each)))
           expect(line.length, line).toBeLessThanOrEqual(columns);
         for (const cid of [sealed, plain]) expect(lines).toContain(`  ${cid}`);
-        expect(lines).toContain(`  sealpin get ${files[0]!.fileId}`);
+        expect(lines).toContain(`  sealpin get ${first(files).fileId}`);
         const local = new Date('2026-01-31T23:30:00.000Z');
         const minutes = `${String(local.getHours()).padStart(2, '0')}:${String(local.getMinutes()).padStart(2, '0')}`;
         expect(lines.find((line) => line.includes('2.9 MiB'))).toContain(` ${minutes} `);
@@ -91,10 +92,10 @@ describe('list', () => {
       expect(lines).toEqual([
         'Invoice.txt',
         `  blob ID  ${sealed}`,
-        `  file ID  ${files[0]!.fileId}`,
+        `  file ID  ${first(files).fileId}`,
         expect.stringMatching(/^ {2}stored {3}\d{4}-\d\d-\d\d \d\d:\d\d$/) as unknown,
         '  size     7 B (7 B)',
-        `  mode     encrypted (by the service: sealpin get ${files[0]!.fileId})`,
+        `  mode     encrypted (by the service: sealpin get ${first(files).fileId})`,
         expect.stringContaining('  service  http://127.0.0.1') as unknown,
       ]);
       expect((await listed(['--mode', 'encrypted'])).lines.join()).not.toContain(plain);

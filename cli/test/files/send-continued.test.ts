@@ -7,6 +7,7 @@ import { plaintextBytes } from '../../../shared/crypto/index.ts';
 import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { localService } from '../local.ts';
+import { first } from '../../../testkit/present.ts';
 
 const local = localService();
 const mib = 1024 * 1024;
@@ -148,7 +149,7 @@ describe('a send that breaks off', () => {
     expect(await on.spools()).toEqual([]);
     const { deliveries } = json(await inbox('list', '--json')) as { deliveries: { id: string; from: string }[] };
     expect(deliveries).toMatchObject([{ from: 'Ben' }]);
-    await inbox('open', deliveries[0]!.id, 'there');
+    await inbox('open', first(deliveries).id, 'there');
     await on.arrived('there');
   });
 });

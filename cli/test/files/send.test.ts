@@ -9,6 +9,7 @@ import { Collector, run, temporaryDirectory, type Overrides, type Ran } from '..
 import { hostile, json } from '../hostile.ts';
 import { localService } from '../local.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
+import { first } from '../../../testkit/present.ts';
 
 const local = localService();
 /** More than one block. */
@@ -74,7 +75,7 @@ describe('what is sent', () => {
     const { stdout } = await run(['list', '--json', '--limit', '1', '--data-dir', local.dataDir], sender);
     const { files } = JSON.parse(stdout) as { files: { blobId: string; name: string }[] };
     expect(files[0]).toMatchObject({ name: 'film.mkv' });
-    await run(['delete', files[0]!.blobId, '--data-dir', local.dataDir], sender);
+    await run(['delete', first(files).blobId, '--data-dir', local.dataDir], sender);
     expect(await receive([link])).toMatchObject({ exit: 1, stderr: expect.stringContaining('its files were deleted') });
   });
 
@@ -235,7 +236,7 @@ describe('links', () => {
     const { stderr } = await send(['letter.txt', '--qr']);
     const code = stderr.split('\n').filter((line) => /^[█▀▄ ]{30,}$/.test(line));
     expect(new Set(code.map((line) => line.length))).toEqual(new Set([code[0]?.length]));
-    expect(code[0]!.length).toBeLessThan(80);
+    expect(first(code).length).toBeLessThan(80);
   });
 });
 

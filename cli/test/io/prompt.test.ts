@@ -10,6 +10,7 @@ import { cidOfBytes } from '../../../testkit/cid.ts';
 import { drain, health, hostile, json, someApiKey, storedFile } from '../hostile.ts';
 import { atTerminal, missingTerminal } from '../pty.ts';
 import { run, temporaryDirectory } from '../environment.ts';
+import { first } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const missing = missingTerminal();
@@ -61,7 +62,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
       /bafkrei[a-z2-7]+\r\nsealpin: the blob ID may go in public[^\r\n]*\r\nsealpin: to open it:\r\n {2}sealpin decrypt [^\r\n]*\r\n$/,
     );
     expect(screen).not.toContain('canary');
-    expect(await opensWith(stored[0]!, 'canary päs word-in-sight')).toBe('plain text');
+    expect(await opensWith(first(stored), 'canary päs word-in-sight')).toBe('plain text');
   });
 
   test('a weak password is used after a yes only, and nothing is stored before', async () => {
@@ -85,7 +86,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect({ exit, screen }).toMatchObject({ exit: 0 });
     expect(screen.match(/this password is weak/g)).toHaveLength(2);
     expect(stored).toHaveLength(1);
-    expect(await opensWith(stored[0]!, 'letmein2')).toBe('plain text');
+    expect(await opensWith(first(stored), 'letmein2')).toBe('plain text');
   });
 
   test('S56: two passwords that differ are refused, and nothing is stored', async () => {
@@ -152,7 +153,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     expect({ exit, screen }).toMatchObject({ exit: 0 });
     expect(screen).not.toContain('bafkrei');
     expect(await readFile(join(directory, 'out'), 'utf8')).toMatch(/^bafkrei[a-z2-7]+\n$/);
-    expect(await opensWith(stored[0]!, 'violet-anchor-tundra-mosaic')).toBe('from a pipe');
+    expect(await opensWith(first(stored), 'violet-anchor-tundra-mosaic')).toBe('from a pipe');
   });
 
   test('a wrong password can be typed again twice, and the blob is fetched once', async () => {
@@ -160,7 +161,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     await writeFile(join(directory, 'in'), 'plain text');
     const { stored, env } = await service();
     await run(['encrypt', 'in'], directory, { env: { ...env, SEALPIN_PASSWORD: 'some long password' } });
-    const { blobId, car } = await carOfBytes(stored[0]!);
+    const { blobId, car } = await carOfBytes(first(stored));
     const gateway = await hostile({
       'GET /ipfs/': (_request, response) =>
         response.writeHead(200, { 'content-type': 'application/vnd.ipld.car; version=1; order=dfs; dups=y' }).end(car),
@@ -196,7 +197,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
     await writeFile(join(directory, 'in'), 'plain text');
     const { stored, env } = await service();
     await run(['encrypt', 'in'], directory, { env: { ...env, SEALPIN_PASSWORD: 'some long password' } });
-    await writeFile(join(directory, 'container'), stored[0]!);
+    await writeFile(join(directory, 'container'), first(stored));
     return directory;
   }
 

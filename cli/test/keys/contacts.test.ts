@@ -6,6 +6,7 @@ import { fingerprint } from '../../keys/fingerprint.ts';
 import { holdFolder } from '../../io/held-folder.ts';
 import { other, pair } from '../containers.ts';
 import { run, temporaryDirectory } from '../environment.ts';
+import { present } from '../../../testkit/present.ts';
 
 async function contacts(home: string): Promise<Record<string, string[]>> {
   const text = await readFile(join(home, 'contacts', 'contacts.json'), 'utf8');
@@ -41,7 +42,7 @@ describe('contacts', () => {
     const adding = run(['contact', 'add', 'ann', pair.recipient, '--data-dir', home], home);
     await new Promise((resolve) => setTimeout(resolve, 300));
     await expect(contacts(home)).rejects.toMatchObject({ code: 'ENOENT' });
-    held!.release();
+    present(held).release();
     expect(await adding).toMatchObject({ exit: 0 });
     expect(await contacts(home)).toEqual({ ann: [pair.recipient] });
   });

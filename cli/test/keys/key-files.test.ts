@@ -6,6 +6,7 @@ import { costs } from '../../../shared/crypto/stanzas/password.ts';
 import { readRecipients } from '../../keys/key-files.ts';
 import { byPassword, contain, env, other, pair, password, unseal } from '../containers.ts';
 import { contextIn, run, temporaryDirectory, type Overrides } from '../environment.ts';
+import { present } from '../../../testkit/present.ts';
 
 describe('private keys', () => {
   const toPair = (): Promise<Buffer> => contain('plain text', 'age', recipientFromSpki(pair.spki));
@@ -137,7 +138,7 @@ describe('protected private keys', () => {
     const { directory } = await protectedKey();
     const age = await readFile(join(directory, 'private.key'));
     const decrypt = () => run(['ecc-decrypt', './in', '-', '--data-dir', directory], directory, { env });
-    const lines = age.toString('base64').match(/.{1,64}/g)!;
+    const lines = present(age.toString('base64').match(/.{1,64}/g));
     await writeFile(
       join(directory, 'private.key'),
       `\n-----BEGIN AGE ENCRYPTED FILE-----\n${lines.join('\n')}\n-----END AGE ENCRYPTED FILE-----\n`,

@@ -8,6 +8,7 @@ import type { ProcessMark } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
 import { call, here, removeAll, startHere, startLocal, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
+import { present } from '../../../testkit/present.ts';
 
 const services: RunningHere[] = [];
 afterEach(async () => {
@@ -29,8 +30,8 @@ async function startedHere(o?: Parameters<typeof startHere>[0]): Promise<Running
 }
 
 async function workerdOf({ dataDir }: RunningHere): Promise<ProcessMark> {
-  const [mark] = (await loadRun(dataDir))!.workerd;
-  return mark!;
+  const [mark] = present(await loadRun(dataDir)).workerd;
+  return present(mark);
 }
 
 /** Kills the workerd of a service and waits until another one has replaced it. */

@@ -8,6 +8,7 @@ import { loadRun, localPaths } from '../../local/state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
 import { call, everyFile, helper, remove, removeAll, startHere, startLocal, store, wrappedKey } from './harness.ts';
 import type { RunningHere } from './harness.ts';
+import { present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -57,7 +58,7 @@ describe('the local service', () => {
       expect((await everyFile(service.dataDir)).includes(wrapped)).toBe(false);
       expect(more).toHaveLength(6);
     }
-    const { workerd } = (await loadRun(service.dataDir))!;
+    const { workerd } = present(await loadRun(service.dataDir));
     await service.end('SIGKILL');
     for (const { pid } of workerd) process.kill(pid, 'SIGKILL');
     const left = await everyFile(service.dataDir);

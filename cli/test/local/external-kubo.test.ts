@@ -18,6 +18,7 @@ import { contextIn } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
 import { directory, node, token } from '../node/node-harness.ts';
 import { type RunningHere, here, refusal, remove, sealpin, startHere } from './harness.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const env = { SEALPIN_KUBO_TOKEN: token, SEALPIN_PASSWORD: 'a long password of the tests' };
 
@@ -224,7 +225,7 @@ describe('sealpin start', () => {
     const authorization = `Bearer ${local.apiKey}`;
     const listed = await fetch(`${local.url}/v1/storage?cid=${inKubo.cid}`, { headers: { authorization } });
     const [file] = ((await listed.json()) as { files: { fileId: string }[] }).files;
-    const read = await fetch(`${local.url}/v1/storage/${file!.fileId}`, { headers: { authorization } });
+    const read = await fetch(`${local.url}/v1/storage/${present(file).fileId}`, { headers: { authorization } });
     expect(await read.json()).toMatchObject({
       status: 503,
       code: 'pinning_unavailable',
@@ -273,8 +274,11 @@ describe('sealpin start', () => {
       const unread = await decrypt(local, cid);
       expect(unread).toMatchObject({ code: 1, stdout: '' });
       expect(unread.stderr).toContain(hint);
-      const answer = await call(`/v1/storage/${files[0]!.fileId}`, { headers: { accept: 'application/octet-stream' } });
-      expect([answer.status, await answer.json()]).toMatchObject([503, { code: 'pinning_unavailable', hint }]);
+      const answer = await call(`/v1/storage/${itemOf(files, 0).fileId}`, {
+        headers: { accept: 'application/octet-stream' },
+      });
+      expect(answer.status).toBe(503);
+      expect(await answer.json()).toMatchObject({ code: 'pinning_unavailable', hint });
       expect((await store(local, 'here')).said).toContain('stored on this computer only');
       expect((await call('/v1/storage/plain', plain)).status).toBe(201);
       expect(await (await call(`/ipfs/${both.cid}`)).text()).toBe('in both');
@@ -325,7 +329,7 @@ describe('sealpin start', () => {
     const { cid } = await store(local, 'in the second');
     await local.end();
 
-    const { peerId } = (await loadKubo(dataDir))!;
+    const { peerId } = present(await loadKubo(dataDir));
     expect(await refusal({ dataDir, args: [`--kubo-api=${first.url}`], env: firstEnv })).toMatch(
       new RegExp(
         `the Kubo at ${first.url} is not the one with your files: its peer ID is \\w+, and 1 file of this data ` +
@@ -380,7 +384,10 @@ describe('beside a service that runs, sealpin start', () => {
 
   test('prints a curl command that works in sh, without the key in it', async () => {
     const { apiKey } = local;
-    const command = /^sealpin: try the HTTP API:\n((?: {2}.*\n)+)/m.exec(await saidWhenReady(local))![1]!;
+    const command = itemOf(
+      present(/^sealpin: try the HTTP API:\n((?: {2}.*\n)+)/m.exec(await saidWhenReady(local))),
+      1,
+    );
     expect(command).not.toContain(apiKey);
     const { stdout } = await promisify(execFile)('sh', ['-c', command]);
     expect(JSON.parse(stdout)).toEqual({ files: [] });

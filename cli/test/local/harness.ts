@@ -5,6 +5,7 @@ import { mkdtemp, readFile, readdir, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Collector, run } from '../environment.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 /** The command line, run from its source, with cheap passwords. */
 export const entry = join(import.meta.dirname, '../entry.ts');
@@ -83,7 +84,7 @@ export async function startLocal(
     dataDir,
     url,
     apiKey,
-    pid: child.pid!,
+    pid: present(child.pid),
     stderr: () => stderr,
     ended,
     end(signal = 'SIGTERM') {
@@ -185,7 +186,7 @@ export async function store(
 export async function wrappedKey(service: RunningHere, fileId: string): Promise<string> {
   const container = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/vnd.sealpin' } });
   const text = Buffer.from(await container.arrayBuffer()).toString('latin1');
-  return /-> p256 (\S{40})/.exec(text)![1]!;
+  return itemOf(present(/-> p256 (\S{40})/.exec(text)), 1);
 }
 
 /** All that is below a directory. A file that goes away meanwhile holds nothing. */

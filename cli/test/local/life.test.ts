@@ -12,6 +12,7 @@ import { loadRun, localPaths, localService } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { call, entry, here, remove, removeAll, sealpin, startHere, startLocal, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
+import { present } from '../../../testkit/present.ts';
 
 const services: RunningHere[] = [];
 afterEach(async () => {
@@ -89,7 +90,7 @@ describe('the local service', () => {
     const first = await started();
     const data = bytes(2 ** 20 + 5);
     const files = [await store(first, 'plain', data), await store(first, 'encrypted', data)];
-    const run = (await loadRun(first.dataDir))!;
+    const run = present(await loadRun(first.dataDir));
     expect(run.workerd).toHaveLength(1);
     expect(await first.end('SIGTERM')).toBe(0);
     expect(run.workerd.some(isRunning)).toBe(false);
@@ -105,12 +106,12 @@ describe('the local service', () => {
     const first = await started();
     const data = bytes(2 ** 20);
     const { fileId } = await store(first, 'encrypted', data);
-    const [orphan] = (await loadRun(first.dataDir))!.workerd;
+    const [orphan] = present(await loadRun(first.dataDir)).workerd;
     await first.end('SIGKILL');
-    expect(isRunning(orphan!)).toBe(true);
+    expect(isRunning(present(orphan))).toBe(true);
     expect(await localService(first.dataDir)).toBeUndefined();
     const second = await startedHere({ dataDir: first.dataDir });
-    expect(isRunning(orphan!)).toBe(false);
+    expect(isRunning(present(orphan))).toBe(false);
     expect(Buffer.compare(await fetched(second, fileId), data)).toBe(0);
   });
 
@@ -168,7 +169,7 @@ describe('the local service', () => {
   test('S58: does not start over a damaged database of an account, and leaves it as it is', async () => {
     const dataDir = await stopped();
     const dir = join(localPaths(dataDir).state, 'do/sealpin-Account');
-    const name = (await readdir(dir)).find((each) => /^[0-9a-f]{64}\.sqlite$/.test(each))!;
+    const name = present((await readdir(dir)).find((each) => /^[0-9a-f]{64}\.sqlite$/.test(each)));
     const damaged = (await readFile(join(dir, name))).fill(0x5a, 0, 4096);
     await writeFile(join(dir, name), damaged);
     const ran = await here(['start', '--port=0', `--data-dir=${dataDir}`]);
@@ -194,7 +195,7 @@ describe('in the background', () => {
     expect((await stat(log)).mode & 0o777).toBe(0o600);
 
     // The log is kept by a second start, and by the next service as service.log.1.
-    const id = health.headers.get('x-request-id')!;
+    const id = present(health.headers.get('x-request-id'));
     await expect
       .poll(() => readFile(log, 'utf8'))
       .toMatch(new RegExp(`^sealpin: 20.*Z GET /v1/health 200, .* \\(request ${id}\\)$`, 'm'));
@@ -208,7 +209,7 @@ describe('in the background', () => {
       expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
       expect((await fetch(`${url}/v1/health`)).status).toBe(200);
     }
-    const run = (await loadRun(dataDir))!;
+    const run = present(await loadRun(dataDir));
     expect(await here(['stop', flag])).toMatchObject({ code: 0 });
     expect([run.service, ...run.workerd].some(isRunning)).toBe(false);
     for (const command of ['stop', 'status']) {
@@ -263,7 +264,7 @@ describe('a service that runs', () => {
           let text = '';
           answer.setEncoding('utf8').on('data', (part: string) => (text += part));
           answer.on('end', () =>
-            resolve({ status: answer.statusCode!, fileId: (JSON.parse(text) as { fileId: string }).fileId }),
+            resolve({ status: present(answer.statusCode), fileId: (JSON.parse(text) as { fileId: string }).fileId }),
           );
           answer.on('error', reject);
         },

@@ -15,6 +15,7 @@ import { endProcess, isRunning, markProcess } from '../../local/process.ts';
 import { freePort, onFreePort, untilReleased } from '../../local/port.ts';
 import { loadSecrets, localPaths, localService, makeLocal } from '../../local/state.ts';
 import { helper } from './harness.ts';
+import { present } from '../../../testkit/present.ts';
 
 let dir: string;
 beforeAll(async () => {
@@ -47,7 +48,7 @@ describe('the lock of a data directory', () => {
 describe('a marked process', () => {
   test('runs until it is ended', async () => {
     const child = await helper("console.log('up'); setInterval(() => {}, 1000)");
-    const mark = markProcess(child.pid!)!;
+    const mark = present(markProcess(present(child.pid)));
     expect(isRunning(mark)).toBe(true);
     await endProcess(mark, 500);
     expect(isRunning(mark)).toBe(false);
@@ -55,14 +56,14 @@ describe('a marked process', () => {
 
   test('that ignores SIGTERM is killed', async () => {
     const child = await helper("process.on('SIGTERM', () => {}); console.log('up'); setInterval(() => {}, 1000)");
-    const mark = markProcess(child.pid!)!;
+    const mark = present(markProcess(present(child.pid)));
     await endProcess(mark, 100);
     expect(isRunning(mark)).toBe(false);
   });
 
   test('is not another one that has its pid now', async () => {
     const child = await helper("console.log('up'); setInterval(() => {}, 1000)");
-    const mark = markProcess(child.pid!)!;
+    const mark = present(markProcess(present(child.pid)));
     const earlier = { ...mark, started: `${mark.started}0` };
     expect(isRunning(earlier)).toBe(false);
     await endProcess(earlier, 0);
@@ -173,7 +174,8 @@ describe('the state of the local service', () => {
     expect(secrets).toMatchObject(earlier);
     expect(await loadSecrets(data)).toEqual(secrets);
     const { adminToken, metricsToken, rpcToken, serviceId } = secrets;
-    expect([metricsToken.length, serviceId.length]).toEqual([43, 32]);
+    expect(metricsToken.length).toBe(43);
+    expect(serviceId.length).toBe(32);
     expect(new Set([adminToken, metricsToken, rpcToken]).size).toBe(3);
   });
 
@@ -240,7 +242,7 @@ describe('the guard before the Worker', () => {
           let body = '';
           answer.setEncoding('utf8').on('data', (text: string) => (body += text));
           answer.on('error', reject);
-          answer.on('end', () => resolve({ status: answer.statusCode!, body }));
+          answer.on('end', () => resolve({ status: present(answer.statusCode), body }));
         },
       )
         .on('error', reject)
@@ -274,7 +276,7 @@ describe('the guard before the Worker', () => {
     expect(status).toBe(403);
     const problem = JSON.parse(body) as { hint: string };
     expect(problem).toMatchObject({ code: 'forbidden', status: 403 });
-    expect([name, problem.hint.includes('--cors-origin')]).toEqual([name, /Origin|site/.test(name)]);
+    expect(problem.hint.includes('--cors-origin'), name).toEqual(/Origin|site/.test(name));
   });
 
   const link = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };

@@ -59,7 +59,7 @@ describe.each(['1.0', '1.1'] as const)('over HTTP/%s', (version) => {
     ];
     for (const [path, accept] of forms) {
       const { head, body } = await exchange(path, version, accept);
-      expect([path, accept, lengthIn(head)]).toEqual([path, accept, body.length]);
+      expect(lengthIn(head), `${path} ${accept}`).toBe(body.length);
       expect(head.toLowerCase()).not.toContain('transfer-encoding');
     }
   });
@@ -90,7 +90,8 @@ describe('a request that the guard refuses', () => {
   test('is answered like any other error, and logged', async () => {
     const answer = await call(service, '/v1/storage', { headers: { origin: 'https://evil.example' } });
     const problem = (await answer.json()) as Record<string, unknown>;
-    expect([answer.status, answer.headers.get('content-type')]).toEqual([403, 'application/problem+json']);
+    expect(answer.status).toBe(403);
+    expect(answer.headers.get('content-type')).toBe('application/problem+json');
     expect(problem).toMatchObject({
       type: '/v1/openapi.json#/components/examples/forbidden',
       title: 'Not allowed',
@@ -109,9 +110,11 @@ describe('start --cors-origin', () => {
       method: 'OPTIONS',
       headers: { ...foreign, 'access-control-request-method': 'POST' },
     });
-    expect([preflight.status, preflight.headers.get('access-control-allow-origin')]).toEqual([204, origin]);
+    expect(preflight.status).toBe(204);
+    expect(preflight.headers.get('access-control-allow-origin')).toEqual(origin);
     const answer = await call(service, '/v1/storage', { headers: foreign });
-    expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([200, origin]);
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('access-control-allow-origin')).toEqual(origin);
   });
 
   test('still refuses pages of other origins and foreign hosts', async () => {

@@ -13,6 +13,7 @@ import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { isLongRun as long } from '../../../testkit/long-run.ts';
 import { here, remove, startHere } from './harness.ts';
+import { first } from '../../../testkit/present.ts';
 
 const password = { SEALPIN_PASSWORD: 'first version password' };
 const stored = [
@@ -84,7 +85,7 @@ test('a data directory of a later commit opens, and its backup is whole and is r
   const ask = (args: string[], dir = dataDir) =>
     here(
       [...args, `--data-dir=${dir}`],
-      ['restore', 'backup'].includes(args[0]!) ? { SEALPIN_PASSWORD: 'second version password' } : {},
+      ['restore', 'backup'].includes(first(args)) ? { SEALPIN_PASSWORD: 'second version password' } : {},
     );
   const sealed = '1634deaf-78b9-424d-9cba-bd0920d9d651';
   const folder = 'bafkreihfwb2imtj4flhblvnejkdgjlvqaj3vtu76tjipvii37e6fqh45d4';

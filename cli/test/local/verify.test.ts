@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { localPaths } from '../../local/state.ts';
 import { here, remove, startHere, store, type RunningHere } from './harness.ts';
+import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 
 let service: RunningHere;
 beforeAll(async () => {
@@ -31,7 +32,7 @@ test('all that an account and the node have is verified, and what is damaged or 
   for (const bytes of contents) files.push(await store(service, 'plain', new Uint8Array(bytes)));
   const [small, large, lost] = files;
   // The same bytes again are read once.
-  await store(service, 'plain', new Uint8Array(contents[0]!));
+  await store(service, 'plain', new Uint8Array(first(contents)));
   const size = 1_503_020;
   expect(parsed((await verify('--all', '--json')).stdout)).toEqual({ files: 4, size, bad: [] });
   expect(await verify('--all')).toMatchObject({
@@ -43,42 +44,44 @@ test('all that an account and the node have is verified, and what is damaged or 
   expect(whole).toMatchObject({ bad: 0, first: [] });
   expect((await verify('--local')).stderr).toMatch(/^sealpin: \d+ blocks of the IPFS node are present and intact/);
 
-  const path = await fileWith(contents[1]!);
+  const path = await fileWith(itemOf(contents, 1));
   const bytes = await readFile(path);
-  bytes[bytes.indexOf(contents[1]!.subarray(-64))]! ^= 1;
+  flip(bytes, bytes.indexOf(itemOf(contents, 1).subarray(-64)));
   await writeFile(path, bytes);
-  await rm(await fileWith(contents[2]!));
+  await rm(await fileWith(itemOf(contents, 2)));
   const all = await verify('--all', '--json');
-  expect([all.code, parsed(all.stdout)]).toEqual([
-    1,
-    {
-      files: 4,
-      size: 20,
-      bad: [
-        expect.objectContaining({ fileId: large!.fileId, blobId: large!.cid }) as object,
-        expect.objectContaining({ fileId: lost!.fileId, blobId: lost!.cid, code: 'pinning_lost' }) as object,
-      ],
-    },
-  ]);
+  expect(all.code).toBe(1);
+  expect(parsed(all.stdout)).toEqual({
+    files: 4,
+    size: 20,
+    bad: [
+      expect.objectContaining({ fileId: present(large).fileId, blobId: present(large).cid }) as object,
+      expect.objectContaining({
+        fileId: present(lost).fileId,
+        blobId: present(lost).cid,
+        code: 'pinning_lost',
+      }) as object,
+    ],
+  });
   const local = await verify('--local', '--json');
   expect(local.code).toBe(1);
   expect(parsed(local.stdout)).toMatchObject({
     bad: 2,
     blocks: whole.blocks - 2,
     first: expect.arrayContaining([
-      expect.objectContaining({ cid: lost!.cid, why: 'missing' }),
+      expect.objectContaining({ cid: present(lost).cid, why: 'missing' }),
       expect.objectContaining({ why: 'damaged' }),
     ]) as object,
   });
-  expect((await verify('--local')).stderr).toContain(`${lost!.cid} is missing`);
+  expect((await verify('--local')).stderr).toContain(`${present(lost).cid} is missing`);
 
   // By its ID, too, a file that is lost is not one that may be there the next time.
   for (const file of [large, lost]) {
-    const { code, stderr } = await verify(file!.fileId);
+    const { code, stderr } = await verify(present(file).fileId);
     expect(code).toBe(1);
     expect(stderr).not.toMatch(/try again|stopped in the middle|status 502/);
   }
-  expect((await verify(small!.fileId)).code).toBe(0);
+  expect((await verify(present(small).fileId)).code).toBe(0);
 });
 
 test('one of an ID, --all and --local is verified', async () => {

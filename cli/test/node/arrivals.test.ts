@@ -47,7 +47,9 @@ test('a reader that stops leaves the rest to others', async () => {
   stream.write('first');
   await reading.next();
   await reading.return(undefined);
-  expect([stream.destroyed, stream.listenerCount('data'), stream.listenerCount('error')]).toEqual([false, 0, 0]);
+  expect(stream.destroyed).toBe(false);
+  expect(stream.listenerCount('data')).toBe(0);
+  expect(stream.listenerCount('error')).toBe(0);
   stream.end('rest');
   stream.resume();
   await once(stream, 'end');

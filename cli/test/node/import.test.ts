@@ -17,6 +17,7 @@ import {
   pin,
   type Block,
 } from './node-harness.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const command = 'dag/import?pin-roots=false&stats=true';
 
@@ -42,15 +43,15 @@ describe('a file in parts', () => {
       DagStats: [{ Cid: text, Size: bytes.length + root.bytes.length, NumBlocks: 6 }],
     });
     expect((await ask(url, `block/stat?arg=${text}`)).json()).toEqual({ Key: text, Size: root.bytes.length });
-    const leaf = leaves[3]!.block;
+    const leaf = itemOf(leaves, 3).block;
     expect((await ask(url, `block/get?arg=${leaf.cid.text}`)).text === Buffer.from(leaf.bytes).toString('latin1')).toBe(
       true,
     );
     expect((await ask(url, `pin/ls?arg=${leaf.cid.text}`)).json()).toEqual({
       Keys: { [leaf.cid.text]: { Type: `indirect through ${text}`, Name: '' } },
     });
-    expect(Object.keys((await ask(url, 'pin/ls')).json().Keys!)).toHaveLength(6);
-    expect((await ask(url, `pin/ls?arg=${parts[0]!.node.cid.text}`)).json()).toMatchObject({
+    expect(Object.keys(present((await ask(url, 'pin/ls')).json().Keys))).toHaveLength(6);
+    expect((await ask(url, `pin/ls?arg=${itemOf(parts, 0).node.cid.text}`)).json()).toMatchObject({
       Message: expect.stringContaining('is not pinned') as string,
     });
     await unpin(url, root);
@@ -67,11 +68,11 @@ describe('a file in parts', () => {
     await first.close();
     now += 3_599_000;
     const second = await node({ dir: first.dir, now: () => now });
-    expect((await ask(second.url, `block/stat?arg=${loose.leaves[0]!.block.cid.text}`)).status).toBe(200);
+    expect((await ask(second.url, `block/stat?arg=${itemOf(loose.leaves, 0).block.cid.text}`)).status).toBe(200);
     await second.close();
     now += 2_000;
     const third = await node({ dir: first.dir, now: () => now });
-    expect((await ask(third.url, `block/stat?arg=${loose.leaves[0]!.block.cid.text}`)).status).toBe(500);
+    expect((await ask(third.url, `block/stat?arg=${itemOf(loose.leaves, 0).block.cid.text}`)).status).toBe(500);
     expect(await readdir(join(first.dir, 'data'))).toHaveLength(3);
     expect((await ask(third.url, `cat?arg=${root.cid.text}`)).text === bytes.toString('latin1')).toBe(true);
   });
@@ -80,16 +81,17 @@ describe('a file in parts', () => {
     const { url } = await node();
     const { leaves, root } = fileInParts();
     await importBlocks(url, root, ...leaves.slice(1).map((leaf) => leaf.block));
-    const missing = `block was not found locally (offline): ipld: could not find ${leaves[0]!.block.cid.text}`;
+    const missing = `block was not found locally (offline): ipld: could not find ${itemOf(leaves, 0).block.cid.text}`;
     for (const [path, message] of [
       ['pin/add?timeout=2s', `pin: ${missing}`],
       ['dag/stat?offline=true&progress=false', `error traversing DAG: ${missing}`],
       ['cat?offline=true', missing],
     ]) {
       const reply = await ask(url, `${path}&arg=${root.cid.text}`);
-      expect([reply.status, reply.json()['Message']]).toEqual([500, message]);
+      expect(reply.status).toBe(500);
+      expect(reply.json()['Message']).toEqual(message);
     }
-    await importBlocks(url, leaves[0]!.block);
+    await importBlocks(url, itemOf(leaves, 0).block);
     await pin(url, root);
   });
 
@@ -127,7 +129,7 @@ describe('dag/import', () => {
       multipart(
         { bytes: carWith(...leaves.map((leaf) => leaf.block)) },
         { bytes: carWith() },
-        { bytes: carWith(root, leaves[0]!.block) },
+        { bytes: carWith(root, itemOf(leaves, 0).block) },
       ),
     );
     expect(reply.records()).toEqual([
@@ -140,25 +142,24 @@ describe('dag/import', () => {
     const { url, dir } = await node();
     const { leaves, root } = fileInParts();
     const good = carWith(...leaves.map((leaf) => leaf.block), root);
-    const wrong = carWith(leaves[0]!.block, { cid: root.cid, bytes: leaves[1]!.block.bytes });
-    const after = `import failed after block "${leaves[0]!.block.cid.text}": `;
+    const wrong = carWith(itemOf(leaves, 0).block, { cid: root.cid, bytes: itemOf(leaves, 1).block.bytes });
+    const after = `import failed after block "${itemOf(leaves, 0).block.cid.text}": `;
     for (const [bytes, message] of [
       [good.subarray(0, leafBytes + 200), `${after}unexpected EOF`],
       [good.subarray(0, 70), 'import failed: unexpected EOF'],
       [wrong, `${after}mismatch in content integrity, expected: ${root.cid.text}, got: `],
       [carWith(block('raw', randomBytes(2 * leafBytes + 1))), 'import failed: '],
-      [carWith(leaves[0]!.block, block('dag-pb', Buffer.from('no dag-pb'))), after],
+      [carWith(itemOf(leaves, 0).block, block('dag-pb', Buffer.from('no dag-pb'))), after],
     ] as const) {
       const reply = await ask(url, command, multipart({ bytes: good }, { bytes }));
-      expect([reply.status, reply.json()['Message']]).toEqual([500, expect.stringContaining(message)]);
+      expect(reply.status).toBe(500);
+      expect(reply.json()['Message']).toEqual(expect.stringContaining(message));
       expect(await readdir(join(dir, 'data'))).toEqual([]);
     }
     const { body, headers } = multipart({ bytes: good });
     const cut = await ask(url, command, { headers, body: body.subarray(0, body.length - 9) });
-    expect([cut.status, cut.json()['Message']]).toEqual([
-      500,
-      `import failed after block "${root.cid.text}": unexpected EOF`,
-    ]);
+    expect(cut.status).toBe(500);
+    expect(cut.json()['Message']).toBe(`import failed after block "${root.cid.text}": unexpected EOF`);
     expect(await readdir(join(dir, 'data'))).toEqual([]);
     expect((await ask(url, `block/stat?arg=${root.cid.text}`)).status).toBe(500);
   });
@@ -168,10 +169,8 @@ describe('dag/import', () => {
     await importBlocks(url, block('raw', randomBytes(2 * leafBytes)));
     for (const query of ['', '?pin-roots=true']) {
       const reply = await ask(url, `dag/import${query}`, multipart({ bytes: carWith() }));
-      expect([reply.status, reply.json()['Message']]).toEqual([
-        400,
-        expect.stringContaining('pin-roots must be false'),
-      ]);
+      expect(reply.status).toBe(400);
+      expect(reply.json()['Message']).toEqual(expect.stringContaining('pin-roots must be false'));
     }
     expect((await ask(url, command, multipart())).status).toBe(400);
   });

@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { type RealKubo, kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
 import { here, refusal, remove, startHere } from '../local/harness.ts';
 import { add, directory, node } from './node-harness.ts';
+import { first, present } from '../../../testkit/present.ts';
 
 if (kuboProgram() === undefined) {
   test.skip(noKubo);
@@ -21,11 +22,11 @@ if (kuboProgram() === undefined) {
       join(dir, name),
     );
     const bytes = randomBytes(2_500_000);
-    await writeFile(input!, bytes);
-    await writeFile(password!, 'a password of the tests\n');
+    await writeFile(present(input), bytes);
+    await writeFile(present(password), 'a password of the tests\n');
     const flags = [`--data-dir=${local.dataDir}`];
 
-    const encrypted = await here(['encrypt', input!, `--password-file=${password}`, ...flags]);
+    const encrypted = await here(['encrypt', present(input), `--password-file=${password}`, ...flags]);
     expect(encrypted).toMatchObject({ code: 0 });
     expect(encrypted.stderr).toContain(
       `sealpin: stored in the Kubo at ${kubo.url}, which has no peers at the moment: once it is connected, ` +
@@ -34,18 +35,18 @@ if (kuboProgram() === undefined) {
     const cid = encrypted.stdout.trim();
     expect(await kubo.ipfs('pin', 'ls', '--type=recursive', '--names')).toContain(`${cid} recursive sealpin:`);
 
-    const decrypted = await here(['decrypt', cid, output!, `--password-file=${password}`, ...flags]);
+    const decrypted = await here(['decrypt', cid, present(output), `--password-file=${password}`, ...flags]);
     expect(decrypted).toMatchObject({ code: 0 });
-    expect((await readFile(output!)).equals(bytes)).toBe(true);
+    expect((await readFile(present(output))).equals(bytes)).toBe(true);
 
-    expect(await here(['export', cid, car!, ...flags])).toMatchObject({ code: 0 });
+    expect(await here(['export', cid, present(car), ...flags])).toMatchObject({ code: 0 });
     // Not pinned by the import: it would be a pin of the user's, which the deletion below leaves alone.
-    expect(await kubo.ipfs('dag', 'import', '--enc=json', '--pin-roots=false', '--stats', car!)).toContain(
+    expect(await kubo.ipfs('dag', 'import', '--enc=json', '--pin-roots=false', '--stats', present(car))).toContain(
       '"BlockCount":4,',
     );
-    await kubo.ipfs('get', cid, '-o', stored!);
+    await kubo.ipfs('get', cid, '-o', present(stored));
     const embedded = await node();
-    expect(await add(embedded.url, await readFile(stored!))).toBe(cid);
+    expect(await add(embedded.url, await readFile(present(stored)))).toBe(cid);
 
     expect(await here(['delete', cid, ...flags])).toMatchObject({ code: 0 });
     await expect.poll(() => kubo.ipfs('pin', 'ls', '--type=recursive')).not.toContain(cid);
@@ -55,7 +56,7 @@ if (kuboProgram() === undefined) {
     const [one, two] = await Promise.all([startKubo({ online: true }), startKubo({ online: true })]);
     onTestFinished(async () => void (await Promise.all([one.close(), two.close()])));
     const { Addresses: addresses } = JSON.parse(await two.ipfs('id')) as { Addresses: string[] };
-    await one.ipfs('swarm', 'connect', addresses[0]!);
+    await one.ipfs('swarm', 'connect', first(addresses));
     const env = { SEALPIN_KUBO_TOKEN: one.token };
     const local = await startHere({ dataDir: await directory(), args: [`--kubo-api=${one.url}`], env });
     onTestFinished(() => remove(local));

@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { add, ask, directory, importBlocks, leafOf, node, nodeOver, pin } from './node-harness.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const version1 = `
   CREATE TABLE file (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, cid TEXT UNIQUE, keep_until INTEGER NOT NULL) STRICT;
@@ -44,7 +45,7 @@ test('a catalog of version 1 keeps its files, whose leaves a new DAG can use', a
   const bytes = randomBytes(2 * leafBytes + 7);
   const files = new Map<string, Buffer>();
   for (const content of [bytes, randomBytes(10), Buffer.alloc(0)]) files.set(await add(first.url, content), content);
-  const cid = [...files.keys()][0]!;
+  const cid = itemOf([...files.keys()], 0);
   await first.close();
   toVersion1(dir);
 
@@ -57,8 +58,8 @@ test('a catalog of version 1 keeps its files, whose leaves a new DAG can use', a
     UniqueBlocks: 4,
     TotalSize: bytes.length + root.text.length,
   });
-  expect(Object.keys((await ask(second.url, 'pin/ls?type=recursive')).json().Keys!)).toHaveLength(3);
-  expect(Object.keys((await ask(second.url, 'pin/ls?type=indirect')).json().Keys!)).toHaveLength(3);
+  expect(Object.keys(present((await ask(second.url, 'pin/ls?type=recursive')).json().Keys))).toHaveLength(3);
+  expect(Object.keys(present((await ask(second.url, 'pin/ls?type=indirect')).json().Keys))).toHaveLength(3);
 
   // A root of its own above one leaf of the old file keeps the data when the old pin is removed.
   const leaf = leafOf(bytes.subarray(leafBytes, 2 * leafBytes));

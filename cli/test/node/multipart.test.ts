@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { boundaryOf, MultipartError, parts } from '../../local/node/multipart.ts';
+import { first, itemOf } from '../../../testkit/present.ts';
 
 /** The chunks of a body, all in the same memory. */
 async function* cut(body: Buffer, size: number): AsyncGenerator<Buffer> {
@@ -15,7 +16,7 @@ async function read(body: Buffer, size = body.length || 1, boundary = 'xyz') {
   for await (const event of parts(cut(body, size), boundary)) {
     if (event.kind === 'part')
       files.push({ name: event.name, filename: event.filename, type: event.type, bytes: Buffer.alloc(0) });
-    else if (event.kind === 'bytes') files.at(-1)!.bytes = Buffer.concat([files.at(-1)!.bytes, event.bytes]);
+    else if (event.kind === 'bytes') itemOf(files, -1).bytes = Buffer.concat([itemOf(files, -1).bytes, event.bytes]);
     else closed = true;
   }
   return { files, closed };
@@ -54,7 +55,7 @@ describe('parts', () => {
   test('may look like the boundary without being it', async () => {
     const bytes = Buffer.from('\r\r\n\r\n-\r\n--\r\n--x\r\n--xy\r\n--xx\r\nxyz--xyz\r\n-');
     for (const size of [1, 2, 3, 7, 1000])
-      expect((await read(Buffer.concat([file(bytes), end]), size)).files[0]!.bytes).toEqual(bytes);
+      expect(first((await read(Buffer.concat([file(bytes), end]), size)).files).bytes).toEqual(bytes);
   });
 
   test('may be empty, and may have no headers', async () => {

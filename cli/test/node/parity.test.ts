@@ -4,6 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
 import { anchorAbove, ask, block, carWith, fileInParts, multipart, node, token } from './node-harness.ts';
+import { first, itemOf } from '../../../testkit/present.ts';
 
 if (kuboProgram() === undefined) {
   test.skip(noKubo);
@@ -34,14 +35,14 @@ if (kuboProgram() === undefined) {
     await same(command, importOf(carWith(...blocks.slice(1))));
     await same(stat);
     await same(pinAdd);
-    await same(command, importOf(carWith(blocks[0]!, parts[0]!.node), carWith(parts[1]!.node)));
-    await same(`pin/add?arg=${parts[0]!.node.cid.text}&timeout=20s`);
+    await same(command, importOf(carWith(first(blocks), first(parts).node), carWith(itemOf(parts, 1).node)));
+    await same(`pin/add?arg=${first(parts).node.cid.text}&timeout=20s`);
     await same(stat);
     await same(pinAdd);
-    await same(`pin/rm?arg=${parts[0]!.node.cid.text}`);
+    await same(`pin/rm?arg=${first(parts).node.cid.text}`);
     await same(`pin/ls?arg=${rootCid}&type=recursive&names=true`);
-    await same(`pin/ls?arg=${blocks[0]!.cid.text}`);
-    await same(`block/stat?arg=${blocks[0]!.cid.text}`);
+    await same(`pin/ls?arg=${first(blocks).cid.text}`);
+    await same(`block/stat?arg=${first(blocks).cid.text}`);
     await same(`cat?arg=${rootCid}&offset=${leafBytes - 5}&length=${leafBytes + 10}`);
     await same('dag/import?pin-roots=false', importOf(carWith(root)));
     await same(command, importOf(carWith()));

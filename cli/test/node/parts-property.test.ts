@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { openStore, unpinnedMs, type Store } from '../../local/node/store.ts';
 import { directory, leafOf, nodeOver, type Block } from './node-harness.ts';
+import { present } from '../../../testkit/present.ts';
 
 const leafCount = 5;
 
@@ -18,10 +19,10 @@ const dags: fc.Arbitrary<Dag> = fc
     const children: number[][] = sized.map(() => []);
     for (const picks of nodes) {
       const below = picks.map((pick) => pick % sized.length);
-      sized.push(nodeOver(below.map((index) => sized[index]!)));
+      sized.push(nodeOver(below.map((index) => present(sized[index]))));
       children.push(below);
     }
-    return { blocks: sized.map(({ block }, index) => ({ block, children: children[index]! })) };
+    return { blocks: sized.map(({ block }, index) => ({ block, children: present(children[index]) })) };
   });
 
 type Step =
@@ -52,14 +53,14 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 function reached({ blocks }: Dag, from: number, seen = new Set<number>()): Set<number> {
   if (seen.has(from)) return seen;
   seen.add(from);
-  for (const child of blocks[from]!.children) reached({ blocks }, child, seen);
+  for (const child of present(blocks[from]).children) reached({ blocks }, child, seen);
   return seen;
 }
 
 async function importInto(store: Store, blocks: readonly Block[]): Promise<void> {
   const importer = await store.importer();
   for (const { cid, bytes } of blocks) await importer.write(cid, bytes, () => undefined);
-  await store.publish([(await importer.finish())!], { pin: undefined });
+  await store.publish([present(await importer.finish())], { pin: undefined });
 }
 
 test('whatever a pin reaches is there, over all imports, and nothing else stays', async () => {
@@ -67,7 +68,7 @@ test('whatever a pin reaches is there, over all imports, and nothing else stays'
     fc.asyncProperty(dags, fc.array(step, { minLength: 20, maxLength: 60, size: 'max' }), async (dag, steps) => {
       const dir = await directory();
       const { blocks } = dag;
-      const cidOf = (index: number) => blocks[index % blocks.length]!.block.cid.text;
+      const cidOf = (index: number) => present(blocks[index % blocks.length]).block.cid.text;
       let now = 0;
       let store = await openStore(dir, () => now);
       const pinned = new Set<number>();
@@ -77,7 +78,7 @@ test('whatever a pin reaches is there, over all imports, and nothing else stays'
           if (one.kind === 'import') {
             await importInto(
               store,
-              one.of.map((pick) => blocks[pick % blocks.length]!.block),
+              one.of.map((pick) => present(blocks[pick % blocks.length]).block),
             );
           } else if (one.kind === 'pin') {
             const index = one.of % blocks.length;
@@ -112,7 +113,7 @@ test('whatever a pin reaches is there, over all imports, and nothing else stays'
         }
         // A file stays only for a block that a pin reaches.
         await store.collect({ all: true });
-        const files = new Set([...live()].map((index) => store.catalog.find(cidOf(index))!.file));
+        const files = new Set([...live()].map((index) => present(store.catalog.find(cidOf(index))).file));
         expect((await readdir(join(dir, 'data'))).length).toBeLessThanOrEqual(live().size);
         expect(files.size <= (await readdir(join(dir, 'data'))).length).toBe(true);
         if (pinned.size > 0) await store.unpin([...new Set([...pinned].map(cidOf))]);

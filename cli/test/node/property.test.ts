@@ -8,6 +8,7 @@ import { content, runs } from '../../local/node/content.ts';
 import type { Written } from '../../local/node/indexer.ts';
 import { openStore, unpinnedMs, type Store } from '../../local/node/store.ts';
 import { directory } from './node-harness.ts';
+import { present } from '../../../testkit/present.ts';
 
 const leaf = (value: number) => Buffer.alloc(leafBytes, value);
 
@@ -72,17 +73,17 @@ test('whatever is pinned can be read, and what nothing holds goes', async () => 
         const pinned = new Set<string>();
         for (const one of steps) {
           if (one.kind === 'add') {
-            const file = await written(store, shapes[one.shape]!, true);
+            const file = await written(store, present(shapes[one.shape]), true);
             await store.publish([file], { pin: one.pin ? { name: '' } : undefined });
             if (one.pin) pinned.add(file.cid);
           } else if (one.kind === 'pin') {
-            const cid = known[one.of % known.length]!;
+            const cid = present(known[one.of % known.length]);
             if (store.catalog.find(cid)) {
               store.catalog.pin(cid, '');
               pinned.add(cid);
             }
           } else if (one.kind === 'unpin') {
-            const cid = known[one.of % known.length]!;
+            const cid = present(known[one.of % known.length]);
             expect((await store.unpin([cid])) === undefined).toBe(pinned.delete(cid));
           } else if (one.kind === 'collect') {
             await store.collect({ all: one.all });
@@ -94,7 +95,7 @@ test('whatever is pinned can be read, and what nothing holds goes', async () => 
           }
           for (const cid of pinned) whole(store, cid);
         }
-        for (const cid of pinned) await readable(store, cid, bytesOf.get(cid)!);
+        for (const cid of pinned) await readable(store, cid, present(bytesOf.get(cid)));
         // When the last pin is gone and the hour is over, so is everything.
         for (const cid of pinned) await store.unpin([cid]);
         now += unpinnedMs + 1;
@@ -111,7 +112,7 @@ test('whatever is pinned can be read, and what nothing holds goes', async () => 
 
 /** The bytes on the disk are those of the CID. */
 async function readable(store: Store, cid: string, expected: Buffer): Promise<void> {
-  const find = (one: string) => store.catalog.find(one)!;
+  const find = (one: string) => present(store.catalog.find(one));
   const read: Uint8Array[] = [];
   for await (const bytes of content(runs(cid, { start: 0, end: expected.length, find }), store.open))
     read.push(Buffer.from(bytes));

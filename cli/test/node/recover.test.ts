@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { startNode } from '../../local/node/server.ts';
 import { add, ask, directory, fileInParts, importBlocks, importFile, node, token } from './node-harness.ts';
+import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 
 /** 3 leaves, 1 byte and nothing. */
 const contents = [randomBytes(2_500_000), Buffer.from('x'), Buffer.alloc(0)];
@@ -21,7 +22,7 @@ async function filled(dir: string): Promise<Map<string, Buffer>> {
 }
 
 async function expectHeld(url: string, held: ReadonlyMap<string, Buffer>): Promise<void> {
-  const pins = (await ask(url, 'pin/ls?type=recursive')).json().Keys!;
+  const pins = present((await ask(url, 'pin/ls?type=recursive')).json().Keys);
   for (const [cid, bytes] of held) {
     expect(Object.keys(pins)).toContain(cid);
     expect(Buffer.from((await ask(url, `cat?arg=${cid}`)).text, 'latin1').equals(bytes), cid).toBe(true);
@@ -35,7 +36,7 @@ async function dropCatalog(dir: string): Promise<void> {
 async function onlyFile(dir: string): Promise<string> {
   const names = await readdir(join(dir, 'data'));
   expect(names).toHaveLength(1);
-  return join(dir, 'data', names[0]!);
+  return join(dir, 'data', first(names));
 }
 
 test('a start without its catalog indexes every data file again, and says so', async () => {
@@ -97,7 +98,7 @@ test('an unfinished upload is removed, a published one under its unfinished name
   const dir = await directory();
   const held = await filled(dir);
   const [name] = await readdir(join(dir, 'data'));
-  await rename(join(dir, 'data', name!), join(dir, 'data', `${name}.part`));
+  await rename(join(dir, 'data', present(name)), join(dir, 'data', `${name}.part`));
   await writeFile(join(dir, 'data', `${'0'.repeat(32)}.part`), 'half of someth');
   const again = await node({ dir });
   await expectHeld(again.url, held);
@@ -150,7 +151,7 @@ test.each([
     'damaged',
     async (path: string) => {
       const bytes = await readFile(path);
-      bytes[2_000_000]! ^= 1;
+      flip(bytes, 2_000_000);
       await writeFile(path, bytes);
     },
   ],
@@ -175,8 +176,8 @@ test('a block is read from its newest copy, so that one import in other bounds i
   await importBlocks(url, ...leaves.map((leaf) => leaf.block));
   const path = await onlyFile(dir);
   await writeFile(path, (await readFile(path)).fill(0));
-  const { cid, bytes } = leaves[1]!.block;
-  await importBlocks(url, leaves[1]!.block);
+  const { cid, bytes } = itemOf(leaves, 1).block;
+  await importBlocks(url, itemOf(leaves, 1).block);
   const reply = await ask(url, `block/get?arg=${cid.text}`);
   expect(reply.text === Buffer.from(bytes).toString('latin1')).toBe(true);
 });
@@ -187,10 +188,8 @@ test('a missing data file is reported in the words of Kubo for a missing block',
   await rm(await onlyFile(dir));
   for (const command of ['cat', 'block/get']) {
     const reply = await ask(url, `${command}?arg=${cid}`);
-    expect([reply.status, reply.json()['Message']]).toEqual([
-      500,
-      'block was not found locally (offline): its data file is missing',
-    ]);
+    expect(reply.status).toBe(500);
+    expect(reply.json()['Message']).toBe('block was not found locally (offline): its data file is missing');
   }
 });
 
@@ -206,7 +205,7 @@ test('a start without its catalog finds a file in parts again, with its nodes', 
   await ask(again.url, 'repo/gc');
   await expectHeld(again.url, new Map([[root.cid.text, bytes]]));
   expect((await ask(again.url, `dag/stat?arg=${root.cid.text}`)).json()).toMatchObject({ UniqueBlocks: 6 });
-  expect((await ask(again.url, `block/get?arg=${leaves[2]!.block.cid.text}`)).text).toHaveLength(1_048_576);
+  expect((await ask(again.url, `block/get?arg=${itemOf(leaves, 2).block.cid.text}`)).text).toHaveLength(1_048_576);
 });
 
 test('a damaged import is indexed but for what does not fit, and storing that again completes it', async () => {
@@ -218,7 +217,7 @@ test('a damaged import is indexed but for what does not fit, and storing that ag
     const path = join(dir, 'data', name);
     const bytes = await readFile(path);
     // The first part has three leaves; the second is cut off within its second leaf; the root is whole.
-    if (bytes.length > 3_000_000) await writeFile(path, bytes.with(500_000, bytes[500_000]! ^ 1));
+    if (bytes.length > 3_000_000) await writeFile(path, bytes.with(500_000, itemOf(bytes, 500_000) ^ 1));
     else if (bytes.length > 1_000_000) await writeFile(path, bytes.subarray(0, 1_048_700));
   }
   await dropCatalog(dir);

@@ -6,6 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { add, ask, directory, multipart, node } from './node-harness.ts';
+import { present } from '../../../testkit/present.ts';
 
 const hello = new TextEncoder().encode('hello world');
 const helloCid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
@@ -16,7 +17,8 @@ describe('access control', () => {
     const { url } = await node();
     for (const authorization of ['', 'Bearer', 'Bearer wrong', 'Basic dG9rZW46', 'bearer token-of-the-tests ']) {
       const reply = await ask(url, 'version', { headers: { authorization } });
-      expect([reply.status, reply.headers['content-type']]).toEqual([403, 'text/plain; charset=utf-8']);
+      expect(reply.status).toBe(403);
+      expect(reply.headers['content-type']).toBe('text/plain; charset=utf-8');
       expect(reply.text).toBe(
         'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.\n',
       );
@@ -38,7 +40,7 @@ describe('access control', () => {
   ])('S86: not %s', async (_, headers) => {
     const { url } = await node();
     const reply = await ask(url, 'version', { headers });
-    expect([reply.status, reply.text]).toEqual([403, '403 - Forbidden\n']);
+    expect({ status: reply.status, text: reply.text }).toEqual({ status: 403, text: '403 - Forbidden\n' });
   });
 
   test('S86: Electron and pages of its own may', async () => {
@@ -94,7 +96,8 @@ describe('add', () => {
     const { body, headers } = multipart({ bytes: randomBytes(3 * leafBytes) });
     for (const length of [0, 10, 100, leafBytes, body.length - 9]) {
       const reply = await ask(url, 'add', { headers, body: body.subarray(0, length) });
-      expect([reply.status, reply.json()['Message']]).toEqual([400, 'multipart: unexpected end of the body']);
+      expect(reply.status).toBe(400);
+      expect(reply.json()['Message']).toBe('multipart: unexpected end of the body');
     }
     // The same, by a connection that breaks.
     const { port } = new URL(url);
@@ -162,7 +165,7 @@ describe('add', () => {
     expect(new Set(cids).size).toBe(9);
     expect(await readdir(join(dir, 'data'))).toHaveLength(9);
     for (const [i, cid] of cids.entries())
-      expect((await ask(url, `cat?arg=${cid}`)).text === files[i]!.toString('latin1')).toBe(true);
+      expect((await ask(url, `cat?arg=${cid}`)).text === present(files[i]).toString('latin1')).toBe(true);
   });
 });
 
@@ -212,7 +215,8 @@ describe('reading', () => {
     const { url } = await node();
     for (const command of ['cat', 'block/get', 'block/stat', 'pin/add']) {
       const reply = await ask(url, `${command}?arg=${helloCid}`);
-      expect([reply.status, reply.headers['content-type']]).toEqual([500, 'application/json']);
+      expect(reply.status).toBe(500);
+      expect(reply.headers['content-type']).toBe('application/json');
       expect(reply.json()).toMatchObject({
         Message: expect.stringMatching(
           new RegExp(`block was not found locally \\(offline\\): ipld: could not find ${helloCid}$`),
@@ -243,7 +247,7 @@ describe('reading', () => {
     const { url, dir } = await node();
     const cid = await add(url, randomBytes(1000));
     const [name] = await readdir(join(dir, 'data'));
-    await writeFile(join(dir, 'data', name!), 'short');
+    await writeFile(join(dir, 'data', present(name)), 'short');
     for (const command of ['block/get', 'cat'])
       expect((await ask(url, `${command}?arg=${cid}`)).json()).toMatchObject({
         Message: 'the data file on disk is too short',
@@ -258,10 +262,8 @@ describe('pins', () => {
     expect((await ask(url, `pin/rm?arg=${helloCid}`)).json()).toEqual({ Pins: [helloCid] });
     expect(await readdir(join(dir, 'data'))).toEqual([]);
     const again = await ask(url, `pin/rm?arg=${helloCid}`);
-    expect([again.status, again.json()]).toEqual([
-      500,
-      { Message: 'not pinned or pinned indirectly', Code: 0, Type: 'error' },
-    ]);
+    expect(again.status).toBe(500);
+    expect(again.json()).toEqual({ Message: 'not pinned or pinned indirectly', Code: 0, Type: 'error' });
   });
 
   test('pin/ls lists recursive and indirect pins, by CID, type and as a stream', async () => {
@@ -275,8 +277,8 @@ describe('pins', () => {
     expect((await ask(url, `pin/ls?arg=${leaf}`)).json()).toEqual({
       Keys: { [leaf]: { Type: `indirect through ${cid}`, Name: '' } },
     });
-    expect(Object.keys((await ask(url, 'pin/ls?type=indirect')).json().Keys!)).toHaveLength(2);
-    expect(Object.keys((await ask(url, 'pin/ls')).json().Keys!)).toHaveLength(3);
+    expect(Object.keys(present((await ask(url, 'pin/ls?type=indirect')).json().Keys))).toHaveLength(2);
+    expect(Object.keys(present((await ask(url, 'pin/ls')).json().Keys))).toHaveLength(3);
     expect((await ask(url, 'pin/ls?type=recursive&stream=true')).records()).toEqual([
       { Cid: cid, Type: 'recursive', Name: '' },
     ]);
@@ -338,7 +340,7 @@ describe('the node itself', () => {
     await first.close();
     const second = await node({ dir: first.dir });
     expect((await ask(second.url, `cat?arg=${cid}`)).text === bytes.toString('latin1')).toBe(true);
-    expect((await ask(second.url, 'pin/ls?type=recursive')).json().Keys!).toHaveProperty(cid);
+    expect(present((await ask(second.url, 'pin/ls?type=recursive')).json().Keys)).toHaveProperty(cid);
   });
 
   test('does not share its directory nor its port', async () => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openStore, type Store } from '../../local/node/store.ts';
+import { present } from '../../../testkit/present.ts';
 
 const pin = { name: '' };
 
@@ -38,9 +39,12 @@ test('one that cannot be published fails alone', async () => {
   const store = await open();
   const files = await Promise.all(Array.from({ length: 4 }, () => written(store)));
   const [first, second, third, fourth] = files.map((file) => ({ ...file }));
-  const wrong = { ...third!, blocks: third!.blocks.map((block) => ({ ...block, bytes: 'no number' as never })) };
+  const wrong = {
+    ...present(third),
+    blocks: present(third).blocks.map((block) => ({ ...block, bytes: 'no number' as never })),
+  };
   const results = await Promise.allSettled(
-    [first!, second!, wrong, fourth!].map((file) => store.publish([file], { pin })),
+    [present(first), present(second), wrong, present(fourth)].map((file) => store.publish([file], { pin })),
   );
   expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'fulfilled']);
   expect(files.map(({ cid }) => store.catalog.find(cid) !== undefined)).toEqual([true, true, false, true]);

@@ -10,6 +10,7 @@ import { problemOf } from '../../remote/client.ts';
 import { encryptTo, env } from '../encryption.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { drain, health, hostile, json, storedFile } from '../hostile.ts';
+import { itemOf } from '../../../testkit/present.ts';
 
 describe('a service that is not what it should be', () => {
   test('S65: a redirect is an error, and the key does not follow it', async () => {
@@ -141,7 +142,7 @@ describe('an upload', () => {
       },
     });
     const ran = await encryptTo(service.url);
-    const post = service.seen.at(-1)!;
+    const post = itemOf(service.seen, -1);
     const cid = await cidOfBytes(post.body);
     expect(ran).toMatchObject({ exit: 0, stdout: `${cid}\n`, stderr: '' });
     expect(post.url).toBe(`/v1/storage/plain?cid=${cid}`);

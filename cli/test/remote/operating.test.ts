@@ -70,7 +70,7 @@ withProgram('bash', { probe: ['--version'] }, () => {
       ['design', 200],
       ['backup', 200],
     ] as const)
-      expect([key, (await ask(key, '/v1/account')).status]).toEqual([key, status]);
+      expect((await ask(key, '/v1/account')).status, key).toEqual(status);
     const { keys } = (await (await ask('lead', '/v1/keys')).json()) as ApiKeyList;
     expect(keys.map(({ label, scopes, limits }) => [label, scopes.length, limits])).toEqual([
       ['research lead', 5, undefined],

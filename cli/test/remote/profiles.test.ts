@@ -83,7 +83,7 @@ test.each([
     SEALPIN_SERVICE: 'variable.example',
     'the profile in use': 'a.example',
   };
-  expect([found.url?.host, found.apiKey]).toEqual([hosts[title], key]);
+  expect({ host: found.url?.host, apiKey: found.apiKey }).toEqual({ host: hosts[title], apiKey: key });
 });
 
 test('the key of a profile goes to its own service only', async () => {

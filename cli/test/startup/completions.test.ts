@@ -8,6 +8,7 @@ import { remember } from '../../files/history.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { someApiKey } from '../hostile.ts';
 import { entry } from '../local.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 async function scriptFor(shell: string): Promise<string> {
   const ran = await run(['completions', shell], '/');
@@ -32,7 +33,7 @@ _sealpin; printf '%s\\n' "\${COMPREPLY[@]}"`;
     const { stdout, stderr, status } = spawnSync('bash', ['--norc', '-c', script], { encoding: 'utf8' });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     const found = stdout.trim().split('\n');
-    if (words.at(-1)!.startsWith('/')) expect(found).toContain(want[0]);
+    if (itemOf(words, -1).startsWith('/')) expect(found).toContain(want[0]);
     else expect(found).toEqual(want);
   });
 });
@@ -142,7 +143,8 @@ describe('values', () => {
     });
     const found = stdout.split('==\n').slice(0, -1);
     expect(found, stderr).toHaveLength(tried.length);
-    for (const [index, { line, want }] of tried.entries()) expect(found[index]!.split('\n'), line).toContain(want);
+    for (const [index, { line, want }] of tried.entries())
+      expect(present(found[index]).split('\n'), line).toContain(want);
   });
 
   test.runIf(has('zsh'))('are completed by zsh', async () => {

@@ -7,6 +7,7 @@ import { isLongRun as long } from '../../../testkit/long-run.ts';
 import { isRunning } from '../../local/process.ts';
 import type { Run } from '../../local/state.ts';
 import { entry } from '../local.ts';
+import { present } from '../../../testkit/present.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -25,7 +26,7 @@ function demo(when: (stdout: string, group: number) => void): Promise<{ code: nu
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
-    when(stdout, child.pid!);
+    when(stdout, present(child.pid));
   });
   return new Promise((resolve) => child.once('close', (code) => resolve({ code, stdout })));
 }
@@ -70,7 +71,7 @@ test.each(long ? ['keygen', 'encrypt', 'send'] : ['keygen'])(
     const { code, stdout } = await demo((text, group) => {
       if (run !== undefined || !text.includes(`✓ ${step}`)) return;
       run = (async () => {
-        const name = (await readdir(folder)).find((each) => each.startsWith('sealpin-demo-'))!;
+        const name = present((await readdir(folder)).find((each) => each.startsWith('sealpin-demo-')));
         const found = JSON.parse(await readFile(join(folder, name, 'local/run.json'), 'utf8')) as Run;
         process.kill(-group, 'SIGINT');
         return found;
@@ -78,7 +79,7 @@ test.each(long ? ['keygen', 'encrypt', 'send'] : ['keygen'])(
     });
     expect(stdout).toContain('Interrupted; cleaning up.');
     expect(code).toBe(130);
-    const { service, workerd } = (await run)!;
+    const { service, workerd } = present(await run);
     await expect.poll(() => [service, ...workerd].filter(isRunning)).toEqual([]);
     expect(await readdir(folder)).toEqual([]);
   },

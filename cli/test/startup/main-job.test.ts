@@ -8,6 +8,7 @@ import { nodeBackend } from '../../keys/node-backend.ts';
 import { localService } from '../local.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import type { Overrides, Ran } from '../environment.ts';
+import { flip, present } from '../../../testkit/present.ts';
 
 const local = localService();
 const password = 'a password of some length';
@@ -116,9 +117,9 @@ describe('what goes wrong leaves one clear error and no file', () => {
     const holding = await Promise.all(
       paths.map(async (path) => (await readFile(path)).includes(bytes.subarray(0, 4096))),
     );
-    const path = paths[holding.indexOf(true)]!;
+    const path = present(paths[holding.indexOf(true)]);
     const flipped = await readFile(path);
-    flipped[2_000_000]! ^= 0x10;
+    flip(flipped, 2_000_000, 0x10);
     await writeFile(path, flipped);
     const ran = await at(['decrypt', blob, 'out']);
     expect(ran).toMatchObject({ exit: 1, stdout: '' });
@@ -165,7 +166,7 @@ withProgram('age', { probe: ['--version'] }, () => {
   test('ecc-decrypt opens a file that age -r made and that was stored by hand', async () => {
     const { dir, done, read } = await desk();
     execFileSync('age-keygen', ['-o', join(dir, 'key.txt')], { stdio: 'pipe' });
-    const recipient = /age1[a-z0-9]+/.exec((await read('key.txt')).toString())![0];
+    const recipient = present(/age1[a-z0-9]+/.exec((await read('key.txt')).toString()))[0];
     const { apiKey } = local;
     const answer = await fetch(`${local.url}/v1/storage/plain`, {
       method: 'POST',

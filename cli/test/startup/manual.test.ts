@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadCommands } from '../../commands/index.ts';
 import { synopsis } from '../../help/usage.ts';
+import { first, present } from '../../../testkit/present.ts';
 
 const manual = readFileSync(join(import.meta.dirname, '../..', 'README.md'), 'utf8');
 const loaded = await loadCommands();
@@ -11,7 +12,7 @@ const sections = new Map(
   manual
     .split(/^### sealpin /m)
     .slice(1)
-    .map((text) => [text.slice(0, text.indexOf('\n')), text.split(/^## /m)[0]!]),
+    .map((text) => [text.slice(0, text.indexOf('\n')), first(text.split(/^## /m))]),
 );
 const commonText = manual.slice(manual.indexOf('Every command accepts'), manual.indexOf('### sealpin start'));
 const common = ['json', 'quiet', 'data-dir', 'service', 'profile'];
@@ -19,7 +20,7 @@ const common = ['json', 'quiet', 'data-dir', 'service', 'profile'];
 /** The flags that the tables of a text name. */
 const flagsIn = (text: string): string[] =>
   Array.from(text.matchAll(/^\| (`--.*?) \|/gm), ([, cell]) =>
-    Array.from(cell!.matchAll(/`--([a-z-]+)/g), ([, name]) => name!),
+    Array.from(present(cell).matchAll(/`--([a-z-]+)/g), ([, name]) => present(name)),
   )
     .flat()
     .toSorted();
@@ -38,7 +39,7 @@ describe.each(loaded)('sealpin $name', (command) => {
     const own = Object.entries(command.args).flatMap(([name, arg]) =>
       arg.type === 'positional' || common.includes(name) ? [] : [name],
     );
-    expect(flagsIn(sections.get(command.name)!)).toEqual(own.toSorted());
+    expect(flagsIn(present(sections.get(command.name)))).toEqual(own.toSorted());
   });
 
   test('has flags with the values that the manual says', () => {
@@ -60,16 +61,16 @@ test('each variable that is read is in the manual, and no other', () => {
     .join('\n');
   const read = new Set(
     [/\benv\??\.?\[\s*'(\w+)'\s*\]/g, /\b(SEALPIN_[A-Z_]+)\b/g].flatMap((form) =>
-      Array.from(sources.matchAll(form), ([, name]) => name!),
+      Array.from(sources.matchAll(form), ([, name]) => present(name)),
     ),
   );
   expect(read).toContain('SEALPIN_PASSWORD');
   // Set by npm, and by the local service for its workerd; not by people.
   for (const name of ['npm_lifecycle_event', 'SEALPIN_STATE_DIR']) expect(read.delete(name)).toBe(true);
-  const table = manual.slice(manual.indexOf('| variable |')).split('\n\n')[0]!;
+  const table = first(manual.slice(manual.indexOf('| variable |')).split('\n\n'));
   const described = new Set(
     Array.from(table.matchAll(/^\| (`.*?) \|/gm), ([, cell]) =>
-      Array.from(cell!.matchAll(/`([A-Z_]+)`/g), ([, name]) => name!),
+      Array.from(present(cell).matchAll(/`([A-Z_]+)`/g), ([, name]) => present(name)),
     ).flat(),
   );
   // Node itself reads this one.

@@ -12,6 +12,7 @@ import { remember } from '../../files/history.ts';
 import { createOutput } from '../../terminal/output.ts';
 import { drain, hostile, json, someApiKey, storedFile } from '../hostile.ts';
 import { Collector, run, temporaryDirectory } from '../environment.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 
 const env = { SEALPIN_API_KEY: someApiKey };
 const own = '00112233aabbccdd';
@@ -35,7 +36,7 @@ async function keyService(more: object = {}) {
     'GET /v1/keys': (_request, response) =>
       json(response, 200, { keys: [keyOf(parent, null), keyOf(own, parent, more), keyOf(other, null)] }),
     'DELETE /v1/keys': (request, response) =>
-      json(response, 200, { revoked: [new URL(request.url!, 'http://h').pathname.split('/').at(-1)] }),
+      json(response, 200, { revoked: [new URL(present(request.url), 'http://h').pathname.split('/').at(-1)] }),
   });
 }
 
@@ -80,13 +81,13 @@ describe('key revoke', () => {
     expect(refused.stderr).toContain('the API key in use here\nsealpin: hint: without another key you are locked out');
     expect(service.seen.filter(({ method }) => method === 'DELETE')).toEqual([]);
     expect(await run([...revoke, '--self'], '/', { env })).toMatchObject({ exit: 0 });
-    expect(service.seen.at(-1)!.url).toContain('self=true');
+    expect(itemOf(service.seen, -1).url).toContain('self=true');
   });
 
   test('of another key needs no flag', async () => {
     const service = await keyService();
     expect(await run(['key', 'revoke', parent, '--service', service.url], '/', { env })).toMatchObject({ exit: 0 });
-    expect(service.seen.at(-1)!.url).toBe(`/v1/keys/${parent}`);
+    expect(itemOf(service.seen, -1).url).toBe(`/v1/keys/${parent}`);
   });
 
   test('of one that is not there says so', async () => {
@@ -161,7 +162,7 @@ describe('what a service says cannot reach the terminal as a command', () => {
       ...answers,
       'POST /v1/keys': async (request, response, seen) => {
         await drain(request, seen);
-        answers['POST /v1/keys']!(request, response);
+        present(answers['POST /v1/keys'])(request, response);
       },
     });
     const directory = await temporaryDirectory();
@@ -307,9 +308,9 @@ describe('a service that cannot be reached', () => {
   });
 
   test('on another machine: no word of the local service', async () => {
-    const { send } = await import('../../io/http.ts');
+    const { sendRequest } = await import('../../io/http.ts');
     // A label of 64 characters is no name, so that nobody is asked for it.
-    const failed = send(new URL(`http://${'a'.repeat(64)}.invalid/`), {
+    const failed = sendRequest(new URL(`http://${'a'.repeat(64)}.invalid/`), {
       method: 'GET',
       timeouts: { stallMs: 9e3, bytes: 1, responseMs: 9e3 },
       signal: new AbortController().signal,
@@ -327,7 +328,7 @@ test('--scopes takes spaces, and --limit 0 is refused in plain words', async () 
   });
   const argv = ['key', 'create', 'x', '--scopes', 'read, write', '--service', service.url];
   expect(await run(argv, '/', { env })).toMatchObject({ exit: 0, stdout: `${someApiKey}\n` });
-  expect(JSON.parse(service.seen[0]!.body.toString())).toMatchObject({ scopes: ['read', 'write'] });
+  expect(JSON.parse(first(service.seen).body.toString())).toMatchObject({ scopes: ['read', 'write'] });
   expect((await run(['list', '--limit', '0'], '/')).stderr).toContain('--limit must be 1 or more');
 });
 

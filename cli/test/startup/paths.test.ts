@@ -16,6 +16,7 @@ import type { Command } from '../../command.ts';
 import { run, type Overrides, type Ran } from '../environment.ts';
 import { localService } from '../local.ts';
 import { snapshotOf } from '../snapshot.ts';
+import { first, present } from '../../../testkit/present.ts';
 
 const commands = await loadCommands();
 
@@ -124,11 +125,7 @@ test('it is said of each argument what it takes, and the parser knows which are 
   for (const { command, arg, isPath } of subjects) {
     // A blob ID is no path, and a container beside it one with a slash.
     const kind = kindOf({ command, arg });
-    expect([command, arg, isPath]).toEqual([
-      command,
-      arg,
-      arg === '--data-dir' || (kind !== text && kind !== container),
-    ]);
+    expect(isPath, `${command} ${arg}`).toEqual(arg === '--data-dir' || (kind !== text && kind !== container));
   }
   expect(paths.length).toBeGreaterThan(50);
 });
@@ -194,7 +191,7 @@ beforeAll(async () => {
   const { deliveries } = JSON.parse((await sealpin(['inbox', 'list', '--json'])).stdout) as {
     deliveries: { id: string }[];
   };
-  known['delivery'] = deliveries[0]!.id;
+  known['delivery'] = first(deliveries).id;
   const files = connect({ service: local.url, apiKey: local.apiKey });
   known['fileId'] = (await files.put('encrypted by the service', { name: 'letter' })).fileId;
 });
@@ -209,15 +206,15 @@ const uses: Readonly<Record<string, () => { positionals: readonly string[]; flag
   decrypt: () => ({ positionals: ['../ours/container', '../ours/out'] }),
   'ecc-decrypt': () => ({ positionals: ['../ours/container-to-key', '../ours/out', '../ours/pair/private.key'] }),
   send: () => ({ positionals: ['../ours/letter'] }),
-  receive: () => ({ positionals: [known['link']!, '../ours/received'] }),
-  share: () => ({ positionals: [known['blob']!] }),
+  receive: () => ({ positionals: [present(known['link']), '../ours/received'] }),
+  share: () => ({ positionals: [present(known['blob'])] }),
   'inbox create': () => ({ positionals: ['label'] }),
   'inbox list': () => ({ positionals: [] }),
-  'inbox open': () => ({ positionals: [known['delivery']!, '../ours/received'] }),
-  get: () => ({ positionals: [known['fileId']!, '../ours/out'] }),
-  verify: () => ({ positionals: [known['blob']!] }),
-  reseal: () => ({ positionals: [known['blob']!] }),
-  export: () => ({ positionals: [known['blob']!, '../ours/out'] }),
+  'inbox open': () => ({ positionals: [present(known['delivery']), '../ours/received'] }),
+  get: () => ({ positionals: [present(known['fileId']), '../ours/out'] }),
+  verify: () => ({ positionals: [present(known['blob'])] }),
+  reseal: () => ({ positionals: [present(known['blob'])] }),
+  export: () => ({ positionals: [present(known['blob']), '../ours/out'] }),
   import: () => ({ positionals: ['../ours/letter.car'] }),
   backup: () => ({ positionals: ['../ours/backup'] }),
   restore: () => ({ positionals: ['../ours/backup'] }),
@@ -233,11 +230,11 @@ const uses: Readonly<Record<string, () => { positionals: readonly string[]; flag
 function lineWith({ command, arg }: Subject, value: string): string[] {
   const { positionals, flags = [] } = uses[command]?.() ?? { positionals: [] };
   const toKey: Record<string, string> = {
-    [known['blob']!]: known['blobToKey']!,
-    [known['link']!]: known['linkToKey']!,
+    [present(known['blob'])]: present(known['blobToKey']),
+    [present(known['link'])]: present(known['linkToKey']),
   };
   const words = arg === '--key' ? positionals.map((word) => toKey[word] ?? word) : [...positionals];
-  const at = positionalsOf(commands.find(({ name }) => name === command)!).indexOf(arg);
+  const at = positionalsOf(present(commands.find(({ name }) => name === command))).indexOf(arg);
   if (arg === '…') words.push(value);
   else if (!isFlag(arg)) words[at] = value;
   return [...command.split(' '), ...words, ...flags, ...(isFlag(arg) ? [arg, value] : []), ...more({ command, arg })];
@@ -291,12 +288,12 @@ describe('an empty value', () => {
     const before = await deskNow();
     for (const name of foreign) await utimes(join(desk, name), longAgo, new Date(1.1e12));
     for (const { command, arg, isPath } of subjects) {
-      const own = positionalsOf(commands.find(({ name }) => name === command)!);
+      const own = positionalsOf(present(commands.find(({ name }) => name === command)));
       const count = arg === '…' ? own.length : Math.max(0, own.indexOf(arg));
       const forms = isFlag(arg) ? [[arg, ''], [`${arg}=`]] : [[...Array.from({ length: count }, () => 'x'), '']];
       for (const form of forms) {
         const ran = await run([...command.split(' '), ...form], desk, { env: { SEALPIN_HOME: home } });
-        expect([command, arg, ran.exit, ran.stdout]).toEqual([command, arg, 2, '']);
+        expect({ command, arg, exit: ran.exit, stdout: ran.stdout }).toEqual({ command, arg, exit: 2, stdout: '' });
         expect(ran.stderr).toContain(isPath ? 'sealpin: error: the file name is empty\n' : ' is empty\n');
       }
     }
@@ -335,9 +332,9 @@ describe('what is a mistake or belongs to somebody else', () => {
         if (kind === source && ['here', 'folder', 'linkToFolder'].includes(name))
           expect(ran.stderr, why).toMatch(/^sealpin: packing the folder (desk|theirs): \d+ files$/m);
         const after = await deskNow();
-        for (const [path, about] of before) expect([why, path, after.get(path)]).toEqual([why, path, about]);
+        for (const [path, about] of before) expect(after.get(path), `${why} ${path}`).toEqual(about);
         const made = [...after.keys()].filter((path) => !before.has(path));
-        if (ran.exit !== 0) expect([why, made]).toEqual([why, []]);
+        if (ran.exit !== 0) expect(made, why).toEqual([]);
         for (const path of made) await rm(join(desk, path), { recursive: true, force: true });
         for (const path of ['out', 'received', 'backup'])
           await rm(join(desk, '../ours', path), { recursive: true, force: true });
@@ -363,10 +360,10 @@ describe('what is a mistake or belongs to somebody else', () => {
     const before = await deskNow();
     for (const { name: command } of commands)
       for (const name of ['file', 'link', 'fifo'] as const) {
-        const own = positionalsOf(commands.find(({ name: each }) => each === command)!);
+        const own = positionalsOf(present(commands.find(({ name: each }) => each === command)));
         const argv = [...command.split(' '), ...own.map(() => 'x'), `--data-dir=${values[name]}`];
         const ran = await sealpin(argv);
-        expect([argv, ran.exit]).toEqual([argv, 2]);
+        expect(ran.exit, JSON.stringify(argv)).toBe(2);
         expect(ran.stderr).toMatch(/is not a directory\n/);
       }
     for (const name of ['belowFile', 'unwritable', 'folder'] as const) {

@@ -9,6 +9,7 @@ import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { localService } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
+import { flip, present } from '../../../testkit/present.ts';
 
 const local = localService();
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -55,7 +56,7 @@ describe('what was encrypted comes back', () => {
     const directory = await temporaryDirectory();
     for (const name of ['ann', 'ben', 'cat']) await sealpin(['keygen', '--output', name], directory);
     await writeFile(join(directory, 'in'), 'for two');
-    const recipient = /age1tag1\S+/.exec(await readFile(join(directory, 'ben', 'public.key'), 'utf8'))![0];
+    const recipient = present(/age1tag1\S+/.exec(await readFile(join(directory, 'ben', 'public.key'), 'utf8')))[0];
     const blobId = await line(['ecc-encrypt', 'in', 'ann/public.key', recipient], directory);
     for (const name of ['ann', 'ben'])
       expect(await sealpin(['ecc-decrypt', blobId, '-', `${name}/private.key`], directory)).toMatchObject({
@@ -145,7 +146,7 @@ test('the name of the file stays here, also one that would fool a terminal', asy
   await writeFile(join(directory, name), 'x');
   const blobId = await line(['encrypt', name], directory, { env });
   const { stdout } = await sealpin(['list'], directory);
-  const row = stdout.split('\n').find((text) => text.startsWith(blobId))!;
+  const row = present(stdout.split('\n').find((text) => text.startsWith(blobId)));
   expect(row.endsWith('S43 \\u{1b}[31m\\u{202e}gnp.exe')).toBe(true);
   // Another data directory has no history, and so no name.
   const { apiKey } = JSON.parse(await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8')) as {
@@ -337,7 +338,7 @@ test('S62: one flipped bit in what is stored is found, and nothing is written', 
     const bytes = await readFile(path);
     // The one block of this blob: no other has its size.
     if (bytes.length < 300_000 || bytes.length > 301_000) continue;
-    bytes[150_000]! ^= 1;
+    flip(bytes, 150_000);
     await writeFile(path, bytes);
     flipped += 1;
   }
@@ -354,7 +355,7 @@ withProgram('age', { probe: ['--version'] }, () => {
   test('what chacha-encrypt made and export wrote, age opens; what age made, ecc-decrypt opens', async () => {
     const directory = await temporaryDirectory();
     execFileSync('age-keygen', ['-o', 'age.key'], { cwd: directory, stdio: 'ignore' });
-    const recipient = /age1\S+/.exec(await readFile(join(directory, 'age.key'), 'utf8'))![0];
+    const recipient = present(/age1\S+/.exec(await readFile(join(directory, 'age.key'), 'utf8')))[0];
     await writeFile(join(directory, 'in'), 'crossing');
     const ours = await line(['ecc-encrypt', 'in', recipient], directory);
     const container = await fetch(`${local.url}/ipfs/${ours}`);

@@ -14,6 +14,7 @@ import { someApiKey } from '../hostile.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { entry } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
+import { present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -127,7 +128,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     const on = await scene();
     await interrupted(on, on.argv, 'kill');
     const [spool] = await on.spools();
-    const kept = join(on.home, 'uploads', spool!);
+    const kept = join(on.home, 'uploads', present(spool));
     expect((await stat(join(kept, 'container'))).mode & 0o777).toBe(0o600);
     const state = await readFile(join(kept, 'state.json'), 'utf8');
     for (const secret of Object.values(env)) expect(state).not.toContain(secret);
@@ -223,7 +224,9 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     const on = await scene();
     await interrupted(on);
     const [spool] = await on.spools();
-    const { uploadId, cid } = JSON.parse(await readFile(join(on.home, 'uploads', spool!, 'state.json'), 'utf8')) as {
+    const { uploadId, cid } = JSON.parse(
+      await readFile(join(on.home, 'uploads', present(spool), 'state.json'), 'utf8'),
+    ) as {
       uploadId: string;
       cid: string;
     };
@@ -274,7 +277,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
       return undefined;
     };
     expect((await on.encrypt()).exit).toBe(0);
-    const refused = await second!;
+    const refused = await present(second);
     expect(refused).toMatchObject({ exit: 1, stdout: '' });
     expect(refused.stderr).toContain('sealpin: error: another sealpin is uploading the same file\n');
   });
@@ -321,7 +324,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     const on = await scene();
     await interrupted(on);
     const [spool] = await on.spools();
-    await writeFile(join(on.home, 'uploads', spool!, 'state.json'), '{"v": 1');
+    await writeFile(join(on.home, 'uploads', present(spool), 'state.json'), '{"v": 1');
     const ran = await on.encrypt();
     expect(ran.exit).toBe(0);
     expect(created(on.passed)).toHaveLength(1);

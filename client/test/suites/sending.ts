@@ -1,9 +1,10 @@
 import { decryptPayload } from '../../../shared/crypto/index.ts';
 import { chunksOf } from '../../../shared/streams/read-all.ts';
 import { equal, fails, type Tool } from '../../../testkit/assertions.ts';
-import { sealAndStore, type Store } from '../../sending.ts';
+import { sealAndStore, type StorePayload } from '../../sending.ts';
 import { sentOnce } from '../../sent-once.ts';
 import { pattern, watched } from '../bytes.ts';
+import { present } from '../../../testkit/present.ts';
 
 const cid = `bafkrei${'a'.repeat(52)}`;
 
@@ -17,7 +18,7 @@ async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
 export function sending(tool: Tool): void {
   tool.test('each file is sealed under a key of its own, which the parcel has', async () => {
     const payloads: Uint8Array[] = [];
-    const store: Store = async (payload) => {
+    const store: StorePayload = async (payload) => {
       payloads.push(await joined(chunksOf(payload)));
       return { fileId: crypto.randomUUID(), cid };
     };
@@ -27,13 +28,13 @@ export function sending(tool: Tool): void {
     equal(new Set(parcel.files.map(({ fileKey }) => fileKey.join())).size, 3);
     for (const [index, { fileKey, size }] of parcel.files.entries()) {
       const plaintext = decryptPayload(new Blob([payloads[index] as BlobPart]).stream(), { fileKey });
-      equal(await new Response(plaintext).bytes(), plaintexts[index]!);
-      equal(size, plaintexts[index]!.length);
+      equal(await new Response(plaintext).bytes(), present(plaintexts[index]));
+      equal(size, present(plaintexts[index]).length);
     }
   });
 
   tool.test('a stream that is longer or shorter than was said is refused, and what was stored removed', async () => {
-    const store: Store = async (payload) => {
+    const store: StorePayload = async (payload) => {
       // `Response` reads it in fewer words, but Firefox and WebKit then fail with another error than the stream.
       await joined(chunksOf(payload));
       return { fileId: 'first', cid };

@@ -24,10 +24,7 @@ export interface FormatRow {
   readonly name: Format;
   /** The first line of a container, without its line feed. */
   readonly versionLine: string;
-  /**
-   * The first line of a payload whose header is kept elsewhere, with its line feed, where the format has such
-   * payloads.
-   */
+  /** The first line, with its line feed, of payloads whose headers are kept elsewhere, if there are such payloads. */
   readonly detachedLine?: string;
   /** Permits ASCII armor. */
   readonly isArmorable: boolean;

@@ -3,12 +3,12 @@ import { age } from './age.ts';
 import type { Format, FormatRow } from './format-row.ts';
 import { sealpinV1 } from './sealpin-v1.ts';
 
-const rows: Readonly<Record<Format, FormatRow>> = { age, sealpin: sealpinV1 };
+const formatRows: Readonly<Record<Format, FormatRow>> = { age, sealpin: sealpinV1 };
 
 /** All formats. */
-export const formats: readonly FormatRow[] = Object.values(rows);
+export const formats: readonly FormatRow[] = Object.values(formatRows);
 
 /** Returns a format by its name. */
 export function formatOf(name: Format): FormatRow {
-  return rows[name];
+  return formatRows[name];
 }

@@ -1,6 +1,4 @@
-/**
- * The shapes of API keys and account ids. They need no cryptography, so callers can check them before they load any.
- */
+/** The shapes of API keys and account IDs, which callers can check before they load any cryptography. */
 import { base62Characters, checksumCharacters, decodeBase62 } from './base62.ts';
 
 /** Prefix of an API key. */

@@ -15,16 +15,12 @@ import {
   secretBytes,
   secretCharacters,
 } from './api-key-text.ts';
+import { nonceBytes } from '../payload/chunking.ts';
 
 /** An API key: its text, its account, its secret (32 bytes) and the hex SHA-256 of the text. */
 export type ApiKey = { text: string; account: string; secret: Uint8Array; hash: string };
 
-const nonceBytes = 12;
-
-/**
- * The ID by which an API key is looked up and named: the first 16 characters of its hash, which reveal nothing about the rest.
- * @param hash SHA-256 of the key, in hex
- */
+/** The ID that names an API key: 16 characters of its SHA-256 in hex, which reveal nothing about the rest. */
 export function keyIdOf(hash: string): string {
   return hash.slice(0, 16);
 }

@@ -1,7 +1,4 @@
-/**
- * Base62 with a checksum: the letters and digits of API keys and links. It needs no cryptography, so callers can check a text before
- * they load any.
- */
+/** Base62 with a checksum, as in API keys and links, which can be checked before any cryptography is loaded. */
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const digits = /^[0-9A-Za-z]*$/;

@@ -1,10 +1,7 @@
 import { bech32 } from '@scure/base';
 import { SealpinError } from '../../errors.ts';
 
-/**
- * Encodes a key in Bech32 (BIP 173), without its limit of 90 characters, as age does.
- * @param prefix `age`, `age1tag`, … in lower case
- */
+/** Encodes a key in Bech32 (BIP 173), beyond 90 characters, as age does. @param prefix in lower case: `age1tag` */
 export function encodeKey(prefix: string, bytes: Uint8Array): string {
   return bech32.encode(prefix, bech32.toWords(bytes), false);
 }

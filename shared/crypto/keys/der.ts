@@ -4,7 +4,7 @@ import { at } from '../../streams/at.ts';
 import { concat } from '../../streams/concat.ts';
 import { equalBytes } from '../../streams/equal-bytes.ts';
 
-const tags = {
+const derTags = {
   integer: 0x02,
   bitString: 0x03,
   octetString: 0x04,
@@ -20,10 +20,7 @@ const tags = {
 const ecPublicKey = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01);
 const secp256r1 = Uint8Array.of(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07);
 
-/**
- * A private key as its file has it: the scalar (32 bytes), and the public keys that are stored with it (33 or 65
- * bytes, not compared yet).
- */
+/** A private key as in its file: the scalar, and public keys (33 or 65 bytes) that are not compared with it yet. */
 export type EcPrivate = { secret: Uint8Array; points: readonly Uint8Array[] };
 type Item = { tag: number; value: Uint8Array };
 
@@ -71,17 +68,17 @@ function optional(left: readonly Item[], ...order: readonly number[]): (Uint8Arr
 }
 
 function checkCurve(curve: Item | undefined): void {
-  if (curve?.tag === tags.sequence)
+  if (curve?.tag === derTags.sequence)
     throw new SealpinError(
       'key_invalid',
       'the key lists the parameters of its curve, where only the name P-256 is read',
     );
-  if (curve?.tag !== tags.oid || !equalBytes(curve.value, secp256r1)) throw notP256();
+  if (curve?.tag !== derTags.oid || !equalBytes(curve.value, secp256r1)) throw notP256();
 }
 
 function checkAlgorithm(bytes: Uint8Array): void {
   const [algorithm, curve, ...others] = items(bytes);
-  if (algorithm?.tag !== tags.oid || !equalBytes(algorithm.value, ecPublicKey)) throw notP256();
+  if (algorithm?.tag !== derTags.oid || !equalBytes(algorithm.value, ecPublicKey)) throw notP256();
   checkCurve(curve);
   if (others.length > 0) throw malformed();
 }
@@ -97,39 +94,40 @@ function bitString(bytes: Uint8Array): Uint8Array {
  * @throws SealpinError `key_invalid`
  */
 export function parseSec1(der: Uint8Array, inside: boolean): EcPrivate {
-  const [version, secret, ...others] = items(only(der, tags.sequence));
-  if (version?.tag !== tags.integer || !equalBytes(version.value, Uint8Array.of(1)) || secret?.tag !== tags.octetString)
+  const [version, secret, ...others] = items(only(der, derTags.sequence));
+  if (
+    version?.tag !== derTags.integer ||
+    !equalBytes(version.value, Uint8Array.of(1)) ||
+    secret?.tag !== derTags.octetString
+  )
     throw malformed();
-  const [parameters, point] = optional(others, tags.parameters, tags.publicKey);
+  const [parameters, point] = optional(others, derTags.parameters, derTags.publicKey);
   if (parameters !== undefined || !inside) {
     const [curve, ...more] = items(parameters ?? new Uint8Array(0));
     checkCurve(curve);
     if (more.length > 0) throw malformed();
   }
   if (secret.value.length !== 32) throw malformed();
-  return { secret: secret.value, points: point === undefined ? [] : [bitString(only(point, tags.bitString))] };
+  return { secret: secret.value, points: point === undefined ? [] : [bitString(only(point, derTags.bitString))] };
 }
 
-/**
- * Parses a PKCS#8 PrivateKeyInfo, or a OneAsymmetricKey with a public key of its own (RFC 5958 section 2); throws
- * `key_invalid`.
- */
+/** Parses PKCS#8, also with a public key of its own (RFC 5958 section 2); throws `key_invalid`. */
 export function parsePkcs8(der: Uint8Array): EcPrivate {
-  const [version, algorithm, key, ...others] = items(only(der, tags.sequence));
-  if (version?.tag !== tags.integer || algorithm?.tag !== tags.sequence || key?.tag !== tags.octetString)
+  const [version, algorithm, key, ...others] = items(only(der, derTags.sequence));
+  if (version?.tag !== derTags.integer || algorithm?.tag !== derTags.sequence || key?.tag !== derTags.octetString)
     throw malformed();
   const isV2 = equalBytes(version.value, Uint8Array.of(1));
   if (!isV2 && !equalBytes(version.value, Uint8Array.of(0))) throw malformed();
   checkAlgorithm(algorithm.value);
-  const [, publicKey] = optional(others, tags.attributes, ...(isV2 ? [tags.implicitPublicKey] : []));
+  const [, publicKey] = optional(others, derTags.attributes, ...(isV2 ? [derTags.implicitPublicKey] : []));
   const { secret, points } = parseSec1(key.value, true);
   return { secret, points: publicKey === undefined ? points : [...points, bitString(publicKey)] };
 }
 
 /** Parses an SPKI; throws `key_invalid`. The point has 33 or 65 bytes and is not checked yet. */
 export function parseSpki(der: Uint8Array): Uint8Array {
-  const [algorithm, key, ...others] = items(only(der, tags.sequence));
-  if (algorithm?.tag !== tags.sequence || key?.tag !== tags.bitString || others.length > 0) throw malformed();
+  const [algorithm, key, ...others] = items(only(der, derTags.sequence));
+  if (algorithm?.tag !== derTags.sequence || key?.tag !== derTags.bitString || others.length > 0) throw malformed();
   checkAlgorithm(algorithm.value);
   return bitString(key.value);
 }
@@ -139,20 +137,20 @@ function item(tag: number, ...parts: Uint8Array[]): Uint8Array {
   return concat(value.length < 0x80 ? Uint8Array.of(tag, value.length) : Uint8Array.of(tag, 0x81, value.length), value);
 }
 
-const algorithm = item(tags.sequence, item(tags.oid, ecPublicKey), item(tags.oid, secp256r1));
+const algorithm = item(derTags.sequence, item(derTags.oid, ecPublicKey), item(derTags.oid, secp256r1));
 
 /** Encodes PKCS#8 of a scalar and its point, as OpenSSL does. */
 export function encodePkcs8(secret: Uint8Array, point: Uint8Array): Uint8Array {
   const key = item(
-    tags.sequence,
-    item(tags.integer, Uint8Array.of(1)),
-    item(tags.octetString, secret),
-    item(tags.publicKey, item(tags.bitString, Uint8Array.of(0), point)),
+    derTags.sequence,
+    item(derTags.integer, Uint8Array.of(1)),
+    item(derTags.octetString, secret),
+    item(derTags.publicKey, item(derTags.bitString, Uint8Array.of(0), point)),
   );
-  return item(tags.sequence, item(tags.integer, Uint8Array.of(0)), algorithm, item(tags.octetString, key));
+  return item(derTags.sequence, item(derTags.integer, Uint8Array.of(0)), algorithm, item(derTags.octetString, key));
 }
 
 /** Encodes SPKI of a point, as OpenSSL does. */
 export function encodeSpki(point: Uint8Array): Uint8Array {
-  return item(tags.sequence, algorithm, item(tags.bitString, Uint8Array.of(0), point));
+  return item(derTags.sequence, algorithm, item(derTags.bitString, Uint8Array.of(0), point));
 }

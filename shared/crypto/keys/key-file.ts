@@ -20,10 +20,7 @@ import {
 } from './key-pair.ts';
 import { encodePem } from './pem.ts';
 
-/**
- * The start of the line that names the recipient of the key below it. Other readers of key files skip it as a
- * comment.
- */
+/** Begins the comment that names the recipient of the key below it. */
 const recipientComment = '# recipient: ';
 
 function recipientLine(recipient: string): string {
@@ -86,7 +83,7 @@ export function postQuantumKeyPairOf(seed: Uint8Array | undefined, backend: Back
 }
 
 /** A part of a key file: a PEM block or a single line, with the recipient that the line above it names. */
-type Part = { label?: string | undefined; text: string; line: number; named?: string | undefined };
+type KeyPart = { label?: string | undefined; text: string; line: number; named?: string | undefined };
 
 /** A line that may be meant as a key in Bech32; other words around PEM are an explanation. */
 const likeKey = /^[0-9a-z-]{20,}$/i;
@@ -95,10 +92,10 @@ const likeKey = /^[0-9a-z-]{20,}$/i;
  * Splits the text of a key file. Text outside of PEM blocks is ignored (RFC 7468 section 2) unless it looks like a key: a recipient is
  * never dropped because of a typing error.
  */
-function splitKeyFile(text: string): Part[] {
-  const found: Part[] = [];
+function splitKeyFile(text: string): KeyPart[] {
+  const found: KeyPart[] = [];
   let named: string | undefined;
-  let block: Part | undefined;
+  let block: KeyPart | undefined;
   for (const [index, raw] of text
     .replace(/^\uFEFF/, '')
     .split(/\r?\n/)
@@ -126,7 +123,7 @@ function splitKeyFile(text: string): Part[] {
   );
 }
 
-function decodeBlock({ text, line }: Part): Uint8Array {
+function decodeBlock({ text, line }: KeyPart): Uint8Array {
   if (/Proc-Type|DEK-Info/.test(text)) throw protectedKey();
   if (text.includes(':'))
     throw new SealpinError('key_invalid', `the key at line ${line} has PEM headers, which are not read`);
@@ -139,7 +136,7 @@ function protectedKey(): SealpinError {
   return new SealpinError('key_invalid', 'the private key is protected by a password', { reason: 'is_protected' });
 }
 
-function checkRecipientLine(part: Part, recipient: string | undefined): void {
+function checkRecipientLine(part: KeyPart, recipient: string | undefined): void {
   if (part.named !== undefined && part.named !== recipient)
     throw new SealpinError('key_invalid', 'the recipient line and the key below it do not belong together');
 }
@@ -182,7 +179,7 @@ export function parseIdentities(text: string, backend: Backend = webBackend): Id
   return identities;
 }
 
-function parseIdentity(part: Part, backend: Backend): NamedIdentity {
+function parseIdentity(part: KeyPart, backend: Backend): NamedIdentity {
   switch (part.label) {
     case 'PRIVATE KEY':
       return identityFromEcPrivate(parsePkcs8(decodeBlock(part)), backend);
@@ -208,9 +205,7 @@ function parseIdentity(part: Part, backend: Backend): NamedIdentity {
       reason: 'is_public',
     });
   if (part.text.startsWith('AGE-PLUGIN-')) throw new SealpinError('key_invalid', 'keys of age plugins cannot be used');
-  throw new SealpinError('key_invalid', `line ${part.line} of the file is not a private key`, {
-    reason: 'not_a_key',
-  });
+  throw new SealpinError('key_invalid', `line ${part.line} of the file is not a private key`, { reason: 'not_a_key' });
 }
 
 /**
@@ -234,7 +229,7 @@ export function parseRecipients(text: string, backend: Backend = webBackend): Re
   return recipients;
 }
 
-function parseRecipient(part: Part, backend: Backend): Recipient {
+function parseRecipient(part: KeyPart, backend: Backend): Recipient {
   if (part.label === 'PUBLIC KEY') return recipientFromSpki(decodeBlock(part), backend);
   if (part.label !== undefined)
     throw new SealpinError('key_invalid', `a key of this kind cannot be used (line ${part.line})`, {

@@ -23,10 +23,7 @@ export function recipientFromSpki(spki: Uint8Array, backend: Pick<Backend, 'p256
 /** An identity, and the text of its recipient. */
 export type NamedIdentity = { identity: Identity; recipient: string };
 
-/**
- * Makes the identity of a parsed private key; throws `key_invalid` when a public key that is stored with it is
- * another one's.
- */
+/** Makes the identity of a private key; throws `key_invalid` when the public key stored with it is another one's. */
 export function identityFromEcPrivate(
   { secret, points }: EcPrivate,
   backend: Pick<Backend, 'p256'> = webBackend,
@@ -46,7 +43,6 @@ export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
 /**
  * Makes the identity of a pair that belongs together, such as one that was unsealed as such; throws `key_invalid`. It computes no public
  * key, which takes longer than everything else about opening a small file. If they do not belong together, it opens nothing.
- *
  * @param pkcs8 P-256, in DER
  * @param spki P-256, in DER
  */
@@ -61,9 +57,7 @@ export function recipientOfPkcs8(pkcs8: Uint8Array): string {
   return identityFromEcPrivate(parsePkcs8(pkcs8)).recipient;
 }
 
-/**
- * Checks that a private key (PKCS#8) and a public key (SPKI), both P-256 in DER, belong together; throws `key_invalid`.
- */
+/** Checks that PKCS#8 and SPKI in DER, both of P-256, belong together; throws `key_invalid`. */
 export function isKeyPair(pkcs8: Uint8Array, spki: Uint8Array): boolean {
   return recipientOfPkcs8(pkcs8) === recipientFromSpki(spki).text;
 }

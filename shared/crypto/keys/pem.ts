@@ -1,13 +1,14 @@
 import { decodePadded, encodePadded } from '../bytes.ts';
 
 /** Width of a full line (RFC 7468 section 2). */
-const columns = 64;
+const pemColumns = 64;
 
 /** Encodes a PEM block (RFC 7468), with its line feed. */
 export function encodePem(label: string, der: Uint8Array): string {
   const text = encodePadded(der);
   let lines = '';
-  for (let offset = 0; offset < text.length; offset += columns) lines += `${text.slice(offset, offset + columns)}\n`;
+  for (let offset = 0; offset < text.length; offset += pemColumns)
+    lines += `${text.slice(offset, offset + pemColumns)}\n`;
   return `-----BEGIN ${label}-----\n${lines}-----END ${label}-----\n`;
 }
 

@@ -48,10 +48,7 @@ export function parseSignedToken(text: string): SignedToken | undefined {
   }
 }
 
-/**
- * Verifies that a token was signed by the holder of the API key with this public half, with the one algorithm that
- * counts.
- */
+/** Verifies a token by the public half of its API key, with the one algorithm that counts. */
 export function isSignedBy(signer: Uint8Array, { alg, signed, signature }: SignedToken): boolean {
   // Of what RFC 8032 leaves open, the strict reading: one signature for one text.
   return (

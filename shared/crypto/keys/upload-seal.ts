@@ -6,9 +6,7 @@ import { hkdf } from '../providers/kdf.ts';
 import { webBackend } from '../providers/web.ts';
 import { encodePadded, utf8 } from '../bytes.ts';
 import type { ApiKey } from './api-key.ts';
-
-const nonceBytes = 12;
-const tagBytes = 16;
+import { nonceBytes, tagBytes } from '../payload/chunking.ts';
 
 /** Seals and opens the secrets of one upload. `label` says which one it is: none for the file key. */
 export interface UploadSeal {

@@ -8,7 +8,7 @@ import type { Chunking, Chunks, Payload } from './chunking.ts';
 /** 64 KiB chunks; the counter has 88 bits, and the numbers that JavaScript counts exactly end before. */
 export const ageChunking: Chunking = { chunkBytes: 65_536, fullLast: true, maxChunks: 2 ** 53 - 1 };
 /** The nonce before the first chunk. */
-const nonceBytes = 16;
+const ageNonceBytes = 16;
 
 async function derive(backend: Backend, fileKey: Uint8Array, nonce: Uint8Array): Promise<Chunks> {
   return {
@@ -27,14 +27,15 @@ async function derive(backend: Backend, fileKey: Uint8Array, nonce: Uint8Array):
 /** The payload of age v1: a nonce, then chunks under a key that is derived from the file key with it. */
 export const ageStream: Payload = {
   chunking: ageChunking,
-  preambleBytes: nonceBytes,
+  preambleBytes: ageNonceBytes,
   async create(backend, fileKey) {
-    const preamble = draw(backend, nonceBytes);
+    const preamble = draw(backend, ageNonceBytes);
     return { preamble, chunks: await derive(backend, fileKey, preamble) };
   },
   async read(source: ByteSource, backend, fileKey) {
-    await source.fill(nonceBytes);
-    if (source.length < nonceBytes) throw new SealpinError('header_invalid', 'the container ends before its payload');
-    return derive(backend, fileKey, source.take(nonceBytes).slice());
+    await source.fill(ageNonceBytes);
+    if (source.length < ageNonceBytes)
+      throw new SealpinError('header_invalid', 'the container ends before its payload');
+    return derive(backend, fileKey, source.take(ageNonceBytes).slice());
   },
 };

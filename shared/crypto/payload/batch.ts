@@ -1,6 +1,4 @@
-/**
- * Helpers of sealing and opening: taking a batch of chunks from a source, and a stream that is filled batch by batch.
- */
+/** Helpers of sealing and opening: batches of chunks from a source, and a stream that they fill. */
 import { SealpinError } from '../../errors.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
 import { batchBytes, fullChunksIn, tagBytes, type Chunks } from './chunking.ts';

@@ -4,6 +4,8 @@ import type { Aead, Backend } from '../providers/backend.ts';
 
 /** Bytes of the tag at the end of a chunk, for both ciphers (RFC 5116 section 5.1, RFC 8439 section 2.8). */
 export const tagBytes = 16;
+/** Bytes of the nonce of AES-256-GCM, where it is drawn at random (RFC 5116 section 5.1). */
+export const nonceBytes = 12;
 /** Bytes of plaintext in flight at once. */
 export const batchBytes = 1024 * 1024;
 
@@ -31,10 +33,7 @@ export interface Payload {
   read(source: ByteSource, backend: Backend, fileKey: Uint8Array): Promise<Chunks>;
 }
 
-/**
- * Counts the full chunks at the start of `bytes` that are certainly not the last one.
- * @param sizeBytes of a full chunk, with its tag if `bytes` counts sealed bytes
- */
+/** Counts full chunks that are certainly not the last. @param sizeBytes of a chunk, sealed if `bytes` are */
 export function fullChunksIn(chunking: Chunking, bytes: number, sizeBytes: number): number {
   return chunking.fullLast ? Math.max(0, Math.ceil(bytes / sizeBytes) - 1) : Math.floor(bytes / sizeBytes);
 }

@@ -3,10 +3,7 @@ import { SealpinError } from '../../errors.ts';
 /** A value, or the promise of one: a backend that is done at once need not wrap its result. */
 export type Awaitable<T> = T | Promise<T>;
 
-/**
- * An authenticated cipher under one key: AES-256-GCM or ChaCha20-Poly1305, 12-byte nonces, the 16-byte tag at the
- * end.
- */
+/** AES-256-GCM or ChaCha20-Poly1305 under one key: 12-byte nonces, the 16-byte tag at the end. */
 export interface Aead {
   /**
    * Seals plaintext. The caller makes sure that a nonce is used once per key.
@@ -27,10 +24,7 @@ export interface Aead {
 export interface Curve {
   /** The public key of a secret; throws `key_invalid` for a scalar out of range. */
   publicKey(secret: Uint8Array): Uint8Array;
-  /**
-   * The shared secret, 32 bytes (for P-256 the x coordinate); throws `key_invalid` for a point that is not on the
-   * curve, infinity or a low-order point.
-   */
+  /** The shared secret, 32 bytes (P-256: x); throws `key_invalid` for points off the curve, infinity, low order. */
   agree(secret: Uint8Array, peer: Uint8Array): Awaitable<Uint8Array>;
 }
 
@@ -68,15 +62,9 @@ export interface Backend {
   readonly x25519: Curve;
   readonly mlkem768x25519: HybridKem;
   readonly mlkem768p256: HybridKem;
-  /**
-   * scrypt (RFC 7914) with a 32-byte result, off the main thread or in slices; `kdf_unavailable` where it is too
-   * expensive for the runtime.
-   */
+  /** scrypt (RFC 7914), 32 bytes, without blocking; `kdf_unavailable` where the runtime cannot afford it. */
   scrypt(password: Uint8Array, salt: Uint8Array, cost: ScryptCost): Promise<Uint8Array>;
-  /**
-   * PBKDF2-HMAC-SHA-512 (RFC 8018) with a 32-byte result, off the main thread; `kdf_unavailable` where the runtime
-   * refuses it.
-   */
+  /** PBKDF2-HMAC-SHA-512 (RFC 8018), 32 bytes, without blocking; `kdf_unavailable` where the runtime refuses it. */
   pbkdf2(password: Uint8Array, salt: Uint8Array, iterations: number): Promise<Uint8Array>;
 }
 

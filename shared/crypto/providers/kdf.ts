@@ -9,10 +9,7 @@ export function extract(backend: Hmac, salt: Uint8Array, ikm: Uint8Array): Uint8
   return backend.hmac('sha256', salt.length === 0 ? new Uint8Array(32) : salt, ikm);
 }
 
-/**
- * HKDF-Expand (RFC 5869 section 2.3).
- * @param prk any length: C2SP chunked-encryption gives 32 bytes to SHA-512
- */
+/** HKDF-Expand (RFC 5869 section 2.3). @param prk any length: chunked-encryption gives 32 bytes to SHA-512 */
 export function expand(
   backend: Hmac,
   hash: 'sha256' | 'sha512',

@@ -20,10 +20,7 @@ const maxRandomBytes = 65_536;
 const workersMaxIterations = 100_000;
 /** Half of the 128 MB that a Worker's isolate has. */
 const workersMaxMiB = 64;
-/**
- * The memory of scrypt with the highest cost that is read: N = 2^22 and r = 8 (RFC 7914 section 2: 128 · N · r
- * bytes).
- */
+/** Memory of scrypt at the highest cost that is read: 128 · N · r bytes, N = 2^22, r = 8 (RFC 7914 section 2). */
 const maxMiB = 4096;
 
 const isWorkers = (): boolean => typeof navigator !== 'undefined' && navigator.userAgent === 'Cloudflare-Workers';
@@ -50,10 +47,7 @@ async function webAesGcm(rawKey: Uint8Array): Promise<Aead> {
   };
 }
 
-/**
- * Copies a result of WebCrypto and frees its memory at once: the garbage collector does not keep up with that of all
- * chunks.
- */
+/** Copies a result of WebCrypto and frees its memory, of which the garbage collector would keep too much. */
 function copyInto(out: Uint8Array | undefined, result: ArrayBuffer): Uint8Array {
   if (out === undefined) return new Uint8Array(result);
   out.set(new Uint8Array(result));
@@ -91,10 +85,7 @@ async function importScalar(secret: Uint8Array): Promise<CryptoKey | undefined> 
   }
 }
 
-/**
- * Returns the result of `body`. @throws SealpinError `key_invalid` for what noble refuses; other errors of Sealpin as
- * they are
- */
+/** Returns the result of `body`. @throws SealpinError `key_invalid` for what noble refuses */
 function withValidKey<T>(detail: string, body: () => T): T {
   try {
     return body();

@@ -5,6 +5,7 @@ import { fromUtf8, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import { hkdf } from '../providers/kdf.ts';
 import type { Stanza } from '../formats/format-row.ts';
+import { nonceBytes, tagBytes } from '../payload/chunking.ts';
 
 /** The description of a file, which only the holder of a key can read. `size` in bytes of plaintext. */
 export type FileInfo = {
@@ -17,8 +18,6 @@ export type FileInfo = {
   tags?: readonly string[] | undefined;
 };
 
-const nonceBytes = 12;
-const tagBytes = 16;
 /** The JSON is padded to a multiple of this, so that its length reveals little. */
 const padBytes = 256;
 
@@ -26,10 +25,7 @@ function isFileId(text: string): boolean {
   return /^[!-~]{1,255}$/.test(text);
 }
 
-/**
- * Parses the shape of a file stanza; throws `header_invalid`. Its argument names the file, and the body is bound to
- * it.
- */
+/** Parses a file stanza, whose argument names the file; throws `header_invalid`. */
 export function parseFileStanza({ args, body }: Stanza): { nonce: Uint8Array; sealed: Uint8Array } {
   const padded = body.length - nonceBytes - tagBytes;
   if (args.length !== 2 || !isFileId(args[1] ?? '') || padded < padBytes || padded % padBytes !== 0)
@@ -81,7 +77,7 @@ function parseFileInfo(json: string): FileInfo {
   }
   if (typeof info === 'object' && info !== null && 'filename' in info && 'contentType' in info && 'size' in info) {
     const { filename, contentType, size } = info;
-    const { metadata, tags } = info as { metadata?: unknown | undefined; tags?: unknown | undefined };
+    const { metadata, tags } = info as { metadata?: unknown; tags?: unknown };
     if (
       (filename === null || typeof filename === 'string') &&
       typeof contentType === 'string' &&

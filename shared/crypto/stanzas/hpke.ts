@@ -20,7 +20,7 @@ export type HpkeAead = { readonly id: number; readonly keyBytes: number };
 /** An encapsulated key, and the secret in it. */
 export type Encapsulated = { enc: Uint8Array; shared: Uint8Array };
 
-const version = utf8('HPKE-v1');
+const hpkeVersion = utf8('HPKE-v1');
 const empty = new Uint8Array(0);
 /** I2OSP(value, 2) (RFC 8017 section 4.1). */
 const uint16be = (value: number): Uint8Array => Uint8Array.of(value >> 8, value & 0xff);
@@ -33,7 +33,7 @@ export function labeledExtract(
   label: string,
   ikm: Uint8Array,
 ): Uint8Array {
-  return extract(backend, salt, concat(version, suite, utf8(label), ikm));
+  return extract(backend, salt, concat(hpkeVersion, suite, utf8(label), ikm));
 }
 
 /** LabeledExpand (RFC 9180 section 4). @param suite `suite_id` of the caller @param bytes length of the result */
@@ -45,7 +45,7 @@ export function labeledExpand(
   info: Uint8Array,
   bytes: number,
 ): Uint8Array {
-  return expand(backend, 'sha256', prk, concat(uint16be(bytes), version, suite, utf8(label), info), bytes);
+  return expand(backend, 'sha256', prk, concat(uint16be(bytes), hpkeVersion, suite, utf8(label), info), bytes);
 }
 
 /** ExtractAndExpand of DHKEM (RFC 9180 section 4.1). */
@@ -115,10 +115,7 @@ export async function keySchedule(
   return { key, nonce, aead: await cipherOf(backend, aead, key) };
 }
 
-/**
- * Computes the four bytes by which a reader finds its stanza (C2SP age.md, "The p256tag recipient type").
- * @param hashed the part of the public key that is hashed
- */
+/** Computes the tag of a stanza, 4 bytes (C2SP age.md, "The p256tag recipient type"). @param hashed part of the key */
 export function stanzaTag(backend: Backend, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
   return extract(backend, info, concat(enc, backend.sha256(hashed).subarray(0, 4))).slice(0, 4);
 }

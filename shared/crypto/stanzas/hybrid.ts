@@ -10,11 +10,8 @@ import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import type { Stanza } from '../formats/format-row.ts';
 import type { Identity, Recipient } from '../types.ts';
 
-/**
- * The kinds, by the names of their stanzas. age defines no text for an `mlkem768p256tag` identity: the prefix is
- * Sealpin's.
- */
-const kinds = {
+/** The kinds, by their stanzas. age has no text for an `mlkem768p256tag` identity: the prefix is Sealpin's. */
+const hybridKinds = {
   mlkem768x25519: {
     kem: kems.mlkem768x25519,
     of: (backend: Backend) => backend.mlkem768x25519,
@@ -41,18 +38,18 @@ const pointOffset = 1184;
 const seedBytes = 32;
 
 /** The name of a post-quantum stanza. */
-export type HybridName = keyof typeof kinds;
+export type HybridName = keyof typeof hybridKinds;
 
 const infoOf = (name: HybridName): Uint8Array => utf8(`age-encryption.org/${name}`);
 
 function isHybridName(name: string | undefined): name is HybridName {
-  return name !== undefined && Object.hasOwn(kinds, name);
+  return name !== undefined && Object.hasOwn(hybridKinds, name);
 }
 
 /** Parses a hybrid stanza; throws `header_invalid`. */
 function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uint8Array } {
   const [name, ...encoded] = args;
-  const kind = isHybridName(name) ? kinds[name] : undefined;
+  const kind = isHybridName(name) ? hybridKinds[name] : undefined;
   const decoded = encoded.map(decodeBase64);
   const enc = decoded.at(-1);
   const tag = kind?.isTagged ? decoded[0] : undefined;
@@ -69,7 +66,7 @@ function parseHybridStanza({ args, body }: Stanza): { tag?: Uint8Array; enc: Uin
 /** Makes the recipient of an `age1pq1…` or `age1tagpq1…` text; throws `key_invalid`. */
 export function hybridRecipient(text: string): Recipient {
   const name: HybridName = text.startsWith('age1tagpq1') ? 'mlkem768p256tag' : 'mlkem768x25519';
-  const kind = kinds[name];
+  const kind = hybridKinds[name];
   const publicKey = decodeKey(text, kind.prefix, kind.publicBytes);
   return {
     kind: 'key',
@@ -89,12 +86,12 @@ export function hybridRecipient(text: string): Recipient {
 
 /** Recognizes the beginning of a post-quantum private key. */
 export function isHybridSecret(text: string): boolean {
-  return Object.values(kinds).some(({ secretPrefix }) => text.startsWith(`${secretPrefix.toUpperCase()}1`));
+  return Object.values(hybridKinds).some(({ secretPrefix }) => text.startsWith(`${secretPrefix.toUpperCase()}1`));
 }
 
 /** Encodes the public key of a seed as text. */
 function publicText(backend: Backend, name: HybridName, seed: Uint8Array): string {
-  return encodeKey(kinds[name].prefix, kinds[name].of(backend).publicKey(seed));
+  return encodeKey(hybridKinds[name].prefix, hybridKinds[name].of(backend).publicKey(seed));
 }
 
 /** Makes a post-quantum key pair as texts; throws `random_failed`. @param given its seed, 32 bytes; a fresh one by default */
@@ -107,7 +104,7 @@ export function newHybridKey(
   if (seed.length !== seedBytes) throw new TypeError(`a seed has ${seedBytes} bytes`);
   return {
     seed,
-    secret: encodeKey(kinds[name].secretPrefix, seed).toUpperCase(),
+    secret: encodeKey(hybridKinds[name].secretPrefix, seed).toUpperCase(),
     recipient: publicText(backend, name, seed),
   };
 }
@@ -118,7 +115,7 @@ export function newHybridKey(
  */
 export function hybridIdentity(text: string, backend: Backend): { identity: Identity; recipient: string } {
   const name: HybridName = text.startsWith('SEALPIN-') ? 'mlkem768p256tag' : 'mlkem768x25519';
-  const kind = kinds[name];
+  const kind = hybridKinds[name];
   const seed = decodeKey(text, kind.secretPrefix, seedBytes);
   const publicKey = kind.of(backend).publicKey(seed);
   const identity: Identity = {

@@ -1,6 +1,4 @@
-/**
- * P-256 keys: the `p256tag` stanza of age (C2SP age.md, "The p256tag recipient type") and the untagged `p256` stanza of `sealpin/v1`.
- */
+/** P-256 keys: the stanzas `p256tag` of age (C2SP age.md) and `p256` of `sealpin/v1`, which has no tag. */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import type { Backend } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
@@ -9,7 +7,7 @@ import { encodeKey } from '../keys/bech32.ts';
 import { aeadTagBytes, decapsulateP256, encapsulateP256, kems, keySchedule, stanzaTag } from './hpke.ts';
 import type { Identity, Recipient } from '../types.ts';
 
-const tagBytes = 4;
+const p256TagBytes = 4;
 const pointBytes = 65;
 
 /** Parses the stanza of a P-256 key; throws `header_invalid`. */
@@ -22,7 +20,7 @@ export function parsePointStanza(
   const tag = p256.isTagged ? decoded[0] : undefined;
   const isValid =
     args.length === (p256.isTagged ? 3 : 2) &&
-    tag?.length === (p256.isTagged ? tagBytes : undefined) &&
+    tag?.length === (p256.isTagged ? p256TagBytes : undefined) &&
     enc?.length === pointBytes &&
     enc[0] === 4;
   if (!isValid || body.length !== fileKeyBytes + aeadTagBytes)
@@ -30,11 +28,7 @@ export function parsePointStanza(
   return tag === undefined ? { enc } : { tag, enc };
 }
 
-/**
- * Makes the recipient of a point.
- * @param point 65 bytes, checked by the caller
- * @param compressed the same in 33 bytes
- */
+/** Makes the recipient of a point. @param point 65 bytes, already checked @param compressed in 33 bytes */
 export function p256Recipient(point: Uint8Array, compressed: Uint8Array): Recipient & { readonly text: string } {
   return {
     kind: 'key',

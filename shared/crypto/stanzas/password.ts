@@ -11,10 +11,7 @@ const saltBytes = 16;
 /** Each key wraps one file key, so its nonce is zero. */
 const zeroNonce = new Uint8Array(12);
 
-/**
- * The default cost, and the range that is written and that `sealpin/v1` reads. scrypt's as log2(N), PBKDF2's as
- * iterations.
- */
+/** Costs: the default, what is written, what `sealpin/v1` reads; scrypt's as log2(N), PBKDF2's as iterations. */
 export const costs = {
   scrypt: { default: 18, min: 10, max: 20 },
   'pbkdf2-sha512': { default: 1_000_000, min: 220_000, max: 10_000_000 },

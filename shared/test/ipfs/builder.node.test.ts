@@ -3,12 +3,13 @@ import { describe, expect, it } from 'vitest';
 import { cidBuilder, leafBytes } from '../../ipfs/index.ts';
 import { startModule } from '../../../testkit/workerd.ts';
 import vectors from './vectors/ipip-499.json' with { type: 'json' };
+import { present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
 const [full, over] = vectors.files
   .filter((vector) => vector.seed === 'v1-2025-seed')
-  .map(({ cid, bytes }) => ({ cid, bytes: bytes! }));
+  .map(({ cid, bytes }) => ({ cid, bytes: present(bytes) }));
 
 /** The bytes of both vectors; the second has one more. */
 function* pieces(bytes: number): Generator<Uint8Array> {
@@ -20,7 +21,7 @@ function* pieces(bytes: number): Generator<Uint8Array> {
 describe('the CID of a long stream', () => {
   it('S74: IPIP-499 unixfs-v1-2025: 1 GiB fills one node, one byte more begins another', async () => {
     // Of zeros, whose leaves are hashed once, the short form tries both (`suites/trees.ts`).
-    for (const vector of long ? [full!, over!] : [over!]) {
+    for (const vector of long ? [present(full), present(over)] : [present(over)]) {
       const builder = cidBuilder();
       for (const piece of pieces(vector.bytes)) await builder.write(piece);
       expect(await builder.finish()).toEqual(vector);
@@ -30,7 +31,7 @@ describe('the CID of a long stream', () => {
   it.runIf(long)('S74: the same in workerd, from the body of a request', async () => {
     const worker = await startModule('shared/test/ipfs/isolate.ts');
     try {
-      for (const vector of [full!, over!]) {
+      for (const vector of [present(full), present(over)]) {
         const source = pieces(vector.bytes);
         const body = new ReadableStream<Uint8Array>({
           pull(controller) {

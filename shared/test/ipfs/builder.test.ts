@@ -45,7 +45,7 @@ describe('the CID of a stream', () => {
     for (let i = 0; i < 1024; i += 1) await builder.write(zeros);
     await builder.write(new Uint8Array(1));
     const { cid, bytes } = await builder.finish();
-    expect([bytes, leaves]).toEqual([1024 * leafBytes + 1, 1025]);
+    expect({ bytes, leaves }).toEqual({ bytes: 1024 * leafBytes + 1, leaves: 1025 });
     expect(nodes.map(([, below]) => below)).toEqual([1024 * leafBytes, 1, 1024 * leafBytes + 1]);
     expect(cid).toBe(vectors.zeros.cid);
   });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { carOf, fileFromCar, leafBytes, parseCid } from '../../ipfs/index.ts';
 import { bytesOf, carByLibrary, randomBytes, stored, streamOf } from './source.ts';
+import { flip, itemOf, present } from '../../../testkit/present.ts';
 
 const big = await stored(randomBytes(3 * leafBytes + 1234));
 const order = [big.cid, ...[...big.blocks.keys()].filter((cid) => cid !== big.cid)];
@@ -9,20 +10,20 @@ const car = (): Promise<Uint8Array> => bytesOf(carOf(big.cid, [big.single]));
 describe('carOf', () => {
   it('S62: with passLeaves passes a wrong leaf on, which the reader of the CAR finds, and no wrong node', async () => {
     const { cid, blocks, single } = await stored(big.file);
-    const leaf = blocks.get(order[2]!)!.slice();
-    leaf[500]! ^= 1;
-    blocks.set(order[2]!, leaf);
+    const leaf = present(blocks.get(itemOf(order, 2))).slice();
+    flip(leaf, 500);
+    blocks.set(itemOf(order, 2), leaf);
     const passed = await bytesOf(carOf(cid, [single], { passLeaves: true }));
     await expect(bytesOf(fileFromCar(cid, streamOf(passed)))).rejects.toMatchObject({ code: 'content_mismatch' });
     await expect(bytesOf(carOf(cid, [single]))).rejects.toMatchObject({ code: 'content_mismatch' });
-    blocks.set(order[2]!, leaf.subarray(1));
+    blocks.set(itemOf(order, 2), leaf.subarray(1));
     await expect(bytesOf(carOf(cid, [single], { passLeaves: true }))).rejects.toMatchObject({
       code: 'content_mismatch',
     });
-    blocks.set(order[2]!, big.blocks.get(order[2]!)!);
+    blocks.set(itemOf(order, 2), present(big.blocks.get(itemOf(order, 2))));
     // It names one leaf twice, and can be read.
-    const node = blocks.get(cid)!.slice();
-    const [one, other] = [parseCid(order[1]!).digest, parseCid(order[3]!).digest];
+    const node = present(blocks.get(cid)).slice();
+    const [one, other] = [parseCid(itemOf(order, 1)).digest, parseCid(itemOf(order, 3)).digest];
     const at = node.findIndex((_, index) => one.every((byte, offset) => node[index + offset] === byte));
     node.set(other, at);
     blocks.set(cid, node);
@@ -33,9 +34,9 @@ describe('carOf', () => {
 
   it('S63: fails when a block cannot be had: a CAR that stops must not look complete', async () => {
     const { cid, blocks, single } = await stored(big.file);
-    blocks.delete(order[3]!);
+    blocks.delete(itemOf(order, 3));
     await expect(bytesOf(carOf(cid, [single]))).rejects.toMatchObject({ code: 'pinning_unavailable' });
-    await expect(bytesOf(carOf(order[3]!, [single]))).rejects.toMatchObject({ code: 'pinning_unavailable' });
+    await expect(bytesOf(carOf(itemOf(order, 3), [single]))).rejects.toMatchObject({ code: 'pinning_unavailable' });
   });
 });
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { SealpinError } from '../../errors.ts';
 import { carOf, cidBuilder, leafBytes, openFile, type BlockSource } from '../../ipfs/index.ts';
 import { bytesOf, identical, randomBytes, stored } from './source.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const big = await stored(randomBytes(3 * leafBytes + 1234));
 const small = await stored(randomBytes(777));
@@ -130,7 +131,7 @@ describe('openFile', () => {
     const [, second = ''] = [...blocks.keys()].filter((each) => each !== cid);
     const damaged: BlockSource = {
       id: 'damaged',
-      block: async (each) => (each === second ? new Uint8Array(leafBytes) : blocks.get(each)!),
+      block: async (each) => (each === second ? new Uint8Array(leafBytes) : present(blocks.get(each))),
     };
     const car = async () => carOf(cid, [damaged], { passLeaves: true });
     expect(identical(await read(cid, [{ ...single, car }]), file)).toBe(true);
@@ -140,7 +141,7 @@ describe('openFile', () => {
 
   it('S73: fails when no source has a block any more', async () => {
     const { cid, blocks, single } = await stored(randomBytes(2 * leafBytes));
-    blocks.delete([...blocks.keys()][1]!);
+    blocks.delete(itemOf([...blocks.keys()], 1));
     await expect(read(cid, [single])).rejects.toMatchObject({ code: 'pinning_unavailable' });
   });
 
@@ -227,7 +228,7 @@ describe('nodes of hostile makers', async () => {
   ): Promise<void> {
     const blocks = new Map(small.blocks);
     const root = await put(blocks, await make(blocks, CID.parse(small.cid)));
-    const source: BlockSource = { id: 'source', block: async (cid) => blocks.get(cid)! };
+    const source: BlockSource = { id: 'source', block: async (cid) => present(blocks.get(cid)) };
     await expect(read(root.toString(), [source])).rejects.toMatchObject({ code: 'invalid_cid' });
   }
 

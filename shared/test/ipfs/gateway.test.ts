@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Code } from '../../errors.ts';
 import { carOf, gateway, leafBytes, openFile, type BlockSource } from '../../ipfs/index.ts';
 import { bytesOf, identical, randomBytes, stored } from './source.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const big = await stored(randomBytes(3 * leafBytes + 1234));
 const url = 'https://gateway.example';
@@ -49,7 +50,7 @@ describe('gateway', () => {
         big.file.subarray(2 * leafBytes + 5, 2 * leafBytes + 10),
       ),
     ).toBe(true);
-    expect(asked.at(-1)!.searchParams.get('entity-bytes')).toBe(`${2 * leafBytes}:${2 * leafBytes + 9}`);
+    expect(itemOf(asked, -1).searchParams.get('entity-bytes')).toBe(`${2 * leafBytes}:${2 * leafBytes + 9}`);
   });
 
   it('gives single blocks', async () => {
@@ -62,7 +63,7 @@ describe('gateway', () => {
   for (const knowsRanges of [true, false]) {
     it(`S63: continues at another gateway where the first cut its stream, ${knowsRanges ? 'with' : 'also without'} ranges`, async () => {
       const first = at(async ({ url }) => {
-        const bytes = await bytesOf(carResponse(url).body!);
+        const bytes = await bytesOf(present(carResponse(url).body));
         return new Response(bytes.slice(0, 2 * leafBytes + 1000), {
           headers: { 'content-type': 'application/vnd.ipld.car' },
         });

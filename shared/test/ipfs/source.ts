@@ -6,6 +6,7 @@ import { CID } from 'multiformats/cid';
 import { cidBuilder, leafBytes, type BlockSource } from '../../ipfs/index.ts';
 import { concat } from '../../streams/concat.ts';
 import { chunksOf } from '../../streams/read-all.ts';
+import { present } from '../../../testkit/present.ts';
 
 /** Kubo's deterministic bytes: ChaCha20 over zeros, key SHA-256(seed), nonce 0 (kubo test/cli/testutils/random_deterministic.go). */
 export function* deterministic(seed: string, bytes: number, pieceBytes = leafBytes): Generator<Uint8Array> {
@@ -62,7 +63,7 @@ export async function carByLibrary(
   const reading = (async () => {
     for await (const chunk of out) chunks.push(chunk);
   })();
-  for (const cid of cids) await writer.put({ cid: CID.parse(cid), bytes: blocks.get(cid)! });
+  for (const cid of cids) await writer.put({ cid: CID.parse(cid), bytes: present(blocks.get(cid)) });
   await writer.close();
   await reading;
   return bytesOf(streamOf(...chunks));

@@ -6,6 +6,7 @@ import { createDecipheriv, createHmac, hkdfSync, scryptSync } from 'node:crypto'
 import { readFileSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
+import { present } from '../../../testkit/present.ts';
 
 const read = (path: string): string => readFileSync(new URL(path, import.meta.url), 'utf8');
 const vectors = JSON.parse(read('../vectors/links/links.json')) as { links: Record<string, string>[] };
@@ -22,7 +23,9 @@ const isWhole = (fragment: string): boolean =>
 
 /** The parts of a link that has its exact form. */
 function parse(link: string): Record<string, string> {
-  const [, service = '', name = '', fragment = ''] = /^(https?:\/\/.+\/)(s|b|drop)#([0-9A-Za-z._]+)$/.exec(link)!;
+  const [, service = '', name = '', fragment = ''] = present(
+    /^(https?:\/\/.+\/)(s|b|drop)#([0-9A-Za-z._]+)$/.exec(link),
+  );
   if (name === 'drop') {
     const [apiKey = '', recipient = ''] = fragment.split('.');
     return { kind: 'inbox', service, apiKey, recipient };
@@ -72,7 +75,7 @@ describe('a second reader, written from the page,', () => {
     const { link, record, parcel } = golden('parcel');
     const bytes = Buffer.from(record, 'base64');
     expect(bytes.subarray(0, 20).toString()).toBe('sealpin/v1 detached\n');
-    const json = openPayload(Buffer.from(parse(link)['secret']!, 'hex'), bytes.subarray(20));
+    const json = openPayload(Buffer.from(present(parse(link)['secret']), 'hex'), bytes.subarray(20));
     expect(Buffer.byteLength(json) % 256).toBe(0);
     expect(json.trimEnd()).toBe(parcel);
   });
@@ -80,8 +83,9 @@ describe('a second reader, written from the page,', () => {
   test('opens the golden record with a password', () => {
     const { link, record, parcel, password } = golden('parcel-password');
     const bytes = Buffer.from(record, 'base64');
-    const [header = '', salt = '', logN, body = ''] =
-      /^sealpin\/v1\n-> scrypt (\S{22}) (\d+)\n(\S{64})\n\n--- \S{43}\n/.exec(bytes.toString('latin1'))!;
+    const [header = '', salt = '', logN, body = ''] = present(
+      /^sealpin\/v1\n-> scrypt (\S{22}) (\d+)\n(\S{64})\n\n--- \S{43}\n/.exec(bytes.toString('latin1')),
+    );
     const secret = link.slice(-49, -6);
     const salted = Buffer.concat([Buffer.from('sealpin/v1 scrypt'), Buffer.from(salt, 'base64')]);
     const kek = scryptSync(`${secret}.${password}`.normalize('NFC'), salted, 32, { N: 2 ** Number(logN), r: 8, p: 1 });

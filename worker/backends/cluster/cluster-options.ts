@@ -20,7 +20,7 @@ const Replication = v.pipe(
 );
 
 /** The secrets are as for a Kubo: `tokenSecret` for the REST APIs, `ipfsTokenSecret` for the Kubos. */
-const Options = v.strictObject(
+const ClusterFields = v.strictObject(
   {
     peers: v.pipe(v.optional(v.array(Peer, peersMessage), []), v.minLength(1, peersMessage)),
     tokenSecret: secretField('tokenSecret'),
@@ -35,8 +35,8 @@ const Options = v.strictObject(
  * IPFS Cluster, configured by `{"peers": [{"url", "ipfs"}], "tokenSecret"?, "ipfsTokenSecret"?, "headers"?,
  * "replication"?}`.
  */
-export const clusterAdapter: Adapter<typeof Options> = {
-  options: Options,
+export const clusterAdapter: Adapter<typeof ClusterFields> = {
+  options: ClusterFields,
   triedAgainst:
     'IPFS Cluster 1.1.6, one and three peers on one machine, also while peers are killed; not over a wide area',
   make({ peers, tokenSecret, ipfsTokenSecret, headers, replication }, context) {

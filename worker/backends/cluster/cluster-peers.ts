@@ -17,7 +17,7 @@ export type ClusterPeer = {
 };
 
 /** Plain data, which requests share, by the number of the peer. */
-type Memory = {
+type PeerMemory = {
   down: LastUntil;
   full: LastUntil;
   wereAway: Set<number>;
@@ -29,13 +29,13 @@ type Memory = {
 };
 
 /** Memories by the list of the configuration, from which each request makes an adapter. */
-const memories = new WeakMap<readonly PeerAddress[], Memory>();
+const memories = new WeakMap<readonly PeerAddress[], PeerMemory>();
 
-function memoryOf(addresses: readonly PeerAddress[]): Memory {
+function memoryOf(addresses: readonly PeerAddress[]): PeerMemory {
   const known = memories.get(addresses);
   if (known !== undefined) return known;
   const [down, full, ids, holders] = [new Map(), new Map(), new Map(), new Map()];
-  const memory: Memory = { down, full, wereAway: new Set(), ids, askedAt: 0, holders };
+  const memory: PeerMemory = { down, full, wereAway: new Set(), ids, askedAt: 0, holders };
   memories.set(addresses, memory);
   return memory;
 }

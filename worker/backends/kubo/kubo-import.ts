@@ -7,7 +7,7 @@ import type { Rpc, RpcResult } from './kubo-rpc.ts';
 import { multipartWriter, type MultipartWriter } from './multipart-writer.ts';
 
 /** The request that an import sends its blocks with, and its response. */
-type Upload = { body: MultipartWriter; response: Promise<RpcResult> };
+type KuboUpload = { body: MultipartWriter; response: Promise<RpcResult> };
 
 /** Response that reports no error. */
 type Accepted = Exclude<RpcResult, { message: string }>;
@@ -28,10 +28,10 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
   // What goes wrong first aborts the request and is its reason; the rest are consequences.
   const stop = new AbortController();
   const ended = AbortSignal.any([o.signal, stop.signal]);
-  let upload: Upload | undefined;
+  let upload: KuboUpload | undefined;
   let sent = 0;
 
-  function begin(): Upload {
+  function begin(): KuboUpload {
     const body = multipartWriter();
     const response = rpc
       .send('dag/import', { ...o.query }, ended, { upload: body })
@@ -42,7 +42,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
   }
 
   /** Awaits one step within the time limit. A refusal may come at any time, and ends it. */
-  async function step<T>({ response }: Upload, work: Promise<T>): Promise<T> {
+  async function step<T>({ response }: KuboUpload, work: Promise<T>): Promise<T> {
     const timer = setTimeout(() => stop.abort(rpc.timeoutError(o.stepMs)), o.stepMs);
     const refusal = new Promise<never>((_, reject) => void response.catch(reject));
     try {
@@ -56,7 +56,7 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
   }
 
   /** Awaits a step of the body. A service that refuses an import breaks it off, and its response says why. */
-  async function forward(sending: Upload, work: Promise<void>): Promise<void> {
+  async function forward(sending: KuboUpload, work: Promise<void>): Promise<void> {
     const explained = work.catch(async (cause: unknown) => {
       accept(await sending.response);
       throw rpc.unavailable('broke off the import', cause);

@@ -7,7 +7,7 @@ import { pinata } from './pinata.ts';
 const addressOf = (field: string, usual: string) =>
   v.pipe(v.optional(v.unknown(), usual), addressField(field, 'tokenSecret'));
 
-const Options = v.strictObject(
+const PinataFields = v.strictObject(
   {
     url: addressOf('url', 'https://api.pinata.cloud/v3'),
     uploads: addressOf('uploads', 'https://uploads.pinata.cloud/v3'),
@@ -18,8 +18,8 @@ const Options = v.strictObject(
 );
 
 /** Pinata account, configured by `{"tokenSecret", "headers"?, "url"?, "uploads"?}`. */
-export const pinataAdapter: Adapter<typeof Options> = {
-  options: Options,
+export const pinataAdapter: Adapter<typeof PinataFields> = {
+  options: PinataFields,
   triedAgainst: "tusd and a server made of Pinata's OpenAPI documents; not Pinata itself",
   make({ url, uploads, tokenSecret, headers }, context) {
     const { id, pinName, fetch } = context;

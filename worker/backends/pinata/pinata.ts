@@ -34,11 +34,11 @@ const api = {
 /** The largest CAR: what goes out within the time that an alarm has, 15 minutes, at 2.5 MB/s. */
 const maxCarBytes = 2 * 2 ** 30;
 /** The longest wait for one block, in ms. */
-const blockMs = 30_000;
+const pinataBlockMs = 30_000;
 /** Number of times the service is asked for a file that was just sent or deleted. */
 const asks = 5;
 
-type Listed = { id: string; cid: string | undefined; name: string | undefined };
+type ListedFile = { id: string; cid: string | undefined; name: string | undefined };
 
 /** A service with Pinata's API. */
 export function pinata(o: PinataOptions): Replica {
@@ -62,7 +62,7 @@ export function pinata(o: PinataOptions): Replica {
     });
   }
 
-  async function list(query: Record<string, string>, signal: AbortSignal): Promise<Listed[]> {
+  async function list(query: Record<string, string>, signal: AbortSignal): Promise<ListedFile[]> {
     const answer = await ask('GET', 'files/public', signal, query);
     if (answer === undefined) throw client.notTheApi('it has no files/public');
     const { data } = answer;
@@ -80,7 +80,7 @@ export function pinata(o: PinataOptions): Replica {
   async function ours(
     cid: string,
     signal: AbortSignal,
-  ): Promise<{ held: Listed[]; pending: Listed[]; wrong: Listed[] }> {
+  ): Promise<{ held: ListedFile[]; pending: ListedFile[]; wrong: ListedFile[] }> {
     const name = nameOf(cid);
     const [listed, waiting] = await Promise.all([list({ name }, signal), list({ name, cidPending: 'true' }, signal)]);
     const mine = new Map([...waiting, ...listed].filter((file) => file.name === name).map((file) => [file.id, file]));
@@ -92,12 +92,16 @@ export function pinata(o: PinataOptions): Replica {
     };
   }
 
-  async function remove(files: readonly Listed[], signal: AbortSignal): Promise<void> {
+  async function remove(files: readonly ListedFile[], signal: AbortSignal): Promise<void> {
     for (const { id } of files) await ask('DELETE', `files/public/${encodeURIComponent(id)}`, signal);
   }
 
   async function send({ cid, sources, onMismatch }: SourceFile, signal: AbortSignal): Promise<void> {
-    const options = { signal, limits: { idleMs: blockMs }, onMismatch: ({ id }: { id: string }) => onMismatch(id) };
+    const options = {
+      signal,
+      limits: { idleMs: pinataBlockMs },
+      onMismatch: ({ id }: { id: string }) => onMismatch(id),
+    };
     const length = await carLength(cid, sources, options).catch((error: unknown) => {
       throw sourceError(error);
     });

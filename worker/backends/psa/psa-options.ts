@@ -9,19 +9,19 @@ import { psa } from './psa.ts';
 const mostOrigins = 20;
 const message = `origins must be a list of at most ${mostOrigins} multiaddresses, such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…`;
 
-const Origin = v.pipe(v.string(message), v.regex(/^\/[\x21-\x7e]+\/p2p\/[a-zA-Z0-9]+$/, message));
+const PsaOrigin = v.pipe(v.string(message), v.regex(/^\/[\x21-\x7e]+\/p2p\/[a-zA-Z0-9]+$/, message));
 
-const Options = v.strictObject(
+const PsaFields = v.strictObject(
   {
     ...rpcOptions.entries,
-    origins: v.pipe(v.optional(v.array(Origin, message), []), v.maxLength(mostOrigins, message)),
+    origins: v.pipe(v.optional(v.array(PsaOrigin, message), []), v.maxLength(mostOrigins, message)),
   },
   unknownField,
 );
 
 /** Pinning Service API, configured by `{"url", "tokenSecret"?, "headers"?, "origins"?}`. */
-export const psaAdapter: Adapter<typeof Options> = {
-  options: Options,
+export const psaAdapter: Adapter<typeof PsaFields> = {
+  options: PsaFields,
   triedAgainst: 'the API of IPFS Cluster 1.1.6, and the server of Helia 1.0.4; no hosted service',
   make({ url, tokenSecret, headers, origins }, context) {
     const { id, pinName, fetch } = context;

@@ -1,6 +1,7 @@
 /** Numbers of one account for the operator's metrics, without names. */
-import type { AccountRow } from './account-row.ts';
 import { backoffMs } from '../alarm.ts';
+import { all, count } from '../sql.ts';
+import type { AccountContext } from './account-context.ts';
 
 /** Counts, and times in ms. */
 export type AccountGauges = {
@@ -30,38 +31,27 @@ const none: AccountGauges = {
   lateMs: 0,
 };
 
-/**
- * Reads the gauges of an account; zeros where there is none.
- * @param o.nextDue when its alarm is to ring, in ms
- */
-export function accountGauges(
-  sql: SqlStorage,
-  o: { row: AccountRow; nextDue: () => number | undefined; nowMs: number },
-): AccountGauges {
-  const { row, nextDue, nowMs } = o;
+/** Reads the gauges of an account; zeros where there is none. */
+export function accountGauges(account: AccountContext): AccountGauges {
+  const { row, sql, now } = account;
   if (row.id === undefined) return none;
   return {
     ...row.usage(),
     shares: count(sql, `share WHERE state = 'active'`),
     open: count(sql, `upload WHERE state = 'open'`),
     finishing: count(sql, `upload WHERE state = 'finishing'`),
-    ...undeliveredOf(sql, nowMs),
-    lateMs: Math.max(0, nowMs - (nextDue() ?? nowMs)),
+    ...undeliveredOf(sql, now()),
+    lateMs: Math.max(0, now() - (account.nextDue() ?? now())),
   };
-}
-
-function count(sql: SqlStorage, from: string): number {
-  return sql.exec<{ count: number }>(`SELECT count(*) AS count FROM ${from}`).one().count;
 }
 
 /** A row has no time of its own: when its message went out first follows from the number of attempts and the next one. */
 function undeliveredOf(sql: SqlStorage, nowMs: number): Pick<AccountGauges, 'undelivered' | 'undeliveredMs'> {
-  const groups = sql
-    .exec<{ attempts: number; due: number; count: number }>(
-      'SELECT attempts, min(due) AS due, count(*) AS count FROM outbox WHERE attempts > 0 OR due <= ? GROUP BY attempts',
-      nowMs,
-    )
-    .toArray();
+  const groups = all<{ attempts: number; due: number; count: number }>(
+    sql,
+    'SELECT attempts, min(due) AS due, count(*) AS count FROM outbox WHERE attempts > 0 OR due <= ? GROUP BY attempts',
+    nowMs,
+  );
   const ages = groups.map(({ attempts, due }) => {
     let first = due;
     for (let attempt = 1; attempt <= attempts; attempt += 1) first -= backoffMs(attempt);

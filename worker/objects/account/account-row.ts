@@ -1,32 +1,21 @@
 /** The row of an account, with its recovery file. */
-import type { Recovery } from './keys/recovery-file.ts';
-import { createTables, upgradeTables } from './tables.ts';
+import { recordOf, rowOf, type RecordOf } from '../columns.ts';
+import { exists, first, insert, update } from '../sql.ts';
+import { accountColumns, createTables, upgradeTables } from './tables.ts';
+
+type Row = RecordOf<typeof accountColumns>;
 
 /** `recoveryKey`: the public key of the account's recovery, as text. `createdAt` in ms. */
-export type AccountRecord = {
-  id: string;
-  label: string;
-  spki: Uint8Array;
-  recoveryKey: string | null;
-  createdAt: number;
-};
+export type AccountRecord = Pick<Row, 'id' | 'label' | 'spki' | 'recoveryKey' | 'createdAt'>;
 
 /** Number of ready files, and their bytes on IPFS. */
-export type Usage = { files: number; bytes: number };
+export type Usage = Pick<Row, 'files' | 'bytes'>;
+
+/** `file` is the age file; `secretHash` the SHA-256 of the secret's 43 characters, in hex. */
+export type Recovery = { file: Uint8Array; secretHash: string };
 
 /** `key`: the recovery key as text. `secretHash` is null where an older version wrote the file, without a secret. */
 export type StoredRecovery = { file: Uint8Array; key: string; secretHash: string | null };
-
-type Row = {
-  id: string;
-  label: string;
-  spki: ArrayBuffer;
-  recovery_key: string | null;
-  recovery: ArrayBuffer | null;
-  recovery_hash: string | null;
-  created_at: number;
-  closed_at: number | null;
-};
 
 /** The account in an object's storage. Objects exist for every name, most of them without an account. */
 export class AccountRow {
@@ -50,45 +39,50 @@ export class AccountRow {
   }
 
   /** Creates the tables, and writes the row. */
-  create(account: AccountRecord): void {
+  create(account: AccountRecord & Partial<Row>): void {
     createTables(this.#sql);
-    this.#sql.exec(
-      'INSERT INTO account (id, label, spki, recovery_key, created_at, files, bytes, backed_up) VALUES (?, ?, ?, ?, ?, 0, 0, 0)',
-      account.id,
-      account.label,
-      account.spki,
-      account.recoveryKey,
-      account.createdAt,
-    );
+    insert(this.#sql, 'account', rowOf(accountColumns, { files: 0, bytes: 0, backedUp: false, ...account }));
+  }
+
+  /** All that is stored of the account. */
+  read(): Row | undefined {
+    const row = first(this.#sql, 'SELECT * FROM account');
+    return row && recordOf(accountColumns, row);
   }
 
   usage(): Usage {
-    return this.#sql.exec<Usage>('SELECT files, bytes FROM account').one();
+    const { files = 0, bytes = 0 } = this.read() ?? {};
+    return { files, bytes };
   }
 
   rename(label: string): void {
-    this.#sql.exec('UPDATE account SET label = ?', label);
+    this.#update({ label });
   }
 
   /** The recovery file; undefined where the account has no recovery key. */
   recovery(): StoredRecovery | undefined {
-    const { recovery, recovery_key: key, recovery_hash: hash } = this.#sql.exec('SELECT * FROM account').one() as Row;
-    return recovery === null || key === null ? undefined : { file: new Uint8Array(recovery), key, secretHash: hash };
+    const { recovery: file = null, recoveryKey: key = null, recoveryHash: secretHash = null } = this.read() ?? {};
+    return file === null || key === null ? undefined : { file, key, secretHash };
   }
 
-  replaceRecovery(next: Recovery): void {
-    this.#sql.exec('UPDATE account SET recovery = ?, recovery_hash = ?', next.file, next.secretHash);
+  replaceRecovery({ file, secretHash }: Recovery): void {
+    this.#update({ recovery: file, recoveryHash: secretHash });
   }
 
   /** Notes that a backup of the account is about to leave. */
   markBackedUp(): void {
-    this.#sql.exec('UPDATE account SET backed_up = 1 WHERE backed_up = 0');
+    if (!wasBackedUp(this.#sql)) this.#update({ backedUp: true });
+  }
+
+  /** Adds to the counts of what is ready. */
+  count(files: number, bytes: number): void {
+    this.#sql.exec('UPDATE account SET files = files + ?, bytes = bytes + ?', files, bytes);
   }
 
   /** Marks the account as deleted, its recovery file overwritten with zeros first. */
   close(nowMs: number): void {
     this.#sql.exec('UPDATE account SET recovery = zeroblob(length(recovery)) WHERE recovery IS NOT NULL');
-    this.#sql.exec('UPDATE account SET closed_at = ?, recovery = NULL, files = 0, bytes = 0', nowMs);
+    this.#update({ closedAt: nowMs, recovery: null, files: 0, bytes: 0 });
   }
 
   /** Reads the row again, to be called after a transaction that creates, changes, closes or removes it. */
@@ -98,18 +92,21 @@ export class AccountRow {
     this.#load();
   }
 
+  #update(changes: Partial<Row>): void {
+    update(this.#sql, 'account', rowOf(accountColumns, changes), 'true');
+  }
+
   /** Reading creates nothing, so that a request for an unknown account leaves no trace. */
   #load(): void {
-    if (!upgradeTables(this.#sql)) return;
-    const [row] = this.#sql.exec('SELECT * FROM account').toArray() as Row[];
+    const row = upgradeTables(this.#sql) ? this.read() : undefined;
     if (row === undefined) return;
-    const { id, label, spki, recovery_key: recoveryKey, created_at: createdAt } = row;
+    const { id, label, spki, recoveryKey, createdAt } = row;
     this.#id = id;
-    if (row.closed_at === null) this.#open = { id, label, spki: new Uint8Array(spki), recoveryKey, createdAt };
+    if (row.closedAt === null) this.#open = { id, label, spki, recoveryKey, createdAt };
   }
 }
 
 /** Tells whether a backup of the account was ever fetched, or may have been before this was recorded. */
 export function wasBackedUp(sql: SqlStorage): boolean {
-  return sql.exec('SELECT 1 FROM account WHERE backed_up = 1').toArray().length > 0;
+  return exists(sql, 'account WHERE backed_up = 1');
 }

@@ -9,7 +9,7 @@ import { errorText, log } from '../../log.ts';
 import type { Delivered, Message } from './outbox.ts';
 import { numbersOf, parseObjectNames } from '../pin/object-names.ts';
 import type { PinPlan } from '../pin/pin-ownership.ts';
-import type { Reference } from '../pin/pin-table.ts';
+import type { Reference } from '../pin/pin-rows.ts';
 import { err, unwrap, type Result } from '../result.ts';
 import { askShards, pinOf, type PinBinding } from '../pin/shard.ts';
 import { shardNames } from '../pin/shard-names.ts';

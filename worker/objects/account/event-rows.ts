@@ -1,7 +1,10 @@
 /** Events of an account, in the order in which they were recorded. They are also its audit log. */
-import type { EventAction, Scope } from '../../../shared/api.ts';
+import type { Scope } from '../../../shared/api.ts';
+import { recordOf, rowOf, type RecordOf } from '../columns.ts';
 import type { Opening } from '../share/openings.ts';
 import { err, type Result } from '../result.ts';
+import { exists, insert, least, list } from '../sql.ts';
+import { eventColumns } from './tables.ts';
 
 /** Least time for which an event is kept, in ms: 90 days. */
 export const eventRetentionMs = 90 * 86_400_000;
@@ -10,19 +13,19 @@ const pruneMs = 86_400_000;
 /** Number of events that one alarm removes, and one page reads, so that a call stays short. */
 const batch = 10_000;
 
-/** `by`: the ID of the API key that did it, if one did. `subject`: the ID of what it happened to; '' for the account. */
-export type NewEvent = { action: EventAction; by: string | null; subject: string };
+/** An event; `number` counts the events of the account, `time` is in ms. */
+export type EventRecord = RecordOf<typeof eventColumns>;
 
-/** An event; `seq` counts the events of the account, `time` is in ms. */
-export type EventRecord = NewEvent & { seq: number; time: number };
+/** `by`: the ID of the API key that did it, if one did. `subject`: the ID of what it happened to; '' for the account. */
+export type NewEvent = Pick<EventRecord, 'action' | 'by' | 'subject'>;
 
 /** `next`: where the next page begins; undefined before the first event. `more`: whether there is one already. */
 export type EventPage = { events: EventRecord[]; next: number | undefined; more: boolean };
 
+type Row = Record<string, SqlStorageValue> & { seq: number; action: string };
+
 /** The key that reads. */
 type Reader = { id: string; scopes: readonly Scope[] };
-
-type Row = { seq: number; time: number; action: EventAction; api_key: string | null; subject: string };
 
 /**
  * The kinds of events that a key with a scope sees, besides what it did itself: those of what it can list, and with `keys` also what
@@ -37,7 +40,7 @@ const kinds: Readonly<Record<Scope, readonly string[]>> = {
 };
 
 /** Numbers never come back (AUTOINCREMENT), and one object writes them in its own order: so a cursor skips and repeats nothing. */
-export class Events {
+export class EventRows {
   readonly #sql: SqlStorage;
   readonly #now: () => number;
 
@@ -48,27 +51,16 @@ export class Events {
 
   /** Records what happens, in the transaction of the caller's that makes it happen. */
   add({ action, by, subject }: NewEvent): void {
-    this.#sql.exec(
-      'INSERT INTO event (time, action, api_key, subject) VALUES (?, ?, ?, ?)',
-      this.#now(),
-      action,
-      by,
-      subject,
-    );
+    insert(this.#sql, 'event', rowOf(eventColumns, { time: this.#now(), action, by, subject }));
   }
 
   /** Records openings that a share reports, each once. What is older than what is kept may have been recorded before. */
   reportOpenings(share: string, openings: readonly Opening[]): void {
     for (const { number, time } of openings) {
       const source = `${share} ${number}`;
-      const isKnown = this.#sql.exec('SELECT 1 FROM event WHERE source = ?', source).toArray().length > 0;
+      const isKnown = exists(this.#sql, 'event WHERE source = ?', source);
       if (isKnown || time <= this.#now() - eventRetentionMs) continue;
-      this.#sql.exec(
-        `INSERT INTO event (time, action, subject, source) VALUES (?, 'share.opened', ?, ?)`,
-        time,
-        share,
-        source,
-      );
+      insert(this.#sql, 'event', rowOf(eventColumns, { time, action: 'share.opened', subject: share, source }));
     }
   }
 
@@ -81,7 +73,7 @@ export class Events {
     const last = this.last();
     if (after !== undefined && after > last)
       return err('invalid_request', 'after is not an ID of this account’s events');
-    const first = this.#first()?.seq ?? last + 1;
+    const first = this.#first() ?? last + 1;
     const from = after ?? first - 1;
     if (from + 1 < first)
       return err('gone', 'events after this one are no longer kept: leave after out to begin again');
@@ -89,10 +81,11 @@ export class Events {
     let next = from;
     let looked = 0;
     for (const row of this.#sql.exec<Row>('SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', from, batch)) {
-      const isVisible = row.api_key === key.id || visible.has(row.action.split('.', 1)[0] ?? '');
+      const { seq, action, api_key: by } = row;
+      const isVisible = by === key.id || visible.has(action.split('.', 1)[0] ?? '');
       if (isVisible && events.length === limit) return { ok: true, events, next, more: true };
-      if (isVisible) events.push(recordOf(row));
-      next = row.seq;
+      if (isVisible) events.push(recordOf(eventColumns, row));
+      next = seq;
       looked += 1;
     }
     return { ok: true, events, next: next === 0 ? undefined : next, more: looked === batch };
@@ -101,7 +94,7 @@ export class Events {
   /** Makes the next event have a number above a given one, where none is kept that does. */
   numberFrom(last: number): void {
     if (last <= this.last()) return;
-    this.#sql.exec(`INSERT INTO event (seq, time, action, subject) VALUES (?, 0, '', '')`, last);
+    insert(this.#sql, 'event', { seq: last, time: 0, action: '', subject: '' });
     this.#sql.exec('DELETE FROM event WHERE seq = ?', last);
   }
 
@@ -123,23 +116,16 @@ export class Events {
 
   /** Returns the time at which the alarm must remove the next event, in ms. */
   nextDue(): number | undefined {
-    const first = this.#first();
-    return first && first.time + eventRetentionMs + pruneMs;
+    const [time] = list<number>(this.#sql, 'SELECT time FROM event ORDER BY seq LIMIT 1');
+    return time === undefined ? undefined : time + eventRetentionMs + pruneMs;
   }
 
-  #first(): { seq: number; time: number } | undefined {
-    return this.#sql
-      .exec<{ seq: number; time: number }>('SELECT seq, time FROM event ORDER BY seq LIMIT 1')
-      .toArray()[0];
+  #first(): number | undefined {
+    return least(this.#sql, 'seq', 'event');
   }
 
   /** The number of the last event, also of one that is no longer kept. */
   last(): number {
-    const rows = this.#sql.exec<{ seq: number }>(`SELECT seq FROM sqlite_sequence WHERE name = 'event'`).toArray();
-    return rows[0]?.seq ?? 0;
+    return list<number>(this.#sql, `SELECT seq FROM sqlite_sequence WHERE name = 'event'`)[0] ?? 0;
   }
-}
-
-function recordOf({ seq, time, action, api_key: by, subject }: Row): EventRecord {
-  return { seq, time, action, by, subject };
 }

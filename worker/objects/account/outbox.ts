@@ -2,12 +2,12 @@
  * The messages that an account owes `Pin`, `Share` and KV: written in the transaction that makes them true, kept until
  * acknowledged.
  */
+import type { RemovedPin } from '../../../shared/api.ts';
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
-import type { FileRecord } from './files/file-rows.ts';
-import type { RemovedPin } from '../pin/backend-pin.ts';
 import { leastDone, type Removal } from '../pin/pin-steps.ts';
 import type { Result } from '../result.ts';
+import { all, first, insert, least, update } from '../sql.ts';
 
 /** The values of `op` are stored in rows, so they never change. */
 export type Message =
@@ -18,7 +18,7 @@ export type Message =
   | { op: 'delist'; target: string };
 
 /** The message that a file, or a part of an upload, no longer needs its CID. */
-export function referenceRemoval({ cid, service, fileId }: Pick<FileRecord, 'cid' | 'service' | 'fileId'>): Message {
+export function referenceRemoval({ cid, service, fileId }: Record<'cid' | 'service' | 'fileId', string>): Message {
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
@@ -60,7 +60,7 @@ export class Outbox {
 
   /**
    * Writes a message that is due at once, unless `dueMs` says when.
-   * @param o.requestId of the request from which it follows @returns its ID
+   * @param requestId of the request from which it follows @returns its ID
    */
   add(
     message: Message,
@@ -69,18 +69,9 @@ export class Outbox {
     // One that waits for its next attempt would enter a deleted account in the list again.
     if (message.op === 'delist')
       this.#sql.exec(`DELETE FROM outbox WHERE op = 'enlist' AND target = ?`, message.target);
-    return this.#sql
-      .exec<{ id: number }>(
-        `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id) VALUES (?, ?, ?, ?, ?, 0, ?)
-         RETURNING id`,
-        message.op,
-        message.target,
-        'service' in message ? message.service : '',
-        'fileId' in message ? message.fileId : '',
-        dueMs,
-        requestId ?? null,
-      )
-      .one().id;
+    const { op, target, service = '', fileId = '' } = { service: undefined, fileId: undefined, ...message };
+    const row = { op, target, service, file_id: fileId, due: dueMs, attempts: 0, request_id: requestId ?? null };
+    return Number(insert(this.#sql, 'outbox', row, 'RETURNING id')?.['id']);
   }
 
   /**
@@ -90,52 +81,35 @@ export class Outbox {
   async deliver(ids: readonly number[]): Promise<Removal> {
     let result: Removal = 'unpinned';
     for (const id of ids) {
-      const rows = this.#sql.exec<OutboxRow>('SELECT * FROM outbox WHERE id = ?', id).toArray();
-      result = leastDone(result, await this.#deliverRows(rows));
+      const row = first<OutboxRow>(this.#sql, 'SELECT * FROM outbox WHERE id = ?', id);
+      if (row !== undefined) result = leastDone(result, await this.#deliverRow(row));
     }
     return result;
   }
 
   /** Delivers the messages that are due, at most as many as one event can. */
   async flush(): Promise<void> {
-    const rows = this.#sql.exec<OutboxRow>(
-      'SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?',
-      this.#options.now(),
-      batch,
-    );
-    await this.#deliverRows(rows.toArray());
+    const query = 'SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?';
+    for (const row of all<OutboxRow>(this.#sql, query, this.#options.now(), batch)) await this.#deliverRow(row);
   }
 
   /** Returns the time at which the next message is due, in ms. */
   nextDue(): number | undefined {
-    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM outbox').toArray();
-    return row?.due ?? undefined;
+    return least(this.#sql, 'due', 'outbox');
   }
 
-  async #deliverRows(rows: readonly OutboxRow[]): Promise<Removal> {
-    const now = this.#options.now();
-    let result: Removal = 'unpinned';
-    for (const row of rows) {
-      const attempts = row.attempts + 1;
-      const due = now + backoffMs(attempts);
-      // What follows from no request has an ID of its own, for as long as it takes.
-      const requestId = row.request_id ?? crypto.randomUUID();
-      // Before the message goes out: the next alarm must not send it once more while this one waits.
-      this.#sql.exec(
-        'UPDATE outbox SET attempts = ?, due = ?, request_id = ? WHERE id = ?',
-        attempts,
-        due,
-        requestId,
-        row.id,
-      );
-      const acknowledged = await this.#attempt({ ...row, attempts }, requestId);
-      if (acknowledged !== undefined) {
-        this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
-        if (row.op === 'unrefer') this.#options.unreferred(row.file_id, acknowledged.pins);
-      }
-      result = leastDone(result, acknowledged?.status ?? 'scheduled');
-    }
-    return result;
+  async #deliverRow(row: OutboxRow): Promise<Removal> {
+    const attempts = row.attempts + 1;
+    // What follows from no request has an ID of its own, for as long as it takes.
+    const requestId = row.request_id ?? crypto.randomUUID();
+    // Before the message goes out: the next alarm must not send it once more while this one waits.
+    const due = this.#options.now() + backoffMs(attempts);
+    update(this.#sql, 'outbox', { attempts, due, request_id: requestId }, 'id = ?', row.id);
+    const acknowledged = await this.#attempt({ ...row, attempts }, requestId);
+    if (acknowledged === undefined) return 'scheduled';
+    this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id);
+    if (row.op === 'unrefer') this.#options.unreferred(row.file_id, acknowledged.pins);
+    return acknowledged.status;
   }
 
   async #attempt(

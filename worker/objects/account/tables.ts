@@ -1,8 +1,194 @@
 /**
- * The tables of an `Account` object, created with the account, never by a request for one. Times are in ms since
- * 1970.
+ * The tables of an `Account` object, created with the account, never by a request for one. Times are in ms since 1970. Of what is
+ * stored, shown and backed up there is one list of columns; a member without a column is in another table.
  */
-import { addColumns, type Column } from '../columns.ts';
+import {
+  ContentKind,
+  type DeletionReason,
+  type EventAction,
+  type KeyFate,
+  type RemovedPin,
+  type ResumableUpload,
+  type Scope,
+  type StoredFile,
+} from '../../../shared/api.ts';
+import type { FileInfo } from '../../../shared/crypto/index.ts';
+import type { Code } from '../../../shared/errors.ts';
+import {
+  addColumns,
+  bytes,
+  choice,
+  counter,
+  definitions,
+  flag,
+  integer,
+  json,
+  optional,
+  text,
+  time,
+  words,
+  type Column,
+  type Columns,
+} from '../columns.ts';
+import { hasTable } from '../sql.ts';
+
+export const accountColumns = {
+  id: text('id', 'TEXT PRIMARY KEY'),
+  label: text('label'),
+  spki: bytes('spki'),
+  recoveryKey: optional(text('recovery_key')),
+  recovery: optional(bytes('recovery')),
+  recoveryHash: optional(text('recovery_hash')),
+  createdAt: time('created_at'),
+  closedAt: optional(time('closed_at')),
+  files: integer('files', 'INTEGER NOT NULL DEFAULT 0'),
+  bytes: integer('bytes', 'INTEGER NOT NULL DEFAULT 0'),
+  backedUp: flag('backed_up', 'INTEGER NOT NULL DEFAULT 1'),
+};
+
+export const settingColumns = {
+  quotaBytes: optional(integer('quota_bytes')),
+  disabled: flag('disabled', 'INTEGER NOT NULL DEFAULT 0'),
+  origins: optional(words('origins')),
+  listed: flag('listed', 'INTEGER NOT NULL DEFAULT 0'),
+};
+
+export const keyColumns = {
+  id: text('id', 'TEXT PRIMARY KEY'),
+  label: text('label'),
+  scopes: words<Scope>('scopes'),
+  createdAt: time('created_at'),
+  expiresAt: optional(time('expires_at')),
+  createdBy: optional(text('created_by')),
+};
+
+/** Columns of a key that its owner is not shown. */
+export const hiddenKeyColumns = {
+  hash: text('hash'),
+  revokedAt: optional(time('revoked_at')),
+  sealed: optional(bytes('sealed')),
+  signer: optional(bytes('signer')),
+};
+
+export const fileColumns = {
+  number: integer('seq', 'INTEGER PRIMARY KEY AUTOINCREMENT'),
+  fileId: text('file_id', 'TEXT NOT NULL UNIQUE'),
+  state: text<'pending' | 'ready'>('state'),
+  mode: text<StoredFile['mode']>('mode'),
+  filename: optional(text('filename')),
+  contentType: optional(text('content_type')),
+  bytes: integer('bytes'),
+  beginning: choice('container', ContentKind.options),
+  cid: text('cid'),
+  service: text('service'),
+  header: optional(bytes('header')),
+  createdAt: time('created_at'),
+  createdBy: text('created_by'),
+  due: optional(time('due')),
+};
+
+/** Details of a file that its upload brings: kept from when the upload begins, before the file has a row. */
+export const detailColumns = { expiresAt: optional(time('expires_at')) };
+
+type Description = Pick<FileInfo, 'metadata' | 'tags'>;
+
+/** Empty where the row has null. A backup has it as the text that is stored. */
+const description: Column<Description, string | null> = {
+  ...json<Description>('description', 'TEXT'),
+  write: (value) => (Object.keys(value).length === 0 ? null : JSON.stringify(value)),
+  read: (stored) => (stored === null ? {} : (JSON.parse(stored as string) as Description)),
+  show: (value) => (Object.keys(value).length === 0 ? null : JSON.stringify(value)),
+  parse: (text) => (text === null ? {} : (JSON.parse(text) as Description)),
+};
+
+export const changeColumns = {
+  version: counter('version'),
+  changedAt: optional(time('changed_at')),
+  description,
+};
+
+export const uploadColumns = {
+  number: integer('seq', 'INTEGER PRIMARY KEY AUTOINCREMENT'),
+  uploadId: text('id', 'TEXT NOT NULL UNIQUE'),
+  createdBy: text('api_key'),
+  mode: text<StoredFile['mode']>('mode'),
+  state: text<ResumableUpload['state']>('state'),
+  code: optional(text<Code>('code')),
+  length: optional(integer('length')),
+  offset: integer('offset'),
+  lease: optional(text('lease')),
+  service: text('service'),
+  announced: optional(text('announced')),
+  cid: optional(text('cid')),
+  sealedKey: optional(bytes('sealed_key')),
+  preamble: bytes('preamble'),
+  // Empty where there is none.
+  sealedMetadata: bytes('sealed_metadata', 'BLOB'),
+  sealedRest: optional(bytes('sealed_rest')),
+  tail: bytes('tail', 'BLOB'),
+  beginning: choice('container', ContentKind.options),
+  filename: optional(text('filename')),
+  contentType: optional(text('content_type')),
+  header: optional(bytes('header')),
+  expiresAt: time('expires_at'),
+  due: time('due'),
+  attempts: integer('attempts'),
+  requestId: optional(text('request_id')),
+};
+
+/** What the maker of a share says of it, and the service only keeps. */
+export const shareNoteColumns = { label: optional(text('label')) };
+
+export const shareColumns = {
+  id: text('id', 'TEXT NOT NULL UNIQUE'),
+  createdBy: text('api_key'),
+  ...shareNoteColumns,
+  password: flag('password'),
+  opens: integer('opens'),
+  createdAt: time('created_at'),
+  expiresAt: time('expires_at'),
+};
+
+/** Columns of a share that only its account knows. */
+export const hiddenShareColumns = {
+  number: integer('seq', 'INTEGER PRIMARY KEY AUTOINCREMENT'),
+  state: text<'making' | 'active'>('state'),
+  due: time('due'),
+};
+
+export const receiptColumns = {
+  fileId: text('file_id', 'TEXT PRIMARY KEY'),
+  reason: text<DeletionReason>('reason'),
+  key: text<KeyFate>('key_fate'),
+  pins: json<RemovedPin[]>('pins'),
+  shares: json<string[]>('shares'),
+  deletedAt: time('deleted_at'),
+  due: time('due'),
+  awaited: integer('awaited', 'INTEGER NOT NULL DEFAULT 0'),
+};
+
+export const eventColumns = {
+  number: integer('seq', 'INTEGER PRIMARY KEY AUTOINCREMENT'),
+  time: time('time'),
+  action: text<EventAction>('action'),
+  by: optional(text('api_key')),
+  subject: text('subject'),
+  source: optional(text('source')),
+};
+
+/** The tables whose columns later versions may add to. */
+const described = {
+  account: accountColumns,
+  account_setting: settingColumns,
+  api_key: { ...keyColumns, ...hiddenKeyColumns },
+  file: fileColumns,
+  file_detail: { ...detailColumns, ...changeColumns },
+  upload: uploadColumns,
+  share: { ...hiddenShareColumns, ...shareColumns },
+  receipt: receiptColumns,
+  event: eventColumns,
+  outbox: { requestId: optional(text('request_id')) },
+} satisfies Record<string, Columns>;
 
 /**
  * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be
@@ -45,22 +231,14 @@ import { addColumns, type Column } from '../columns.ts';
  * - `signed_use`: signed URLs that may be used once, and were. `name` is the SHA-256 of their own, in hex.
  */
 const schema = `
-  CREATE TABLE account (
-    id TEXT PRIMARY KEY, label TEXT NOT NULL, spki BLOB NOT NULL, recovery_key TEXT, recovery BLOB, recovery_hash TEXT,
-    created_at INTEGER NOT NULL, closed_at INTEGER, files INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    backed_up INTEGER NOT NULL DEFAULT 1);
-  CREATE TABLE api_key (
-    id TEXT PRIMARY KEY, hash TEXT NOT NULL, label TEXT NOT NULL, scopes TEXT NOT NULL, created_at INTEGER NOT NULL,
-    expires_at INTEGER, created_by TEXT, revoked_at INTEGER, sealed BLOB, signer BLOB);
-  CREATE TABLE file (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, file_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, mode TEXT NOT NULL,
-    filename TEXT, content_type TEXT, bytes INTEGER NOT NULL, container INTEGER NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL,
-    header BLOB, created_at INTEGER NOT NULL, created_by TEXT NOT NULL, due INTEGER);
+  CREATE TABLE account (${definitions(described.account)});
+  CREATE TABLE api_key (${definitions(described.api_key)});
+  CREATE TABLE file (${definitions(described.file)});
   CREATE INDEX file_cid ON file (cid, seq);
   CREATE INDEX file_due ON file (due) WHERE state = 'pending';
   CREATE TABLE outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL, target TEXT NOT NULL, service TEXT NOT NULL, file_id TEXT NOT NULL,
-    due INTEGER NOT NULL, attempts INTEGER NOT NULL, request_id TEXT);
+    due INTEGER NOT NULL, attempts INTEGER NOT NULL, ${definitions(described.outbox)});
   CREATE INDEX outbox_due ON outbox (due);
   CREATE TABLE idempotency (
     api_key TEXT NOT NULL, route TEXT NOT NULL, hash TEXT NOT NULL, fingerprint TEXT NOT NULL, file_id TEXT NOT NULL,
@@ -76,12 +254,7 @@ const additions = `
     first_leaf INTEGER NOT NULL, digests BLOB NOT NULL, bytes INTEGER NOT NULL, state TEXT NOT NULL, due INTEGER NOT NULL);
   CREATE INDEX IF NOT EXISTS part_upload ON part (upload_id, first_leaf);
   CREATE INDEX IF NOT EXISTS part_due ON part (due);
-  CREATE TABLE IF NOT EXISTS upload (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, api_key TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL,
-    code TEXT, length INTEGER, offset INTEGER NOT NULL, lease TEXT, service TEXT NOT NULL, announced TEXT, cid TEXT, sealed_key BLOB,
-    preamble BLOB NOT NULL, sealed_metadata BLOB, sealed_rest BLOB, tail BLOB, container INTEGER NOT NULL, filename TEXT,
-    content_type TEXT, header BLOB, expires_at INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL,
-    request_id TEXT);
+  CREATE TABLE IF NOT EXISTS upload (${definitions(described.upload)});
   CREATE INDEX IF NOT EXISTS upload_key ON upload (api_key, seq);
   CREATE INDEX IF NOT EXISTS upload_due ON upload (due);
   CREATE INDEX IF NOT EXISTS upload_unfinished ON upload (state) WHERE state IN ('open', 'finishing');
@@ -90,36 +263,27 @@ const additions = `
   CREATE TABLE IF NOT EXISTS key_limit (
     key_id TEXT PRIMARY KEY, max_files INTEGER, max_bytes INTEGER, max_file_bytes INTEGER, files INTEGER NOT NULL,
     bytes INTEGER NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS share (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, api_key TEXT NOT NULL, label TEXT,
-    password INTEGER NOT NULL, opens INTEGER NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, due INTEGER NOT NULL);
+  CREATE TABLE IF NOT EXISTS share (${definitions(described.share)});
   CREATE INDEX IF NOT EXISTS share_key ON share (api_key);
   CREATE INDEX IF NOT EXISTS share_due ON share (due);
   CREATE INDEX IF NOT EXISTS share_expiry ON share (expires_at);
   CREATE TABLE IF NOT EXISTS share_file (
     share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id)) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS file_detail (
-    file_id TEXT PRIMARY KEY, expires_at INTEGER, version INTEGER NOT NULL DEFAULT 0, changed_at INTEGER, description TEXT) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS file_detail (file_id TEXT PRIMARY KEY, ${definitions(described.file_detail)}) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS file_name ON file (filename) WHERE filename IS NOT NULL;
   CREATE TABLE IF NOT EXISTS file_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS file_tag_file ON file_tag (seq);
   CREATE INDEX IF NOT EXISTS file_expiry ON file_detail (expires_at) WHERE expires_at IS NOT NULL;
-  CREATE TABLE IF NOT EXISTS receipt (
-    file_id TEXT PRIMARY KEY, reason TEXT NOT NULL, key_fate TEXT NOT NULL, pins TEXT NOT NULL,
-    shares TEXT NOT NULL, deleted_at INTEGER NOT NULL, due INTEGER NOT NULL, awaited INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS receipt (${definitions(described.receipt)}) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS receipt_due ON receipt (due);
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
-  CREATE TABLE IF NOT EXISTS account_setting (
-    one INTEGER PRIMARY KEY CHECK (one = 1), quota_bytes INTEGER, disabled INTEGER NOT NULL DEFAULT 0,
-    origins TEXT, listed INTEGER NOT NULL DEFAULT 0);
+  CREATE TABLE IF NOT EXISTS account_setting (one INTEGER PRIMARY KEY CHECK (one = 1), ${definitions(described.account_setting)});
   CREATE TABLE IF NOT EXISTS provisional_file (
     file_id TEXT PRIMARY KEY, api_key TEXT NOT NULL, due INTEGER, latest INTEGER) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS provisional_file_due ON provisional_file (due);
   CREATE INDEX IF NOT EXISTS provisional_file_key ON provisional_file (api_key);
   CREATE TABLE IF NOT EXISTS denied_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS event (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, action TEXT NOT NULL, api_key TEXT, subject TEXT NOT NULL,
-    source TEXT);
+  CREATE TABLE IF NOT EXISTS event (${definitions(described.event)});
   CREATE UNIQUE INDEX IF NOT EXISTS event_source ON event (source) WHERE source IS NOT NULL;
   CREATE TABLE IF NOT EXISTS key_usage (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, day INTEGER NOT NULL, api_key TEXT NOT NULL, requests INTEGER NOT NULL,
@@ -129,24 +293,6 @@ const additions = `
   CREATE INDEX IF NOT EXISTS signed_use_expiry ON signed_use (expires_at);
 `;
 
-/** The columns that tables lack which an earlier version made. */
-const columns: Readonly<Record<string, readonly Column[]>> = {
-  account: [
-    ['recovery_hash', 'TEXT'],
-    ['backed_up', 'INTEGER NOT NULL DEFAULT 1'],
-  ],
-  api_key: [['signer', 'BLOB']],
-  account_setting: [['origins', 'TEXT']],
-  file_detail: [
-    ['version', 'INTEGER NOT NULL DEFAULT 0'],
-    ['changed_at', 'INTEGER'],
-    ['description', 'TEXT'],
-  ],
-  outbox: [['request_id', 'TEXT']],
-  receipt: [['awaited', 'INTEGER NOT NULL DEFAULT 0']],
-  upload: [['request_id', 'TEXT']],
-};
-
 /** Creates the tables of a new account. */
 export function createTables(sql: SqlStorage): void {
   sql.exec(schema);
@@ -155,8 +301,8 @@ export function createTables(sql: SqlStorage): void {
 
 /** Adds to the tables of an account from an earlier version what they lack. @returns whether there is an account */
 export function upgradeTables(sql: SqlStorage): boolean {
-  if (sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'account'`).toArray().length === 0) return false;
+  if (!hasTable(sql, 'account')) return false;
   sql.exec(additions);
-  for (const [table, missing] of Object.entries(columns)) addColumns(sql, table, missing);
+  for (const [table, columns] of Object.entries(described)) addColumns(sql, table, columns);
   return true;
 }

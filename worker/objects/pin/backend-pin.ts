@@ -1,5 +1,5 @@
 /** The pins of a CID, as those who ask a `Pin` object see them. */
-import type { PinRow, PinState } from './pin-table.ts';
+import type { PinRow, PinState } from './pin-rows.ts';
 import type { Removal } from './pin-steps.ts';
 
 /** State of a CID at one service; times in ms. `reason`: what is wrong with it, as its row says. */

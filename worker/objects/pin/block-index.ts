@@ -8,6 +8,7 @@ import { backoffMs, withJitter } from '../alarm.ts';
 import { askInBatches } from '../batches.ts';
 import { blocksByShard, blockShardNames } from './block-roots.ts';
 import { unwrap, type Result } from '../result.ts';
+import { first, hasTable, insert, least, list, update } from '../sql.ts';
 
 /** An object that has rows, as others of the class call it. */
 export type BlockShard = {
@@ -41,16 +42,16 @@ const upgradeMs = 7 * 86_400_000;
 /** The roots in an object's storage; `due` is null where the rows are written. */
 export class BlockIndex {
   readonly #sql: SqlStorage;
-  readonly #o: Context;
+  readonly #context: Context;
 
   constructor(sql: SqlStorage, context: Context) {
     this.#sql = sql;
-    this.#o = context;
+    this.#context = context;
   }
 
   /** Creates the table, with the files that are there already. @param nowMs the time */
   create(nowMs: number): void {
-    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'block_index'`).toArray().length > 0) return;
+    if (hasTable(this.#sql, 'block_index')) return;
     this.#sql.exec(`
       CREATE TABLE block_index (root TEXT PRIMARY KEY, due INTEGER, attempts INTEGER NOT NULL, request_id TEXT) WITHOUT ROWID;
       CREATE INDEX block_index_due ON block_index (due) WHERE due IS NOT NULL;
@@ -67,32 +68,24 @@ export class BlockIndex {
   /** Queues the rows of a file, unless they are written, or it is a single block. @param dueMs when to begin */
   add(root: string, dueMs: number, requestId: string | undefined): void {
     if (parseCid(root).codec === 'raw') return;
-    this.#sql.exec(
-      'INSERT INTO block_index (root, due, attempts, request_id) VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING',
-      root,
-      dueMs,
-      requestId ?? null,
-    );
+    const row = { root, due: dueMs, attempts: 0, request_id: requestId ?? null };
+    insert(this.#sql, 'block_index', row, 'ON CONFLICT DO NOTHING');
   }
 
   /** Queues the removal of the rows of a CID that no file needs any more. */
   remove(root: string): void {
-    this.#sql.exec('UPDATE block_index SET due = ?, attempts = 0 WHERE root = ?', this.#o.now(), root);
+    update(this.#sql, 'block_index', { due: this.#context.now(), attempts: 0 }, 'root = ?', root);
   }
 
   /** Returns the time of the next work, in ms. */
   nextTime(): number | undefined {
-    const { due } = this.#sql
-      .exec<{ due: number | null }>('SELECT min(due) AS due FROM block_index WHERE due IS NOT NULL')
-      .one();
-    return due ?? undefined;
+    return least(this.#sql, 'due', 'block_index WHERE due IS NOT NULL');
   }
 
   /** The root that has been due for the longest. */
   firstDue(): string | undefined {
-    return this.#sql
-      .exec<{ root: string }>('SELECT root FROM block_index WHERE due <= ? ORDER BY due LIMIT 1', this.#o.now())
-      .toArray()[0]?.root;
+    const query = 'SELECT root FROM block_index WHERE due <= ? ORDER BY due LIMIT 1';
+    return list<string>(this.#sql, query, this.#context.now())[0];
   }
 
   /**
@@ -100,23 +93,22 @@ export class BlockIndex {
    * @param signal interrupts it @returns how many requests it made
    */
   async next(root: string, signal: AbortSignal): Promise<number> {
-    const [due] = this.#sql
-      .exec<DueRoot>('SELECT attempts, request_id FROM block_index WHERE root = ? AND due <= ?', root, this.#o.now())
-      .toArray();
+    const query = 'SELECT attempts, request_id FROM block_index WHERE root = ? AND due <= ?';
+    const due = first<DueRoot>(this.#sql, query, root, this.#context.now());
     if (due === undefined) return 0;
     const { attempts } = due;
     const requestId = due.request_id ?? crypto.randomUUID();
-    const isFile = this.#o.isFile(root);
+    const isFile = this.#context.isFile(root);
     try {
       const requests = isFile ? await this.#write(root, requestId, signal) : await this.#clear(root);
-      if (isFile)
-        this.#sql.exec('UPDATE block_index SET due = NULL, attempts = 0, request_id = NULL WHERE root = ?', root);
+      const written = { due: null, attempts: 0, request_id: null };
+      if (isFile) update(this.#sql, 'block_index', written, 'root = ?', root);
       else this.#sql.exec('DELETE FROM block_index WHERE root = ?', root);
       return requests;
     } catch (error) {
       if (signal.aborted) return 1;
       log({ event: 'pin.blocks', requestId, cid: root, attempts, error: errorText(error) });
-      this.#sql.exec('UPDATE block_index SET attempts = ? WHERE root = ?', attempts + 1, root);
+      update(this.#sql, 'block_index', { attempts: attempts + 1 }, 'root = ?', root);
       this.postpone(root, withJitter(backoffMs(attempts + 1)));
       return 1;
     }
@@ -124,27 +116,27 @@ export class BlockIndex {
 
   /** Tries again later. */
   postpone(root: string, ms: number): void {
-    this.#sql.exec('UPDATE block_index SET due = ? WHERE root = ?', this.#o.now() + ms, root);
+    update(this.#sql, 'block_index', { due: this.#context.now() + ms }, 'root = ?', root);
   }
 
   async #write(root: string, requestId: string, signal: AbortSignal): Promise<number> {
     const below: string[] = [];
     let nodes = 0;
     const limited = AbortSignal.any([signal, AbortSignal.timeout(nodesMs.all)]);
-    const onMismatch = ({ id }: BlockSource) => this.#o.markSuspect(root, id);
+    const onMismatch = ({ id }: BlockSource) => this.#context.markSuspect(root, id);
     const options = { signal: limited, limits: { idleMs: nodesMs.each }, onMismatch };
-    for await (const { cid } of blocksOf(root, this.#o.sources(root, requestId), options)) {
+    for await (const { cid } of blocksOf(root, this.#context.sources(root, requestId), options)) {
       if (cid.codec !== 'raw') nodes += 1;
       if (cid.text !== root) below.push(cid.text);
     }
     const shards = await blocksByShard(below);
     signal.throwIfAborted();
-    await askInBatches([...shards], async ([name, cids]) => unwrap(this.#o.shard(name).addBlocks(root, cids)));
+    await askInBatches([...shards], async ([name, cids]) => unwrap(this.#context.shard(name).addBlocks(root, cids)));
     return nodes + shards.size;
   }
 
   async #clear(root: string): Promise<number> {
-    await askInBatches(blockShardNames, async (name) => unwrap(this.#o.shard(name).removeBlocks(root)));
+    await askInBatches(blockShardNames, async (name) => unwrap(this.#context.shard(name).removeBlocks(root)));
     return blockShardNames.length;
   }
 }

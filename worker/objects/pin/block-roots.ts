@@ -3,6 +3,7 @@
  * is only a hint where to look: whether the root is stored here is asked each time. Sixteen of the `Pin` objects have
  * the rows, so that a file of any size costs sixteen calls at most.
  */
+import { hasTable, insert, list } from '../sql.ts';
 import { firstByte, hex } from './shard-names.ts';
 
 /**
@@ -24,10 +25,9 @@ export class BlockRoots {
   /** Looks for the table again, to be called after a transaction that has failed. */
   reload(): void {
     const sql = this.#sql;
-    const names = sql.exec<{ name: string }>(`SELECT name FROM sqlite_master WHERE name LIKE 'block_%'`).toArray();
-    this.#exists = names.some(({ name }) => name === 'block_below');
+    this.#exists = hasTable(sql, 'block_below');
     // Builds before this one had rows in all 256 objects, of blocks that somebody had read.
-    if (names.some(({ name }) => name === 'block_root')) sql.exec('DROP TABLE block_root');
+    if (hasTable(sql, 'block_root')) sql.exec('DROP TABLE block_root');
   }
 
   add(root: string, cids: readonly string[]): void {
@@ -38,17 +38,13 @@ export class BlockRoots {
       `);
       this.#exists = true;
     }
-    for (const cid of cids)
-      this.#sql.exec('INSERT INTO block_below (cid, root) VALUES (?, ?) ON CONFLICT DO NOTHING', cid, root);
+    for (const cid of cids) insert(this.#sql, 'block_below', { cid, root }, 'ON CONFLICT DO NOTHING');
   }
 
   /** The roots that a block is below. */
   of(cid: string): string[] {
     if (!this.#exists) return [];
-    return this.#sql
-      .exec<{ root: string }>('SELECT root FROM block_below WHERE cid = ? LIMIT ?', cid, mostRoots)
-      .toArray()
-      .map(({ root }) => root);
+    return list(this.#sql, 'SELECT root FROM block_below WHERE cid = ? LIMIT ?', cid, mostRoots);
   }
 
   /** Forgets all blocks below a root. */

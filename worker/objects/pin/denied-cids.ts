@@ -1,7 +1,8 @@
 /** The CIDs of a `Pin` object that the operator denies. Their bytes are neither served nor stored. */
+import { insert, list } from '../sql.ts';
 
 /** The denylist in an object's storage. */
-export class Denylist {
+export class DeniedCids {
   readonly #sql: SqlStorage;
 
   constructor(sql: SqlStorage) {
@@ -16,7 +17,7 @@ export class Denylist {
   }
 
   add(cid: string, nowMs: number): void {
-    this.#sql.exec('INSERT OR IGNORE INTO denied (cid, created_at) VALUES (?, ?)', cid, nowMs);
+    insert(this.#sql, 'denied', { cid, created_at: nowMs }, 'ON CONFLICT DO NOTHING');
   }
 
   remove(cid: string): void {
@@ -25,7 +26,6 @@ export class Denylist {
 
   /** Returns the time at which a CID was put on it, in ms; undefined if it is not on it. */
   since(cid: string): number | undefined {
-    const rows = this.#sql.exec<{ created_at: number }>('SELECT created_at FROM denied WHERE cid = ?', cid);
-    return rows.toArray()[0]?.created_at;
+    return list<number>(this.#sql, 'SELECT created_at FROM denied WHERE cid = ?', cid)[0];
   }
 }

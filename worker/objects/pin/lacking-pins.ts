@@ -3,7 +3,7 @@ import { printable } from '../../backends/printable.ts';
 import { withJitter } from '../alarm.ts';
 import { maxDetail } from './pin-faults.ts';
 import type { WorkContext } from './pin-steps.ts';
-import { nothingToRead, type PinRow } from './pin-table.ts';
+import { nothingToRead, type PinRow } from './pin-rows.ts';
 
 /** Reason in a row of a pin that the service holds with too few copies. */
 export const underreplicated = 'underreplicated';
@@ -21,17 +21,17 @@ const eachMs = 10_000;
 
 /** The pins of an object that lack copies. */
 export class LackingPins {
-  readonly #o: Pick<WorkContext, 'rows' | 'now'>;
+  readonly #context: Pick<WorkContext, 'rows' | 'now'>;
   /** Time until which the pins of a service are looked at because one has its copies again, in ms. */
   readonly #wakingUntil = new Map<string, number>();
 
   constructor(context: Pick<WorkContext, 'rows' | 'now'>) {
-    this.#o = context;
+    this.#context = context;
   }
 
   /** Records that a pin was seen to lack copies. Where it is the only one, the others are asked for within a day. */
   found(row: PinRow, lacks: string): void {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.#context;
     const nowMs = now();
     if (row.reason !== underreplicated && this.#count(row, Infinity, 1) === 0)
       rows.askWithin(row.service, { reason: null, nowMs, ms: waits.othersMs });
@@ -51,7 +51,7 @@ export class LackingPins {
 
   /** Has the others looked at soon, since one of them has its copies again: a peer is back, or was replaced. */
   ended(row: PinRow): void {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.#context;
     const nowMs = now();
     if ((this.#wakingUntil.get(row.service) ?? 0) > nowMs) return;
     const ms = Math.max(waits.firstMs, this.#count(row, Infinity) * eachMs);
@@ -62,6 +62,6 @@ export class LackingPins {
   /** Counts the others that are looked at before a time. @param most a larger number is not needed */
   #count(row: PinRow, beforeMs: number, most = 1_000_000): number {
     const limit = Math.min(beforeMs, Number.MAX_SAFE_INTEGER);
-    return this.#o.rows.countBefore(row, { reason: underreplicated, beforeMs: limit, limit: most });
+    return this.#context.rows.countBefore(row, { reason: underreplicated, beforeMs: limit, limit: most });
   }
 }

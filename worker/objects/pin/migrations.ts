@@ -2,7 +2,8 @@
  * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration,
  * so that no progress must be reported, and a rule also holds for uploads that end at the old service later.
  */
-import { wholeFile, type PinRows } from './pin-table.ts';
+import { all, first } from '../sql.ts';
+import { wholeFile, type PinRows } from './pin-rows.ts';
 
 /**
  * Progress of a migration in one object, or in all of them. `total`: the CIDs that were at `from` when it began, or are
@@ -37,11 +38,11 @@ type Options = { rows: PinRows; now(): number };
 /** The migrations in an object's storage; one for each service that is left. */
 export class Migrations {
   readonly #sql: SqlStorage;
-  readonly #o: Options;
+  readonly #context: Options;
 
   constructor(sql: SqlStorage, options: Options) {
     this.#sql = sql;
-    this.#o = options;
+    this.#context = options;
   }
 
   /** Returns the service at which what another one holds ends up; undefined if it stays. `begin` makes no circles. */
@@ -55,7 +56,7 @@ export class Migrations {
    * and what is moving from `from` to another service moves to `to` instead.
    */
   begin(from: string, to: string): void {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.#context;
     this.#sql.exec(`DELETE FROM migration WHERE source = ? AND state = 'running'`, to);
     const known = this.#nextOf(from);
     if (known !== undefined && known !== to) this.cancel(from, known);
@@ -73,7 +74,7 @@ export class Migrations {
 
   /** Starts to move a CID. */
   move(cid: string, from: string, to: string): void {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.#context;
     const existing = rows.find(cid, to);
     rows.change({ cid, service: from }, { wanted: 0 });
     rows.add(cid, to, 'wanted', now());
@@ -90,7 +91,7 @@ export class Migrations {
 
   /** Ends a migration: what has not moved stays, and is removed from where it was moving to. @returns whether there was one */
   cancel(from: string, to: string): boolean {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.#context;
     if (this.#nextOf(from) !== to) return false;
     const leaving = rows.leaving(from);
     this.#sql.exec(`UPDATE migration SET state = 'cancelled', stayed = ? WHERE source = ?`, leaving.length, from);
@@ -107,16 +108,15 @@ export class Migrations {
 
   /** Lists migrations and their progress. */
   list(): Migration[] {
-    if (!this.#o.rows.exists) return [];
+    if (!this.#context.rows.exists) return [];
     return this.#rows().map(({ source, target, state, started_at: startedAt, total, stayed }) => {
-      const [counts] = this.#sql
-        .exec<{ left: number; failed: number | null }>(
-          `SELECT count(*) AS left, sum(there.state = 'failed') AS failed FROM pin AS here
-           LEFT JOIN pin AS there ON there.cid = here.cid AND there.service = ? WHERE here.service = ?`,
-          target,
-          source,
-        )
-        .toArray();
+      const counts = first<{ left: number; failed: number | null }>(
+        this.#sql,
+        `SELECT count(*) AS left, sum(there.state = 'failed') AS failed FROM pin AS here
+         LEFT JOIN pin AS there ON there.cid = here.cid AND there.service = ? WHERE here.service = ?`,
+        target,
+        source,
+      );
       const { left = 0, failed } = counts ?? {};
       const ends = { from: source, to: target, state, startedAt };
       // What was stored since stays where it is.
@@ -132,6 +132,6 @@ export class Migrations {
   }
 
   #rows(): MigrationRow[] {
-    return this.#o.rows.exists ? this.#sql.exec<MigrationRow>('SELECT * FROM migration').toArray() : [];
+    return this.#context.rows.exists ? all(this.#sql, 'SELECT * FROM migration') : [];
   }
 }

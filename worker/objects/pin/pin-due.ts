@@ -1,6 +1,6 @@
 /** Choice of the next row of a `Pin` object: those of a service that does not respond wait. */
-import type { Breakers } from './breaker.ts';
-import type { PinRow, PinRows } from './pin-table.ts';
+import type { Breakers } from './breakers.ts';
+import type { PinRow, PinRows } from './pin-rows.ts';
 
 /** The row that has been due for the longest, of the services that may be asked. */
 export function dueRow(rows: PinRows, breakers: Breakers, nowMs: number): PinRow | undefined {

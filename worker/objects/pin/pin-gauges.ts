@@ -1,4 +1,5 @@
 /** Numbers of one `Pin` object for the operator's metrics. */
+import { all } from '../sql.ts';
 
 /** Number of pins at a service in a state. */
 type PinCount = { service: string; state: string; count: number };
@@ -8,5 +9,5 @@ export type PinGauges = { pins: PinCount[]; lateMs: number };
 
 /** Counts the pins of an object that has its tables. */
 export function pinCounts(sql: SqlStorage): PinCount[] {
-  return sql.exec<PinCount>('SELECT service, state, count(*) AS count FROM pin GROUP BY service, state').toArray();
+  return all(sql, 'SELECT service, state, count(*) AS count FROM pin GROUP BY service, state');
 }

@@ -1,6 +1,6 @@
 /** Ownership of a pin that a service holds. A pin that is not ours is never touched. */
 import type { Held } from '../../backends/contract.ts';
-import type { PinRow } from './pin-table.ts';
+import type { PinRow } from './pin-rows.ts';
 
 /** Ownership of a pin, as a row records it, and whether the pin that is about to be made is there already. */
 export type Ownership = Pick<PinRow, 'was_there' | 'anchored'> & { pinned: boolean };

@@ -6,9 +6,10 @@
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import { receiptMs, type RemovedPin } from './backend-pin.ts';
-import type { PinRow, Reference } from './pin-table.ts';
+import type { PinRow, Reference } from './pin-rows.ts';
 import type { Removal } from './pin-steps.ts';
 import type { Result } from '../result.ts';
+import { all, insert, least, update } from '../sql.ts';
 
 /** The object of an account, as this one tells it. */
 export type RemovalLog = { unreferred(fileId: string, pins: readonly RemovedPin[]): PromiseLike<Result> };
@@ -19,44 +20,46 @@ type Options = {
   now(): number;
 };
 
+const ofFile = 'account = ? AND file_id = ?';
+
 type File = { account: string; file_id: string };
 
 /** Largest number of accounts that one alarm informs. */
 const batch = 100;
 
 /** The rows in an object's storage. */
-export class Removals {
+export class PinRemovals {
   readonly #sql: SqlStorage;
-  readonly #o: Options;
+  readonly #context: Options;
 
   constructor(sql: SqlStorage, options: Options) {
     this.#sql = sql;
-    this.#o = options;
+    this.#context = options;
   }
 
   /** Writes the rows of a file, in the transaction that removes its reference. */
   begin({ cid, account, fileId }: Reference, pins: readonly PinRow[]): void {
     for (const { service } of pins)
-      this.#sql.exec(
-        `INSERT INTO removal (account, file_id, service, cid, status, due, attempts, until)
-         VALUES (?, ?, ?, ?, 'scheduled', NULL, 0, ?) ON CONFLICT DO NOTHING`,
-        account,
-        fileId,
-        service,
-        cid,
-        this.#o.now() + receiptMs,
+      insert(
+        this.#sql,
+        'removal',
+        {
+          account,
+          file_id: fileId,
+          service,
+          cid,
+          status: 'scheduled',
+          attempts: 0,
+          until: this.#context.now() + receiptMs,
+        },
+        'ON CONFLICT DO NOTHING',
       );
   }
 
   /** Records what became of a CID at a service. */
   note(cid: string, service: string, status: Removal): void {
-    this.#sql.exec(
-      `UPDATE removal SET status = ?, due = ? WHERE cid = ? AND service = ? AND status = 'scheduled'`,
-      status,
-      this.#o.now(),
-      cid,
-      service,
-    );
+    const where = `cid = ? AND service = ? AND status = 'scheduled'`;
+    update(this.#sql, 'removal', { status, due: this.#context.now() }, where, cid, service);
   }
 
   /**
@@ -72,15 +75,12 @@ export class Removals {
 
   /** Returns the time of the next report, in ms. */
   nextTime(): number | undefined {
-    const { due } = this.#sql
-      .exec<{ due: number | null }>('SELECT min(due) AS due FROM removal WHERE due IS NOT NULL')
-      .one();
-    return due ?? undefined;
+    return least(this.#sql, 'due', 'removal WHERE due IS NOT NULL');
   }
 
   /** Tells accounts what has been done for their receipts. It does not throw: what is not acknowledged is due again. */
   async flush(): Promise<void> {
-    const { now } = this.#o;
+    const { now } = this.#context;
     // What somebody else needs by now is not removed any more, and no reference of this file is left.
     this.#sql.exec(
       `UPDATE removal SET status = 'unpinned', due = ? WHERE status = 'scheduled' AND NOT EXISTS (
@@ -89,27 +89,23 @@ export class Removals {
     );
     // Nobody can fetch their receipts any more.
     this.#sql.exec('DELETE FROM removal WHERE until <= ?', now());
-    const due = this.#sql.exec<File & { attempts: number }>(
+    const due = all<File & { attempts: number }>(
+      this.#sql,
       'SELECT account, file_id, max(attempts) AS attempts FROM removal WHERE due <= ? GROUP BY account, file_id LIMIT ?',
       now(),
       batch,
     );
-    for (const { attempts, ...file } of due.toArray()) await this.#report(file, attempts + 1);
+    for (const { attempts, ...file } of due) await this.#report(file, attempts + 1);
   }
 
   async #report(file: File, attempts: number): Promise<void> {
     const { account, file_id: fileId } = file;
     // Before the message goes out: the next alarm must not send it once more while this one waits.
-    this.#sql.exec(
-      'UPDATE removal SET due = ?, attempts = ? WHERE account = ? AND file_id = ? AND due IS NOT NULL',
-      this.#o.now() + backoffMs(attempts),
-      attempts,
-      account,
-      fileId,
-    );
+    const due = this.#context.now() + backoffMs(attempts);
+    update(this.#sql, 'removal', { due, attempts }, `${ofFile} AND due IS NOT NULL`, account, fileId);
     const pins = this.#pinsOf(file);
     try {
-      const answer = await this.#o.report(account, fileId, pins);
+      const answer = await this.#context.report(account, fileId, pins);
       if (answer.ok) return this.#told(file, pins);
       log({ event: 'pin.report', attempts, code: answer.code });
     } catch (error) {
@@ -118,26 +114,16 @@ export class Removals {
   }
 
   #pinsOf({ account, file_id: fileId }: File): RemovedPin[] {
-    return this.#sql
-      .exec<RemovedPin>(
-        'SELECT service, status FROM removal WHERE account = ? AND file_id = ? ORDER BY service',
-        account,
-        fileId,
-      )
-      .toArray();
+    const query = `SELECT service, status FROM removal WHERE ${ofFile} ORDER BY service`;
+    return all<RemovedPin>(this.#sql, query, account, fileId);
   }
 
   /** Forgets what an account was told, once nothing of it is scheduled. */
   #told({ account, file_id: fileId }: File, told: readonly RemovedPin[]): void {
     const isDone = told.every(({ status }) => status !== 'scheduled');
-    if (isDone) this.#sql.exec('DELETE FROM removal WHERE account = ? AND file_id = ?', account, fileId);
+    if (isDone) this.#sql.exec(`DELETE FROM removal WHERE ${ofFile}`, account, fileId);
+    const where = `${ofFile} AND service = ? AND status = ?`;
     for (const { service, status } of isDone ? [] : told)
-      this.#sql.exec(
-        `UPDATE removal SET due = NULL, attempts = 0 WHERE account = ? AND file_id = ? AND service = ? AND status = ?`,
-        account,
-        fileId,
-        service,
-        status,
-      );
+      update(this.#sql, 'removal', { due: null, attempts: 0 }, where, account, fileId, service, status);
   }
 }

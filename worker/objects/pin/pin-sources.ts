@@ -5,20 +5,20 @@ import { serviceOf, servicesOf, sourceOf } from '../../backends/configured.ts';
 import { isReadable, type Readable } from '../../backends/contract.ts';
 import type { ConfiguredService } from '../../backends/services.ts';
 import { isServiceFault } from './pin-faults.ts';
-import { wholeFile, type PinRow } from './pin-table.ts';
+import { wholeFile, type PinRow } from './pin-rows.ts';
 import type { WorkContext } from './pin-steps.ts';
 
 /** Sources that are asked for the blocks of CIDs. */
 export class PinSources {
-  readonly #o: WorkContext;
+  readonly #context: WorkContext;
 
   constructor(context: WorkContext) {
-    this.#o = context;
+    this.#context = context;
   }
 
   /** The service of a row, on behalf of the request that the row names. */
   service({ service, request_id: requestId }: PinRow): ConfiguredService {
-    return serviceOf(this.#o.env, service, requestId ?? undefined);
+    return serviceOf(this.#context.env, service, requestId ?? undefined);
   }
 
   /** The other services that hold the CID of a row and may be asked. */
@@ -27,8 +27,8 @@ export class PinSources {
   }
 
   /** The services that hold a CID and may be asked; those that gave a wrong block, or lacked one, last. */
-  of(cid: string, o: { except?: string; requestId?: string | null } = {}): BlockSource[] {
-    const { env, rows, breakers, now } = this.#o;
+  of(cid: string, { except, requestId }: { except?: string; requestId?: string | null } = {}): BlockSource[] {
+    const { env, rows, breakers, now } = this.#context;
     const configured = new Set(
       servicesOf(env)
         .filter(isReadable)
@@ -36,11 +36,11 @@ export class PinSources {
     );
     const ids = rows
       .ofCid(cid)
-      .filter((row) => row.service !== o.except && row.state === 'live' && configured.has(row.service))
+      .filter((row) => row.service !== except && row.state === 'live' && configured.has(row.service))
       .filter((row) => breakers.openUntil(row.service) <= now())
       .toSorted((a, b) => a.suspect - b.suspect)
       .map((row) => row.service);
-    return ids.map((id) => this.#watched(cid, sourceOf(env, id, cid, o.requestId ?? undefined)));
+    return ids.map((id) => this.#watched(cid, sourceOf(env, id, cid, requestId ?? undefined)));
   }
 
   /**
@@ -48,7 +48,7 @@ export class PinSources {
    * right, which begins now.
    */
   markSuspect(cid: string, service: string): void {
-    const { rows, now } = this.#o;
+    const { rows, now } = this.#context;
     const row = rows.find(cid, service);
     if (row === undefined || row.suspect === 1 || row.state !== 'live') return;
     rows.change(row, { suspect: 1, ...wholeFile, due: now() });
@@ -56,7 +56,7 @@ export class PinSources {
 
   /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */
   #watched(cid: string, service: Readable): BlockSource {
-    const { breakers, now } = this.#o;
+    const { breakers, now } = this.#context;
     const watch = async <T>(work: Promise<T>): Promise<T> => {
       try {
         return await work;

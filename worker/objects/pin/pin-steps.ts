@@ -1,9 +1,9 @@
 /** Common parts of the steps for rows of a `Pin` object: their context, time limits, and the end of removals. */
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import type { Env } from '../../env.ts';
-import type { Breakers } from './breaker.ts';
+import type { Breakers } from './breakers.ts';
 import type { Migrations } from './migrations.ts';
-import type { PinRows } from './pin-table.ts';
+import type { PinRows } from './pin-rows.ts';
 import type { StoredPins } from './stored-pins.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
@@ -27,6 +27,8 @@ export type WorkContext = {
   stored: StoredPins;
   /** Takes note of what became of a CID at a service, in the step that removes the row. */
   removed(cid: string, service: string, status: Removal): void;
+  /** Takes note that a service has refused a file, with the code, or that it takes what it had refused (null). */
+  refused(service: string, code: string | null): void;
   /** The clock, in ms. */
   now(): number;
 };

@@ -1,5 +1,5 @@
 /** The verification of a CID that somebody waits for. */
-import type { PinRow, PinRows } from './pin-table.ts';
+import type { PinRow, PinRows } from './pin-rows.ts';
 import type { PinWork } from './pin-work.ts';
 
 /** Time limit of the response, in ms; the work goes on afterwards. */
@@ -20,21 +20,21 @@ type Options = {
 };
 
 /** Asks each service that holds a CID, or has lost it, for the pin, and reads all bytes there. @returns whether that is done */
-export async function verifyPins(cid: string, o: Options): Promise<boolean> {
-  const held = () => o.rows.ofCid(cid).filter(({ state }) => state === 'live' || state === 'lost');
+export async function verifyPins(cid: string, options: Options): Promise<boolean> {
+  const held = () => options.rows.ofCid(cid).filter(({ state }) => state === 'live' || state === 'lost');
   for (const row of held()) {
-    o.work.readAll(row);
-    o.rows.change(row, { attempts: 0 });
+    options.work.readAll(row);
+    options.rows.change(row, { attempts: 0 });
   }
-  await o.begun();
+  await options.begun();
   const until = Date.now() + verifyMs;
   const isPending = ({ service, due, read_from: from }: PinRow): boolean =>
-    from !== null && due !== null && due <= o.now() && o.mayAsk(service);
+    from !== null && due !== null && due <= options.now() && options.mayAsk(service);
   while (Date.now() < until) {
     const row = held().find(isPending);
-    if (row !== undefined) await o.step(row);
+    if (row !== undefined) await options.step(row);
     // The alarm may be at work on another one.
-    else if (!(await o.ended())) break;
+    else if (!(await options.ended())) break;
   }
   // What is lost by now is not read on.
   return held().every(({ state, read_from: from }) => state === 'lost' || from === null);

@@ -2,17 +2,21 @@
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import { replicas } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
-import { servicesOf } from '../../backends/configured.ts';
+import { backendOf, servicesOf } from '../../backends/configured.ts';
 import { takesBlocks, type Replica } from '../../backends/contract.ts';
 import { backoffMs, withJitter } from '../alarm.ts';
+import { isRefusal } from '../metrics/seen-refusals.ts';
 import { SourceError } from '../../backends/source-error.ts';
+import { isSealpinError } from '../../../shared/errors.ts';
+import { err, toFailure, type Result } from '../result.ts';
+import { beingRemoved } from './cid-queue.ts';
 import { copyBlocks } from './copy-blocks.ts';
 import { PinCheck } from './pin-check.ts';
 import { detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership, type Ownership } from './pin-ownership.ts';
 import { PinSources } from './pin-sources.ts';
 import { limited, repairedMs, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
-import { nothingToRead, wholeFile, type PinRow, type Reference } from './pin-table.ts';
+import { nothingToRead, wholeFile, type PinRow, type Reference } from './pin-rows.ts';
 
 /** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
 const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
@@ -78,8 +82,32 @@ export class PinWork {
     return status;
   }
 
+  /** Asks a backend what it holds of a CID that is to be referred to. @returns also why the caller must come again */
+  async look({ cid, service, requestId }: Reference, row: PinRow | undefined): Promise<Result<{ seen: Looked }>> {
+    const { env, stored } = this.#o;
+    try {
+      const backend = backendOf(env, service, requestId);
+      const isOrdered = backend.takes === 'blocks' && backend.ordersRequests === true;
+      if (row?.state === 'unpinning' && !isOrdered) return beingRemoved();
+      if (row?.state === 'lost' && row.damaged !== null && backend.takes === 'blocks') {
+        // The service has kept it instead of the one that was sent.
+        await this.clear(row);
+        return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
+      }
+      const held = await backend.stat(cid, AbortSignal.timeout(requestMs));
+      if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
+      if (backend.takes === 'blocks') return { ok: true, seen: { ...ownership(held, row), object: null } };
+      const known = row?.object ?? null;
+      const object = held.pin === 'ours' && known === null ? await stored.adopt(cid, service) : known;
+      return { ok: true, seen: { ...stored.ownership(held, row), object } };
+    } catch (error) {
+      log({ event: 'pin.stat', requestId, service, error: errorText(error) });
+      return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
+    }
+  }
+
   /** Writes the rows of a reference, in a transaction of the caller's. @param row from before @param own what the service holds */
-  refer(reference: Reference, row: PinRow | undefined, { pinned, ...own }: Ownership & Pick<PinRow, 'object'>): void {
+  refer(reference: Reference, row: PinRow | undefined, { pinned, ...own }: Looked): void {
     const { rows, migrations, now } = this.#o;
     const { cid, service, isPart = false, requestId = null } = reference;
     rows.add(cid, service, 'live', this.nextCheck());
@@ -146,8 +174,10 @@ export class PinWork {
       if (signal.aborted) return rows.change(row, { attempts: row.attempts, due: now() });
       log({ event: 'pin.attempt', requestId, service, state: row.state, attempts, error: errorText(error) });
       const failure = { reason: reasonOf(error), detail: detailOf(error) };
+      const isCopying = row.state !== 'live' && row.state !== 'lost';
+      if (isCopying && !(error instanceof SourceError) && isRefusal(failure.reason))
+        this.#o.refused(service, failure.reason);
       if (error instanceof SourceError || !isServiceFault(error)) {
-        const isCopying = row.state === 'wanted' || row.state === 'copying';
         return rows.change(row, isCopying ? { state: 'failed', ...failure } : failure);
       }
       breakers.failed(service, now(), error.retryAfterSeconds);
@@ -209,6 +239,7 @@ export class PinWork {
     this.#o.rows.change(row, { state: 'copying', reason: null, detail: null });
     const file = { cid, sources, onMismatch: (id: string) => this.sources.markSuspect(cid, id) };
     if ((await target.hold(file, signal)) === 'held') this.#recordLive(row);
+    else this.#recordTaken(row);
   }
 
   /**
@@ -222,8 +253,14 @@ export class PinWork {
   /** Records that a service holds a file. */
   #recordLive(row: PinRow): void {
     const { rows, now } = this.#o;
+    this.#recordTaken(row);
     const live = { state: 'live', cursor: 0, absences: 0, reason: null, detail: null, checked_at: now() } as const;
     rows.change(row, { ...live, ...nothingToRead, attempts: 0, due: this.soon(), request_id: null });
+  }
+
+  /** Records that a service takes what it had refused. */
+  #recordTaken({ service, reason }: PinRow): void {
+    if (isRefusal(reason)) this.#o.refused(service, null);
   }
 
   /**
@@ -269,6 +306,9 @@ export class PinWork {
     return unpinned === 'foreign';
   }
 }
+
+/** What a backend holds of a CID, and at a store the `<id>` of its objects. */
+type Looked = Ownership & Pick<PinRow, 'object'>;
 
 type IdentifiedRow = PinRow & { request_id: string };
 

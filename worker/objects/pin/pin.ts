@@ -3,43 +3,42 @@
  * CID's text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that
  * add and remove.
  *
- * Each CID has a row for each service, with what is desired and what was last seen there (`pin-table.ts`), which the alarm brings
+ * Each CID has a row for each service, with what is desired and what was last seen there (`pin-rows.ts`), which the alarm brings
  * together (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { SurveyState } from '../../../shared/api.ts';
-import { isSealpinError } from '../../../shared/errors.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
-import { backendOf } from '../../backends/configured.ts';
-import type { Held } from '../../backends/contract.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
+import type { MetricsBinding } from '../metrics/metrics-binding.ts';
+import { tellRefusal } from '../metrics/seen-refusals.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
-import { Breakers } from './breaker.ts';
-import { beingRemoved, CidQueue, waitMs } from './cid-queue.ts';
-import { Denylist } from './denied-cids.ts';
+import { Breakers } from './breakers.ts';
+import { CidQueue, waitMs } from './cid-queue.ts';
+import { DeniedCids } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
 import { ObjectCalls, type ObjectShard } from './object-calls.ts';
 import { ObjectRows } from './object-rows.ts';
 import { dueRow, dueTimes } from './pin-due.ts';
-import { ownership, type PinPlan } from './pin-ownership.ts';
+import type { PinPlan } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { backendPin, byReadPriority, type BackendPin, type RemovedPin } from './backend-pin.ts';
-import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
-import { Removals, type RemovalLog } from './pin-removals.ts';
-import { leastDone, requestMs, settledMs, type Removal } from './pin-steps.ts';
+import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
+import { PinRemovals, type RemovalLog } from './pin-removals.ts';
+import { leastDone, settledMs, type Removal } from './pin-steps.ts';
 import { PinWork } from './pin-work.ts';
 import { shardName } from './shard-names.ts';
 import { StoredPins } from './stored-pins.ts';
 import { verifyPins } from './pin-verification.ts';
-import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
-import { err, toFailure, unwrap, type Result } from '../result.ts';
+import { countedPins, makeAllDue, surveyedPins, type SurveyedPin, type SurveyPage } from './pin-survey.ts';
+import { err, unwrap, type Result } from '../result.ts';
 
 /** Limits of one alarm: its time, and its requests, of Cloudflare's 1,000: a step for a row makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** The objects of this class, as one of them asks others, and those of accounts. */
-type PinObjects = {
+type PinObjects = MetricsBinding & {
   PIN: {
     getByName(
       name: string,
@@ -54,29 +53,22 @@ export class Pin extends DurableObject<Env & PinObjects> {
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #rows = new PinRows(this.#sql);
   readonly #breakers = new Breakers(this.#sql);
-  readonly #denylist = new Denylist(this.#sql);
+  readonly #denylist = new DeniedCids(this.#sql);
   readonly #blocks = new BlockRoots(this.#sql);
   readonly #migrations = new Migrations(this.#sql, { rows: this.#rows, now: () => this.now() });
-  readonly #removals = new Removals(this.#sql, {
+  readonly #removals = new PinRemovals(this.#sql, {
     report: (account, fileId, pins) => this.env.ACCOUNT.getByName(account).unreferred(fileId, pins),
     now: () => this.now(),
   });
   readonly #queue = new CidQueue();
-  readonly #stored = new StoredPins({
+  readonly #stores = {
     env: this.env,
-    rows: this.#rows,
-    queue: this.#queue,
-    shard: async (text) => this.env.PIN.getByName(await shardName(text)),
+    shard: async (text: string) => this.env.PIN.getByName(await shardName(text)),
     now: () => this.now(),
-  });
-  readonly #objects = new ObjectCalls({
-    env: this.env,
-    rows: new ObjectRows(this.#sql),
-    pins: this.#stored,
-    shard: async (text) => this.env.PIN.getByName(await shardName(text)),
     wake: () => this.#wake(),
-    now: () => this.now(),
-  });
+  };
+  readonly #stored = new StoredPins({ ...this.#stores, rows: this.#rows, queue: this.#queue });
+  readonly #objects = new ObjectCalls({ ...this.#stores, rows: new ObjectRows(this.#sql), pins: this.#stored });
   readonly #work = new PinWork({
     env: this.env,
     rows: this.#rows,
@@ -84,6 +76,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     migrations: this.#migrations,
     stored: this.#stored,
     removed: (cid, service, status) => this.#removals.note(cid, service, status),
+    refused: (service, code) => this.ctx.waitUntil(tellRefusal(this.env, service, code)),
     now: () => this.now(),
   });
   readonly #index = new BlockIndex(this.#sql, {
@@ -134,33 +127,15 @@ export class Pin extends DurableObject<Env & PinObjects> {
         await this.#work.remove(row);
         row = this.#rows.find(cid, service);
       }
-      let held: Held;
-      let isStore: boolean;
-      let object = row?.object ?? null;
-      try {
-        const backend = backendOf(this.env, service, reference.requestId);
-        const isOrdered = backend.takes === 'blocks' && backend.ordersRequests === true;
-        if (row?.state === 'unpinning' && !isOrdered) return beingRemoved();
-        if (row?.state === 'lost' && row.damaged !== null && backend.takes === 'blocks') {
-          // The service has kept it instead of the one that was sent.
-          await this.#work.clear(row);
-          return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
-        }
-        held = await backend.stat(cid, AbortSignal.timeout(requestMs));
-        isStore = backend.takes === 'objects';
-        if (isStore && held.pin === 'ours' && object === null) object = await this.#stored.adopt(cid, service);
-        if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
-      } catch (error) {
-        log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
-        return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
-      }
-      const { pinned, ...own } = isStore ? this.#stored.ownership(held, row) : ownership(held, row);
+      const looked = await this.#work.look(reference, row);
+      if (!looked.ok) return looked;
+      const { seen } = looked;
       this.ctx.storage.transactionSync(() => {
-        this.#work.refer(reference, row, { ...own, pinned, object });
+        this.#work.refer(reference, row, seen);
         if (!isPart) this.#index.add(cid, this.now() + settledMs, reference.requestId);
       });
       await this.#alarm.by(Math.max(this.now() + settledMs, this.#nextTime() ?? Infinity));
-      return { ok: true, beside: own.was_there === 1, pinned, denied };
+      return { ok: true, beside: seen.was_there === 1, pinned: seen.pinned, denied };
     });
   }
 
@@ -294,12 +269,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /** A page of pins in a state. */
-  async survey(o: {
-    state: SurveyState | undefined;
-    after: SurveyCursor | undefined;
-    limit: number;
-  }): Promise<Result<{ pins: SurveyedPin[] }>> {
-    return { ok: true, pins: this.#rows.exists ? surveyedPins(this.#sql, o) : [] };
+  async survey(page: SurveyPage): Promise<Result<{ pins: SurveyedPin[] }>> {
+    return { ok: true, pins: this.#rows.exists ? surveyedPins(this.#sql, page) : [] };
   }
 
   /** Makes every pin due, as soon as services respond. @returns how many there are by what was last seen of them */

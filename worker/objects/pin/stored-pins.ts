@@ -31,7 +31,7 @@ import type { Ownership } from './pin-ownership.ts';
 import type { ObjectShard } from './object-calls.ts';
 import { newObjectId } from './object-names.ts';
 import { blockMs, requestMs, step } from './pin-steps.ts';
-import type { PinRow, PinRows } from './pin-table.ts';
+import type { PinRow, PinRows } from './pin-rows.ts';
 
 /** A file whose objects are stored: what its index says. */
 export type Kept = { cid: string; service: string; file: StoredObjects };

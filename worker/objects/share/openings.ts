@@ -2,6 +2,7 @@
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import type { Result } from '../result.ts';
+import { all, first, hasTable, insert, least } from '../sql.ts';
 
 /** One opening: the first of a share is number 1; `time` in ms. */
 export type Opening = { number: number; time: number };
@@ -34,22 +35,21 @@ export class Openings {
       CREATE TABLE IF NOT EXISTS opening (
         number INTEGER PRIMARY KEY, time INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL)
     `);
-    this.#sql.exec('INSERT INTO origin (share, account) VALUES (?, ?)', share, account);
+    insert(this.#sql, 'origin', { share, account });
   }
 
   /** Records an opening, in the transaction that counts it. @param dueMs when it is reported again, unless it is acknowledged by then */
   add({ number, time }: Opening, dueMs: number): void {
     if (!this.#exists()) return;
-    this.#sql.exec('INSERT INTO opening (number, time, due, attempts) VALUES (?, ?, ?, 0)', number, time, dueMs);
+    insert(this.#sql, 'opening', { number, time, due: dueMs, attempts: 0 });
   }
 
   /** Reports them to the account. It does not throw: what is not acknowledged stays, and is due again. */
   async deliver(nowMs: number): Promise<void> {
-    const [origin] = this.#exists() ? this.#sql.exec<Origin>('SELECT share, account FROM origin').toArray() : [];
+    const origin = this.#exists() ? first<Origin>(this.#sql, 'SELECT share, account FROM origin') : undefined;
     if (origin === undefined) return;
-    const rows = this.#sql
-      .exec<Opening & { attempts: number }>('SELECT number, time, attempts FROM opening ORDER BY number')
-      .toArray();
+    const query = 'SELECT number, time, attempts FROM opening ORDER BY number';
+    const rows = all<Opening & { attempts: number }>(this.#sql, query);
     if (rows.length === 0) return;
     const attempts = 1 + Math.max(...rows.map((row) => row.attempts));
     this.#sql.exec('UPDATE opening SET attempts = ?, due = ?', attempts, nowMs + backoffMs(attempts));
@@ -65,11 +65,10 @@ export class Openings {
 
   /** Returns the time at which they must be reported again, in ms. */
   nextDue(): number | undefined {
-    if (!this.#exists()) return undefined;
-    return this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM opening').one().due ?? undefined;
+    return this.#exists() ? least(this.#sql, 'due', 'opening') : undefined;
   }
 
   #exists(): boolean {
-    return this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'origin'`).toArray().length > 0;
+    return hasTable(this.#sql, 'origin');
   }
 }

@@ -1,7 +1,8 @@
-/** The openings of a share that can be repeated: whoever lost the answer to one gets it again, without another opening. */
+/** The openings of a share that can be repeated: anyone who lost the answer to one gets it again, without another opening. */
+import { exists, hasTable, insert, list } from '../sql.ts';
 
 /** Time for which an opening can be repeated, in ms: 10 minutes. */
-export const repeatMs = 600_000;
+const repeatMs = 600_000;
 
 /** The openings in an object's storage, by the SHA-256 of what their makers alone know. There is a share when they are asked for. */
 export class RepeatableOpenings {
@@ -17,19 +18,18 @@ export class RepeatableOpenings {
       'CREATE TABLE IF NOT EXISTS repeatable (token TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID',
     );
     this.#sql.exec('DELETE FROM repeatable WHERE until <= ?', nowMs);
-    this.#sql.exec('INSERT INTO repeatable (token, until) VALUES (?, ?)', token, nowMs + repeatMs);
+    insert(this.#sql, 'repeatable', { token, until: nowMs + repeatMs });
   }
 
   /** Tells whether an opening with this token can be repeated. */
   has(token: string, nowMs: number): boolean {
-    if (!this.#exists()) return false;
-    return this.#sql.exec('SELECT 1 FROM repeatable WHERE token = ? AND until > ?', token, nowMs).toArray().length > 0;
+    return this.#exists() && exists(this.#sql, 'repeatable WHERE token = ? AND until > ?', token, nowMs);
   }
 
   /** Returns the time until which one of them can be repeated, in ms; 0 if there is none. */
   until(): number {
     if (!this.#exists()) return 0;
-    return this.#sql.exec<{ until: number | null }>('SELECT max(until) AS until FROM repeatable').one().until ?? 0;
+    return list<number | null>(this.#sql, 'SELECT max(until) FROM repeatable')[0] ?? 0;
   }
 
   /** Lets none be repeated any more. */
@@ -38,6 +38,6 @@ export class RepeatableOpenings {
   }
 
   #exists(): boolean {
-    return this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'repeatable'`).toArray().length > 0;
+    return hasTable(this.#sql, 'repeatable');
   }
 }

@@ -11,6 +11,7 @@ import { Alarm, backoffMs } from '../alarm.ts';
 import { Openings, type OpeningBinding, type Origin } from './openings.ts';
 import { RepeatableOpenings } from './repeatable-openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
+import { first, hasTable, insert } from '../sql.ts';
 
 /** Time after its expiry for which a share can still be told from one that never existed, in ms: 7 days. */
 export const shareRetentionMs = 7 * 86_400_000;
@@ -157,15 +158,15 @@ export class Share extends DurableObject<OpeningBinding> {
           id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL, record BLOB, password INTEGER NOT NULL, opens INTEGER NOT NULL,
           opened INTEGER NOT NULL, expires_at INTEGER NOT NULL)
       `);
-      this.#sql.exec(
-        'INSERT INTO share (id, state, record, password, opens, opened, expires_at) VALUES (1, ?, ?, ?, ?, ?, ?)',
+      insert(this.#sql, 'share', {
+        id: 1,
         state,
         record,
-        password ? 1 : 0,
+        password: Number(password),
         opens,
         opened,
-        expiresAt,
-      );
+        expires_at: expiresAt,
+      });
       this.#openings.create(origin);
     });
   }
@@ -203,8 +204,7 @@ export class Share extends DurableObject<OpeningBinding> {
 
   /** Reading creates nothing, so that a request for an unknown share leaves no trace. */
   #row(): Row | undefined {
-    if (this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'share'`).toArray().length === 0) return undefined;
-    return this.#sql.exec<Row>('SELECT * FROM share').toArray()[0];
+    return hasTable(this.#sql, 'share') ? first(this.#sql, 'SELECT * FROM share') : undefined;
   }
 }
 

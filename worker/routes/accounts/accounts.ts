@@ -32,8 +32,9 @@ import { listed, writeOrigins } from '../../objects/account/account-list.ts';
 import { writeCachedKey } from '../../objects/account/keys/key-cache.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { accountSummary, accountView, keyView } from './account-view.ts';
-import type { Account, AccountRecord } from '../../objects/account/account.ts';
-import { isSameHash, type NewKey } from '../../objects/account/keys/key-registry.ts';
+import type { Account } from '../../objects/account/account.ts';
+import type { AccountRecord } from '../../objects/account/account-row.ts';
+import { isSameHash, type NewKey } from '../../objects/account/keys/key-rows.ts';
 import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../../objects/account/keys/recovery-file.ts';
 
 /** Creates an account with its own key pair and a first API key with all scopes. */
@@ -96,11 +97,11 @@ export async function deleteAccount(c: Ctx): Promise<Response> {
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
   const about = await unwrap(principal.account.about(principal.key.hash));
-  const { canSign, account, usage, settings, key, sealed, room } = about;
+  const { canSign, account, usage, settings, key, sealed, allowance } = about;
   if (!canSign) await unwrap(principal.account.keys.learnSigner(principal.key.hash, signerOf(principal.key)));
   const left = {
-    ...(room.files === undefined ? {} : { files: room.files }),
-    ...(room.bytes === undefined ? {} : { bytes: room.bytes }),
+    ...(allowance.files === undefined ? {} : { files: allowance.files }),
+    ...(allowance.bytes === undefined ? {} : { bytes: allowance.bytes }),
   };
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');

@@ -1,8 +1,10 @@
 /** `GET /v1/events`: what happened in the account. */
-import { EventQuery, type AccountEvent, type EventList } from '../../../shared/api.ts';
+import { AccountEvent, EventQuery, type EventList } from '../../../shared/api.ts';
 import type { Principal } from '../../auth/authenticate.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import type { EventRecord } from '../../objects/account/event-rows.ts';
+import { eventColumns } from '../../objects/account/tables.ts';
+import { viewed } from '../../objects/columns.ts';
 import { unwrap } from '../../objects/result.ts';
 import { cursorOf } from '../page.ts';
 
@@ -18,13 +20,11 @@ export async function listEvents(c: Ctx, { account, key }: Principal): Promise<R
 /** The member that has the ID of what an event happened to, by the first word of its action. */
 const members = { file: 'fileId', key: 'keyId', share: 'shareId' } as const;
 
-function eventView({ seq, time, action, by, subject }: EventRecord): AccountEvent {
-  const [kind = ''] = action.split('.', 1);
+function eventView(event: EventRecord): AccountEvent {
+  const [kind = ''] = event.action.split('.', 1);
   return {
-    id: seq.toString(36),
-    time: new Date(time).toISOString(),
-    action,
-    ...(by === null ? {} : { by }),
-    ...(kind in members ? { [members[kind as keyof typeof members]]: subject } : {}),
+    id: event.number.toString(36),
+    ...viewed(eventColumns, AccountEvent, event),
+    ...(kind in members ? { [members[kind as keyof typeof members]]: event.subject } : {}),
   };
 }

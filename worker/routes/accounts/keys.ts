@@ -8,7 +8,7 @@ import { readJson } from '../../http/json-body.ts';
 import { privateKeyOf, type Principal } from '../../auth/authenticate.ts';
 import { writeCachedKey } from '../../objects/account/keys/key-cache.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
-import { exceedsIssuer, type NewKey } from '../../objects/account/keys/key-registry.ts';
+import { exceedsIssuer, type NewKey } from '../../objects/account/keys/key-rows.ts';
 import { keyView } from './account-view.ts';
 
 /** Creates a key within the scopes, the expiry and the limits of the issuer's. */

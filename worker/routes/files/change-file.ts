@@ -8,7 +8,7 @@ import type { Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseFutureTime } from '../../http/validation.ts';
 import type { FileRecord, FileUpdate } from '../../objects/account/files/file-rows.ts';
-import type { KeyMaterial } from '../../objects/account/account.ts';
+import type { KeyMaterial } from '../../objects/account/keys/key-rows.ts';
 import { unwrap } from '../../objects/result.ts';
 import { askPins } from './file-backends.ts';
 import {

@@ -44,24 +44,24 @@ export function storedPin(pin: BackendPin): StoredPin {
   };
 }
 
-type Stored = Pick<FileRecord, 'cid' | 'service'>;
+type StoredAt = Pick<FileRecord, 'cid' | 'service'>;
 
 /** The pins of a file, as `Pin` knows them. */
-export async function askPins(env: Bindings, { cid, service }: Stored): Promise<StoredPin[]> {
+export async function askPins(env: Bindings, { cid, service }: StoredAt): Promise<StoredPin[]> {
   const { pins } = await unwrap((await pinOf(env, cid)).pins(cid));
   // The first backend comes first.
   return pins.toSorted((a, b) => Number(b.service === service) - Number(a.service === service)).map(storedPin);
 }
 
 /** The pins of a file that has just been stored: without a request where there can be one only, which the service has acknowledged. */
-export async function newPins(env: Bindings, record: Stored): Promise<StoredPin[]> {
+export async function newPins(env: Bindings, record: StoredAt): Promise<StoredPin[]> {
   return isOnlyBackend(env, record.service)
     ? [{ service: record.service, status: 'pinned' }]
     : await askPins(env, record);
 }
 
 /** The services that hold a file, in the order in which they are to be asked, and behind them the network. */
-export async function sourcesOf(c: Ctx, { cid, service }: Stored): Promise<BlockSource[]> {
+export async function sourcesOf(c: Ctx, { cid, service }: StoredAt): Promise<BlockSource[]> {
   const { env } = c;
   if (isOnlyBackend(env, service)) return configuredSources(c, cid, [service]);
   const { services } = await unwrap((await pinOf(env, cid)).services(cid));

@@ -1,11 +1,12 @@
 /** Files in the shape of the API. */
 import * as v from 'valibot';
-import { FileId, type StoredFile, type StoredPin } from '../../../shared/api.ts';
+import { FileId, StoredFile, type StoredPin } from '../../../shared/api.ts';
 import { openDetached, plaintextBytes, type FileInfo, type Identity } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Ctx } from '../../http/app.ts';
 import { checkConditions } from '../../http/conditions.ts';
-import type { FileRecord } from '../../objects/account/files/file-rows.ts';
+import { wholeFileColumns, type FileRecord } from '../../objects/account/files/file-rows.ts';
+import { viewed } from '../../objects/columns.ts';
 
 /** Facts of a file from its row or, in encrypted mode, from its header. `size` in bytes. */
 export type About = Pick<FileInfo, 'filename' | 'contentType' | 'size' | 'metadata' | 'tags'>;
@@ -61,17 +62,14 @@ export function storedFile(
   about: Omit<About, 'filename'> & { filename: string | null | undefined },
   pins: StoredPin[],
 ): StoredFile {
+  const { fileId, filename: _, ...kept } = viewed(wholeFileColumns, StoredFile, record);
+  const { filename, size, contentType } = about;
   return {
-    fileId: record.fileId,
-    ...(about.filename === undefined ? {} : { filename: about.filename }),
-    mode: record.mode,
-    size: about.size,
-    contentType: about.contentType,
-    cid: record.cid,
-    createdAt: new Date(record.createdAt).toISOString(),
-    createdBy: record.createdBy,
-    ...(record.expiresAt === null ? {} : { expiresAt: new Date(record.expiresAt).toISOString() }),
-    ...(record.changedAt === null ? {} : { changedAt: new Date(record.changedAt).toISOString() }),
+    fileId,
+    ...(filename === undefined ? {} : { filename }),
+    ...kept,
+    size,
+    contentType,
     ...(about.metadata === undefined ? {} : { metadata: { ...about.metadata } }),
     ...(about.tags === undefined ? {} : { tags: [...about.tags] }),
     pins,

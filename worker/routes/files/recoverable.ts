@@ -1,8 +1,7 @@
 /** Statements of receipts about the platform and backups, which may be able to restore what was destroyed. */
 import type { Recoverable } from '../../../shared/api.ts';
 import { backupDays, recoveryDays, type Env } from '../../env.ts';
-
-const dayMs = 86_400_000;
+import { dayMs } from '../../../shared/time.ts';
 
 /**
  * Returns the time until which the platform, or a backup, could restore what was destroyed at a time; nothing if

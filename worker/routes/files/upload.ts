@@ -9,13 +9,13 @@ import { leafMemory } from '../../leaf-memory.ts';
 import { parseFilename } from '../../../shared/filename.ts';
 import { isEncoded } from '../../http/body-headers.ts';
 import { parseDisposition } from '../../http/content-disposition.ts';
-import { parseFutureTime } from '../../http/validation.ts';
+import { parseDetails } from '../../http/validation.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../../http/digest-fields.ts';
 import { checkLength } from '../../upload/counted-body.ts';
 import { UploadBody } from '../../upload/upload-body.ts';
 import { recognize } from '../../upload/leaf-source.ts';
 import type { SentPart } from '../../upload/part-writer.ts';
-import { keepPart, pinPlanned } from '../../upload/pin-rows.ts';
+import { keepPart, pinPlanned } from '../../upload/pin-planned.ts';
 import { sendCar } from '../../upload/send-car.ts';
 import { sendFile } from '../../upload/send-file.ts';
 import type { SentFile } from '../../upload/send-parts.ts';
@@ -24,11 +24,10 @@ import { identityOf, type Principal } from '../../auth/authenticate.ts';
 import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../../env.ts';
 import { parseClaim } from '../../upload/idempotency-key.ts';
 import { errorText, log } from '../../log.ts';
-import type { KeyMaterial } from '../../objects/account/account.ts';
-import { storedBytes } from '../../objects/account/files/reserved.ts';
-import type { FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
+import type { FileDetails, FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
 import type { Claim } from '../../objects/account/uploads/claims.ts';
-import type { KeyRecord } from '../../objects/account/keys/key-registry.ts';
+import type { KeyMaterial, KeyRecord } from '../../objects/account/keys/key-rows.ts';
+import { storedBytes } from '../../objects/account/keys/reserved.ts';
 import { firstBackendOf } from '../../backends/configured.ts';
 import { intakeOf } from '../../objects/pin/object-intake.ts';
 import { uploadMs } from '../../objects/pin/object-rows.ts';
@@ -52,8 +51,7 @@ type Announced = {
   isProvisional: boolean;
   /** IDs of the files that it names. */
   names: readonly string[];
-  /** Time at which the file is deleted, in ms. */
-  expiresAt: number | null;
+  details: FileDetails;
   digests: Digests;
   /** The digest of the file that the response is to name. */
   wanted: Algorithm | undefined;
@@ -90,8 +88,8 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
   const limitBytes = limits.length === 0 ? undefined : Math.min(...limits);
   const idleMs = uploadIdleMs(c.env);
   const fileId = crypto.randomUUID();
-  const begun = await unwrap(caller.account.beginUpload(caller.key.hash, fileId, claim, fileBytes(c.req.raw)));
-  const { key, spki, room } = begun;
+  const begun = await unwrap(caller.account.pending.begin(caller.key.hash, fileId, claim, fileBytes(c.req.raw)));
+  const { key, spki, allowance } = begun;
   let body: UploadBody | undefined;
   const abort = new AbortController();
   const lease = claim && keepRenewing(c, caller, { fileId, claim, everyMs: begun.renewMs, abort });
@@ -103,7 +101,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
     const form = announced.json ? 'json' : 'bytes';
     const signal = AbortSignal.any([abort.signal, c.req.raw.signal]);
     const { record, about, digest } = await withPermit(key.id, () => {
-      const counted = announced.car ? undefined : room;
+      const counted = announced.car ? undefined : allowance;
       const onArrival = (bytes: number): void => c.set('arrivedBytes', bytes);
       body = new UploadBody(c.req.raw, { limitBytes, allowance: counted, idleMs, form, onArrival, ...announced });
       const maxBytes = Math.min(maxFileBytes(c.env), o.limitBytes ?? Infinity);
@@ -140,7 +138,7 @@ function keepRenewing(
   o: { fileId: string; claim: Claim; everyMs: number; abort: AbortController },
 ): ReturnType<typeof setInterval> {
   return setInterval(() => {
-    unwrap(caller.account.renewClaim(caller.key.hash, o.fileId, o.claim)).catch((error: unknown) => {
+    unwrap(caller.account.pending.renewClaim(caller.key.hash, o.fileId, o.claim)).catch((error: unknown) => {
       // An object that was busy or moved is called again at the next renewal.
       if (isSealpinError(error) && describe(error.code).fault === 'user') o.abort.abort(error);
       else log({ event: 'upload.renew', requestId: c.var.requestId, error: errorText(error) });
@@ -151,7 +149,7 @@ function keepRenewing(
 /** Gives up what the upload holds. It runs out by itself, so a failure here does not hide the error of the upload. */
 async function abandon(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
   try {
-    await unwrap(caller.account.abandon(fileId));
+    await unwrap(caller.account.pending.abandon(fileId));
   } catch (error) {
     log({ event: 'upload.giveUp', requestId: c.var.requestId, error: errorText(error) });
   }
@@ -254,9 +252,14 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
     if (isOnly && about.filename === null) throw nameless();
     const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
-    const { createdAt, ...plan } = await unwrap(account.prepare(key.hash, file, terms));
-    await pinPlanned(service, sent, { plan, withdraw: () => account.abort(fileId, requestId), signal, requestId });
-    await unwrap(account.commit(fileId, keyIdOf(key.hash), terms));
+    const { createdAt, ...plan } = await unwrap(account.pending.prepare(key.hash, file, terms));
+    await pinPlanned(service, sent, {
+      plan,
+      withdraw: () => account.pending.abort(fileId, requestId),
+      signal,
+      requestId,
+    });
+    await unwrap(account.pending.commit(fileId, keyIdOf(key.hash), terms));
     return {
       record: { ...file, createdAt, createdBy: keyIdOf(key.hash), ...unchanged },
       about,
@@ -298,7 +301,7 @@ function newFile(
     cid,
     service,
     header: header ?? null,
-    expiresAt: announced.expiresAt,
+    ...announced.details,
   };
 }
 
@@ -350,7 +353,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     });
   }
   // In encrypted mode the CID is not known before the upload, so the route takes no `cid`.
-  const { cid, expiresAt, provisional = false, names } = parseQuery(c, UploadQuery);
+  const { cid, provisional = false, names, ...details } = parseQuery(c, UploadQuery);
   return {
     json,
     car,
@@ -360,7 +363,7 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
     isOnly: parseIsOnly(c, json || filename !== undefined),
     isProvisional: provisional,
     names: names?.toLowerCase().split(',') ?? [],
-    expiresAt: expiresAt === undefined ? null : parseFutureTime(expiresAt, Date.now()),
+    details: parseDetails(details),
     digests: parseDigests(c.req.raw.headers),
     wanted: parseWanted(c.req.header('Want-Repr-Digest')),
   };

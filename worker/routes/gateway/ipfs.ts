@@ -41,7 +41,7 @@ const cacheControl = 'public, max-age=29030400, immutable, s-maxage=60, proxy-re
 /** The identity CID of no bytes, with which clients test whether this is a gateway. */
 const probe = 'bafkqaaa';
 
-type Form = keyof typeof types;
+type BlockForm = keyof typeof types;
 type Selection = Required<Pick<CarOptions, 'scope' | 'dups'>> & Pick<CarOptions, 'entityBytes'>;
 
 /** Serves a CID that lives here, as bytes, as one block or as a CAR. */
@@ -72,7 +72,12 @@ export async function readGateway(c: Ctx): Promise<Response> {
   }
 }
 
-async function respondWithBytes(c: Ctx, cid: string, form: Form, { root, sources }: FoundBlock): Promise<Response> {
+async function respondWithBytes(
+  c: Ctx,
+  cid: string,
+  form: BlockForm,
+  { root, sources }: FoundBlock,
+): Promise<Response> {
   const { signal, started } = abortable(c);
   const options = { signal, ...sourceOptions(c, root) };
   const { etag, headers } = metaOf(c, cid, form);
@@ -166,7 +171,7 @@ async function requireBlock(c: Ctx, cid: string): Promise<FoundBlock> {
 }
 
 /** The ETag of a form of a CID, and the headers of a response with it. */
-function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; headers: Headers } {
+function metaOf(c: Ctx, cid: string, form: BlockForm, variant = ''): { etag: string; headers: Headers } {
   const asked = c.req.query('filename');
   const name = asked === undefined ? { bytes: cid, raw: `${cid}.bin`, car: `${cid}.car` }[form] : cleanFilename(asked);
   const tag = form === 'bytes' ? cid : `${cid}.${form}${variant}`;
@@ -185,7 +190,7 @@ function metaOf(c: Ctx, cid: string, form: Form, variant = ''): { etag: string; 
  * The requested form. `format` takes precedence over `Accept` (IPIP-523); forms that need a conversion do not exist
  * (IPIP-524).
  */
-function formOf(c: Ctx): Form {
+function formOf(c: Ctx): BlockForm {
   const format = c.req.query('format');
   if (format === 'car' || format === 'raw') return format;
   if (format !== undefined) throw new SealpinError('not_acceptable', 'format is car or raw');

@@ -21,7 +21,7 @@ export function allowCid(c: Ctx): Promise<Response> {
 
 /** Returns since when a CID is on the denylist. */
 export async function readDenied(c: Ctx): Promise<Response> {
-  const cid = cidOf(c);
+  const cid = deniedCid(c);
   const { createdAt } = await unwrap((await pinOf(c.env, cid)).denied(cid));
   const body: DeniedCid = { cid, createdAt: new Date(createdAt).toISOString() };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
@@ -33,7 +33,7 @@ export async function readDenied(c: Ctx): Promise<Response> {
  * as many accounts as it may has a cursor for the next.
  */
 async function change(c: Ctx, denied: boolean): Promise<Response> {
-  const cid = cidOf(c);
+  const cid = deniedCid(c);
   const { cursor: after } = parseQuery(c, DenylistQuery);
   const page = { after, limit: pageAccounts };
   const { accounts } = await unwrap((await pinOf(c.env, cid)).deny(cid, denied, page));
@@ -43,6 +43,6 @@ async function change(c: Ctx, denied: boolean): Promise<Response> {
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
-function cidOf(c: Ctx): string {
+function deniedCid(c: Ctx): string {
   return parseCid(c.req.param('cid') ?? '').text;
 }

@@ -3,12 +3,13 @@ import { HealthQuery, type Health } from '../../../shared/api.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { web } from 'sealpin:web';
 import { version } from '../../../package.json';
+import { metricsOf } from '../../objects/metrics/metrics-binding.ts';
+import type { Refusal } from '../../objects/metrics/metrics.ts';
 import { unwrap } from '../../objects/result.ts';
 import { parseQuery, type Bindings, type Ctx } from '../../http/app.ts';
 import { isOperator } from '../../auth/operator.ts';
 import { maxFileBytes, maxUploadBytes, serviceId } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
-import { pinOf } from '../../objects/pin/shard.ts';
 import { servicesOf } from '../../backends/configured.ts';
 import type { ConfiguredService } from '../../backends/services.ts';
 import { migrationsOf } from './pins.ts';
@@ -21,30 +22,27 @@ const freshMs = 5_000;
 const pollMs = 50;
 /** Seconds after which a monitor may ask again. */
 const retrySeconds = 5;
-/** A CID that no file has: the identity CID of nothing. */
-const nothing = 'bafkqaaa';
 
-type Service = NonNullable<Health['services']>[number];
-type State = { storage: 'ok' | 'failing'; services: Service[] };
+type ServiceHealth = NonNullable<Health['services']>[number];
+type State = { storage: 'ok' | 'failing'; services: ServiceHealth[] };
 
 /**
- * Returns version, limits and, without `live`, whether the service can store and read. The operator also sees why
- * not.
+ * Returns version, limits and, without `live`, whether the service can store and read: 503 while something does not respond. The operator
+ * also sees what, and which services take no new files.
  */
 export async function readHealth(c: Ctx): Promise<Response> {
   const { live } = parseQuery(c, HealthQuery);
   const limits = { maxUploadBytes: maxUploadBytes(c.env) ?? null, maxFileBytes: maxFileBytes(c.env) };
+  let isUp = true;
   const body: Health = { status: 'ok', version, pages: web.hash, ...limits };
   if (live === undefined) {
     const state = await stateOf(c.env);
-    const isHealthy = state.storage === 'ok' && state.services.every((service) => service.status === 'ok');
-    if (!isHealthy) body.status = 'degraded';
+    isUp = state.storage === 'ok' && state.services.every((service) => service.status === 'ok');
+    if (!isUp || state.services.some(({ refuses }) => refuses !== undefined)) body.status = 'degraded';
     if (await isOperator(c)) Object.assign(body, state, { serviceId: serviceId(c.env) }, await migrationsNow(c));
   }
   const headers = { 'Cache-Control': 'no-store' };
-  return body.status === 'ok'
-    ? c.json(body, 200, headers)
-    : c.json(body, 503, { ...headers, 'Retry-After': String(retrySeconds) });
+  return isUp ? c.json(body, 200, headers) : c.json(body, 503, { ...headers, 'Retry-After': String(retrySeconds) });
 }
 
 /**
@@ -69,11 +67,14 @@ export async function stateOf(env: Bindings): Promise<State> {
   }
   last.runningSince = Date.now();
   try {
-    const [storage, services] = await Promise.all([
-      storageOf(env),
+    const [refusals, services] = await Promise.all([
+      refusalsOf(env),
       Promise.all(servicesOf(env).map((service) => serviceState(service))),
     ]);
-    last.state = { storage, services };
+    last.state = {
+      storage: refusals === undefined ? 'failing' : 'ok',
+      services: services.map((service) => withRefusal(service, refusals)),
+    };
     last.at = Date.now();
     return last.state;
   } finally {
@@ -92,22 +93,29 @@ async function migrationsNow(c: Ctx): Promise<Pick<Health, 'migrations'>> {
   }
 }
 
-async function storageOf(env: Bindings): Promise<'ok' | 'failing'> {
+/** What was seen of services that take no new files; undefined where the objects do not respond. */
+async function refusalsOf(env: Bindings): Promise<readonly Refusal[] | undefined> {
   const { promise: timeout, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(`no response in ${pingMs} ms`)), pingMs);
   try {
-    // A look-up of a CID that no file has writes nothing.
-    await Promise.race([timeout, unwrap((await pinOf(env, nothing)).services(nothing))]);
-    return 'ok';
+    return (await Promise.race([timeout, unwrap(metricsOf(env).refusals())])).refusals;
   } catch (error) {
     log({ event: 'health.storage', error: errorText(error) });
-    return 'failing';
+    return undefined;
   } finally {
     clearTimeout(timer);
   }
 }
 
-async function serviceState(service: ConfiguredService): Promise<Service> {
+function withRefusal(service: ServiceHealth, refusals: readonly Refusal[] = []): ServiceHealth {
+  const refusal = refusals.find((each) => each.service === service.id);
+  if (refusal === undefined) return service;
+  const { code, since, seenAt } = refusal;
+  const times = { since: new Date(since).toISOString(), seenAt: new Date(seenAt).toISOString() };
+  return { ...service, refuses: { code, ...times } };
+}
+
+async function serviceState(service: ConfiguredService): Promise<ServiceHealth> {
   const { id, type, triedAgainst } = service;
   try {
     return { id, type, triedAgainst, status: 'ok', ...(await service.ping(AbortSignal.timeout(pingMs))) };

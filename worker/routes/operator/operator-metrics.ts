@@ -73,14 +73,22 @@ export async function readMetrics(c: Ctx): Promise<Response> {
         value: status === 'ok' ? 1 : 0,
       })),
     ),
+    gauge(
+      'sealpin_pinning_service_refuses',
+      'Whether a pinning service was seen to take no new files',
+      state.services.map(({ id, refuses }) => ({
+        labels: labelsOf({ service: id }),
+        value: refuses === undefined ? 0 : 1,
+      })),
+    ),
   ];
   return c.body(exposition(metrics), 200, { 'Content-Type': expositionType, 'Cache-Control': 'no-store' });
 }
 
 /** Answers of the objects of a kind, and the number of those that gave none. */
-type Asked<T> = { read: T[]; failing: number };
+type AskedMetrics<T> = { read: T[]; failing: number };
 
-async function askAccounts(env: Bindings): Promise<Asked<AccountGauges> & { isWhole: boolean }> {
+async function askAccounts(env: Bindings): Promise<AskedMetrics<AccountGauges> & { isWhole: boolean }> {
   const { ids, cursor } = await listed(env.API_KEYS, { limit: accountLimit });
   const asked = await askInBatches(ids, (id) =>
     orUndefined('account', unwrap(env.ACCOUNT.getByName(id).administration.gauges())),
@@ -88,7 +96,7 @@ async function askAccounts(env: Bindings): Promise<Asked<AccountGauges> & { isWh
   return { ...tally(asked), isWhole: cursor === undefined };
 }
 
-async function askPins(env: Bindings): Promise<Asked<PinGauges>> {
+async function askPins(env: Bindings): Promise<AskedMetrics<PinGauges>> {
   return tally(await askShards(env, shardNames, (pin) => orUndefined('pin', unwrap(pin.gauges()))));
 }
 
@@ -101,7 +109,7 @@ async function orUndefined<T>(object: string, asked: Promise<T>): Promise<T | un
   }
 }
 
-function tally<T>(asked: readonly (T | undefined)[]): Asked<T> {
+function tally<T>(asked: readonly (T | undefined)[]): AskedMetrics<T> {
   const read = asked.filter((each) => each !== undefined);
   return { read, failing: asked.length - read.length };
 }
@@ -129,7 +137,7 @@ function accountMetrics({ read, isWhole }: { read: readonly AccountGauges[]; isW
   ];
 }
 
-function pinMetrics({ read }: Asked<PinGauges>): Metric[] {
+function pinMetrics({ read }: AskedMetrics<PinGauges>): Metric[] {
   const counts = new Map<string, number>();
   for (const { service, state, count } of read.flatMap(({ pins }) => pins)) {
     const labels = labelsOf({ service, state });

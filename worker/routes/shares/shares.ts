@@ -2,8 +2,8 @@
 import {
   PageQuery,
   ShareRequest,
+  Share,
   type OpenedShare,
-  type Share,
   type ShareList,
   type ShareReceipt,
   type ShareStatus,
@@ -16,16 +16,18 @@ import { shareMaxima } from '../../env.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseFutureTime } from '../../http/validation.ts';
-import type { KeyRecord } from '../../objects/account/keys/key-registry.ts';
+import type { KeyRecord } from '../../objects/account/keys/key-rows.ts';
+import { shareColumns, type ShareRecord } from '../../objects/account/shares/share-rows.ts';
+import { shareNoteColumns } from '../../objects/account/tables.ts';
+import { given, viewed } from '../../objects/columns.ts';
 import { unwrap } from '../../objects/result.ts';
 import { shareOf } from '../../objects/share/share-binding.ts';
-import type { NewShare as NewRow, ShareRecord } from '../../objects/account/shares/share-rows.ts';
 import type { ShareStatus as Status } from '../../objects/share/share.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { cursorOf, pageOf } from '../page.ts';
 import { checkRecoverable, recoverable } from '../files/recoverable.ts';
+import { dayMs } from '../../../shared/time.ts';
 
-const dayMs = 86_400_000;
 /** Days and openings of a share if the request does not say. */
 const defaultDays = 7;
 const defaultOpens = 5;
@@ -41,22 +43,27 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   const { key } = await unwrap(shares.sharer(caller.key.hash));
   refuseIdempotencyKey(c, 'share');
   const requested = await readJson(c.req.raw, ShareRequest, maxBodyBytes);
+  const { files, password } = requested;
   const record = Uint8Array.fromBase64(requested.record);
   if (record.length === 0 || record.length > maxRecordBytes)
     throw new SealpinError('invalid_request', `record must have 1 to ${maxRecordBytes} bytes`);
   const now = Date.now();
-  const share: NewRow = {
-    id: newShareId(),
-    label: requested.label ?? null,
-    files: [...new Set(requested.files.map((fileId) => fileId.toLowerCase()))],
-    password: requested.password,
-    opens: opensOf(c, requested),
-    createdAt: now,
-    expiresAt: expiryOf(c, requested, key, now),
-  };
-  const made = await unwrap(shares.create(caller.key.hash, share, record));
-  const status = { state: 'active', opensLeft: share.opens } as const;
-  return c.json(shareView({ ...share, createdBy: made.createdBy, expiresAt: made.expiresAt }, status), 201, {
+  const { share } = await unwrap(
+    shares.create(
+      caller.key.hash,
+      {
+        ...given(shareNoteColumns, requested),
+        id: newShareId(),
+        password,
+        files: [...new Set(files.map((fileId) => fileId.toLowerCase()))],
+        opens: opensOf(c, requested),
+        createdAt: now,
+        expiresAt: expiryOf(c, requested, key, now),
+      },
+      record,
+    ),
+  );
+  return c.json(shareView(share, { state: 'active', opensLeft: share.opens }), 201, {
     ...noStore,
     Location: `/v1/shares/${share.id}`,
   });
@@ -65,8 +72,7 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
 /** A page of the account's shares, newest first, each as its object knows it. */
 export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
   const page = await unwrap(caller.account.shares.list(caller.key.hash, pageOf(parseQuery(c, PageQuery))));
-  const records = page.shares.map((share) => share as ShareRecord);
-  const shares = await Promise.all(records.map(async (record) => shareView(record, await statusOf(c, record))));
+  const shares = await Promise.all(page.shares.map(async (share) => shareView(share, await statusOf(c, share))));
   const body: ShareList = { shares, ...cursorOf(page) };
   return c.json(body, 200, noStore);
 }
@@ -97,20 +103,20 @@ export async function readShare(c: Ctx): Promise<Response> {
 /** Hands the record of a share out, and with the same `Idempotency-Key` once more. */
 export async function openShare(c: Ctx): Promise<Response> {
   const id = parseShareId(c);
-  const { record, opensLeft, isRepeated } = await unwrap(shareOf(c.env, id).open(await hashOfOpening(c)));
+  const { record, opensLeft, isRepeated } = await unwrap(shareOf(c.env, id).open(hashOfOpening(c)));
   const body: OpenedShare = { record: record.toBase64(), opensLeft };
   return c.json(body, 200, { ...noStore, ...(isRepeated && { 'Idempotency-Replayed': 'true' }) });
 }
 
 /** The hash of what the caller of an opening alone knows. @throws invalid_request for what could be guessed */
-async function hashOfOpening(c: Ctx): Promise<string | undefined> {
+function hashOfOpening(c: Ctx): string | undefined {
   const token = c.req.header('Idempotency-Key');
   if (token === undefined) return undefined;
   if (!/^[ -~]{22,255}$/.test(token))
     throw new SealpinError('invalid_request', 'the Idempotency-Key of an opening has 22 to 255 characters of ASCII', {
-      hint: 'make a random one, such as a UUID: whoever guesses it can open the share again',
+      hint: 'make a random one, such as a UUID: anyone who guesses it can open the share again',
     });
-  return (await webBackend.sha256(new TextEncoder().encode(token))).toHex();
+  return webBackend.sha256(new TextEncoder().encode(token)).toHex();
 }
 
 /** The status of a share that has a row. One that its object does not know any more has expired long ago. */
@@ -146,19 +152,7 @@ function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: nu
 }
 
 function shareView(share: ShareRecord, { state, opensLeft }: Pick<Status, 'state' | 'opensLeft'>): Share {
-  const { id, label, files, password, opens, createdAt, expiresAt, createdBy } = share;
-  return {
-    id,
-    state,
-    ...(label === null ? {} : { label }),
-    files: [...files],
-    password,
-    opens,
-    opensLeft,
-    createdAt: new Date(createdAt).toISOString(),
-    expiresAt: new Date(expiresAt).toISOString(),
-    createdBy,
-  };
+  return { ...viewed(shareColumns, Share, share), state, opensLeft };
 }
 
 /** The ID in a path. @throws not_found when no share can have it */

@@ -1,6 +1,6 @@
 /** `/v1/uploads`: files in several requests, by tus 1.0.0. */
 import * as v from 'valibot';
-import { FileId, isContentType, type ResumableUpload, type ResumableUploadList } from '../../../shared/api.ts';
+import { FileId, isContentType, ResumableUpload, type ResumableUploadList } from '../../../shared/api.ts';
 import { beginPayload, uploadSeal } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { parseFilename } from '../../../shared/filename.ts';
@@ -9,11 +9,13 @@ import { maxFileBytes, maxUploadBytes } from '../../env.ts';
 import type { Ctx } from '../../http/app.ts';
 import { isEncoded } from '../../http/body-headers.ts';
 import type { Principal } from '../../auth/authenticate.ts';
-import type { NewFile } from '../../objects/account/files/file-rows.ts';
+import type { FileDetails, NewFile } from '../../objects/account/files/file-rows.ts';
 import { unwrap } from '../../objects/result.ts';
+import { uploadColumns } from '../../objects/account/tables.ts';
 import type { UploadRecord } from '../../objects/account/uploads/upload-rows.ts';
+import { viewed } from '../../objects/columns.ts';
 import { firstBackendOf } from '../../backends/configured.ts';
-import { parseFutureTime } from '../../http/validation.ts';
+import { parseDetails } from '../../http/validation.ts';
 import { checkLength } from '../../upload/counted-body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../../upload/continue-upload.ts';
 import { parseClaim, type Description } from '../../upload/idempotency-key.ts';
@@ -127,7 +129,7 @@ export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
 /** The uploads of the caller's key, or with `keys` those of the account, newest first: those that are not finished, then the others. */
 export async function listUploads(c: Ctx, caller: Principal): Promise<Response> {
   const { uploads } = await unwrap(caller.account.uploads.list(caller.key.hash));
-  const body: ResumableUploadList = { uploads: uploads.map((upload) => uploadView(upload as UploadRecord)) };
+  const body: ResumableUploadList = { uploads: uploads.map((upload) => uploadView(upload)) };
   return c.json(body, 200);
 }
 
@@ -162,27 +164,11 @@ function progressHeaders(uploadId: string, { state, offset, expiresAt, cid }: Co
   };
 }
 
-function uploadView({
-  uploadId,
-  apiKey,
-  mode,
-  offset,
-  length,
-  state,
-  code,
-  expiresAt,
-  cid,
-}: UploadRecord): ResumableUpload {
+function uploadView(upload: UploadRecord): ResumableUpload {
+  const { uploadId: fileId, cid, state } = upload;
   return {
-    uploadId,
-    createdBy: apiKey,
-    mode,
-    offset,
-    length,
-    state,
-    ...(code === null ? {} : { code }),
-    expiresAt: new Date(expiresAt).toISOString(),
-    ...(cid === null || state === 'failed' ? {} : { file: { fileId: uploadId, cid } }),
+    ...viewed(uploadColumns, ResumableUpload, upload),
+    ...(cid === null || state === 'failed' ? {} : { file: { fileId, cid } }),
   };
 }
 
@@ -190,8 +176,8 @@ function uploadView({
 function checkMetadata(
   mode: NewFile['mode'],
   text: string,
-): Pick<Metadata, 'cid' | 'isProvisional'> & { expiresAt: number | null } {
-  const { filename, contentType, cid, expiresAt, isProvisional } = parseMetadata(text);
+): Pick<Metadata, 'cid' | 'isProvisional'> & { details: FileDetails } {
+  const { filename, contentType, cid, details, isProvisional } = parseMetadata(text);
   if (filename !== null) parseFilename(filename);
   if (contentType !== null && !isContentType(contentType))
     throw new SealpinError('invalid_request', 'the filetype is not a media type of at most 255 characters');
@@ -204,7 +190,7 @@ function checkMetadata(
   return {
     cid: cid === null ? null : parseCid(cid).text,
     isProvisional,
-    expiresAt: expiresAt === null ? null : parseFutureTime(expiresAt, Date.now()),
+    details: parseDetails(details),
   };
 }
 

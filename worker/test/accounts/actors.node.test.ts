@@ -3,10 +3,10 @@ import { createHmac, createPrivateKey, hkdfSync, sign } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ApiKeyList, BackupPage, FileList, NewApiKeyResponse, Share } from '../../../shared/api.ts';
+import type { ApiKeyList, BackupPage, FileList } from '../../../shared/api.ts';
 import { keyIdOf, newAccountId, parseApiKey } from '../../../shared/crypto/index.ts';
 import { adminToken, metricsToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, signedPath, type Client, type Init } from '../client.ts';
+import { client, pathOf, signedPath, type Client } from '../client.ts';
 import { columns, elsewhere, tried, untried, type Actor, type Column } from './actors.ts';
 import { newOwner } from '../stored-state.ts';
 
@@ -28,21 +28,17 @@ async function newWorld() {
   const { id, call } = await newOwner(service);
   const key = await parseApiKey(call.apiKey);
   if (key === undefined) throw new Error('it is an API key');
-  await jsonOf(operator.json(`/v1/operator/accounts/${id}`, { label: 'label of the owner' }, 'PATCH'));
+  await operator.changeAccount({ id, label: 'label of the owner' });
   const plain = await call.store('plain', `plain bytes of ${id}`, { filename: 'name of the owner' });
   const sealed = await call.store('encrypted', `sealed bytes of ${id}`, { filename: 'name of the owner' });
   const gone = await call.store('plain', `deleted bytes of ${id}`);
-  await jsonOf(call(`/v1/storage/${gone.fileId}`, { method: 'DELETE' }));
+  await call.deleteFile({ fileId: gone.fileId });
   const shared = { record: btoa('the sealed record'), files: [], password: false, opens: 1 };
-  const shares = await Promise.all(
-    [1, 2, 3].map(async () => (await jsonOf<Share>(call.json('/v1/shares', shared), 201)).id),
-  );
-  const newKey = async (scopes: readonly string[]): Promise<NewApiKeyResponse> =>
-    await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'second', scopes }), 201);
-  const second = await newKey(['keys']);
-  const page = await jsonOf<BackupPage>(operator(`/v1/operator/accounts/${id}/backup?limit=100`));
+  const shares = await Promise.all([1, 2, 3].map(async () => (await call.createShare(shared)).id));
+  const second = await call.withKey(['keys']);
+  const page = await operator.backUpAccount({ id, limit: 100 });
   const lost = [newAccountId(), newAccountId(), newAccountId()] as const;
-  return { id, call, key, plain, sealed, gone, shares, second, newKey, page, lost };
+  return { id, call, key, plain, sealed, gone, shares, second, page, lost };
 }
 
 /** Returns what the owner has, as far as it does not change by itself. */
@@ -51,14 +47,14 @@ async function stateOf({ id, call, plain, sealed, lost }: World): Promise<unknow
     const response = await asked;
     return `${response.status} ${await response.text()}`;
   };
-  const listed = await call('/v1/storage');
+  const listed = await call.ask('listFiles');
   const { files } = listed.ok ? await listed.json<FileList>() : { files: [] };
-  const keys = await call('/v1/keys');
+  const keys = await call.ask('listKeys');
   const found = await Promise.all([
-    text(call(`/v1/storage/${plain.fileId}/content`)),
-    text(call(`/v1/storage/${sealed.fileId}/content`)),
-    text(call('/v1/shares')),
-    ...[id, ...lost].map(async (each) => (await operator(`/v1/operator/accounts/${each}`)).status),
+    text(call.ask('getFileContent', { fileId: plain.fileId })),
+    text(call.ask('getFileContent', { fileId: sealed.fileId })),
+    text(call.ask('listShares')),
+    ...[id, ...lost].map(async (each) => (await operator.ask('getAccountSummary', { id: each })).status),
   ]);
   return [
     ...found,
@@ -87,21 +83,16 @@ function forged({ key, plain }: World, method: 'GET' | 'POST'): string[] {
 
 /** A way to ask as an actor; `shares` are the IDs, or those of none, where the actor does not know them. */
 type Ask = {
-  call: (path: string, init?: Init) => Promise<Response>;
+  call: Client;
   shares: readonly string[];
   world: World;
   url: string;
 };
 
-const body = (value: unknown, method = 'POST'): Init => ({
-  method,
-  body: JSON.stringify(value),
-  headers: { 'Content-Type': 'application/json' },
-});
 const headers = { 'Content-Type': 'text/plain', 'Content-Disposition': 'attachment; filename=planted' };
 const bytes = { method: 'POST', body: 'planted', headers };
 const restore = ({ call, world }: Ask, lost: string, change: Partial<BackupPage> = {}): Promise<Response> =>
-  call(`/v1/operator/accounts/${lost}/backup`, body({ ...world.page, accountId: lost, shares: [], ...change }, 'PUT'));
+  call.ask('restoreAccount', { id: lost, ...world.page, accountId: lost, shares: [], ...change });
 async function last(asked: Promise<Response>[]): Promise<Response> {
   const all = await Promise.all(asked);
   return all.find(({ ok }) => ok) ?? all[0] ?? Response.error();
@@ -117,16 +108,16 @@ const views: Record<string, (ask: Ask) => [path: string, ...shows: string[]]> = 
   sealed: ({ world }) => [`/v1/storage/${world.sealed.fileId}/content`, 'sealed bytes'],
   privateKey: () => ['/v1/account', 'label of the owner', '"sealed"'],
   fileEvents: ({ world }) => ['/v1/events', world.plain.fileId],
-  keyEvents: ({ world }) => ['/v1/events', world.second.key.id],
+  keyEvents: ({ world }) => ['/v1/events', world.second.id],
   shareEvents: ({ world }) => ['/v1/events', world.shares[0] ?? ''],
-  keys: ({ world }) => ['/v1/keys', world.second.key.id],
+  keys: ({ world }) => ['/v1/keys', world.second.id],
   shares: ({ world }) => ['/v1/shares', world.shares[0] ?? ''],
   keyUsage: ({ world }) => ['/v1/usage', keyIdOf(world.key.hash)],
   receipt: ({ world }) => [`/v1/storage/${world.gone.fileId}/receipt`, world.gone.fileId],
-  account: ({ world }) => [`/v1/operator/accounts/${world.id}`, 'label of the owner'],
-  accountUsage: ({ world }) => [`/v1/operator/accounts/${world.id}/usage`, keyIdOf(world.key.hash)],
-  backup: ({ world }) => [`/v1/operator/accounts/${world.id}/backup`, world.key.hash],
-  metrics: () => ['/v1/operator/metrics', 'sealpin_files'],
+  account: ({ world }) => [pathOf('getAccountSummary', { id: world.id }), 'label of the owner'],
+  accountUsage: ({ world }) => [pathOf('listAccountUsage', { id: world.id }), keyIdOf(world.key.hash)],
+  backup: ({ world }) => [pathOf('backUpAccount', { id: world.id }), world.key.hash],
+  metrics: () => [pathOf('getMetrics'), 'sealpin_files'],
   share: ({ shares }) => [`/v1/shares/${shares[0]}`, '"opensLeft"'],
   url: ({ url }) => [url, 'plain bytes'],
 };
@@ -134,11 +125,11 @@ const views: Record<string, (ask: Ask) => [path: string, ...shows: string[]]> = 
 /** Attempts in each column, by the names in `actors.ts`. One succeeds if the owner finds something else than before. */
 const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> = {
   withhold: {
-    disable: ({ call, world }) => call(`/v1/operator/accounts/${world.id}`, body({ disabled: true }, 'PATCH')),
-    deny: ({ call, world }) => call(`/v1/operator/denylist/${world.plain.cid}`, { method: 'PUT' }),
-    useUp: ({ call, shares }) => call(`/v1/shares/${shares[0]}/open`, { method: 'POST' }),
-    revokeShare: ({ call, shares }) => call(`/v1/shares/${shares[1]}`, { method: 'DELETE' }),
-    retag: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, body({ tags: ['other'] }, 'PATCH')),
+    disable: ({ call, world }) => call.ask('changeAccount', { id: world.id, disabled: true }),
+    deny: ({ call, world }) => call.ask('denyCid', { cid: world.plain.cid }),
+    useUp: ({ call, shares }) => call.ask('openShare', { shareId: shares[0] }),
+    revokeShare: ({ call, shares }) => call.ask('deleteShare', { shareId: shares[1] }),
+    retag: ({ call, world }) => call.ask('changeFile', { fileId: world.plain.fileId, tags: ['other'] }),
   },
   'roll back': {
     restore: (ask) => restore(ask, ask.world.lost[0]),
@@ -149,49 +140,49 @@ const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> 
       const files = ask.world.page.files.map((file) => ({ ...file, cid: ask.world.sealed.cid }));
       return restore(ask, ask.world.lost[1], { files });
     },
-    rename: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, body({ filename: 'swapped' }, 'PATCH')),
+    rename: ({ call, world }) => call.ask('changeFile', { fileId: world.plain.fileId, filename: 'swapped' }),
     put: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, { ...bytes, method: 'PUT' }),
     post: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, bytes),
   },
   plant: {
-    plain: ({ call }) => call('/v1/storage/plain', bytes),
-    encrypted: ({ call }) => call('/v1/storage/encrypted', bytes),
-    share: ({ call }) => call('/v1/shares', body({ record: 'AAAA', files: [], password: false })),
-    key: ({ call }) => call('/v1/keys', body({ label: 'planted', scopes: ['keys'] })),
+    plain: ({ call }) => call.ask('storePlain', {}, bytes),
+    encrypted: ({ call }) => call.ask('storeEncrypted', {}, bytes),
+    share: ({ call }) => call.ask('createShare', { record: 'AAAA', files: [], password: false }),
+    key: ({ call }) => call.ask('createKey', { label: 'planted', scopes: ['keys'] }),
     restoreKey: (ask) => {
       const keys = ask.world.page.keys.map((key) => ({ ...key, label: 'planted' }));
       return restore(ask, ask.world.lost[2], { keys });
     },
     url: ({ call, url }) => call(url, bytes),
     forged: ({ call, world }) =>
-      last(forged(world, 'POST').map((token) => call(`/v1/accounts/${world.id}/signed/${token}`, bytes))),
-    recover: ({ call, world }) => call(`/v1/accounts/${world.id}/recover`, body({ privateKey: world.key.hash })),
+      last(forged(world, 'POST').map((token) => call.ask('storeSigned', { id: world.id, token }, bytes))),
+    recover: ({ call, world }) => call.ask('recoverAccount', { id: world.id, privateKey: world.key.hash }),
   },
   delete: {
-    file: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, { method: 'DELETE' }),
-    files: ({ call, world }) => call('/v1/storage/delete', body({ files: [world.sealed.fileId] })),
+    file: ({ call, world }) => call.ask('deleteFile', { fileId: world.plain.fileId }),
+    files: ({ call, world }) => call.ask('deleteFiles', { files: [world.sealed.fileId] }),
     expiry: ({ call, world }) => {
       const expiresAt = new Date(Date.now() + 60_000).toISOString();
-      return call(`/v1/storage/${world.sealed.fileId}`, body({ expiresAt }, 'PATCH'));
+      return call.ask('changeFile', { fileId: world.sealed.fileId, expiresAt });
     },
-    share: ({ call, shares }) => call(`/v1/shares/${shares[2]}`, { method: 'DELETE' }),
-    key: ({ call, world }) => call(`/v1/keys/${world.second.key.id}`, { method: 'DELETE' }),
-    account: ({ call, world }) => call(`/v1/operator/accounts/${world.id}`, { method: 'DELETE' }),
+    share: ({ call, shares }) => call.ask('deleteShare', { shareId: shares[2] }),
+    key: ({ call, world }) => call.ask('revokeKey', { id: world.second.id }),
+    account: ({ call, world }) => call.ask('deleteAccount', { id: world.id }),
   },
 };
 
 async function askAs({ as, knowsShare }: Actor, world: World): Promise<Ask> {
   const shares = knowsShare === true ? world.shares : world.shares.map(() => newAccountId());
-  const nowhere = `/v1/accounts/${world.id}/signed/none`;
+  const nowhere = pathOf('getSigned', { id: world.id, token: 'none' });
   const asking = (token: string, headers: Record<string, string> = {}, url = nowhere): Ask => ({
-    call: (path, init = {}) => client(service.url, token)(path, { ...init, headers: { ...headers, ...init.headers } }),
+    call: client(service.url, token, headers),
     shares,
     world,
     url,
   });
   if (as === 'nobody') return asking('');
   if (as === 'stranger') return asking((await newOwner(service)).call.apiKey);
-  if ('scopes' in as) return asking((await world.newKey(as.scopes)).apiKey);
+  if ('scopes' in as) return asking((await world.call.withKey(as.scopes)).apiKey);
   if ('signed' in as) {
     const claims =
       as.signed === 'GET'
@@ -220,7 +211,7 @@ describe('the actors of SECURITY.md', () => {
       );
       expect(seen.filter((name) => name !== undefined).toSorted()).toEqual(actor.sees.toSorted());
       for (const token of forged(world, 'GET'))
-        expect((await ask.call(`/v1/accounts/${world.id}/signed/${token}`)).status).toBeGreaterThan(400);
+        expect((await ask.call.ask('getSigned', { id: world.id, token })).status).toBeGreaterThan(400);
 
       let state = await stateOf(world);
       for (const column of columns)
@@ -231,7 +222,7 @@ describe('the actors of SECURITY.md', () => {
         for (const name of actor[column] ?? []) {
           const response = await attempts[column][name]?.(ask);
           const after = await stateOf(world);
-          expect([column, name, response?.ok]).toEqual([column, name, true]);
+          expect(response?.ok, `${column} ${name}`).toBe(true);
           expect(after, name).not.toEqual(state);
           state = after;
         }
@@ -267,12 +258,12 @@ describe('the tables of SECURITY.md', () => {
       for (const [index, column] of columns.entries()) {
         const isNo = actors.every((actor) => (actor[column] ?? []).length === 0);
         const cell = can.get(name)?.[index] ?? '';
-        expect([name, column, /^no\b/.test(cell)]).toEqual([name, column, isNo]);
+        expect(/^no\b/.test(cell), `${name} ${column}`).toEqual(isNo);
       }
     for (const [name, cells] of can) {
       expect(cells, name).toHaveLength(columns.length);
       const isMarked = [...(sees.get(name) ?? []), ...cells].every((cell) => cell.endsWith('°'));
-      expect([name, isMarked]).toEqual([name, untried.includes(name)]);
+      expect(isMarked, name).toEqual(untried.includes(name));
     }
   });
 });

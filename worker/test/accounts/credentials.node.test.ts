@@ -1,6 +1,5 @@
 /** Every credential, changed a little: a token opens nothing unless each of its characters is right. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { NewAccountResponse, Share, StoredFile } from '../../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import {
   adminToken,
@@ -11,7 +10,7 @@ import {
   startService,
   type Service,
 } from '../../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, signedPath, type Init } from '../client.ts';
+import { bytesOf, client, problemOf, signedPath, type Init } from '../client.ts';
 import { accountObject, newOwner, type Owner } from '../stored-state.ts';
 
 let service: Service;
@@ -59,46 +58,45 @@ async function onlyTakes(right: string, ask: (shown: string) => Promise<Response
 }
 
 /** An account that can be recovered: its first API key, and the text of its opened recovery file. */
-async function recoverable(): Promise<{ id: string; apiKey: string; path: string; text: string }> {
+async function recoverable(): Promise<{ id: string; apiKey: string; text: string }> {
   const pair = await generateKeyPair();
-  const made = client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x', recovery: pair.recipient });
-  const { account, apiKey } = await jsonOf<NewAccountResponse>(made, 201);
-  const path = `/v1/accounts/${account.id}`;
-  const file = await open(new Blob([await bytesOf(fetch(`${service.url}${path}/recovery`))]).stream());
+  const operator = client(service.url, adminToken);
+  const { account, apiKey } = await operator.createAccount({ label: 'x', recovery: pair.recipient });
+  const { id } = account;
+  const file = await open(new Blob([await bytesOf(operator.ask('getRecoveryFile', { id }))]).stream());
   if (file.kind !== 'age') throw new Error(file.kind);
   const text = await new Response(await file.decrypt(parseIdentities(pair.privatePem))).text();
-  return { id: account.id, apiKey, path, text };
+  return { id, apiKey, text };
 }
 
 const bearer = (token: string, path: string, init: Init = {}): Promise<Response> =>
   fetch(`${service.url}${path}`, { ...init, headers: { Authorization: `Bearer ${token}`, ...init.headers } });
 
 describe('one wrong character is enough to be refused', () => {
-  it('in the operator’s token', () => onlyTakes(adminToken, (token) => bearer(token, '/v1/operator/accounts?limit=1')));
+  it('in the operator’s token', () =>
+    onlyTakes(adminToken, (token) => client(service.url, token).ask('listAccounts', { limit: 1 })));
 
   it('in the token for metrics, which is not the operator’s', async () => {
-    await onlyTakes(metricsToken, (token) => bearer(token, '/v1/operator/metrics'));
-    for (const [token, path] of [
-      [adminToken, '/v1/operator/metrics'],
-      [restoreToken, '/v1/operator/metrics'],
-      [metricsToken, '/v1/operator/accounts?limit=1'],
-      [restoreToken, '/v1/operator/accounts?limit=1'],
+    await onlyTakes(metricsToken, (token) => client(service.url, token).ask('getMetrics'));
+    for (const [token, operationId] of [
+      [adminToken, 'getMetrics'],
+      [restoreToken, 'getMetrics'],
+      [metricsToken, 'listAccounts'],
+      [restoreToken, 'listAccounts'],
     ] as const)
-      expect(await problemOf(client(service.url, token)(path))).toEqual([401, 'unauthorized']);
+      expect(await problemOf(client(service.url, token).ask(operationId))).toBe('401 unauthorized');
   });
 
   it('in the token for restoring, beside the operator’s', async () => {
     const restore = (token: string, admin = adminToken): Promise<Response> =>
-      bearer(admin, `/v1/operator/accounts/${owner.id}/backup`, {
-        method: 'PUT',
-        headers: token === '' ? {} : { 'Sealpin-Restore': token },
-        body: '{}',
+      client(service.url, admin, token === '' ? {} : { 'Sealpin-Restore': token }).ask('restoreAccount', {
+        id: owner.id,
       });
-    const asked: [number, string][] = await Promise.all(beside(restoreToken).map((token) => problemOf(restore(token))));
-    expect(asked.filter(([status]) => status !== 401)).toEqual([]);
-    expect(await problemOf(restore(restoreToken, metricsToken))).toEqual([401, 'unauthorized']);
-    expect(await problemOf(restore(restoreToken, restoreToken))).toEqual([401, 'unauthorized']);
-    expect(await problemOf(restore(restoreToken))).toEqual([400, 'invalid_request']);
+    const asked = await Promise.all(beside(restoreToken).map((token) => problemOf(restore(token))));
+    expect(asked.filter((problem) => !problem.startsWith('401 '))).toEqual([]);
+    expect(await problemOf(restore(restoreToken, metricsToken))).toBe('401 unauthorized');
+    expect(await problemOf(restore(restoreToken, restoreToken))).toBe('401 unauthorized');
+    expect(await problemOf(restore(restoreToken))).toBe('400 invalid_request');
   });
 
   it('in an API key', () => onlyTakes(owner.call.apiKey, (key) => bearer(key, '/v1/account')));
@@ -112,22 +110,22 @@ describe('one wrong character is enough to be refused', () => {
   });
 
   it('in the secret of a recovery file', async () => {
-    const { path, text } = await recoverable();
+    const { id, text } = await recoverable();
     const secret = /^# recovery: (\S+)$/m.exec(text)?.[1] ?? '';
     expect(secret).toHaveLength(43);
     await onlyTakes(secret, (shown) =>
-      client(service.url, '').json(`${path}/recover`, { privateKey: text.replace(secret, shown) }),
+      client(service.url).ask('recoverAccount', { id, privateKey: text.replace(secret, shown) }),
     );
   });
 
   it('in the ID of a share, and of an upload', async () => {
     const request = { record: 'AAAA', files: [], password: false, opens: 1 };
-    const { id } = await jsonOf<Share>(owner.call.json('/v1/shares', request), 201);
+    const { id } = await owner.call.createShare(request);
     // Without an ID the path is that of the list, which takes no such key.
     await onlyTakes(id, (shown) => fetch(`${service.url}/v1/shares/${shown}/open`, { method: 'POST' }));
     const tus = { 'Tus-Resumable': '1.0.0' };
     const headers = { ...tus, 'Upload-Length': '5' };
-    const begun = await owner.call('/v1/uploads/plain', { method: 'POST', headers });
+    const begun = await owner.call.ask('createUploadPlain', {}, { headers });
     const upload = new URL(begun.headers.get('Location') ?? '', service.url).pathname;
     await Promise.all(
       beside(owner.call.apiKey).map(async (key) => {
@@ -137,7 +135,9 @@ describe('one wrong character is enough to be refused', () => {
     );
     const uploadId = upload.slice(upload.lastIndexOf('/') + 1);
     const ids = beside(uploadId).filter((each) => each !== '' && each.toLowerCase() !== uploadId);
-    const found = ids.map(async (each) => (await owner.call(`/v1/uploads/${each}`, { headers: tus })).status);
+    const found = ids.map(
+      async (each) => (await owner.call.ask('getUpload', { uploadId: each }, { headers: tus })).status,
+    );
     expect(new Set(await Promise.all(found))).toEqual(new Set([404]));
   });
 
@@ -148,13 +148,13 @@ describe('one wrong character is enough to be refused', () => {
 });
 
 it('what rows hold is no credential: not as an API key, nor as the secret of a recovery', async () => {
-  const { id, apiKey, path, text } = await recoverable();
+  const { id, apiKey, text } = await recoverable();
   const call = client(service.url, apiKey);
   const headers = { 'Idempotency-Key': 'name of the request', 'Content-Type': 'text/plain' };
-  const { fileId } = await jsonOf<StoredFile>(call('/v1/storage/plain', { method: 'POST', headers, body: 'x' }), 201);
+  const { fileId } = await call.storePlain({}, { headers, body: 'x' });
   const once = await signedPath(apiKey, { method: 'GET', file: fileId, jti: 'name of the URL' });
   await bytesOf(client(service.url, '')(once));
-  await call('/v1/uploads/plain', { method: 'POST', headers: { 'Tus-Resumable': '1.0.0', 'Upload-Length': '5' } });
+  await call.ask('createUploadPlain', {}, { headers: { 'Tus-Resumable': '1.0.0', 'Upload-Length': '5' } });
   const tables = ['account', 'api_key', 'idempotency', 'signed_use', 'upload'];
   const object = accountObject(service, id);
   const rows = (await Promise.all(tables.map((table) => object.rows(table)))).flat();
@@ -172,12 +172,12 @@ it('what rows hold is no credential: not as an API key, nor as the secret of a r
     expect(values.filter((value) => value.includes(secret))).toEqual([]);
   const recover = (value: string): Promise<Response> => {
     const privateKey = text.replace(/^# recovery: .*$/m, `# recovery: ${value}`);
-    return client(service.url, '').json(`${path}/recover`, { privateKey });
+    return client(service.url).ask('recoverAccount', { id, privateKey });
   };
   await Promise.all(
     stored.flatMap((value) => [
-      expect(problemOf(client(service.url, value)('/v1/account'))).resolves.toEqual([401, 'unauthorized']),
-      expect(problemOf(recover(value))).resolves.toEqual([403, 'forbidden']),
+      expect(problemOf(client(service.url, value).ask('getAccount'))).resolves.toBe('401 unauthorized'),
+      expect(problemOf(recover(value))).resolves.toBe('403 forbidden'),
     ]),
   );
 });
@@ -187,8 +187,8 @@ describe('tokens', () => {
     const equal = await startService({ vars: { METRICS_TOKEN: adminToken, RESTORE_TOKEN: rpcToken } });
     try {
       const operator = client(equal.url, adminToken);
-      for (const path of ['/v1/operator/metrics', '/v1/operator/accounts'])
-        expect(await problemOf(operator(path))).toEqual([500, 'misconfigured']);
+      for (const operationId of ['getMetrics', 'listAccounts'])
+        expect(await problemOf(operator.ask(operationId))).toBe('500 misconfigured');
     } finally {
       await equal.close();
     }
@@ -197,18 +197,18 @@ describe('tokens', () => {
   it('that are not set open nothing, and the value of another variable does not either', async () => {
     const headers = { 'Sealpin-Restore': rpcToken };
     const ask = (at: Service): Promise<Response> =>
-      client(at.url, adminToken)(`/v1/operator/accounts/${owner.id}/backup`, { method: 'PUT', headers, body: '{}' });
+      client(at.url, adminToken).ask('restoreAccount', { id: owner.id }, { headers, body: '{}' });
     const unset = await startService({ vars: { METRICS_TOKEN: '', RESTORE_TOKEN: '' } });
     try {
       for (const token of ['', adminToken, metricsToken])
-        expect(await problemOf(client(unset.url, token)('/v1/operator/metrics'))).toEqual([404, 'not_found']);
-      expect(await problemOf(ask(unset))).toEqual([404, 'not_found']);
+        expect(await problemOf(client(unset.url, token).ask('getMetrics'))).toBe('404 not_found');
+      expect(await problemOf(ask(unset))).toBe('404 not_found');
     } finally {
       await unset.close();
     }
     const equal = await startService({ vars: { RESTORE_TOKEN: rpcToken } });
     try {
-      expect(await problemOf(ask(equal))).toEqual([500, 'misconfigured']);
+      expect(await problemOf(ask(equal))).toBe('500 misconfigured');
     } finally {
       await equal.close();
     }

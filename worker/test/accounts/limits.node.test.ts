@@ -1,10 +1,11 @@
 /** Limits of API keys: how much may be stored with one, whatever the way. */
 import { request } from 'node:http';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { AccountDetails, ApiKeyList, NewApiKeyResponse, ResumableUpload } from '../../../shared/api.ts';
+import type { AccountDetails, ResumableUpload, Scope } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { jsonOf, problemOf, type Client } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
+import { present } from '../../../testkit/present.ts';
 
 type Limits = { files?: number; bytes?: number; fileBytes?: number };
 
@@ -18,10 +19,9 @@ beforeEach(async () => {
 });
 
 async function limited(limits: Limits, by: Client = owner.call): Promise<Client & { id: string }> {
-  const body = { label: 'limited', scopes: ['read', 'write', 'keys'], limits };
-  const { apiKey, key } = await jsonOf<NewApiKeyResponse>(by.json('/v1/keys', body), 201);
-  expect(key.limits).toMatchObject(limits);
-  return Object.assign(client(service.url, apiKey), { id: key.id });
+  const call = await by.withKey(['read', 'write', 'keys'], { limits });
+  expect((await call.getAccount()).key.limits).toMatchObject(limits);
+  return call;
 }
 
 let made = 0;
@@ -38,8 +38,8 @@ const put = (call: Client, bytes: BodyInit, mode = 'plain', o: Record<string, st
     ...(typeof bytes === 'string' ? {} : { duplex: 'half' as const }),
   });
 const streamed = (bytes: string): ReadableStream => new Blob([bytes]).stream();
-const full = [413, 'quota_exceeded'];
-const files = async (): Promise<number> => (await jsonOf<AccountDetails>(owner.call('/v1/account'))).usage!.files;
+const full = '413 quota_exceeded';
+const files = async (): Promise<number> => present((await owner.call.getAccount()).usage).files;
 
 describe('an API key with limits', () => {
   it('stores so many files, and another one when one is deleted', async () => {
@@ -49,7 +49,7 @@ describe('an API key with limits', () => {
     expect(await problemOf(put(call, fresh(10)))).toEqual(full);
     expect(await problemOf(put(call, fresh(10), 'encrypted'))).toEqual(full);
     await owner.call.store('plain', fresh(10));
-    await jsonOf(owner.call(`/v1/storage/${first.fileId}`, { method: 'DELETE' }));
+    await owner.call.deleteFile({ fileId: first.fileId });
     await call.store('plain', fresh(10));
     expect(await problemOf(put(call, fresh(10)))).toEqual(full);
     expect(await files()).toBe(3);
@@ -107,7 +107,7 @@ describe('an API key with limits', () => {
     const call = await limited({ fileBytes: 1000, files: 1 });
     const tus = { 'Tus-Resumable': '1.0.0' };
     const begin = (headers: Record<string, string>): Promise<Response> =>
-      call('/v1/uploads/plain', { method: 'POST', headers: { ...tus, ...headers } });
+      call.ask('createUploadPlain', {}, { headers: { ...tus, ...headers } });
     const patch = (at: string, offset: number, body: string, more: Record<string, string> = {}): Promise<Response> =>
       call(at, {
         method: 'PATCH',
@@ -120,11 +120,11 @@ describe('an API key with limits', () => {
         body,
       });
     expect(await problemOf(begin({ 'Upload-Length': '1001' }))).toEqual(full);
-    const later = (await begin({ 'Upload-Defer-Length': '1' })).headers.get('Location')!;
+    const later = present((await begin({ 'Upload-Defer-Length': '1' })).headers.get('Location'));
     expect(await problemOf(patch(later, 0, 'x', { 'Upload-Length': '1001' }))).toEqual(full);
     expect(await problemOf(patch(later, 0, fresh(1001)))).toEqual(full);
     expect(await jsonOf<ResumableUpload>(call(later))).toMatchObject({ state: 'failed', code: 'quota_exceeded' });
-    const one = (await begin({ 'Upload-Length': '9' })).headers.get('Location')!;
+    const one = present((await begin({ 'Upload-Length': '9' })).headers.get('Location'));
     expect(await problemOf(begin({ 'Upload-Length': '9' }))).toEqual(full);
     expect((await patch(one, 0, fresh(9))).status).toBe(204);
     expect(await problemOf(begin({ 'Upload-Length': '9' }))).toEqual(full);
@@ -136,14 +136,12 @@ describe('an API key with limits', () => {
     const call = await limited({ files: 3 });
     const tus = { 'Tus-Resumable': '1.0.0', 'Content-Type': 'application/offset+octet-stream' };
     const begun = await Promise.all(
-      Array.from({ length: 3 }, () =>
-        call('/v1/uploads/plain', { method: 'POST', headers: { ...tus, 'Upload-Length': '9' } }),
-      ),
+      Array.from({ length: 3 }, () => call.ask('createUploadPlain', {}, { headers: { ...tus, 'Upload-Length': '9' } })),
     );
     await owner.object.change('UPDATE key_limit SET max_files = 1');
     const last = { method: 'PATCH', headers: { ...tus, 'Upload-Offset': '0' } };
     const statuses = begun.map(
-      async ({ headers }) => (await call(headers.get('Location')!, { ...last, body: fresh(9) })).status,
+      async ({ headers }) => (await call(present(headers.get('Location')), { ...last, body: fresh(9) })).status,
     );
     expect((await Promise.all(statuses)).toSorted((a, b) => a - b)).toEqual([204, 413, 413]);
     expect(await files()).toBe(1);
@@ -162,13 +160,10 @@ describe('an API key with limits', () => {
   it('gives keys that it makes no more than it has, and counts what they store', async () => {
     const call = await limited({ files: 2, bytes: 1000 });
     for (const limits of [{ files: 3 }, { bytes: 1001 }])
-      expect(await problemOf(call.json('/v1/keys', { label: 'x', scopes: ['write'], limits }))).toEqual([
-        403,
-        'forbidden',
-      ]);
+      expect(await problemOf(call.ask('createKey', { label: 'x', scopes: ['write'], limits }))).toBe('403 forbidden');
     const inherited = await limited({ fileBytes: 500 }, call);
     const grandchild = await limited({ files: 1 }, inherited);
-    const { keys } = await jsonOf<ApiKeyList>(owner.call('/v1/keys'));
+    const { keys } = await owner.call.listKeys();
     expect(keys.map(({ limits }) => limits)).toEqual([
       undefined,
       { files: 2, bytes: 1000 },
@@ -181,18 +176,15 @@ describe('an API key with limits', () => {
     // A new one has stored nothing, and no room.
     expect(await problemOf(put(await limited({}, call), fresh(10)))).toEqual(full);
     for (const limits of [{ files: 0 }, { files: 1.5 }, { bytes: -1 }, { other: 1 }, { files: null }])
-      expect(await problemOf(owner.call.json('/v1/keys', { label: 'x', scopes: ['write'], limits }))).toEqual([
-        400,
-        'invalid_request',
-      ]);
+      expect(await problemOf(owner.call.ask('createKey', { label: 'x', scopes: ['write'], limits }))).toBe(
+        '400 invalid_request',
+      );
   });
 });
 
 it('usage is for keys with read', async () => {
-  const about = async (scopes: string[]): Promise<AccountDetails> => {
-    const { apiKey } = await jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'x', scopes }), 201);
-    return await jsonOf<AccountDetails>(client(service.url, apiKey)('/v1/account'));
-  };
+  const about = async (scopes: Scope[]): Promise<AccountDetails> =>
+    await (await owner.call.withKey(scopes)).getAccount();
   await owner.call.store('plain', 'four');
   expect((await about(['read'])).usage).toEqual({ files: 1, bytes: 4 });
   expect('usage' in (await about(['write', 'delete', 'keys', 'share']))).toBe(false);

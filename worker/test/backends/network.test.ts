@@ -4,6 +4,7 @@ import { SealpinError, type Code } from '../../../shared/errors.ts';
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import type { PinningService } from '../../backends/contract.ts';
 import { withNetwork } from '../../backends/network.ts';
+import { present } from '../../../testkit/present.ts';
 
 const { signal } = new AbortController();
 
@@ -36,7 +37,7 @@ const codeOf = (work: Promise<unknown>): Promise<Code | undefined> =>
     (error: SealpinError) => error.code,
   );
 const read = ({ read: of }: BlockSource, offset: number, length: number): Promise<Code | undefined> =>
-  codeOf(of!('cid', offset, length, signal));
+  codeOf(present(of)('cid', offset, length, signal));
 
 it('the last backend that can search does, and no other one', async () => {
   const asked: string[] = [];
@@ -50,15 +51,15 @@ it('the last backend that can search does, and no other one', async () => {
 it('a backend that does not respond has lost nothing, and is not searched', async () => {
   const asked: string[] = [];
   const [source] = withNetwork([backend('a', asked, { failure: 'pinning_unavailable' })]);
-  for (const _ of [1, 2]) expect(await codeOf(source!.block('cid', signal))).toBe('pinning_unavailable');
+  for (const _ of [1, 2]) expect(await codeOf(present(source).block('cid', signal))).toBe('pinning_unavailable');
   expect(asked).toEqual(['a block', 'a block']);
 });
 
 it('of a file that lacks a block, the others are searched for at once', async () => {
   const asked: string[] = [];
   const [source] = withNetwork([backend('a', asked)]);
-  for (const _ of [1, 2]) expect(await codeOf(source!.block('cid', signal))).toBeUndefined();
-  expect(await read(source!, 0, 9)).toBe('pinning_lost');
+  for (const _ of [1, 2]) expect(await codeOf(present(source).block('cid', signal))).toBeUndefined();
+  expect(await read(present(source), 0, 9)).toBe('pinning_lost');
   expect(asked).toEqual(['a block', 'a search', 'a search']);
 });
 
@@ -72,7 +73,7 @@ it('a stream that is opened again before its end has ended at a missing block, w
     [14, 6],
     [15, 5],
   ] as const)
-    codes.push(await read(source!, offset, length));
+    codes.push(await read(present(source), offset, length));
   expect(codes).toEqual([undefined, undefined, 'pinning_lost', undefined]);
   expect(asked).toEqual(['a read', 'a read', 'a read']);
 });

@@ -59,7 +59,11 @@ export function replicaContract(
       expect(await replica.unpin(file.cid, signal)).toBe('absent');
     } else {
       if (second === 'held') await held(file);
-      else expect([await replica.hold(file, signal), await replica.stat(file.cid, signal)]).toEqual([second, second]);
+      else
+        expect({ hold: await replica.hold(file, signal), stat: await replica.stat(file.cid, signal) }).toEqual({
+          hold: second,
+          stat: second,
+        });
       expect(await replica.unpin(file.cid, signal)).toBe('removed');
     }
     expect(await theirs.stat(file.cid, signal)).toBe('held');

@@ -4,6 +4,7 @@ import { cidBuilder, cidOf, parseCid, type Cid } from '../../../shared/ipfs/inde
 import { cluster, type ClusterOptions } from '../../backends/cluster/cluster.ts';
 import { kubo, type Timeouts } from '../../backends/kubo/kubo.ts';
 import type { PinningService } from '../../backends/contract.ts';
+import { flip, present } from '../../../testkit/present.ts';
 
 export type Scenario = {
   /** Address of Kubo's RPC. */
@@ -99,7 +100,7 @@ async function importBlocks(service: PinningService, o: Import, abort: AbortCont
   if (fault === 'first') blocks.shift();
   const open = service.importBlocks(abort.signal);
   for (const [index, block] of blocks.entries()) {
-    if (fault === 'mangled' && index === 0) block.bytes[0]! ^= 1;
+    if (fault === 'mangled' && index === 0) flip(block.bytes, 0);
     await open.write(block.cid, block.bytes);
     if (gapMs !== undefined) await new Promise((resolve) => setTimeout(resolve, gapMs));
   }
@@ -119,7 +120,7 @@ function adapterOf(scenario: Scenario): PinningService {
     ...(scenario.timeouts && { timeouts: scenario.timeouts }),
   };
   if (scenario.cluster) {
-    const headers = { authorization: `Basic ${btoa(token!)}` };
+    const headers = { authorization: `Basic ${btoa(present(token))}` };
     return cluster({ ...common, ...scenario.cluster, headers, ipfsHeaders: {} });
   }
   return kubo({ ...common, url, headers: token === undefined ? {} : { authorization: `Bearer ${token}` } });
@@ -139,7 +140,7 @@ export async function play(scenario: Scenario): Promise<Outcome> {
     if (scenario.method === 'import') return await importBlocks(service, scenario, abort);
     if (scenario.method === 'store') {
       const cid = await importBlocks(service, scenario, abort);
-      await pin(cid!, scenario);
+      await pin(present(cid), scenario);
       return cid;
     }
     if (scenario.method === 'pin') return await pin(scenario.cid, scenario);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { configuredBackends } from '../../backends/services.ts';
+import { first, present } from '../../../testkit/present.ts';
 
 const good = { id: 'kubo', type: 'kubo', url: 'https://kubo.example.com' };
 
@@ -47,9 +48,10 @@ describe('PINNING_SERVICES', () => {
       'BACKENDS',
       { secretOf: () => secret, bindingOf: () => undefined, serviceId: 'x', fetch: fetcher },
     );
-    expect(await service!.ping(new AbortController().signal)).toEqual({ version: '1.2.3' });
-    expect(asked[0]![0]).toBe('https://kubo.example.com/path/api/v0/version?');
-    expect([asked[0]![1].get('authorization'), asked[0]![1].get('x-a')]).toEqual([authorization, 'b']);
+    expect(await present(service).ping(new AbortController().signal)).toEqual({ version: '1.2.3' });
+    expect(first(asked)[0]).toBe('https://kubo.example.com/path/api/v0/version?');
+    expect(first(asked)[1].get('authorization')).toEqual(authorization);
+    expect(first(asked)[1].get('x-a')).toBe('b');
   });
 
   it('sends each secret of a cluster to its own addresses', async () => {
@@ -64,7 +66,7 @@ describe('PINNING_SERVICES', () => {
       { secretOf: (name) => name, bindingOf: () => undefined, serviceId: 'x', fetch: fetcher },
     );
     const { signal } = new AbortController();
-    expect(await service!.ping(signal)).toEqual({ version: '1.2.3', peers: { answering: 1, listed: 1 } });
+    expect(await present(service).ping(signal)).toEqual({ version: '1.2.3', peers: { answering: 1, listed: 1 } });
     if (service?.takes === 'blocks') await service.block('bafk', signal);
     expect(asked).toEqual([
       ['https://rest.example.com/id?', 'Basic dXNlcjpwYXNzd29yZA=='],

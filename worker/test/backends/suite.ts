@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bytesOf, type Scenario } from './scenario.ts';
 import type { Runtime } from './runtimes.ts';
+import { first, itemOf } from '../../../testkit/present.ts';
 
 export type Honest = Pick<Scenario, 'url' | 'cluster'> & { token: string; close(): Promise<void> };
 
@@ -24,7 +25,7 @@ const files = [
 ];
 
 /** The first file, which has blocks to lose. */
-const { bytes, cid } = files[0]!;
+const { bytes, cid } = first(files);
 
 /** A Kubo that is online must not search for a missing block for as long as a pin may take. */
 const timeouts = { pinMs: 300_000 };
@@ -134,9 +135,10 @@ export function contractWith<H extends Honest>(
     const missing = await play({ method: 'pin', cid, bytes, timeouts });
     expect(missing.error).toMatchObject({ code: 'pinning_unavailable', retryAfterSeconds: expect.any(Number) });
     expect((await play({ method: 'stat', cid })).value).toEqual({ pin: 'absent' });
-    expect(await play({ method: 'store', bytes: 1, timeouts })).toEqual({ value: files[1]!.cid });
+    expect(await play({ method: 'store', bytes: 1, timeouts })).toEqual({ value: itemOf(files, 1).cid });
     expect(await play({ method: 'store', bytes, timeouts })).toEqual({ value: cid });
-    for (const each of [cid, files[1]!.cid]) expect((await play({ method: 'unpin', cid: each })).value).toBe('removed');
+    for (const each of [cid, itemOf(files, 1).cid])
+      expect((await play({ method: 'unpin', cid: each })).value).toBe('removed');
   });
 
   test('what is collected between import and pin is unavailable, to be sent again', async () => {
@@ -199,8 +201,8 @@ export function contractWith<H extends Honest>(
     for (const scenario of [
       { method: 'ping' },
       { method: 'import', bytes: 3_000_000 },
-      { method: 'pin', cid: files[1]!.cid, bytes: 1 },
-      { method: 'stat', cid: files[1]!.cid },
+      { method: 'pin', cid: itemOf(files, 1).cid, bytes: 1 },
+      { method: 'stat', cid: itemOf(files, 1).cid },
     ] as Rest<Scenario>[]) {
       const { error } = await play(scenario, 'wrong');
       expect(error).toMatchObject({

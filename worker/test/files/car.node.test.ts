@@ -24,8 +24,9 @@ import type { PinningService } from '../../backends/contract.ts';
 import { kubo } from '../../backends/kubo/kubo.ts';
 import { sendCar } from '../../upload/send-car.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
-import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { pinned } from '../stored-state.ts';
+import { itemOf } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const maxFileBytes = 32 * 2 ** 30;
@@ -74,8 +75,7 @@ const store = (body: Uint8Array<ArrayBuffer>, query = ''): Promise<Response> =>
     body,
   });
 type Stored = { fileId: string; cid: string };
-const read = ({ fileId }: Stored): Promise<Buffer> =>
-  bytesOf(call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+const read = ({ fileId }: Stored): Promise<Buffer> => call.read(fileId);
 
 describe('a CAR', () => {
   it.each(long ? [0, 1, leafBytes, leafBytes + 1, 65 * leafBytes + 5] : [0, leafBytes + 1])(
@@ -83,7 +83,7 @@ describe('a CAR', () => {
     async (size) => {
       const bytes = randomBytes(size);
       const blocks = await blocksOf(bytes);
-      const root = blocks.at(-1)!.cid;
+      const root = itemOf(blocks, -1).cid;
       const file = await jsonOf<Stored>(
         store(car(blocks, size % 2 === 0 ? root : undefined), `?cid=${root.text}`),
         201,
@@ -98,7 +98,7 @@ describe('a CAR', () => {
       expect(Buffer.compare(await read(file), bytes)).toBe(0);
       // The pins of its parts are released once the alarm has rung.
       await expect.poll(() => pinned(service), { timeout: 10_000 }).toEqual([root.text]);
-      expect((await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
+      expect((await call.ask('deleteFile', { fileId: file.fileId })).status).toBe(200);
       expect(await pinned(service)).toEqual([]);
     },
   );
@@ -110,7 +110,7 @@ describe('a CAR', () => {
     const file = await jsonOf<Stored>(store(car([a, b, a, inner, root])), 201);
     expect(file).toMatchObject({ cid: root.cid.text, size: 70_300 });
     expect(await read(file)).toEqual(Buffer.concat([a.bytes, b.bytes, a.bytes, a.bytes]));
-    await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    await call.ask('deleteFile', { fileId: file.fileId });
   });
 
   it('of a disk of zeros, or of a log with a leaf for each line, is stored', async () => {
@@ -123,22 +123,18 @@ describe('a CAR', () => {
     ] as const) {
       const file = await jsonOf<Stored>(store(car([...blocks, root])), 201);
       expect(file).toMatchObject({ cid: root.cid.text, size: root.fileBytes });
-      await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+      await call.ask('deleteFile', { fileId: file.fileId });
     }
   });
 
   it('in encrypted mode is a file like any other', async () => {
     const body = car([await leaf(randomBytes(10))]);
-    const file = await jsonOf<Stored>(
-      call('/v1/storage/encrypted', {
-        method: 'POST',
-        headers: { 'Content-Type': carType, 'Content-Disposition': 'attachment; filename=x' },
-        body,
-      }),
-      201,
+    const file = await call.storeEncrypted(
+      {},
+      { headers: { 'Content-Type': carType, 'Content-Disposition': 'attachment; filename=x' }, body },
     );
     expect(await read(file)).toEqual(Buffer.from(body));
-    await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    await call.ask('deleteFile', { fileId: file.fileId });
   });
 });
 
@@ -161,7 +157,7 @@ const pbNode = (data: UnixFS, ...below: readonly Block[]): Promise<Block> =>
 const small = Uint8Array.of(1, 2, 3);
 
 describe('a CAR is refused, and nothing is kept,', () => {
-  it.each<[string, () => Promise<Uint8Array<ArrayBuffer>>, [number, string]?]>([
+  it.each<[string, () => Promise<Uint8Array<ArrayBuffer>>, string?]>([
     ['that is empty', async () => new Uint8Array(0)],
     ['without a block', async () => car([])],
     ['that is none', async () => randomBytes(1000)],
@@ -173,7 +169,7 @@ describe('a CAR is refused, and nothing is kept,', () => {
     [
       'with bytes that are not those of a CID',
       async () => car([{ cid: (await leaf(randomBytes(9))).cid, bytes: randomBytes(9) }]),
-      [422, 'cid_mismatch'],
+      '422 cid_mismatch',
     ],
     ['with two files', async () => car([await leaf(randomBytes(9)), await leaf(randomBytes(9))])],
     [
@@ -233,7 +229,7 @@ describe('a CAR is refused, and nothing is kept,', () => {
       async () => {
         const blocks: (Block & { fileBytes?: number })[] = [await leaf(Uint8Array.of(1))];
         for (let depth = 0; depth < 2; depth += 1)
-          blocks.push(await node(...Array.from({ length: 40 }, () => blocks.at(-1)!)));
+          blocks.push(await node(...Array.from({ length: 40 }, () => itemOf(blocks, -1))));
         return car(blocks);
       },
     ],
@@ -242,26 +238,26 @@ describe('a CAR is refused, and nothing is kept,', () => {
       async () => {
         const blocks: (Block & { fileBytes?: number })[] = [await leaf(new Uint8Array(leafBytes))];
         for (let depth = 0; depth < 4; depth += 1)
-          blocks.push(await node(...Array.from({ length: 16 }, () => blocks.at(-1)!)));
+          blocks.push(await node(...Array.from({ length: 16 }, () => itemOf(blocks, -1))));
         return car(blocks);
       },
-      [413, 'too_large'],
+      '413 too_large',
     ],
-  ])('%s', async (_, make, problem = [400, 'invalid_request']) => {
+  ])('%s', async (_, make, problem = '400 invalid_request') => {
     expect(await problemOf(store(await make()))).toEqual(problem);
-    expect(await jsonOf(call('/v1/storage'))).toMatchObject({ files: [] });
+    expect(await call.listFiles()).toMatchObject({ files: [] });
     await expect.poll(() => pinned(service), { timeout: 10_000 }).toEqual([]);
   });
 
   it.runIf(long)('of more blocks than are kept in mind', async () => {
     const blocks = await Promise.all(Array.from({ length: 32_769 }, (_, index) => leaf(Buffer.from(String(index)))));
-    expect(await problemOf(store(car(blocks)))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(store(car(blocks)))).toBe('400 invalid_request');
     await expect.poll(() => pinned(service), { timeout: 100_000 }).toEqual([]);
   });
 
   it('whose root is not the CID that was announced', async () => {
     const [block, other] = [await leaf(randomBytes(9)), await leaf(randomBytes(9))];
-    expect(await problemOf(store(car([block]), `?cid=${other.cid.text}`))).toEqual([422, 'cid_mismatch']);
+    expect(await problemOf(store(car([block]), `?cid=${other.cid.text}`))).toBe('422 cid_mismatch');
     expect(await pinned(service)).toEqual([]);
   });
 });
@@ -273,12 +269,12 @@ it('at a real Kubo a CAR is stored under its CID, and a block with other bytes i
   try {
     const owner = client(beside.url, (await beside.account()).apiKey);
     const send = (body: Uint8Array<ArrayBuffer>): Promise<Response> =>
-      owner('/v1/storage/plain', { method: 'POST', headers: { 'Content-Type': carType }, body });
+      owner.ask('storePlain', {}, { headers: { 'Content-Type': carType }, body });
     const blocks = await blocksOf(randomBytes(17 * leafBytes));
     const file = await jsonOf<Stored>(send(car(blocks)), 201);
     expect(await real.ipfs('pin', 'ls', '--type=recursive', '--quiet', file.cid)).toContain(file.cid);
     const wrong = blocks.map((block, index) => (index === 3 ? { ...block, bytes: randomBytes(leafBytes) } : block));
-    expect(await problemOf(send(car(wrong)))).toEqual([422, 'cid_mismatch']);
+    expect(await problemOf(send(car(wrong)))).toBe('422 cid_mismatch');
   } finally {
     await beside.close();
     await real.close();

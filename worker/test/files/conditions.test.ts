@@ -13,10 +13,10 @@ it('understands the ranges of RFC 9110 section 14, one at a time', () => {
   expect(range('bytes=-3')).toEqual({ start: 7, end: 10 });
   expect(range('bytes=-99')).toEqual({ start: 0, end: 10 });
   for (const text of ['bytes=10-', 'bytes=10-20', 'bytes=-0', 'bytes=99999999999999999999-'])
-    expect([text, range(text)]).toEqual([text, 'outside']);
+    expect(range(text), text).toBe('outside');
   for (const text of ['bytes=0-', 'bytes=-1']) expect(range(text, 0)).toBe('outside');
   for (const text of ['bytes=5-2', 'bytes=-', 'bytes=0-1,3-4', 'bytes 0-1', 'lines=0-1', 'bytes=a-b', ''])
-    expect([text, range(text)]).toEqual([text, undefined]);
+    expect(range(text), text).toBe(undefined);
 });
 
 it('ignores a range of another version', () => {
@@ -41,8 +41,8 @@ it('uses dates where the client sends no tags', () => {
   const known = (headers: Record<string, string>, lastModified: string | null = ours): boolean =>
     isNotModified(new Headers(headers), '"a"', lastModified);
   for (const date of [ours, 'Sunday, 06-Nov-94 08:49:37 GMT', 'Sun Nov  6 08:49:37 1994']) {
-    expect([date, known({ 'If-Modified-Since': date })]).toEqual([date, true]);
-    expect([date, known({ 'If-Unmodified-Since': date })]).toEqual([date, false]);
+    expect(known({ 'If-Modified-Since': date }), date).toBe(true);
+    expect(known({ 'If-Unmodified-Since': date }), date).toBe(false);
   }
   const before = 'Sun, 06 Nov 1994 08:49:36 GMT';
   expect(known({ 'If-Modified-Since': before })).toBe(false);
@@ -51,7 +51,7 @@ it('uses dates where the client sends no tags', () => {
   expect(known({ 'If-Modified-Since': ours, 'If-None-Match': '"b"' })).toBe(false);
   expect(known({ 'If-Unmodified-Since': before, 'If-Match': '"a"' })).toBe(false);
   for (const text of ['', '1', '2030-01-01', 'Sunday', '0']) {
-    expect([text, known({ 'If-Modified-Since': text, 'If-Unmodified-Since': text })]).toEqual([text, false]);
+    expect(known({ 'If-Modified-Since': text, 'If-Unmodified-Since': text }), text).toBe(false);
   }
   expect(known({ 'If-Modified-Since': ours, 'If-Unmodified-Since': before }, null)).toBe(false);
 });

@@ -1,11 +1,12 @@
 /** Files that expire, and the receipts of files that are gone. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { DeletedFiles, Receipt, Share, StoredFile } from '../../../shared/api.ts';
+import type { DeletedFiles, Receipt, StoredFile } from '../../../shared/api.ts';
 import { sharedService, startService, type Service } from '../../../testkit/service.ts';
 import { changeDatabases, keepState } from '../kept-state.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { accountObject, newOwner, pinned, shareObject, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
@@ -31,7 +32,7 @@ function upload(mode: string, query: Record<string, string>, by: Owner = owner):
 
 const store = (mode: string, expiresAt: string, by?: Owner): Promise<StoredFile> =>
   jsonOf<StoredFile>(upload(mode, { expiresAt }, by), 201);
-const receiptOf = (fileId: string, by: Owner = owner): Promise<Response> => by.call(`/v1/storage/${fileId}/receipt`);
+const receiptOf = (fileId: string, by: Owner = owner): Promise<Response> => by.call.ask('getReceipt', { fileId });
 
 describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
   it('says when, and is deleted then as a request would: header, row, pin and shares', async () => {
@@ -39,18 +40,16 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
     const expiresAt = inMs(10 * minuteMs);
     const { fileId, cid, ...file } = await store(mode, expiresAt, own);
     expect(file.expiresAt).toBe(expiresAt);
-    expect(await jsonOf(own.call(`/v1/storage/${fileId}?data=false`))).toMatchObject({ expiresAt });
-    const share = await jsonOf<Share>(
-      own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [fileId], password: false }),
-      201,
-    );
+    expect(await own.call.getFile({ fileId, data: false })).toMatchObject({ expiresAt });
+    const share = await own.call.createShare({ record: 'c2VhbGVk', files: [fileId], password: false });
     expect(share.expiresAt).toBe(expiresAt);
-    expect(await problemOf(receiptOf(fileId, own))).toEqual([404, 'not_found']);
+    expect(await problemOf(receiptOf(fileId, own))).toBe('404 not_found');
 
     await own.object.ring(9 * minuteMs);
-    expect((await own.call(`/v1/storage/${fileId}/content`)).status).toBe(200);
+    expect((await own.call.ask('getFileContent', { fileId })).status).toBe(200);
     await own.object.ring(2 * minuteMs);
-    expect([await own.object.rows('file'), await own.object.rows('file_detail')]).toEqual([[], []]);
+    expect(await own.object.rows('file')).toEqual([]);
+    expect(await own.object.rows('file_detail')).toEqual([]);
     expect(await pinned(service)).not.toContain(cid);
     expect((await shareObject(service, share.id).rows('share'))[0]?.['record']).toBeNull();
     const { deletedAt, ...receipt } = await jsonOf<Receipt>(receiptOf(fileId, own));
@@ -61,8 +60,8 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
       pins: [{ service: 'node', status: 'unpinned' }],
       shares: [{ id: share.id, record: 'destroyed' }],
     });
-    expect(Date.parse(deletedAt!)).toBeGreaterThanOrEqual(Date.parse(expiresAt));
-    const { usage } = await jsonOf<{ usage: unknown }>(own.call('/v1/account'));
+    expect(Date.parse(present(deletedAt))).toBeGreaterThanOrEqual(Date.parse(expiresAt));
+    const { usage } = await own.call.getAccount();
     expect(usage).toEqual({ files: 0, bytes: 0 });
   });
 
@@ -72,10 +71,10 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
     const kept = await store(mode, inMs(dayMs), own);
     await own.object.wait(2 * minuteMs);
     for (const path of ['', '/content', '?data=false'])
-      expect(await problemOf(own.call(`/v1/storage/${fileId}${path}`))).toEqual([404, 'not_found']);
-    const shared = own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [fileId], password: false });
-    expect(await problemOf(shared)).toEqual([404, 'not_found']);
-    const { files } = await jsonOf<{ files: StoredFile[] }>(own.call('/v1/storage'));
+      expect(await problemOf(own.call(`/v1/storage/${fileId}${path}`))).toBe('404 not_found');
+    const shared = own.call.ask('createShare', { record: 'c2VhbGVk', files: [fileId], password: false });
+    expect(await problemOf(shared)).toBe('404 not_found');
+    const { files } = await own.call.listFiles();
     expect(files.map((file) => file.fileId)).toEqual([kept.fileId]);
     expect(await own.object.rows('file')).toHaveLength(2);
     expect(await jsonOf<Receipt>(receiptOf(fileId, own))).toMatchObject({ reason: 'expired' });
@@ -97,16 +96,16 @@ describe.each(modesInForm)('a file in %s mode that expires', (mode) => {
         },
         body: 'hello',
       });
-    const fileId = (await create(expiresAt)).headers.get('Sealpin-File');
-    expect(await jsonOf(own.call(`/v1/storage/${fileId}?data=false`))).toMatchObject({ expiresAt });
+    const fileId = present((await create(expiresAt)).headers.get('Sealpin-File'));
+    expect(await own.call.getFile({ fileId, data: false })).toMatchObject({ expiresAt });
     await own.object.ring(2 * minuteMs);
-    expect(await jsonOf(receiptOf(fileId!, own))).toMatchObject({ reason: 'expired' });
-    expect(await problemOf(create(inMs(-minuteMs)))).toEqual([400, 'invalid_request']);
-    expect(await problemOf(create('tomorrow'))).toEqual([400, 'invalid_request']);
+    expect(await jsonOf(receiptOf(fileId, own))).toMatchObject({ reason: 'expired' });
+    expect(await problemOf(create(inMs(-minuteMs)))).toBe('400 invalid_request');
+    expect(await problemOf(create('tomorrow'))).toBe('400 invalid_request');
   });
 
   it.each(['tomorrow', '2020-01-01T00:00:00Z', '2030-02-30T00:00:00Z', ''])('not at %j', async (expiresAt) => {
-    expect(await problemOf(upload(mode, { expiresAt }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(upload(mode, { expiresAt }))).toBe('400 invalid_request');
   });
 });
 
@@ -114,14 +113,14 @@ describe('a receipt', () => {
   it('of a deletion is the response to it, and is kept for 90 days', async () => {
     const own = await newOwner(service);
     const { fileId } = await own.call.store('encrypted', 'x');
-    const receipt = await jsonOf<Receipt>(own.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    const receipt = await own.call.deleteFile({ fileId });
     expect(receipt).toMatchObject({ reason: 'deleted', key: 'destroyed' });
     expect(await jsonOf(receiptOf(fileId, own))).toEqual(receipt);
-    expect(await problemOf(receiptOf(fileId))).toEqual([404, 'not_found']);
+    expect(await problemOf(receiptOf(fileId))).toBe('404 not_found');
     await own.object.ring(89 * dayMs);
     expect((await receiptOf(fileId, own)).status).toBe(200);
     await own.object.ring(2 * dayMs);
-    expect(await problemOf(receiptOf(fileId, own))).toEqual([404, 'not_found']);
+    expect(await problemOf(receiptOf(fileId, own))).toBe('404 not_found');
     expect(await own.object.rows('receipt')).toEqual([]);
   });
 
@@ -130,7 +129,7 @@ describe('a receipt', () => {
     const { fileId } = await own.call.store('plain', 'unpinned later');
     await own.object.fail('removeReference', 'before');
     const status = async (asked: Promise<Response>): Promise<unknown> => (await jsonOf<Receipt>(asked)).pins[0]?.status;
-    expect(await status(own.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).toBe('scheduled');
+    expect(await status(own.call.ask('deleteFile', { fileId }))).toBe('scheduled');
     expect(await status(receiptOf(fileId, own))).toBe('scheduled');
     await own.object.ring(minuteMs);
     expect(await status(receiptOf(fileId, own))).toBe('unpinned');
@@ -138,17 +137,14 @@ describe('a receipt', () => {
 });
 
 describe('many files', () => {
-  const remove = (files: unknown, by: Owner): Promise<Response> => by.call.json('/v1/storage/delete', { files });
+  const remove = (files: unknown, by: Owner): Promise<Response> => by.call.ask('deleteFiles', { files });
 
   it('are deleted at once, with a receipt each, and those that are not there are named', async () => {
     const own = await newOwner(service);
     const kept = await own.call.store('plain', `kept by ${own.id}`);
     const sealed = await own.call.store('encrypted', 'sealed');
     const plain = await own.call.store('plain', `plain of ${own.id}`);
-    const share = await jsonOf<Share>(
-      own.call.json('/v1/shares', { record: 'c2VhbGVk', files: [plain.fileId], password: false }),
-      201,
-    );
+    const share = await own.call.createShare({ record: 'c2VhbGVk', files: [plain.fileId], password: false });
     const strange = await owner.call.store('plain', `of another account than ${own.id}`);
     const never = crypto.randomUUID();
     const ids = [sealed.fileId, never, plain.fileId.toUpperCase(), strange.fileId, sealed.fileId];
@@ -159,7 +155,7 @@ describe('many files', () => {
     ]);
     expect(notFound).toEqual([never, strange.fileId]);
     expect((await own.object.rows('file')).map((row) => row['file_id'])).toEqual([kept.fileId]);
-    expect(await problemOf(own.call(`/v1/storage/${sealed.fileId}`))).toEqual([404, 'not_found']);
+    expect(await problemOf(own.call.ask('getFile', { fileId: sealed.fileId }))).toBe('404 not_found');
     for (const { fileId } of [sealed, plain])
       await expect
         .poll(() => jsonOf<Receipt>(receiptOf(fileId, own)), { timeout: 20_000 })
@@ -187,7 +183,7 @@ describe('many files', () => {
     expect(notFound).toEqual(unknown);
     expect(await own.object.rows('file')).toHaveLength(stored - deleted);
     for (const files of [[...ids.slice(0, deleted + 1), ...unknown], [], ['x'], undefined])
-      expect(await problemOf(remove(files, own))).toEqual([400, 'invalid_request']);
+      expect(await problemOf(remove(files, own))).toBe('400 invalid_request');
     expect(await own.object.rows('file')).toHaveLength(stored - deleted);
   });
 });
@@ -205,11 +201,11 @@ it('files expire in an account from a version in which they did not', async () =
     });
     older = await start();
     const own = { id, call: client(older.url, call.apiKey), object: accountObject(older, id) };
-    expect((await own.call(`/v1/storage/${fileId}/content`)).status).toBe(200);
+    expect((await own.call.ask('getFileContent', { fileId })).status).toBe(200);
     const { fileId: expiring } = await store('encrypted', inMs(minuteMs), own);
     await own.object.ring(2 * minuteMs);
     expect(await jsonOf(receiptOf(expiring, own))).toMatchObject({ reason: 'expired' });
-    await jsonOf(own.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    await own.call.deleteFile({ fileId });
     expect(await jsonOf(receiptOf(fileId, own))).toMatchObject({ reason: 'deleted' });
   } finally {
     await older.close();

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { isLongRun } from '../../../testkit/long-run.ts';
-import { JsonUploadReader } from '../../upload/json-stream.ts';
+import { JsonUploadReader } from '../../upload/json-upload-reader.ts';
 
 const documents = isLongRun ? 100_000 : 4_000;
 

@@ -1,9 +1,10 @@
 /** The list of files: filters, order, cursors. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { FileList, NewApiKeyResponse, StoredFile } from '../../../shared/api.ts';
+import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 
 let service: Service;
 let owner: Owner;
@@ -14,7 +15,7 @@ let writerId: string;
 beforeAll(async () => {
   service = await sharedService();
   owner = await newOwner(service);
-  const made = await jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
+  const made = await owner.call.createKey({ label: 'w', scopes: ['write'] });
   writerId = made.key.id;
   const writer = client(service.url, made.apiKey);
   stored = [
@@ -64,13 +65,13 @@ describe('the list of files', () => {
   it('has the files of one key, of one CID, and of the time between two', async () => {
     expect(await places({ createdBy: writerId })).toEqual([4, 3]);
     expect(await places({ createdBy: writerId, mode: 'plain' })).toEqual([4]);
-    expect(await places({ cid: stored[2]!.cid, mode: 'plain' })).toEqual([2]);
-    expect(await places({ cid: stored[2]!.cid, mode: 'encrypted' })).toEqual([]);
+    expect(await places({ cid: itemOf(stored, 2).cid, mode: 'plain' })).toEqual([2]);
+    expect(await places({ cid: itemOf(stored, 2).cid, mode: 'encrypted' })).toEqual([]);
     const [, second] = stored;
-    const after = stored.filter(({ createdAt }) => createdAt > second!.createdAt).length;
-    const before = stored.filter(({ createdAt }) => createdAt < second!.createdAt).length;
-    expect(await places({ createdAfter: second!.createdAt })).toHaveLength(after);
-    expect(await places({ createdBefore: second!.createdAt })).toHaveLength(before);
+    const after = stored.filter(({ createdAt }) => createdAt > present(second).createdAt).length;
+    const before = stored.filter(({ createdAt }) => createdAt < present(second).createdAt).length;
+    expect(await places({ createdAfter: present(second).createdAt })).toHaveLength(after);
+    expect(await places({ createdBefore: present(second).createdAt })).toHaveLength(before);
   });
 
   it('refuses what it cannot compare', async () => {
@@ -87,7 +88,7 @@ describe('the list of files', () => {
       { order: 'random' },
       { filename: 'x' },
     ])
-      expect(await problemOf(ask(query)), JSON.stringify(query)).toEqual([400, 'invalid_request']);
+      expect(await problemOf(ask(query)), JSON.stringify(query)).toBe('400 invalid_request');
   });
 });
 
@@ -103,7 +104,7 @@ describe('a cursor', () => {
       const seen: StoredFile[] = [];
       let path: string | undefined = `/v1/storage?${new URLSearchParams({ ...query, limit: '1' }).toString()}`;
       while (path !== undefined) {
-        const response = await own.call(path);
+        const response: Response = await own.call(path);
         const page = await jsonOf<FileList>(response);
         expect(page.files.length).toBeLessThanOrEqual(1);
         seen.push(...page.files);
@@ -111,7 +112,7 @@ describe('a cursor', () => {
         if (path !== undefined) expect(new URL(path, service.url).searchParams.get('cursor')).toBe(page.cursor);
         // Newest first, a new file is before the first page; the other way round, behind the last.
         if (seen.length === 1 && query['order'] !== 'asc') await own.call.store('plain', 'new');
-        if (seen.length === 2) await own.call(`/v1/storage/${seen[0]!.fileId}`, { method: 'DELETE' });
+        if (seen.length === 2) await own.call.ask('deleteFile', { fileId: first(seen).fileId });
       }
       expect(seen).toEqual(all);
     },
@@ -120,11 +121,11 @@ describe('a cursor', () => {
   it('is refused with other filters', async () => {
     const { cursor: plain } = await list({ limit: '1', mode: 'plain' });
     const { cursor: all } = await list({ limit: '1' });
-    expect(await problemOf(ask({ cursor: plain! }))).toEqual([400, 'invalid_request']);
-    expect(await problemOf(ask({ cursor: plain!, mode: 'encrypted' }))).toEqual([400, 'invalid_request']);
-    expect(await problemOf(ask({ cursor: plain!, mode: 'plain', order: 'asc' }))).toEqual([400, 'invalid_request']);
-    expect(await problemOf(ask({ cursor: all!, mode: 'plain' }))).toEqual([400, 'invalid_request']);
-    expect((await ask({ cursor: plain!, mode: 'plain', limit: '2' })).status).toBe(200);
+    expect(await problemOf(ask({ cursor: present(plain) }))).toBe('400 invalid_request');
+    expect(await problemOf(ask({ cursor: present(plain), mode: 'encrypted' }))).toBe('400 invalid_request');
+    expect(await problemOf(ask({ cursor: present(plain), mode: 'plain', order: 'asc' }))).toBe('400 invalid_request');
+    expect(await problemOf(ask({ cursor: present(all), mode: 'plain' }))).toBe('400 invalid_request');
+    expect((await ask({ cursor: present(plain), mode: 'plain', limit: '2' })).status).toBe(200);
   });
 
   it('comes with an empty page where a filter matches little among many files', async () => {
@@ -140,6 +141,6 @@ describe('a cursor', () => {
       found.push(...page.files.map(({ fileId }) => fileId));
       ({ cursor } = page);
     } while (cursor !== undefined);
-    expect([pages, found]).toEqual([[0, 0, 1], [oldest.fileId]]);
+    expect({ pages, found }).toEqual({ pages: [0, 0, 1], found: [oldest.fileId] });
   });
 });

@@ -1,6 +1,6 @@
 /** Files that stay only if another upload of their API key names them. */
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { AccountDetails, EventList, NewApiKeyResponse, Receipt, StoredFile } from '../../../shared/api.ts';
+import type { NewApiKeyResponse, StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { newOwner, sweep, pinned, type Owner } from '../stored-state.ts';
@@ -20,7 +20,7 @@ beforeEach(async () => {
 });
 
 async function newKey(limits: object = { files: 4 }): Promise<Client> {
-  const made = owner.call.json('/v1/keys', { label: 'inbox', scopes: ['write'], limits });
+  const made = owner.call.ask('createKey', { label: 'inbox', scopes: ['write'], limits });
   return client(service.url, (await jsonOf<NewApiKeyResponse>(made, 201)).apiKey);
 }
 
@@ -34,8 +34,8 @@ const store = async (call: Client, query = '?provisional=true'): Promise<StoredF
 const begin = (call: Client, length: number) =>
   create(call, 'plain', length, { headers: { 'Upload-Metadata': metadataOf({ provisional: 'true' }) } });
 const isThere = async (...fileIds: string[]): Promise<boolean[]> =>
-  Promise.all(fileIds.map(async (id) => (await owner.call(`/v1/storage/${id}?data=false`)).status === 200));
-const left = async (call: Client) => (await jsonOf<AccountDetails>(call('/v1/account'))).key.left;
+  Promise.all(fileIds.map(async (id) => (await owner.call.ask('getFile', { fileId: id, data: false })).status === 200));
+const left = async (call: Client) => (await call.getAccount()).key.left;
 
 describe('a provisional file', () => {
   it('is removed 24 hours after the last request of its key, with its pin, and counts no longer', async () => {
@@ -50,8 +50,8 @@ describe('a provisional file', () => {
     await sweep(service, [owner], [one.cid, other.cid]);
     const held = await pinned(service);
     expect([one, other].filter(({ cid }) => held.includes(cid))).toEqual([]);
-    expect(await jsonOf<Receipt>(owner.call(`/v1/storage/${one.fileId}/receipt`))).toMatchObject({ reason: 'expired' });
-    const { events } = await jsonOf<EventList>(owner.call('/v1/events?limit=100'));
+    expect(await owner.call.getReceipt({ fileId: one.fileId })).toMatchObject({ reason: 'expired' });
+    const { events } = await owner.call.listEvents({ limit: 100 });
     expect(events.filter(({ action }) => action === 'file.expired')).toHaveLength(2);
   });
 
@@ -80,7 +80,7 @@ describe('a provisional file', () => {
   it('does not stay when another key names it, and what names it is not stored', async () => {
     const { fileId } = await store(guest);
     for (const call of [await newKey(), owner.call])
-      expect(await problemOf(post(call, `?names=${fileId}`))).toEqual([404, 'not_found']);
+      expect(await problemOf(post(call, `?names=${fileId}`))).toBe('404 not_found');
     expect(await isThere(fileId)).toEqual([true]);
     expect(await owner.object.rows('file')).toHaveLength(1);
     await owner.object.ring(dayMs + hourMs);
@@ -89,8 +89,8 @@ describe('a provisional file', () => {
 
   it('that was removed is not named any more: nothing is acknowledged that is not there', async () => {
     const [one, other] = [await store(guest), await store(guest)];
-    await jsonOf(owner.call(`/v1/storage/${one.fileId}`, { method: 'DELETE' }));
-    expect(await problemOf(post(guest, `?names=${other.fileId},${one.fileId}`))).toEqual([404, 'not_found']);
+    await owner.call.deleteFile({ fileId: one.fileId });
+    expect(await problemOf(post(guest, `?names=${other.fileId},${one.fileId}`))).toBe('404 not_found');
     await owner.object.ring(dayMs + hourMs);
     expect(await isThere(other.fileId)).toEqual([false]);
   });
@@ -121,7 +121,7 @@ describe('a provisional file', () => {
     expect(await isThere(id)).toEqual([true]);
     // One that is large has no row of a file for a while; one whose bytes have not all arrived may never be a file.
     const large = await begin(guest, 10);
-    expect(await problemOf(post(guest, `?names=${large.id}`))).toEqual([404, 'not_found']);
+    expect(await problemOf(post(guest, `?names=${large.id}`))).toBe('404 not_found');
     await owner.object.change(`UPDATE upload SET state = 'finishing' WHERE id = '${large.id}'`);
     await store(guest, `?names=${large.id}`);
   });
@@ -136,8 +136,8 @@ it('a file that is not provisional stays, as those of clients do that know nothi
 it('of wrong names nothing is stored', async () => {
   const id = crypto.randomUUID();
   for (const names of ['', 'x', `${id},`, `${id};${id}`, Array.from({ length: 301 }, () => id).join(',')])
-    expect(await problemOf(post(guest, `?names=${names}`))).toEqual([400, 'invalid_request']);
-  expect(await problemOf(post(guest, `?names=${id}`))).toEqual([404, 'not_found']);
-  expect(await problemOf(post(guest, '?provisional=1'))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(post(guest, `?names=${names}`))).toBe('400 invalid_request');
+  expect(await problemOf(post(guest, `?names=${id}`))).toBe('404 not_found');
+  expect(await problemOf(post(guest, '?provisional=1'))).toBe('400 invalid_request');
   expect(await owner.object.rows('file')).toEqual([]);
 });

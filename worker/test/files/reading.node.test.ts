@@ -1,12 +1,13 @@
 /** Reading parts of files, under conditions, and uploads that are asked for twice. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { NewApiKeyResponse, StoredFile } from '../../../shared/api.ts';
+import type { StoredFile } from '../../../shared/api.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, settle, sweep, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 let service: Service;
 let peer: Peer;
@@ -39,23 +40,22 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
     const { fileId, cid } = await call.store(mode, bytes);
     await settle(service, cid);
     path = `/v1/storage/${fileId}`;
-    etag = (await call(path, { method: 'HEAD', headers: raw })).headers.get('ETag')!;
+    etag = present((await call(path, { method: 'HEAD', headers: raw })).headers.get('ETag'));
   });
 
   it('is not sent to who has it', async () => {
     peer.seen.length = 0;
     const known = await call(path, { headers: { ...raw, 'If-None-Match': etag } });
-    expect([known.status, known.headers.get('ETag'), await known.text()]).toEqual([304, etag, '']);
-    expect(await problemOf(call(path, { headers: { ...raw, 'If-Match': '"other"' } }))).toEqual([
-      412,
-      'precondition_failed',
-    ]);
+    expect(known.status).toBe(304);
+    expect(known.headers.get('ETag')).toEqual(etag);
+    expect(await known.text()).toBe('');
+    expect(await problemOf(call(path, { headers: { ...raw, 'If-Match': '"other"' } }))).toBe('412 precondition_failed');
     expect((await call(path, { method: 'HEAD', headers: { 'If-None-Match': etag } })).status).toBe(200);
-    const since = known.headers.get('Last-Modified')!;
+    const since = present(known.headers.get('Last-Modified'));
     expect((await call(path, { headers: { ...raw, 'If-Modified-Since': since } })).status).toBe(304);
     expect(
       await problemOf(call(path, { headers: { ...raw, 'If-Unmodified-Since': 'Thu, 01 Jan 1970 00:00:00 GMT' } })),
-    ).toEqual([412, 'precondition_failed']);
+    ).toBe('412 precondition_failed');
     expect(peer.seen).toEqual([]);
   });
 
@@ -70,14 +70,14 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
     ];
     for (const [range, start, end] of cases) {
       const response = await call(path, { headers: { ...raw, Range: range } });
-      expect([range, response.status]).toEqual([range, 206]);
+      expect(response.status, range).toBe(206);
       expect(response.headers.get('Content-Range')).toBe(`bytes ${start}-${end - 1}/5000000`);
       expect(response.headers.get('Content-Length')).toBe(String(end - start));
       expect(Buffer.compare(await bytesOf(response), bytes.subarray(start, end))).toBe(0);
     }
     const outside = await call(path, { headers: { ...raw, Range: 'bytes=5000000-' } });
     expect(outside.headers.get('Content-Range')).toBe('bytes */5000000');
-    expect(await problemOf(outside)).toEqual([416, 'range_not_satisfiable']);
+    expect(await problemOf(outside)).toBe('416 range_not_satisfiable');
   });
 
   it('reads only the blocks that a part needs', async () => {
@@ -101,17 +101,17 @@ describe.each(['encrypted', 'plain'] as const)('a file in %s mode', (mode) => {
       { Range: 'items=0-0' },
     ]) {
       const response = await call(path, { headers: { ...raw, ...headers } });
-      expect([response.status, response.headers.get('Content-Length'), response.headers.get('Accept-Ranges')]).toEqual([
-        200,
-        '5000000',
-        'bytes',
-      ]);
+      expect(response.status).toBe(200);
+      expect(response.headers.get('Content-Length')).toBe('5000000');
+      expect(response.headers.get('Accept-Ranges')).toBe('bytes');
       await response.body?.cancel();
     }
     const head = await call(path, { method: 'HEAD', headers: { ...raw, Range: 'bytes=0-0' } });
-    expect([head.status, head.headers.get('Content-Length')]).toEqual([200, '5000000']);
+    expect(head.status).toBe(200);
+    expect(head.headers.get('Content-Length')).toBe('5000000');
     const json = await call(path, { headers: { Range: 'bytes=0-0' } });
-    expect([json.status, json.headers.get('Accept-Ranges')]).toEqual([200, 'none']);
+    expect(json.status).toBe(200);
+    expect(json.headers.get('Accept-Ranges')).toBe('none');
     await json.body?.cancel();
   });
 });
@@ -123,7 +123,7 @@ describe('the response for a file', () => {
       type: 'text/html',
     });
     for (const headers of [raw, { Accept: 'application/vnd.sealpin' }, {}, { Accept: 'text/html' }]) {
-      const response = await call(`/v1/storage/${file.fileId}`, { headers });
+      const response = await call.ask('getFile', { fileId: file.fileId }, { headers });
       await response.arrayBuffer();
       expect(response.headers.get('X-Content-Type-Options')).toBe('nosniff');
       expect(response.headers.get('Content-Security-Policy')).toContain('sandbox');
@@ -131,14 +131,15 @@ describe('the response for a file', () => {
       expect(response.headers.get('Cache-Control')).toBe('no-transform, no-store');
       if ('Accept' in headers) expect(response.headers.get('Content-Disposition')).toMatch(/^attachment/);
     }
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'text/css' } }))).toEqual([
-      406,
-      'not_acceptable',
-    ]);
+    expect(await problemOf(call.ask('getFile', { fileId: file.fileId }, { headers: { Accept: 'text/css' } }))).toBe(
+      '406 not_acceptable',
+    );
     const plain = await call.store('plain', 'x');
     expect(
-      await problemOf(call(`/v1/storage/${plain.fileId}`, { headers: { Accept: 'application/vnd.sealpin' } })),
-    ).toEqual([406, 'not_acceptable']);
+      await problemOf(
+        call.ask('getFile', { fileId: plain.fileId }, { headers: { Accept: 'application/vnd.sealpin' } }),
+      ),
+    ).toBe('406 not_acceptable');
   });
 });
 
@@ -157,8 +158,9 @@ describe.each(modesInForm)('a file with a type of its own in %s mode', (mode) =>
     ['application/json, image/png', 'application/json'],
     ['application/octet-stream', 'image/png'],
   ])('is asked for by Accept: %s', async (accept, type) => {
-    const response = await call(`/v1/storage/${fileId}`, { headers: { Accept: accept } });
-    expect([response.status, response.headers.get('Content-Type')]).toEqual([200, type]);
+    const response = await call.ask('getFile', { fileId }, { headers: { Accept: accept } });
+    expect(response.status).toBe(200);
+    expect(response.headers.get('Content-Type')).toEqual(type);
     const text = await response.text();
     expect(type === 'image/png' ? text : 'bytes of an image').toBe('bytes of an image');
   });
@@ -170,14 +172,16 @@ describe.each(['encrypted', 'plain'] as const)('the content of a file in %s mode
     const path = `/v1/storage/${fileId}/content`;
     for (const accept of ['application/json', 'text/html', 'application/vnd.sealpin', '*/*']) {
       const response = await call(path, { headers: { Accept: accept } });
-      expect([response.headers.get('Content-Type'), await response.text()]).toEqual(['image/png', 'bytes of an image']);
+      expect(response.headers.get('Content-Type')).toBe('image/png');
+      expect(await response.text()).toBe('bytes of an image');
       expect(response.headers.get('Content-Disposition')).toContain('a.png');
     }
     const part = await call(path, { headers: { Range: 'bytes=6-7' } });
-    expect([part.status, await part.text()]).toEqual([206, 'of']);
+    expect({ status: part.status, text: await part.text() }).toEqual({ status: 206, text: 'of' });
     const head = await call(path, { method: 'HEAD' });
-    expect([head.headers.get('Content-Length'), await head.text()]).toEqual(['17', '']);
-    expect(await problemOf(call(`${path}?data=false`))).toEqual([400, 'invalid_request']);
+    expect(head.headers.get('Content-Length')).toBe('17');
+    expect(await head.text()).toBe('');
+    expect(await problemOf(call(`${path}?data=false`))).toBe('400 invalid_request');
   });
 });
 
@@ -188,34 +192,34 @@ describe('a file that is deleted while it is opened', () => {
       mode: 'plain',
       path: (file: StoredFile) => `/v1/storage/${file.fileId}`,
       headers: raw,
-      says: [404, 'not_found'],
+      says: '404 not_found',
     },
     {
       form: 'as JSON',
       mode: 'encrypted',
       path: (file: StoredFile) => `/v1/storage/${file.fileId}`,
       headers: {},
-      says: [404, 'not_found'],
+      says: '404 not_found',
     },
     {
       form: 'as a container',
       mode: 'encrypted',
       path: (file: StoredFile) => `/v1/storage/${file.fileId}`,
       headers: { Accept: 'application/vnd.sealpin' },
-      says: [404, 'not_found'],
+      says: '404 not_found',
     },
     {
       form: 'at the gateway',
       mode: 'plain',
       path: (file: StoredFile) => `/ipfs/${file.cid}`,
       headers: raw,
-      says: [404, 'not_found'],
+      says: '404 not_found',
     },
   ] as const)('is gone, and no fault of the pinning service: $form', async ({ mode, path, headers, says }) => {
     const file = await call.store(mode, randomBytes(5000));
     peer.onCommand = async (turn) => {
       peer.onCommand = undefined;
-      await jsonOf(call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+      await call.deleteFile({ fileId: file.fileId });
       (await turn.pass()).deliver();
     };
     expect(await problemOf(call(path(file), { headers }))).toEqual(says);
@@ -227,9 +231,9 @@ describe('a file that is deleted while it is opened', () => {
       turn.answer(500, JSON.stringify({ Message: 'block was not found locally', Code: 0, Type: 'error' }), {
         'content-type': 'application/json',
       });
-    const response = await problemOf(call(`/v1/storage/${file.fileId}`, { headers: raw }));
+    const response = await problemOf(call.ask('getFile', { fileId: file.fileId }, { headers: raw }));
     peer.onCommand = undefined;
-    expect(response).toEqual([502, 'pinning_lost']);
+    expect(response).toBe('502 pinning_lost');
   });
 });
 
@@ -249,19 +253,19 @@ describe('an upload with an Idempotency-Key', () => {
     const second = await post(mode, name);
     expect(second.headers.get('Idempotency-Replayed')).toBe('true');
     expect(await jsonOf(second, 201)).toEqual(file);
-    expect(await problemOf(post(mode, name, 'another length'))).toEqual([422, 'idempotency_mismatch']);
-    expect(await problemOf(post(mode, { ...name, 'Content-Type': 'text/b' }))).toEqual([422, 'idempotency_mismatch']);
+    expect(await problemOf(post(mode, name, 'another length'))).toBe('422 idempotency_mismatch');
+    expect(await problemOf(post(mode, { ...name, 'Content-Type': 'text/b' }))).toBe('422 idempotency_mismatch');
     // Another route or key is another request.
     expect((await jsonOf<StoredFile>(post(mode === 'plain' ? 'encrypted' : 'plain', name), 201)).fileId).not.toBe(
       file.fileId,
     );
-    const { apiKey } = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'w', scopes: ['write'] }), 201);
+    const { apiKey } = await call.createKey({ label: 'w', scopes: ['write'] });
     const writer = client(service.url, apiKey);
     const others = await jsonOf<StoredFile>(post(mode, name, 'once', writer), 201);
     expect(others.fileId).not.toBe(file.fileId);
     expect(await jsonOf(post(mode, name, 'once', writer), 201)).toEqual(others);
     // Kept until the file is deleted.
-    await jsonOf(call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+    await call.deleteFile({ fileId: file.fileId });
     expect((await jsonOf<StoredFile>(post(mode, name), 201)).fileId).not.toBe(file.fileId);
   });
 
@@ -278,12 +282,12 @@ describe('an upload with an Idempotency-Key', () => {
     });
     const first = post('plain', name, 'runs');
     await held;
-    expect(await problemOf(post('plain', name, 'runs'))).toEqual([409, 'idempotency_running']);
+    expect(await problemOf(post('plain', name, 'runs'))).toBe('409 idempotency_running');
     refuse();
-    expect(await problemOf(first)).toEqual([503, 'pinning_unavailable']);
+    expect(await problemOf(first)).toBe('503 pinning_unavailable');
     peer.onCommand = undefined;
     await jsonOf(post('plain', name, 'runs'), 201);
-    expect(await problemOf(post('plain', { 'Idempotency-Key': 'x'.repeat(256) }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(post('plain', { 'Idempotency-Key': 'x'.repeat(256) }))).toBe('400 invalid_request');
   });
 
   it('is forgotten after a day, and its record says nothing', async () => {

@@ -1,20 +1,20 @@
-/** Receipts of removals, on rows in SQLite, and settings with which none can be written. */
+/** ReceiptRows of removals, on rows in SQLite, and settings with which none can be written. */
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
-import type { Share } from '../../../shared/api.ts';
 import { startService } from '../../../testkit/service.ts';
-import { jsonOf, problemOf } from '../client.ts';
+import { problemOf } from '../client.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { Outbox, referenceRemoval } from '../../objects/account/outbox.ts';
-import { Removals } from '../../objects/pin/pin-removals.ts';
-import { PinRows } from '../../objects/pin/pin-table.ts';
+import { PinRemovals } from '../../objects/pin/pin-removals.ts';
+import { PinRows } from '../../objects/pin/pin-rows.ts';
 import type { Removal } from '../../objects/pin/pin-steps.ts';
-import { Receipts } from '../../objects/account/files/receipt-rows.ts';
+import { ReceiptRows } from '../../objects/account/files/receipt-rows.ts';
 import { receiptMs, type RemovedPin } from '../../objects/pin/backend-pin.ts';
 import { err, type Result } from '../../objects/result.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';
 import { newOwner } from '../stored-state.ts';
+import { present } from '../../../testkit/present.ts';
 
 const reference = { cid: 'a CID', service: 'a', account: 'an account', fileId: 'a file' };
 const file = { ...reference, mode: 'encrypted', beginning: 'other' } as unknown as FileRecord;
@@ -22,10 +22,10 @@ const pin = (service: string, status: Removal): RemovedPin => ({ service, status
 
 let sql: SqlStorage;
 let nowMs: number;
-let receipts: Receipts;
+let receipts: ReceiptRows;
 let outbox: Outbox;
 let rows: PinRows;
-let removals: Removals;
+let removals: PinRemovals;
 /** Removals that the account learns of, and its answer; undefined: it does not respond. */
 let told: RemovedPin[][];
 let answer: Result | undefined;
@@ -36,13 +36,13 @@ beforeEach(() => {
   sql = storageOf(new DatabaseSync(':memory:'));
   createTables(sql);
   [nowMs, told, answer] = [1_000, [], { ok: true }];
-  receipts = new Receipts(sql);
+  receipts = new ReceiptRows(sql);
   outbox = new Outbox(sql, { now: () => nowMs, unreferred: () => undefined, send: async () => err('overloaded') });
   receipts.add(file, 'deleted', [], nowMs);
   const ofPin = storageOf(new DatabaseSync(':memory:'));
   rows = new PinRows(ofPin);
   rows.create();
-  removals = new Removals(ofPin, {
+  removals = new PinRemovals(ofPin, {
     now: () => nowMs,
     report: async (_account, fileId, reported) => {
       told.push([...reported]);
@@ -75,15 +75,17 @@ it('a removal is reported when it is made, until the account has heard of it, an
   rows.remove({ cid: 'a CID', service: 'b' });
   for (const failing of [undefined, err('overloaded')]) {
     answer = failing;
-    nowMs = removals.nextTime()!;
+    nowMs = present(removals.nextTime());
     await removals.flush();
     expect(removals.nextTime()).toBeGreaterThan(nowMs);
   }
   answer = { ok: true };
-  nowMs = removals.nextTime()!;
+  nowMs = present(removals.nextTime());
   await removals.flush();
   expect(pins()).toEqual([pin('a', 'kept'), pin('b', 'unpinned')]);
-  expect([told.length, removals.nextTime(), removals.answer(reference)]).toEqual([4, undefined, undefined]);
+  expect(told.length).toBe(4);
+  expect(removals.nextTime()).toBe(undefined);
+  expect(removals.answer(reference)).toBe(undefined);
 });
 
 it('bytes that somebody needs again before they were removed are gone for the file that was deleted', async () => {
@@ -96,7 +98,9 @@ it('bytes that somebody needs again before they were removed are gone for the fi
 it('what cannot be removed for as long as receipts are kept is forgotten, and not reported', async () => {
   nowMs += receiptMs;
   await removals.flush();
-  expect([removals.answer(reference), removals.nextTime(), told]).toEqual([undefined, undefined, []]);
+  expect(removals.answer(reference)).toBe(undefined);
+  expect(removals.nextTime()).toBe(undefined);
+  expect(told).toEqual([]);
 });
 
 it('a receipt of an earlier version is completed where nothing is being removed any more', () => {
@@ -109,7 +113,8 @@ it('a receipt of an earlier version is completed where nothing is being removed 
   expect(pins()).toEqual([pin('a', 'unpinned'), pin('b', 'scheduled')]);
   expect(receipts.isForgotten('a file')).toBe(true);
   receipts.complete(new Set());
-  expect([pins(), receipts.isForgotten('a file')]).toEqual([[pin('a', 'unpinned'), pin('b', 'unpinned')], false]);
+  expect(pins()).toEqual([pin('a', 'unpinned'), pin('b', 'unpinned')]);
+  expect(receipts.isForgotten('a file')).toBe(false);
 });
 
 it('a receipt of this version waits for what the pin says', () => {
@@ -123,15 +128,15 @@ it.each(['RECOVERY_DAYS', 'BACKUP_DAYS'])('nothing is destroyed where %s cannot 
     const { call } = await newOwner(service);
     const { fileId } = await call.store('plain', 'still there');
     const terms = { record: 'AAAA', files: [fileId], password: false };
-    const { id } = await jsonOf<Share>(call.json('/v1/shares', terms), 201);
+    const { id } = await call.createShare(terms);
     for (const response of [
-      call(`/v1/shares/${id}`, { method: 'DELETE' }),
-      call(`/v1/storage/${fileId}`, { method: 'DELETE' }),
-      call.json('/v1/storage/delete', { files: [fileId] }),
+      call.ask('deleteShare', { shareId: id }),
+      call.ask('deleteFile', { fileId }),
+      call.ask('deleteFiles', { files: [fileId] }),
     ])
-      expect(await problemOf(response)).toEqual([500, 'misconfigured']);
-    expect(await jsonOf<Share>(call(`/v1/shares/${id}`))).toMatchObject({ state: 'active' });
-    expect((await call(`/v1/storage/${fileId}`)).status).toBe(200);
+      expect(await problemOf(response)).toBe('500 misconfigured');
+    expect(await call.getShare({ shareId: id })).toMatchObject({ state: 'active' });
+    expect((await call.ask('getFile', { fileId })).status).toBe(200);
   } finally {
     await service.close();
   }

@@ -9,7 +9,6 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { vacuum } from '../../../testkit/node.ts';
-import type { NewApiKeyResponse } from '../../../shared/api.ts';
 import {
   identityFromPkcs8,
   openDetached,
@@ -19,9 +18,10 @@ import {
   type ApiKey,
 } from '../../../shared/crypto/index.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
-import { bytesOf, client, jsonOf } from '../client.ts';
+import { bytesOf, client } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { askNode } from '../stored-state.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 
 let dir: string;
 
@@ -71,7 +71,7 @@ async function loot(service: Service): Promise<Loot> {
       for (const row of database.prepare('SELECT file_id, header FROM file').all()) {
         found.headers.push({ fileId: String(row['file_id']), header: row['header'] as Uint8Array });
       }
-      found.spki = database.prepare('SELECT spki FROM account').get()!['spki'] as Uint8Array;
+      found.spki = present(database.prepare('SELECT spki FROM account').get())['spki'] as Uint8Array;
     }
     database.close();
   }
@@ -94,7 +94,7 @@ async function openWith(
     }
     for (const { fileId, header } of headers) {
       const opened = await openDetached(header, { fileId, identities: [identityFromPkcs8(pkcs8)] });
-      return `${opened.file.filename}: ${await new Response(opened.decrypt(new Response(payload).body!)).text()}`;
+      return `${opened.file.filename}: ${await new Response(opened.decrypt(present(new Response(payload).body))).text()}`;
     }
   }
   return undefined;
@@ -104,12 +104,9 @@ it('no key that opens an encrypted file is kept anywhere: only a key with read u
   const service = await startService({ dir });
   const { apiKey } = await service.account();
   const owner = client(service.url, apiKey);
-  const { apiKey: writer } = await jsonOf<NewApiKeyResponse>(
-    owner.json('/v1/keys', { label: 'w', scopes: ['write', 'delete', 'keys'] }),
-    201,
-  );
+  const { apiKey: writer } = await owner.createKey({ label: 'w', scopes: ['write', 'delete', 'keys'] });
   const file = await client(service.url, writer).store('encrypted', canary.content, { filename: canary.filename });
-  await bytesOf(owner(`/v1/storage/${file.fileId}`));
+  await bytesOf(owner.ask('getFile', { fileId: file.fileId }));
   const payload = await bytesOf(askNode(service, 'cat', { arg: file.cid }));
   const stolen = await loot(service);
   expect(stolen.headers.map((each) => each.fileId)).toEqual([file.fileId]);
@@ -119,8 +116,10 @@ it('no key that opens an encrypted file is kept anywhere: only a key with read u
   expect(holding(canary.content)).toEqual([]);
   expect(holding(canary.filename)).toEqual([]);
   for (const key of [apiKey, writer]) expect(holding(key)).toEqual([]);
-  expect(await openWith((await parseApiKey(writer))!, stolen, payload)).toBeUndefined();
-  expect(await openWith((await parseApiKey(apiKey))!, stolen, payload)).toBe(`${canary.filename}: ${canary.content}`);
+  expect(await openWith(present(await parseApiKey(writer)), stolen, payload)).toBeUndefined();
+  expect(await openWith(present(await parseApiKey(apiKey)), stolen, payload)).toBe(
+    `${canary.filename}: ${canary.content}`,
+  );
 });
 
 it('the header of a deleted file is in no file any more, once the service is stopped', async () => {
@@ -130,24 +129,23 @@ it('the header of a deleted file is in no file any more, once the service is sto
   const kept = await owner.store('encrypted', 'kept');
   const deleted = await owner.store('encrypted', 'deleted');
   const headerOf = async (fileId: string): Promise<Buffer> => {
-    const container = await bytesOf(owner(`/v1/storage/${fileId}`, { headers: { Accept: 'application/vnd.sealpin' } }));
+    const container = await bytesOf(
+      owner.ask('getFile', { fileId }, { headers: { Accept: 'application/vnd.sealpin' } }),
+    );
     // The lines of the stanzas: enc, wrapped key and file; random, so that they stand nowhere else.
     return container.subarray('sealpin/v1\n'.length, container.indexOf('\n--- '));
   };
   const headers = [await headerOf(kept.fileId), await headerOf(deleted.fileId)];
-  const { apiKey: revoked, key } = await jsonOf<NewApiKeyResponse>(
-    owner.json('/v1/keys', { label: 'r', scopes: ['read'] }),
-    201,
-  );
-  const { key: record } = await jsonOf<{ key: { sealed: string } }>(client(service.url, revoked)('/v1/account'));
-  await jsonOf(owner(`/v1/keys/${key.id}`, { method: 'DELETE' }));
-  await jsonOf(owner(`/v1/storage/${deleted.fileId}`, { method: 'DELETE' }));
+  const { apiKey: revoked, key } = await owner.createKey({ label: 'r', scopes: ['read'] });
+  const { key: record } = await client(service.url, revoked).getAccount();
+  await owner.revokeKey({ id: key.id });
+  await owner.deleteFile({ fileId: deleted.fileId });
   await service.close();
   await vacuum(join(dir, 'state'));
   const parts = (header: Buffer): Buffer[] =>
     Array.from({ length: Math.floor(header.length / 48) }, (_, index) => header.subarray(index * 48, index * 48 + 48));
-  expect(parts(headers[0]!).map((part) => holding(part).length)).toEqual(parts(headers[0]!).map(() => 1));
-  expect(parts(headers[1]!).flatMap((part) => holding(part))).toEqual([]);
-  expect(holding(Buffer.from(record.sealed, 'base64'))).toEqual([]);
-  expect(holding(record.sealed)).toEqual([]);
+  expect(parts(first(headers)).map((part) => holding(part).length)).toEqual(parts(first(headers)).map(() => 1));
+  expect(parts(itemOf(headers, 1)).flatMap((part) => holding(part))).toEqual([]);
+  expect(holding(Buffer.from(present(record.sealed), 'base64'))).toEqual([]);
+  expect(holding(present(record.sealed))).toEqual([]);
 });

@@ -3,11 +3,12 @@ import manifest from '../../../package.json' with { type: 'json' };
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { randomBytes } from 'node:crypto';
-import { FileList, Problem, Receipt, StoredFile } from '../../../shared/api.ts';
+import { Problem, Receipt, StoredFile, type FileList } from '../../../shared/api.ts';
 import { cidBuilder } from '../../../shared/ipfs/index.ts';
 import { bytesOf, client, problemOf, type Client, type Init } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { pinned } from '../stored-state.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 
 const { version } = manifest;
 const maxFileBytes = 32 * 2 ** 30;
@@ -49,23 +50,27 @@ describe.each(modes)('a file in %s mode', (mode) => {
         pins: [{ service: 'node', status: 'pinned' }],
       });
 
-      const raw = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } });
+      const raw = await call.ask(
+        'getFile',
+        { fileId: file.fileId },
+        { headers: { Accept: 'application/octet-stream' } },
+      );
       expect(raw.headers.get('Content-Type')).toBe('image/png');
       expect(raw.headers.get('Content-Length')).toBe(String(size));
       expect(raw.headers.get('Content-Disposition')).toContain("filename*=UTF-8''n%C3%A4me.bin");
       expect(raw.headers.get('Cache-Control')).toBe('no-transform, no-store');
       expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
 
-      const json = await call(`/v1/storage/${file.fileId}`);
+      const json = await call.ask('getFile', { fileId: file.fileId });
       const { data, ...rest } = await json.json<{ data: string }>();
       expect(rest).toEqual(file);
       expect(Buffer.compare(Buffer.from(data, 'base64'), bytes)).toBe(0);
 
-      const alone = await call(`/v1/storage/${file.fileId}?data=false`);
+      const alone = await call.ask('getFile', { fileId: file.fileId, data: false });
       expect(await alone.json()).toEqual(file);
 
       for (const accept of ['application/json', 'application/octet-stream']) {
-        const get = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: accept } });
+        const get = await call.ask('getFile', { fileId: file.fileId }, { headers: { Accept: accept } });
         await get.arrayBuffer();
         const head = await call(`/v1/storage/${file.fileId}`, { method: 'HEAD', headers: { Accept: accept } });
         expect(head.status).toBe(200);
@@ -84,7 +89,7 @@ describe.each(modes)('a file in %s mode', (mode) => {
       duplex: 'half',
     });
     const { fileId } = v.parse(StoredFile, await response.json());
-    const raw = await call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } });
+    const raw = await call.ask('getFile', { fileId }, { headers: { Accept: 'application/octet-stream' } });
     expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
   });
   it.each(inForm(mode, names))('is called %s by a JSON body in UTF-8, as by a header', async (filename) => {
@@ -116,13 +121,13 @@ describe.each(modes)('a file in %s mode', (mode) => {
       filename: 'a.txt',
       contentType: 'application/octet-stream',
     });
-    const raw = await call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } });
+    const raw = await call.ask('getFile', { fileId: file.fileId }, { headers: { Accept: 'application/octet-stream' } });
     expect(Buffer.compare(await bytesOf(raw), bytes)).toBe(0);
   });
 
   it('is deleted once, with a receipt', async () => {
     const file = await call.store(mode, randomBytes(1000));
-    const response = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    const response = await call.ask('deleteFile', { fileId: file.fileId });
     expect(response.status).toBe(200);
     expect(v.parse(Receipt, await response.json())).toEqual({
       fileId: file.fileId,
@@ -131,9 +136,9 @@ describe.each(modes)('a file in %s mode', (mode) => {
       key: mode === 'encrypted' ? 'destroyed' : 'none',
       pins: [{ service: 'node', status: 'unpinned' }],
     });
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
-    expect(await problemOf(call(`/v1/storage/${file.fileId}`))).toEqual([404, 'not_found']);
-    expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toEqual([404, 'not_found']);
+    expect(await problemOf(call.ask('deleteFile', { fileId: file.fileId }))).toBe('404 not_found');
+    expect(await problemOf(call.ask('getFile', { fileId: file.fileId }))).toBe('404 not_found');
+    expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toBe('404 not_found');
   });
 });
 
@@ -148,7 +153,7 @@ it.each([
   ['a plain file', 'hello\n', 'none'],
 ])('says what happened to the key of %s', async (_what, text, expected) => {
   const file = await call.store('plain', Buffer.from(text));
-  const response = await call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+  const response = await call.ask('deleteFile', { fileId: file.fileId });
   expect(v.parse(Receipt, await response.json()).key).toBe(expected);
 });
 
@@ -156,7 +161,7 @@ it('lists newest first, by cursor, and by CID', async () => {
   const call = client(service.url, (await service.account()).apiKey);
   const files: StoredFile[] = [];
   for (let index = 0; index < 5; index += 1) {
-    const response = await call(`/v1/storage/${modes[index % 2]!}`, {
+    const response = await call(`/v1/storage/${present(modes[index % 2])}`, {
       method: 'POST',
       headers: { 'Content-Disposition': `attachment; filename="${index}"` },
       body: `file ${index}`,
@@ -166,17 +171,16 @@ it('lists newest first, by cursor, and by CID', async () => {
   const seen: StoredFile[] = [];
   let cursor: string | undefined;
   do {
-    const response = await call(`/v1/storage?limit=2${cursor === undefined ? '' : `&cursor=${cursor}`}`);
-    const page = v.parse(FileList, await response.json());
+    const page: FileList = await call.listFiles({ limit: 2, cursor });
     expect(page.files.length).toBeLessThanOrEqual(2);
     seen.push(...page.files);
     ({ cursor } = page);
   } while (cursor !== undefined);
   expect(seen).toEqual(files);
-  const byCid = v.parse(FileList, await (await call(`/v1/storage?cid=${files[3]!.cid}`)).json());
+  const byCid = await call.listFiles({ cid: itemOf(files, 3).cid });
   expect(byCid.files).toEqual([files[3]]);
-  const others = v.parse(FileList, await (await client(service.url, key)('/v1/storage')).json());
-  expect(others.files.some((file) => file.cid === files[0]!.cid)).toBe(false);
+  const others = await client(service.url, key).listFiles();
+  expect(others.files.some((file) => file.cid === first(files).cid)).toBe(false);
 });
 
 it('S67: refuses bytes that do not have the CID that was announced, and keeps nothing', async () => {
@@ -185,28 +189,24 @@ it('S67: refuses bytes that do not have the CID that was announced, and keeps no
   const builder = cidBuilder();
   await builder.write(other);
   const { cid } = await builder.finish();
-  const list = async () =>
-    v.parse(FileList, await (await call('/v1/storage')).json()).files.map(({ fileId }) => fileId);
+  const list = async () => (await call.listFiles()).files.map(({ fileId }) => fileId);
   const before = await list();
   const pins = await pinned(service);
-  expect(await problemOf(call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: other }))).toEqual([
-    422,
-    'cid_mismatch',
-  ]);
+  expect(await problemOf(call.ask('storePlain', { cid: file.cid }, { body: other }))).toBe('422 cid_mismatch');
   expect(await list()).toEqual(before);
-  expect(v.parse(FileList, await (await call(`/v1/storage?cid=${cid}`)).json()).files).toEqual([]);
-  expect(await problemOf(fetch(`${service.url}/ipfs/${cid}`))).toEqual([404, 'not_found']);
+  expect((await call.listFiles({ cid })).files).toEqual([]);
+  expect(await problemOf(fetch(`${service.url}/ipfs/${cid}`))).toBe('404 not_found');
   expect(await pinned(service)).toEqual(pins);
-  expect((await call(`/v1/storage/plain?cid=${file.cid}`, { method: 'POST', body: 'one' })).status).toBe(201);
+  expect((await call.ask('storePlain', { cid: file.cid }, { body: 'one' })).status).toBe(201);
 });
 
 it('S78: reveals nothing about a file to a stranger', async () => {
   const file = await call.store('plain', Buffer.from('mine'));
   const stranger = client(service.url, (await service.account()).apiKey);
   for (const method of ['GET', 'DELETE']) {
-    expect(await problemOf(stranger(`/v1/storage/${file.fileId}`, { method }))).toEqual([404, 'not_found']);
-    expect(await problemOf(stranger(`/v1/storage/${crypto.randomUUID()}`, { method }))).toEqual([404, 'not_found']);
-    expect(await problemOf(stranger('/v1/storage/..%2f', { method }))).toEqual([404, 'not_found']);
+    expect(await problemOf(stranger(`/v1/storage/${file.fileId}`, { method }))).toBe('404 not_found');
+    expect(await problemOf(stranger(`/v1/storage/${crypto.randomUUID()}`, { method }))).toBe('404 not_found');
+    expect(await problemOf(stranger('/v1/storage/..%2f', { method }))).toBe('404 not_found');
   }
 });
 
@@ -230,30 +230,25 @@ it('S76: gives one response to every key that is not good', async () => {
 });
 
 it('refuses what it does not understand, with the code that says why', async () => {
-  const post = (path: string, init: Init): Promise<[number, string]> =>
-    problemOf(call(path, { method: 'POST', ...init }));
+  const post = (path: string, init: Init): Promise<string> => problemOf(call(path, { method: 'POST', ...init }));
   const json = { 'Content-Type': 'application/json' };
-  expect(await post('/v1/storage/encrypted', { body: 'x' })).toEqual([400, 'invalid_filename']);
+  expect(await post('/v1/storage/encrypted', { body: 'x' })).toBe('400 invalid_filename');
   expect(
     await post('/v1/storage/plain', { body: 'x', headers: { 'Content-Disposition': 'attachment; filename="a/b"' } }),
-  ).toEqual([400, 'invalid_filename']);
-  expect(await post('/v1/storage/plain', { body: '{', headers: json })).toEqual([400, 'invalid_json']);
+  ).toBe('400 invalid_filename');
+  expect(await post('/v1/storage/plain', { body: '{', headers: json })).toBe('400 invalid_json');
   expect(await post('/v1/storage/plain', { body: '{"data":"A*=="}', headers: json })).toEqual([400, 'invalid_base64']);
-  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA=="}', headers: json })).toEqual([
-    400,
-    'invalid_json',
-  ]);
-  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA==","filename":"../x"}', headers: json })).toEqual([
-    400,
-    'invalid_filename',
-  ]);
-  expect(await post('/v1/storage/plain?cid=Qm', { body: 'x' })).toEqual([400, 'invalid_cid']);
-  expect(await problemOf(call('/v1/storage?limit=101'))).toEqual([400, 'invalid_request']);
-  expect(await problemOf(call('/v1/storage?cursor=*'))).toEqual([400, 'invalid_request']);
-  expect(await problemOf(call('/v1/nothing'))).toEqual([404, 'not_found']);
+  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA=="}', headers: json })).toBe('400 invalid_json');
+  expect(await post('/v1/storage/encrypted', { body: '{"data":"AA==","filename":"../x"}', headers: json })).toBe(
+    '400 invalid_filename',
+  );
+  expect(await post('/v1/storage/plain?cid=Qm', { body: 'x' })).toBe('400 invalid_cid');
+  expect(await problemOf(call.ask('listFiles', { limit: 101 }))).toBe('400 invalid_request');
+  expect(await problemOf(call.ask('listFiles', { cursor: '*' }))).toBe('400 invalid_request');
+  expect(await problemOf(call('/v1/nothing'))).toBe('404 not_found');
   const put = await call('/v1/storage', { method: 'PUT' });
   expect(put.headers.get('Allow')).toBe('GET, HEAD');
-  expect(await problemOf(put)).toEqual([405, 'method_not_allowed']);
+  expect(await problemOf(put)).toBe('405 method_not_allowed');
 });
 
 it('serves what is stored here to anybody, and nothing else', async () => {
@@ -265,8 +260,8 @@ it('serves what is stored here to anybody, and nothing else', async () => {
   const head = await fetch(`${service.url}/ipfs/${file.cid}`, { method: 'HEAD' });
   expect(head.headers.get('Content-Length')).toBe(String(bytes.length));
   const stranger = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
-  expect(await problemOf(fetch(`${service.url}/ipfs/${stranger}`))).toEqual([404, 'not_found']);
-  expect(await problemOf(fetch(`${service.url}/ipfs/nonsense`))).toEqual([400, 'invalid_cid']);
+  expect(await problemOf(fetch(`${service.url}/ipfs/${stranger}`))).toBe('404 not_found');
+  expect(await problemOf(fetch(`${service.url}/ipfs/nonsense`))).toBe('400 invalid_cid');
 });
 
 it('S66: what is no spelling of a CID is refused', async () => {
@@ -284,7 +279,7 @@ it('S66: what is no spelling of a CID is refused', async () => {
     'bafkqaaa',
   ]) {
     const response = await fetch(`${service.url}/ipfs/${text}`);
-    expect([text, (await problemOf(response))[0]]).toEqual([text, expect.toBeOneOf([400, 404])]);
+    expect(await problemOf(response), text).toMatch(/^40[04] /);
   }
   expect((await fetch(`${service.url}/ipfs/${cid}`)).status).toBe(200);
 });
@@ -299,12 +294,7 @@ it('S89: many clients that read at once get what is their own', async () => {
   await Promise.all(
     files.map(async ([file, bytes], index) => {
       expect(file.filename).toBe(`${index}`);
-      expect(
-        Buffer.compare(
-          await bytesOf(call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } })),
-          bytes,
-        ),
-      ).toBe(0);
+      expect(Buffer.compare(await call.read(file.fileId), bytes)).toBe(0);
     }),
   );
 });
@@ -322,14 +312,7 @@ it('reports its version and its limit', async () => {
 
 it('lets only the operator create accounts', async () => {
   for (const Authorization of ['', 'Bearer wrong', `Bearer ${key}`]) {
-    expect(
-      await problemOf(
-        fetch(`${service.url}/v1/operator/accounts`, {
-          method: 'POST',
-          headers: { Authorization },
-          body: '{"label":"x"}',
-        }),
-      ),
-    ).toEqual([401, 'unauthorized']);
+    const asked = client(service.url, '', { Authorization }).ask('createAccount', { label: 'x' });
+    expect(await problemOf(asked)).toBe('401 unauthorized');
   }
 });

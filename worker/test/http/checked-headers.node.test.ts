@@ -1,11 +1,12 @@
 /** Headers that ask for a check are checked or refused by every route that changes something, and never ignored. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { FileList, StoredFile } from '../../../shared/api.ts';
+import type { StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { routes } from '../../routes/table.ts';
-import { client, jsonOf, problemOf, tokenOf } from '../client.ts';
+import { client, problemOf, tokenOf } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 let service: Service;
 let owner: Owner;
@@ -40,11 +41,11 @@ const refused = changing.flatMap(({ who, method, path, headers = {} }) =>
 it('refuses every header that a route does not check', async () => {
   expect(refused.length).toBeGreaterThan(200);
   for (const { who, method, path, name } of refused) {
-    const headers = { 'Tus-Resumable': '1.0.0', [name]: failing[name]! };
+    const headers = { 'Tus-Resumable': '1.0.0', [name]: present(failing[name]) };
     const response = await client(service.url, tokenOf({ who }, owner.call.apiKey))(path, { method, headers });
     const { detail } = await response.clone().json<{ detail?: string }>();
-    expect([method, path, detail]).toEqual([method, path, `${name} is not checked by this route`]);
-    expect(await problemOf(response)).toEqual([400, 'invalid_request']);
+    expect(detail, `${method} ${path}`).toBe(`${name} is not checked by this route`);
+    expect(await problemOf(response)).toBe('400 invalid_request');
   }
 });
 
@@ -79,9 +80,9 @@ it('refuses conditions of readings whose answers have no ETag to compare', async
   const lists = ['/v1/storage', '/v1/keys', '/v1/health?live', '/v1/shares', '/v1/uploads', '/v1/events'];
   for (const path of lists) {
     for (const headers of [{ 'If-Match': '"x"' }, { 'If-None-Match': '*' }])
-      expect([path, ...(await problemOf(owner.call(path, { headers })))]).toEqual([path, 400, 'invalid_request']);
+      expect(await problemOf(owner.call(path, { headers })), path).toBe('400 invalid_request');
     for (const headers of [{ 'If-Match': '*' }, { 'If-None-Match': '"x"' }, { 'If-Modified-Since': long }])
-      expect([path, (await owner.call(path, { headers })).status]).toEqual([path, 200]);
+      expect((await owner.call(path, { headers })).status, path).toBe(200);
   }
 });
 
@@ -94,7 +95,9 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     const { fileId } = await owner.call.store(mode, 'x');
     const path = `/v1/storage/${fileId}`;
     const etags = await Promise.all(
-      ['', '?data=false', '/content'].map(async (form) => (await owner.call(`${path}${form}`)).headers.get('ETag')!),
+      ['', '?data=false', '/content'].map(async (form) =>
+        present((await owner.call(`${path}${form}`)).headers.get('ETag')),
+      ),
     );
     const asked = (headers: Record<string, string>): Promise<Response> =>
       owner.call(path, { ...init, headers: { ...init.headers, ...headers } });
@@ -105,9 +108,9 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
       ...etags.map((etag) => ({ 'If-None-Match': `"other", W/${etag}` })),
       { 'If-Unmodified-Since': long },
     ];
-    for (const headers of untrue) expect(await problemOf(asked(headers))).toEqual([412, 'precondition_failed']);
+    for (const headers of untrue) expect(await problemOf(asked(headers))).toBe('412 precondition_failed');
     for (const headers of [{ 'If-Match': 'x' }, { 'If-None-Match': 'x' }, { 'If-Unmodified-Since': 'yesterday' }])
-      expect(await problemOf(asked(headers))).toEqual([400, 'invalid_request']);
+      expect(await problemOf(asked(headers))).toBe('400 invalid_request');
     expect((await owner.call(path)).status).toBe(200);
     const held = { 'If-Match': `"x", ${etags[0]}`, 'If-None-Match': '"x"', 'If-Unmodified-Since': long };
     expect((await asked(held)).status).toBe(200);
@@ -117,14 +120,14 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     for (const headers of [{ 'If-Match': '*' }, { 'If-Unmodified-Since': inAnHour }, { 'If-None-Match': '"x"' }]) {
       const { fileId } = await owner.call.store(mode, 'x');
       const response = await owner.call(`/v1/storage/${fileId}`, { ...init, headers: { ...init.headers, ...headers } });
-      expect([headers, response.status]).toEqual([headers, 200]);
+      expect(response.status, JSON.stringify(headers)).toBe(200);
     }
   });
 
   it('is not deleted in another version than the one that was seen, however many change it', async () => {
     const { fileId } = await owner.call.store(mode, 'x');
     const path = `/v1/storage/${fileId}`;
-    const etag = (await owner.call(`${path}/content`)).headers.get('ETag')!;
+    const etag = present((await owner.call(`${path}/content`)).headers.get('ETag'));
     const names = ['a', 'b', 'c', 'd'];
     const [removed, ...changed] = await Promise.all([
       owner.call(path, { method: 'DELETE', headers: { 'If-Match': etag } }),
@@ -133,7 +136,7 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
     const file = await owner.call(`${path}?data=false`);
     if (removed.status === 200) expect(file.status).toBe(404);
     else {
-      expect(await problemOf(removed)).toEqual([412, 'precondition_failed']);
+      expect(await problemOf(removed)).toBe('412 precondition_failed');
       expect(names).toContain((await file.json<StoredFile>()).filename);
     }
     for (const response of changed) await response.body?.cancel();
@@ -141,15 +144,14 @@ describe.each(modesInForm)('a file in %s mode', (mode) => {
 
   it('that too many change at once says when to try again', async () => {
     const { fileId } = await owner.call.store(mode, 'x');
-    const change = (name: string): Promise<Response> =>
-      owner.call.json(`/v1/storage/${fileId}`, { filename: name }, 'PATCH');
+    const change = (name: string): Promise<Response> => owner.call.ask('changeFile', { fileId, filename: name });
     let refused: Response | undefined;
     for (let round = 0; round < 20 && refused === undefined; round += 1) {
       const answers = await Promise.all(Array.from({ length: 12 }, (_, number) => change(`${number}`)));
       refused = answers.find(({ status }) => status !== 200);
     }
     expect(refused?.headers.get('Retry-After')).toBe('1');
-    expect(await problemOf(refused!)).toEqual([409, 'conflict']);
+    expect(await problemOf(present(refused))).toBe('409 conflict');
   });
 });
 
@@ -163,7 +165,7 @@ it('stores nothing where a condition or a digest does not hold', async () => {
         headers: { 'Content-Disposition': 'attachment; filename=x', [name]: value },
         body: 'x',
       });
-      expect([mode, name, response.status]).toEqual([mode, name, name.endsWith('-Digest') ? 422 : 400]);
+      expect(response.status, `${mode} ${name}`).toEqual(name.endsWith('-Digest') ? 422 : 400);
     }
-  expect((await jsonOf<FileList>(own.call('/v1/storage'))).files).toEqual([]);
+  expect((await own.call.listFiles()).files).toEqual([]);
 });

@@ -85,7 +85,7 @@ describe.each(clients)('%s', (program, args, name) => {
       ]);
       expect(new Set(seen.slice(0, 3).map(({ key }) => key)).size).toBe(1);
       expect(seen[0]?.key).toMatch(/./);
-      expect(await jsonOf(client(service.url, apiKey)('/v1/storage'))).toEqual({ files: [] });
+      expect(await client(service.url, apiKey).listFiles()).toEqual({ files: [] });
     });
 
     test(`${name} does not repeat what stays refused`, async () => {
@@ -110,6 +110,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
     const download = await sign({ method: 'GET', file: fileId });
     for (let each = 0; each < 2; each += 1) expect(await (await fetch(download)).text()).toBe('from outside');
     const once = await sign({ method: 'GET', file: fileId, jti: 'once' });
-    expect([(await fetch(once)).status, (await fetch(once)).status]).toEqual([200, 410]);
+    expect((await fetch(once)).status).toBe(200);
+    expect((await fetch(once)).status).toBe(410);
   });
 });

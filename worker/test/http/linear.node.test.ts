@@ -13,7 +13,7 @@ import { isNotModified, parseRange } from '../../http/conditions.ts';
 import { networkOf } from '../../auth/rate-limit.ts';
 import { rpc } from '../../backends/kubo/kubo-rpc.ts';
 import { parseRecoveryText } from '../../objects/account/keys/recovery-file.ts';
-import { client, jsonOf, type Init } from '../client.ts';
+import { client, jsonOf, type Init, pathOf } from '../client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 
 const post = (body: string): Request => new Request('http://x/', { method: 'POST', body });
@@ -105,13 +105,13 @@ describe('over HTTP', () => {
     service = await sharedService();
     ({ apiKey: key } = await service.account());
     const { publicPem } = await generateKeyPair();
-    const made = client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x', recovery: publicPem });
+    const made = client(service.url, adminToken).ask('createAccount', { label: 'x', recovery: publicPem });
     recoverable = (await jsonOf<{ account: { id: string } }>(made, 201)).account.id;
   });
 
   const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
   const recover = (id: () => string) => (text: string) =>
-    ask(`/v1/accounts/${id()}/recover`, { method: 'POST', body: short(text) });
+    ask(pathOf('recoverAccount', { id: id() }), { method: 'POST', body: short(text) });
   const upload = (text: string): Promise<void> =>
     ask('/v1/storage/plain', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: text });
   const header = (name: string, query: string) => (text: string) =>

@@ -2,9 +2,10 @@
 import { expect, it } from 'vitest';
 import type { Health, NewApiKeyResponse, Problem, StoredFile } from '../../../shared/api.ts';
 import { generateKeyPair, parseApiKey, signToken } from '../../../shared/crypto/index.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { client, jsonOf, problemOf, pathOf } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { adminToken, rpcToken, startService } from '../../../testkit/service.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const canary = 'canary-5up3r';
 
@@ -27,7 +28,7 @@ it('S61: a line for each request and each fault, with its id and without what no
     const ids: string[] = [];
     const ask = async (path: string, init: Parameters<typeof call>[1] = {}, by = call): Promise<Response> => {
       const response = await by(path, init);
-      ids.push(response.headers.get('X-Request-Id')!);
+      ids.push(present(response.headers.get('X-Request-Id')));
       return response;
     };
     const named = { 'Content-Disposition': `attachment; filename="${canary}.txt"`, 'Idempotency-Key': canary };
@@ -53,7 +54,7 @@ it('S61: a line for each request and each fault, with its id and without what no
     });
     await ask('/v1/keys', { method: 'POST', body: `{"label":"${canary}",${canary}` });
     await ask('/v1/keys', { method: 'POST', body: `{"label":"${canary}","scopes":["${canary}"]}` });
-    await ask(`/v1/accounts/${account.id}/recover`, {
+    await ask(pathOf('recoverAccount', { id: account.id }), {
       method: 'POST',
       body: JSON.stringify({ privateKey: pair.privatePem }),
     });
@@ -61,7 +62,7 @@ it('S61: a line for each request and each fault, with its id and without what no
     await ask(`/v1/${canary}/${apiKey}`);
     await ask(`/v1/storage/${file.fileId}?password=${canary}`);
     await ask('/v1/storage', { headers: { Authorization: `Bearer ${apiKey}${canary}` } });
-    await ask('/v1/operator/accounts', { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
+    await ask(pathOf('createAccount'), { method: 'POST', body: '{}' }, client(service.url, `${adminToken}${canary}`));
     const share = await jsonOf<{ id: string }>(
       ask('/v1/shares', {
         method: 'POST',
@@ -72,14 +73,14 @@ it('S61: a line for each request and each fault, with its id and without what no
     await ask(`/v1/shares/${share.id}/open`, { method: 'POST' });
     await ask(`/v1/shares/${share.id}`, { method: 'DELETE' });
     await ask('/v1/shares', { method: 'POST', body: `{"record":"${canary}"}` });
-    const key = (await parseApiKey(apiKey))!;
+    const key = present(await parseApiKey(apiKey));
     const exp = Math.floor(Date.now() / 1000) + 60;
     const tokens = [
       signToken(key, { method: 'GET', file: file.fileId, exp }),
       signToken(key, { method: 'POST', mode: 'plain', exp, jti: canary }),
       signToken(key, { method: 'POST', mode: canary, exp, jti: canary }),
     ];
-    const url = `/v1/accounts/${account.id}/signed/`;
+    const url = pathOf('getSigned', { id: account.id, token: '' });
     expect((await ask(`${url}${tokens[0]}`)).status).toBe(200);
     for (const token of tokens) await ask(`${url}${token}`, { method: 'POST', body: canary });
     await ask(`${url}${tokens[0]}${canary}`);
@@ -88,12 +89,12 @@ it('S61: a line for each request and each fault, with its id and without what no
       ask('/v1/keys', { method: 'POST', body: '{"label":"x","scopes":["read"]}' }),
       201,
     );
-    cut!();
+    present(cut)();
     expect((await ask(`${url}${tokens[0]}`)).status).toBe(502);
     const failing = signToken(key, { method: 'POST', mode: 'plain', exp, jti: 'other' });
     expect((await ask(`${url}${failing}`, { method: 'POST', body: 'x' })).status).toBe(502);
     tokens.push(failing);
-    expect(await problemOf(ask(`/v1/storage/${file.fileId}`))).toEqual([502, 'pinning_failed']);
+    expect(await problemOf(ask(`/v1/storage/${file.fileId}`))).toBe('502 pinning_failed');
     expect(
       (
         await ask('/v1/storage/encrypted', {
@@ -111,7 +112,7 @@ it('S61: a line for each request and each fault, with its id and without what no
     const requests = lines.filter((line) => line.event === 'request');
     for (const id of ids) expect(requests.some((line) => line.requestId === id)).toBe(true);
     expect(requests.some((line) => line.route === '/v1/storage/:fileId' && line.status === 502)).toBe(true);
-    expect(lines.some((line) => line.event === 'error' && ids.includes(line.requestId!))).toBe(true);
+    expect(lines.some((line) => line.event === 'error' && ids.includes(present(line.requestId)))).toBe(true);
     const log = service.log.join('\n');
     const secrets = [
       canary,
@@ -123,7 +124,7 @@ it('S61: a line for each request and each fault, with its id and without what no
       apiKey.slice(25, 68),
       adminToken,
       rpcToken,
-      pair.privatePem.split('\n')[2]!,
+      itemOf(pair.privatePem.split('\n'), 2),
       'PRIVATE KEY',
     ];
     for (const secret of secrets) expect(log.includes(secret), secret).toBe(false);
@@ -146,7 +147,7 @@ it('the lines that objects write for a request have its ID', async () => {
       'Upload-Length': '3000000',
       'Content-Type': 'application/offset+octet-stream',
     };
-    peer!.onCommand = async (turn) => {
+    present(peer).onCommand = async (turn) => {
       const isAsked = turn.command === 'pin/ls' || turn.command === 'pin/rm';
       if (isAsked) return turn.answer(500, JSON.stringify({ Message: 'no', Code: 0, Type: 'error' }));
       (await turn.pass()).deliver();
@@ -187,18 +188,19 @@ it.each([
     const service = await startService(o);
     try {
       const { apiKey } = await service.account();
-      const response = await client(service.url, apiKey)('/v1/storage/plain', { method: 'POST', body: 'x' });
+      const response = await client(service.url, apiKey).ask('storePlain', {}, { body: 'x' });
       const problem = await response.json<Problem>();
-      expect([response.status, problem.code]).toEqual([500, 'misconfigured']);
+      expect({ status: response.status, code: problem.code }).toEqual({ status: 500, code: 'misconfigured' });
       expect(problem.hint).toMatch(hint);
       expect(JSON.stringify(problem)).not.toContain('127.0.0.1');
-      const line = service.log
-        .map((each) => JSON.parse(each) as Record<string, string>)
-        .find((each) => each['event'] === 'error')!;
+      const line = present(
+        service.log.map((each) => JSON.parse(each) as Record<string, string>).find((each) => each['event'] === 'error'),
+      );
       expect(line['error']).toContain(`node at ${service.node}`);
       expect(line['error']).toMatch(text);
       expect(service.log.join('')).not.toContain('not-the-token');
-      const { services } = await jsonOf<Health>(client(service.url, adminToken)('/v1/health'), 503);
+      const health = client(service.url, adminToken).ask('getHealth');
+      const { services } = await jsonOf<Health>(health, 503);
       expect(services).toMatchObject([{ id: 'node', status: 'failing', code: 'misconfigured' }]);
     } finally {
       await service.close();
@@ -210,10 +212,7 @@ it('without an operator’s token there is no operator', async () => {
   const service = await startService({ vars: { ADMIN_TOKEN: '' } });
   try {
     for (const token of ['', 'x', adminToken]) {
-      expect(await problemOf(client(service.url, token).json('/v1/operator/accounts', { label: 'x' }))).toEqual([
-        404,
-        'not_found',
-      ]);
+      expect(await problemOf(client(service.url, token).ask('createAccount', { label: 'x' }))).toBe('404 not_found');
     }
   } finally {
     await service.close();

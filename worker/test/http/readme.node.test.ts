@@ -6,16 +6,17 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import type { BackupPage, NewAccountResponse, NewApiKeyResponse } from '../../../shared/api.ts';
+import type { BackupPage } from '../../../shared/api.ts';
 import { generateKeyPair, newAccountId, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
 import type { Route } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
-import { bytesOf, client, jsonOf } from '../client.ts';
+import { bytesOf, client } from '../client.ts';
 import { pathOf } from '../../../testkit/programs/programs.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, metricsToken, restoreToken, rpcToken, startService } from '../../../testkit/service.ts';
+import { present } from '../../../testkit/present.ts';
 
 function has(program: string): boolean {
   try {
@@ -77,12 +78,12 @@ it.skipIf(!runnable)(
     const service = await startService({ node, vars: { PINNING_SERVICES } });
     try {
       const pair = await generateKeyPair();
-      const { account, apiKey } = await jsonOf<NewAccountResponse>(
-        client(service.url, adminToken).json('/v1/operator/accounts', { label: 'x', recovery: pair.recipient }),
-        201,
-      );
+      const { account, apiKey } = await client(service.url, adminToken).createAccount({
+        label: 'x',
+        recovery: pair.recipient,
+      });
       const call = client(service.url, apiKey);
-      const recovery = await open(new Blob([await bytesOf(call(`/v1/accounts/${account.id}/recovery`))]).stream());
+      const recovery = await open(new Blob([await bytesOf(call.ask('getRecoveryFile', { id: account.id }))]).stream());
       if (recovery.kind !== 'age') throw new Error(recovery.kind);
       const privateKey = await new Response(await recovery.decrypt(parseIdentities(pair.privatePem))).text();
       const report = randomBytes(300_000);
@@ -93,12 +94,10 @@ it.skipIf(!runnable)(
       cpSync(join(import.meta.dirname, '../../../docs/clients/sign-url.py'), join(dir, 'sign-url.py'));
       writeFileSync(join(dir, '.curlrc'), 'fail-with-body\n');
       const file = await call.store('encrypted', report, { filename: 'report.pdf' });
-      const spare = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'spare', scopes: ['write'] }), 201);
+      const spare = await call.createKey({ label: 'spare', scopes: ['write'] });
       // An account of before, of which nothing is left here.
       const lost = newAccountId();
-      const page = await jsonOf<BackupPage>(
-        client(service.url, adminToken)(`/v1/operator/accounts/${account.id}/backup`),
-      );
+      const page = await client(service.url, adminToken).backUpAccount({ id: account.id });
       const lostPage: BackupPage = { ...page, accountId: lost, keys: [], files: [] };
       writeFileSync(join(dir, 'lost-page.json'), JSON.stringify(lostPage));
       service.log.length = 0;
@@ -119,7 +118,7 @@ it.skipIf(!runnable)(
         KEY_ID: spare.key.id,
       };
       for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
-        await promisify(execFile)('bash', ['-eu', '-c', script!], { cwd: dir, env }).catch(
+        await promisify(execFile)('bash', ['-eu', '-c', present(script)], { cwd: dir, env }).catch(
           (error: { stdout?: string; stderr?: string }) => {
             throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
           },

@@ -11,9 +11,10 @@ import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { keepState } from '../kept-state.ts';
-import { bytesOf, client, jsonOf, signedPath } from '../client.ts';
+import { client, signedPath } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
+import { present } from '../../../testkit/present.ts';
 
 /** A claim lasts so long here, instead of a minute. */
 const leaseMs = 300;
@@ -109,7 +110,7 @@ it(`each of ${rounds} uploads ends in one file, whatever happens to its attempts
       const { status = 0, text = '' } = response ?? {};
       if (status === 201) return (JSON.parse(text) as StoredFile).fileId;
       const isTemporary = [0, 408, 429].includes(status) || status >= 500 || text.includes('"idempotency_running"');
-      expect([isTemporary, status, text]).toEqual([true, status, text]);
+      expect(isTemporary, `${status} ${text}`).toBe(true);
       await wait(Math.min(1000, Number(response?.headers.get('Retry-After') ?? 0) * 1000));
     }
     throw new Error(`no file after ${attempts} attempts`);
@@ -119,8 +120,8 @@ it(`each of ${rounds} uploads ends in one file, whatever happens to its attempts
   for (let round = 0; round < rounds; round += 1) {
     const body = randomBytes(1 + next(round % 10 === 9 ? 20_000_000 : 1_000_000));
     const mode = round % 2 === 0 ? 'plain' : 'encrypted';
-    const first = troubles[round % troubles.length]!;
-    const plan = [first, ...Array.from({ length: next(3) }, () => troubles[next(troubles.length)]!)];
+    const first = present(troubles[round % troubles.length]);
+    const plan = [first, ...Array.from({ length: next(3) }, () => present(troubles[next(troubles.length)]))];
     const common = { 'Content-Type': 'a/b', 'Content-Disposition': 'inline; filename=a' };
     const { apiKey } = owner.call;
     const exp = Math.floor(Date.now() / 1000) + 3600;
@@ -140,16 +141,14 @@ it(`each of ${rounds} uploads ends in one file, whatever happens to its attempts
 
   const files: StoredFile[] = [];
   for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
-    const page = await jsonOf<FileList>(
-      owner.call(`/v1/storage?limit=100${cursor === undefined ? '' : `&cursor=${cursor}`}`),
-    );
+    const page: FileList = await owner.call.listFiles({ limit: 100, cursor });
     files.push(...page.files);
     ({ cursor } = page);
   }
   expect(files.map(({ fileId }) => fileId).toSorted()).toEqual([...stored.keys()].toSorted());
   expect(stored.size).toBe(rounds);
   for (const { fileId } of files) {
-    const bytes = await bytesOf(owner.call(`/v1/storage/${fileId}/content`));
+    const bytes = await owner.call.getFileContent({ fileId });
     expect(createHash('sha256').update(bytes).digest('hex')).toBe(stored.get(fileId));
   }
   // Each was recorded once, and nothing of the attempts that failed is left.

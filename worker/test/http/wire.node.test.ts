@@ -8,6 +8,7 @@ import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
+import { first, flip, present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -93,7 +94,7 @@ describe.each(['encrypted', 'plain'] as const)(
         async (turn) => {
           const { body, deliver } = await turn.pass();
           const changed = Buffer.from(body);
-          changed[body.length >> 1]! ^= 1;
+          flip(changed, body.length >> 1);
           deliver(changed);
         },
       ],
@@ -161,7 +162,7 @@ describe.each(['encrypted', 'plain'] as const)(
         }
         peer.onCommand = undefined;
         expect(
-          Buffer.compare(await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers: forms[0]! })), bytes),
+          Buffer.compare(await bytesOf(owner.call(`/v1/storage/${file.fileId}`, { headers: first(forms) })), bytes),
         ).toBe(0);
       }
     });
@@ -178,7 +179,7 @@ describe.each(['encrypted', 'plain'] as const)(
         return turn.begin(body.subarray(0, 2_500_000), body.length, 'cut');
       };
       const received = await get(`/v1/storage/${file.fileId}`, { Accept: 'application/octet-stream' });
-      expect([received.status, received.complete]).toEqual([200, false]);
+      expect({ status: received.status, complete: received.complete }).toEqual({ status: 200, complete: false });
       expect(received.headers['content-length']).toBe('3000000');
       expect(received.body.length).toBeLessThan(bytes.length);
       expect(Buffer.compare(received.body, bytes.subarray(0, received.body.length))).toBe(0);
@@ -195,7 +196,7 @@ it('S68: how long a pinning service wants us to wait is passed on', async () => 
   ]) {
     const response = await asked;
     expect(response.headers.get('Retry-After')).toBe('7');
-    expect(await problemOf(response)).toEqual([503, 'pinning_unavailable']);
+    expect(await problemOf(response)).toBe('503 pinning_unavailable');
   }
 });
 
@@ -216,10 +217,8 @@ describe('S67 S68 S69: a pinning service misbehaves during an upload', () => {
   async function failsAndLeavesNothing(length = 1_100_000): Promise<void> {
     const bytes = randomBytes(length);
     const response = await owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
-    expect([response.status, (await response.json<{ code: string }>()).code]).toEqual([
-      expect.any(Number),
-      expect.stringMatching(/^(pinning_|misconfigured$)/),
-    ]);
+    expect(response.status).toEqual(expect.any(Number));
+    expect((await response.json<{ code: string }>()).code).toEqual(expect.stringMatching(/^(pinning_|misconfigured$)/));
     expect(response.status).toBeGreaterThanOrEqual(500);
     peer.onCommand = undefined;
     peer.onBody = undefined;
@@ -254,7 +253,7 @@ describe.runIf(long)('S64: a pinning service hangs', () => {
   it('before it answers to a read', async () => {
     const file = await owner.call.store('plain', 'x');
     peer.onCommand = () => undefined;
-    expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toEqual([504, 'pinning_timeout']);
+    expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toBe('504 pinning_timeout');
   }, 120_000);
 
   it('in the middle of its response', async () => {
@@ -268,15 +267,15 @@ describe.runIf(long)('S64: a pinning service hangs', () => {
       turn.begin(body.subarray(0, 1_500_000), body.length, 'hang');
     };
     const received = await get(`/v1/storage/${file.fileId}`, { Accept: 'application/octet-stream' });
-    expect([received.status, received.complete]).toEqual([200, false]);
+    expect({ status: received.status, complete: received.complete }).toEqual({ status: 200, complete: false });
   }, 300_000);
 
   it.each(['dag/import', 'pin/add'])(
     'before it answers to %s',
     async (command) => {
       peer.onCommand = async (turn) => (turn.command === command ? undefined : (await turn.pass()).deliver());
-      expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: `hangs at ${command}` }))).toEqual(
-        [504, 'pinning_timeout'],
+      expect(await problemOf(owner.call('/v1/storage/plain', { method: 'POST', body: `hangs at ${command}` }))).toBe(
+        '504 pinning_timeout',
       );
       expect((await jsonOf<FileList>(owner.call('/v1/storage'))).files).toEqual([]);
     },
@@ -379,7 +378,7 @@ describe('S90: a client that reads', () => {
       headers: { Authorization: `Bearer ${owner.call.apiKey}`, Accept: 'application/octet-stream' },
       signal: controller.signal,
     });
-    const reader = response.body!.getReader();
+    const reader = present(response.body).getReader();
     await reader.read();
     controller.abort();
     await expect.poll(() => peer.aborted.includes('cat'), { timeout: 10_000 }).toBe(true);
@@ -390,7 +389,7 @@ it('S73: bytes that the pinning service has lost are an error, not a file', asyn
   for (const size of [100, 1_200_000]) {
     const file = await owner.call.store('plain', randomBytes(size));
     await askNode(service, 'pin/rm', { arg: file.cid });
-    expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toEqual([502, 'pinning_lost']);
+    expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toBe('502 pinning_lost');
     expect((await jsonOf<StoredFile>(owner.call(`/v1/storage/${file.fileId}?data=false`))).cid).toBe(file.cid);
   }
 });

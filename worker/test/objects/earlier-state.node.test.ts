@@ -15,8 +15,9 @@ import { openParcel, parseLink } from '../../../shared/link/index.ts';
 import { kuboProgram, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { create, head, patch } from '../uploads/tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 /** Answers of the earlier version. Links are those of the address that it had. */
 type Made = Record<'account' | 'apiKey' | 'reader' | 'writer' | 'deleted' | 'link' | 'share', string> &
@@ -55,11 +56,10 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-const content = async (fileId: string, by = call): Promise<string> =>
-  String(await bytesOf(by(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } })));
+const content = async (fileId: string, by = call): Promise<string> => String(await by.read(fileId));
 
 it('lists the files of an earlier version and reads them, with its keys', async () => {
-  const { files } = await jsonOf<FileList>(call('/v1/storage'));
+  const { files } = await call.listFiles();
   expect(files.map(({ fileId, cid, filename, createdAt }) => ({ fileId, cid, filename, createdAt }))).toEqual(
     made.list.files.map(({ fileId, cid, filename, createdAt }) => ({ fileId, cid, filename, createdAt })),
   );
@@ -71,17 +71,17 @@ it('lists the files of an earlier version and reads them, with its keys', async 
   }
   const path = `/v1/storage/${made.encrypted.fileId}?data=false`;
   expect(await jsonOf<StoredFile>(call(path))).toMatchObject({ metadata: { of: 'round two' }, tags: ['old', 'state'] });
-  expect((await jsonOf<FileList>(call('/v1/storage?tag=old'))).files).toHaveLength(1);
+  expect((await call.listFiles({ tag: 'old' })).files).toHaveLength(1);
   const stored = await client(service.url, made.writer).store('encrypted', 'stored later', { filename: 'later.txt' });
   expect(await content(stored.fileId)).toBe('stored later');
-  expect(await problemOf(call(`/v1/storage/${made.deleted}`))).toEqual([404, 'not_found']);
+  expect(await problemOf(call.ask('getFile', { fileId: made.deleted }))).toBe('404 not_found');
 });
 
 it('continues uploads that an earlier version began', async () => {
   for (const path of [made.plainUpload, made.encryptedUpload]) {
     expect((await head(call, path)).headers.get('Upload-Offset')).toBe('10');
     const response = await patch(call, path, 10, Buffer.from('abcdefghijklmnopqrst'));
-    expect(await content(response.headers.get('Sealpin-File')!)).toBe('0123456789abcdefghijklmnopqrst');
+    expect(await content(present(response.headers.get('Sealpin-File')))).toBe('0123456789abcdefghijklmnopqrst');
   }
   const { path } = await create(call, 'encrypted', 1);
   expect((await patch(call, path, 0, Buffer.from('x'))).status).toBe(204);
@@ -89,21 +89,21 @@ it('continues uploads that an earlier version began', async () => {
 
 it('opens a share of an earlier version as often as was left, and ends it', async () => {
   const anybody = client(service.url, '');
-  const open = (id: string): Promise<Response> => anybody(`/v1/shares/${id}/open`, { method: 'POST' });
+  const open = (id: string): Promise<Response> => anybody.ask('openShare', { shareId: id });
   const { link } = parseLink(made.link);
   if (link.kind !== 'share') throw new Error('it is the link of a share');
   const { record, opensLeft } = await jsonOf<OpenedShare>(open(made.share));
   expect(opensLeft).toBe(89);
   const parcel = await openParcel(Buffer.from(record, 'base64'), { secret: link.secret });
   expect(parcel).toMatchObject({ note: 'kept', files: [{ name: 'shared.txt' }] });
-  expect(await problemOf(open(made.usedShare))).toEqual([410, 'gone']);
-  await jsonOf(call(`/v1/shares/${made.share}`, { method: 'DELETE' }));
-  expect(await problemOf(open(made.share))).toEqual([410, 'gone']);
+  expect(await problemOf(open(made.usedShare))).toBe('410 gone');
+  await call.deleteShare({ shareId: made.share });
+  expect(await problemOf(open(made.share))).toBe('410 gone');
 });
 
 it('keeps the inbox of an earlier version and what came by it', async () => {
   const letters = async (): Promise<number> =>
-    (await jsonOf<FileList>(call('/v1/storage?mode=plain&contentType=application/vnd.sealpin.parcel'))).files.length;
+    (await call.listFiles({ mode: 'plain', contentType: 'application/vnd.sealpin.parcel' })).files.length;
   expect(await letters()).toBe(1);
   const { link } = parseLink(made.inbox);
   if (link.kind !== 'inbox') throw new Error('it is the link of an inbox');
@@ -112,9 +112,9 @@ it('keeps the inbox of an earlier version and what came by it', async () => {
 });
 
 it.skipIf(kuboProgram() === undefined)('knows the copies that an earlier version made at a Kubo', async () => {
-  const pinned = await kubo!.ipfs('pin', 'ls', '--type=recursive', '--quiet');
+  const pinned = await present(kubo).ipfs('pin', 'ls', '--type=recursive', '--quiet');
   for (const { cid } of [made.plain, made.large, made.encrypted]) expect(pinned).toContain(cid);
-  const { pins } = await jsonOf<StoredFile>(call(`/v1/storage/${made.large.fileId}?data=false`));
+  const { pins } = await call.getFile({ fileId: made.large.fileId, data: false });
   expect(pins).toMatchObject([
     { service: 'node', status: 'pinned' },
     { service: 'kubo', status: 'pinned' },
@@ -123,6 +123,6 @@ it.skipIf(kuboProgram() === undefined)('knows the copies that an earlier version
 
 it('gives the operator a backup of an account that an earlier version made', async () => {
   const operator = client(service.url, adminToken);
-  const page = await jsonOf<{ files: { fileId: string }[] }>(operator(`/v1/operator/accounts/${made.account}/backup`));
+  const page = await operator.backUpAccount({ id: made.account });
   expect(JSON.stringify(page)).toContain(made.plain.fileId);
 });

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
+import { present } from '../../../testkit/present.ts';
 
 let service: Service;
 let peer: Peer;
@@ -73,7 +74,7 @@ async function play(
   const gate: Turn[] = [];
   peer.onCommand = (turn) => void gate.push(turn);
   const actors = scripts.map((operations, index) => ({
-    owner: owners[index]!,
+    owner: present(owners[index]),
     todo: [...operations],
     files: [] as string[],
     busy: false,
@@ -82,19 +83,19 @@ async function play(
   let cid: string | undefined;
 
   const start = (actor: (typeof actors)[number]): void => {
-    const operation = actor.todo.shift()!;
+    const operation = present(actor.todo.shift());
     actor.busy = true;
     void (async () => {
       if (operation === 'store') {
-        const answer = await actor.owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
+        const answer = await actor.owner.call.ask('storePlain', {}, { body: bytes });
         const file = await answer.json<{ fileId: string; cid: string }>();
         if (answer.status === 201) {
           actor.files.push(file.fileId);
           ({ cid } = file);
         } else expect(answer.status).toBeGreaterThanOrEqual(500);
       } else if (actor.files.length > 0) {
-        const answer = await actor.owner.call(`/v1/storage/${actor.files.shift()!}`, { method: 'DELETE' });
-        expect([answer.status, await answer.text()]).toEqual([200, expect.any(String)]);
+        const answer = await actor.owner.call.ask('deleteFile', { fileId: present(actor.files.shift()) });
+        expect({ status: answer.status, text: await answer.text() }).toEqual({ status: 200, text: expect.any(String) });
       }
       actor.busy = false;
       finished += 1;
@@ -135,7 +136,7 @@ async function play(
       continue; // an actor waits for one of our time limits
     }
     const { choice, fate } = steps[index] ?? { choice: 0, fate: 'pass' };
-    await options[choice % options.length]!(fate);
+    await present(options[choice % options.length])(fate);
   }
 
   async function leave(turn: Turn, fate: Fate): Promise<void> {

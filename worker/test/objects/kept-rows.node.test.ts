@@ -3,9 +3,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { KeyUsage } from '../../objects/account/keys/key-usage.ts';
-import { Receipts } from '../../objects/account/files/receipt-rows.ts';
+import { ReceiptRows } from '../../objects/account/files/receipt-rows.ts';
 import { receiptMs } from '../../objects/pin/backend-pin.ts';
-import { reservedBy } from '../../objects/account/files/reserved.ts';
+import { reservedBy } from '../../objects/account/keys/reserved.ts';
 import { createTables } from '../../objects/account/tables.ts';
 import { storageOf } from '../sqlite-storage.ts';
 
@@ -16,7 +16,7 @@ beforeEach(() => {
   createTables(sql);
 });
 
-function addReceipt(receipts: Receipts, fileId: string, nowMs: number, shares: string[] = []): void {
+function addReceipt(receipts: ReceiptRows, fileId: string, nowMs: number, shares: string[] = []): void {
   const file: Partial<FileRecord> = { fileId, mode: 'plain', beginning: 'other', service: 'a' };
   receipts.add(file as FileRecord, 'deleted', shares, nowMs);
 }
@@ -49,7 +49,7 @@ it('what unfinished uploads take is found without a look at the rows of those th
 });
 
 it('a receipt is kept until the alarm is due, the earliest first', () => {
-  const receipts = new Receipts(sql);
+  const receipts = new ReceiptRows(sql);
   addReceipt(receipts, 'first', 1000);
   addReceipt(receipts, 'second', 2000);
   const due = receipts.nextDue() ?? 0;
@@ -63,7 +63,7 @@ it('a receipt is kept until the alarm is due, the earliest first', () => {
 });
 
 it('the record of a share is destroyed unless a message waits that is due or was sent', () => {
-  const receipts = new Receipts(sql);
+  const receipts = new ReceiptRows(sql);
   addReceipt(receipts, 'a file', 1000, ['gone', 'due', 'sent', 'later']);
   for (const [share, due, attempts] of [
     ['due', 2000, 0],

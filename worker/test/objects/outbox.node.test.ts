@@ -87,7 +87,8 @@ it('an alarm delivers as much as one event can, the earliest first', async () =>
   for (let count = 0; count < 201; count += 1) outbox.add(forget, { dueMs: nowMs - count });
   outbox.add({ op: 'unshare', target: 'a share' }, { dueMs: nowMs - 500 });
   await outbox.flush();
-  expect([sent.length, sent[0]?.message.op]).toEqual([200, 'unshare']);
+  expect(sent.length).toBe(200);
+  expect(sent[0]?.message.op).toBe('unshare');
   await outbox.flush();
   expect(sent).toHaveLength(202);
 });

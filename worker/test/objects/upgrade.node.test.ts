@@ -1,6 +1,6 @@
 /** Accounts from earlier versions, whose tables lack what was added since. */
 import { expect, it } from 'vitest';
-import type { AccountSummary, Problem, StoredFile, UsageList } from '../../../shared/api.ts';
+import type { Problem, StoredFile } from '../../../shared/api.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
 import { changeDatabases, hasTable, keepState } from '../kept-state.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath } from '../client.ts';
@@ -37,18 +37,18 @@ it('an account gets the columns and tables that its own lack', async () => {
     const call = client(service.url, before.apiKey);
     const operator = client(service.url, adminToken);
     const origins = ['https://page.example'];
-    const account = await jsonOf<AccountSummary>(operator.json(`/v1/operator/accounts/${id}`, { origins }, 'PATCH'));
+    const account = await operator.changeAccount({ id, origins });
     expect(account.origins).toEqual(origins);
     // A key of before signs once its holder has shown it.
     const anybody = client(service.url, '');
     const path = await signedPath(before.apiKey, { method: 'GET', file: fileId });
-    expect(await problemOf(anybody(path))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(anybody(path))).toBe('401 unauthorized');
     expect((await (await anybody(path)).json<Problem>()).detail).toContain('GET /v1/account');
-    await jsonOf(call('/v1/account'));
+    await call.getAccount();
     expect((await bytesOf(anybody(path))).toString()).toBe('stored before');
-    const renamed = call.json(`/v1/storage/${fileId}`, { filename: 'new.txt' }, 'PATCH');
+    const renamed = call.ask('changeFile', { fileId, filename: 'new.txt' });
     expect((await jsonOf<StoredFile>(renamed)).filename).toBe('new.txt');
-    expect((await jsonOf<UsageList>(call('/v1/usage'))).usage).toHaveLength(1);
+    expect((await call.listUsage()).usage).toHaveLength(1);
   } finally {
     await service.close();
     await kept.close();

@@ -14,6 +14,7 @@ import { codesOf, scopesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { client, jsonOf } from '../client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 type Schema = { [key: string]: unknown };
 type Content = Record<string, { schema?: Schema; example?: unknown; examples?: Record<string, unknown> }>;
@@ -84,7 +85,7 @@ it('say nothing twice that can be referred to', () => {
 /** Lists the faults of a value, by a JSON Schema: by as much of it as the description uses. */
 function faults(schema: Schema, value: unknown, at = ''): string[] {
   if (schema['$ref'] !== undefined)
-    return faults(document.components.schemas[(schema['$ref'] as string).split('/').at(-1)!]!, value, at);
+    return faults(present(document.components.schemas[itemOf((schema['$ref'] as string).split('/'), -1)]), value, at);
   const out: string[] = [];
   const no = (what: string): void => void out.push(`${at}: ${what}`);
   for (const part of (schema['allOf'] as Schema[] | undefined) ?? []) out.push(...faults(part, value, at));
@@ -127,8 +128,8 @@ async function ask(
   path: string,
   o: { key: string; path?: Record<string, string>; query?: string; body?: string; headers?: Record<string, string> },
 ): Promise<Response> {
-  const described = document.paths[path]![method]!;
-  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => o.path![name]!);
+  const described = present(present(document.paths[path])[method]);
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => present(present(o.path)[name]));
   const response = await fetch(`${service.url}${filled}${o.query ?? ''}`, {
     method: method.toUpperCase(),
     headers: { Authorization: `Bearer ${o.key}`, ...o.headers },
@@ -140,13 +141,15 @@ async function ask(
     `${method} ${path} ${response.status} ${response.ok ? '' : await response.clone().text()}`,
   ).toBeDefined();
   const type = response.headers.get('Content-Type')?.split(';')[0] ?? '';
-  const media = written!.content?.[type] ?? written!.content?.['*/*'];
-  if (written!.content !== undefined) expect(media, `${path} ${type}`).toBeDefined();
+  const media = present(written).content?.[type] ?? present(written).content?.['*/*'];
+  if (present(written).content !== undefined) expect(media, `${path} ${type}`).toBeDefined();
   const sent = Object.keys(document.components.headers).filter(
     // Every response may have these.
     (name) => !['Content-Length', 'RateLimit-Policy', 'X-Request-Id'].includes(name) && response.headers.has(name),
   );
-  expect(Object.keys(written!.headers), `${method} ${path} ${response.status}`).toEqual(expect.arrayContaining(sent));
+  expect(Object.keys(present(written).headers), `${method} ${path} ${response.status}`).toEqual(
+    expect.arrayContaining(sent),
+  );
   if (method !== 'head' && media?.schema !== undefined && media.schema['format'] !== 'binary')
     expect(faults(media.schema, await response.clone().json()), `${method} ${path}`).toEqual([]);
   return response;
@@ -157,12 +160,14 @@ it('are OpenAPI 3.1 of this version, and name the codes that each route may have
   const { version } = JSON.parse(manifest) as Document['info'];
   for (const text of Object.values(texts)) {
     const { openapi, info } = JSON.parse(text) as Document;
-    expect([openapi, info.version]).toEqual(['3.1.0', version]);
+    expect({ openapi, version: info.version }).toEqual({ openapi: '3.1.0', version });
   }
   for (const route of routes) {
-    const described = operations.find(({ operationId }) => operationId === route.operationId)!;
+    const described = present(operations.find(({ operationId }) => operationId === route.operationId));
     const schemes = described.security.flatMap((each) => Object.keys(each));
-    const ofSchemes = schemes.flatMap((name) => document.components.securitySchemes[name]!['x-codes'] as string[]);
+    const ofSchemes = schemes.flatMap(
+      (name) => present(document.components.securitySchemes[name])['x-codes'] as string[],
+    );
     const named = [...document['x-codes'], ...ofSchemes, ...described['x-codes']];
     expect(named.toSorted(), route.operationId).toEqual(codesOf(route).toSorted());
     // The response of a status has an example of each.
@@ -233,7 +238,7 @@ it('marks the headers without which a route refuses every request', async () => 
   const { account, apiKey } = await service.account();
   const begin = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1' };
   const begun = await ask('post', '/v1/uploads/plain', { key: apiKey, headers: begin });
-  const uploadId = begun.headers.get('Location')!.split('/').at(-1)!;
+  const uploadId = itemOf(present(begun.headers.get('Location')).split('/'), -1);
   const statuses = required.map(async (each) => {
     const [method = '', path = '', missing = ''] = each.split(' ');
     const headers = { ...begin, 'Upload-Offset': '0', 'Content-Type': 'application/offset+octet-stream' };
@@ -268,12 +273,12 @@ it('links results to the routes that take their IDs', () => {
   );
   expect(links.length).toBeGreaterThan(8);
   const follow = (schema: Schema | undefined): Schema =>
-    document.components.schemas[String(schema?.['$ref']).split('/').at(-1)!] ?? schema!;
+    document.components.schemas[present(String(schema?.['$ref']).split('/').at(-1))] ?? present(schema);
   for (const { link, body } of links) {
     const target = operations.find(({ operationId }) => operationId === link.operationId);
     expect(target, link.operationId).toBeDefined();
     for (const [name, expression] of Object.entries(link.parameters)) {
-      expect(target!.parameters?.map((each) => each.name)).toContain(name);
+      expect(present(target).parameters?.map((each) => each.name)).toContain(name);
       const [, ...tokens] = expression.replace('$response.body#', '').split('/');
       const member = (at: Schema, token: string) => follow((at['properties'] as Record<string, Schema>)[token]);
       expect(tokens.reduce(member, follow(body?.schema))['type'], expression).toBe('string');
@@ -286,18 +291,20 @@ it('can be revalidated by anybody', async () => {
     const first = await fetch(`${service.url}${path}`);
     const etag = first.headers.get('ETag') ?? '';
     const again = await fetch(`${service.url}${path}`, { headers: { 'If-None-Match': etag } });
-    expect([first.status, first.headers.get('Cache-Control'), again.status]).toEqual([200, 'no-cache', 304]);
+    expect(first.status).toBe(200);
+    expect(first.headers.get('Cache-Control')).toBe('no-cache');
+    expect(again.status).toBe(304);
   }
 });
 
 it('knows every route of the service, and no other', async () => {
   for (const [path, methods] of Object.entries(document.paths)) {
     const response = await fetch(`${service.url}${path.replaceAll(/\{\w+\}/g, 'x')}`, { method: 'PROPFIND' });
-    expect([path, response.status]).toEqual([path, 405]);
+    expect(response.status, path).toBe(405);
     const allowed = (response.headers.get('Allow') ?? '').toLowerCase().split(', ').sort();
     const described = new Set(Object.keys(methods));
     if (described.has('get')) described.add('head');
-    expect([path, allowed]).toEqual([path, [...described].sort()]);
+    expect(allowed, path).toEqual([...described].sort());
   }
   const rows = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
   const described = Object.entries(document.paths)

@@ -1,11 +1,11 @@
 /** State of a service before it is fuzzed, so that requests with random values also meet something. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { NewAccountResponse, NewApiKeyResponse, Share } from '../../../shared/api.ts';
+import type { NewAccountResponse } from '../../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { startNode } from '../../../testkit/node.ts';
-import { client, jsonOf, signedPath, type Client } from '../client.ts';
+import { client, signedPath, type Client } from '../client.ts';
 
 /**
  * Starts a service with two pinning services, `node` and `other`, between which files can be moved.
@@ -30,6 +30,8 @@ export async function startFuzzed(dir: string): Promise<Pick<Service, 'url' | 'c
 
 /** Number of copies of what a request uses up. */
 const copies = 12;
+/** Number of unfinished uploads of each kind: an API key has 10 at most, and the fuzzer begins some, too. */
+const uploads = 3;
 
 /**
  * Fills a service, and writes what is there as dictionaries of schemathesis.toml: one file of each name, with a value in each line.
@@ -46,8 +48,8 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
   const kept = await owner.store('plain', 'kept');
   const denied = await owner.store('plain', 'denied');
   const deletable = await times(copies, async (n) => (await owner.store('plain', `to be deleted ${n}`)).fileId);
-  await jsonOf(owner.json('/v1/storage/delete', { files: deletable.slice(0, 3) }));
-  await jsonOf(operator.json('/v1/operator/migrations', { from: 'other', to: 'node' }), 202);
+  await owner.deleteFiles({ files: deletable.slice(0, 3) });
+  await operator.createMigration({ from: 'other', to: 'node' });
   const files = [kept.fileId, (await owner.store('encrypted', 'kept')).fileId];
   const dictionaries: Record<string, readonly string[]> = {
     account: [main.account.id, ...recoverable.map(({ id }) => id)],
@@ -59,8 +61,8 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
     file: files,
     deletableFile: deletable.slice(3),
     deletedFile: deletable.slice(0, 3),
-    upload: await times(copies, async () => await newUpload(owner)),
-    deletableUpload: await times(copies, async () => await newUpload(owner)),
+    upload: await times(uploads, async () => await newUpload(owner)),
+    deletableUpload: await times(uploads, async () => await newUpload(owner)),
     share: await times(copies, async () => await newShare(owner, files)),
     deletableShare: await times(copies, async () => await newShare(owner, files)),
     download: [lastPart(await signedPath(main.apiKey, { method: 'GET', file: kept.fileId, exp }))],
@@ -78,14 +80,14 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
 }
 
 async function newAccount(operator: Client, o: { recovery?: string }): Promise<NewAccountResponse> {
-  return await jsonOf<NewAccountResponse>(operator.json('/v1/operator/accounts', { label: 'fuzzed', ...o }), 201);
+  return await operator.createAccount({ label: 'fuzzed', ...o });
 }
 
 /** An account with the text of its opened recovery file. */
 async function newRecoverable(url: string, operator: Client): Promise<{ id: string; text: string }> {
   const pair = await generateKeyPair();
   const { account } = await newAccount(operator, { recovery: pair.publicPem });
-  const { body } = await fetch(`${url}/v1/accounts/${account.id}/recovery`);
+  const { body } = await client(url).ask('getRecoveryFile', { id: account.id });
   if (body === null) throw new Error('there is no recovery file');
   const file = await open(body);
   if (file.kind !== 'age') throw new Error(file.kind);
@@ -93,20 +95,21 @@ async function newRecoverable(url: string, operator: Client): Promise<{ id: stri
 }
 
 async function newKey(owner: Client): Promise<string> {
-  const { key } = await jsonOf<NewApiKeyResponse>(owner.json('/v1/keys', { label: 'k', scopes: ['read'] }), 201);
+  const { key } = await owner.createKey({ label: 'k', scopes: ['read'] });
   return key.id;
 }
 
 async function newUpload(owner: Client): Promise<string> {
   const headers = { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1000' };
-  const response = await owner('/v1/uploads/plain', { method: 'POST', headers });
+  const response = await owner.ask('createUploadPlain', {}, { headers });
+  if (response.status !== 201) throw new Error(await response.text());
   return lastPart(response.headers.get('Location') ?? '');
 }
 
 async function newShare(owner: Client, files: readonly string[]): Promise<string> {
   const record = Buffer.from('sealed').toString('base64');
   const share = { record, files, password: false, opens: 100 };
-  return (await jsonOf<Share>(owner.json('/v1/shares', share), 201)).id;
+  return (await owner.createShare(share)).id;
 }
 
 function lastPart(path: string): string {

@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inDirectory, pathOf, run, withProgram } from '../../../testkit/programs/programs.ts';
 import { metricsToken, startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, problemOf, type Client } from '../client.ts';
+import { client, problemOf, type Client } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, type Owner } from '../stored-state.ts';
 import { create } from '../uploads/tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 let kept: KeptState;
 let service: Service;
@@ -34,7 +35,7 @@ afterAll(async () => {
 
 /** The text of the metrics, which is a format of lines. */
 async function scrape(): Promise<string> {
-  const response = await operator('/v1/operator/metrics');
+  const response = await operator.ask('getMetrics');
   expect(response.headers.get('Content-Type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   return await response.text();
 }
@@ -73,19 +74,18 @@ const label = (route: string, status: number, method = 'POST') =>
 
 it('is for the operator alone', async () => {
   for (const token of ['', 'wrong', owner.call.apiKey])
-    expect(await problemOf(client(service.url, token)('/v1/operator/metrics'))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(client(service.url, token).ask('getMetrics'))).toBe('401 unauthorized');
 });
 
 it('counts requests, bytes and errors, also over a restart of the Worker', async () => {
   const before = await metrics();
   const grown = (after: Map<string, number>, name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
   const { fileId } = await owner.call.store('plain', 'x'.repeat(1000));
-  await bytesOf(owner.call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+  await owner.call.read(fileId);
   await owner.call.store('plain', 'y'.repeat(500));
-  expect(await problemOf(owner.call('/v1/storage/plain?no=1', { method: 'POST', body: 'z' }))).toEqual([
-    400,
-    'invalid_request',
-  ]);
+  expect(await problemOf(owner.call('/v1/storage/plain?no=1', { method: 'POST', body: 'z' }))).toBe(
+    '400 invalid_request',
+  );
   await owner.call(`/v1/${'unknown'.repeat(3)}`);
   await owner.call('/v1/health', { method: 'PURGE' });
   const after = await metrics();
@@ -135,7 +135,7 @@ it('shows what is stuck: a service that is down, messages that are not acknowled
   const object = accountObject(service, id);
   await object.stopAlarm();
   await object.fail('removeReference', 'before');
-  expect((await call(`/v1/storage/${fileId}`, { method: 'DELETE' })).status).toBe(200);
+  expect((await call.ask('deleteFile', { fileId })).status).toBe(200);
   await object.wait(3_600_000);
   peer.onCommand = (turn) => turn.cut();
   const stuck = await metrics();
@@ -170,8 +170,12 @@ it('has a dashboard that Grafana can import: JSON with panels that query Prometh
 
 withProgram('promtool', { probe: ['--version'], isOptional: true }, () => {
   it('is what promtool accepts', async () => {
-    const { stdout, stderr, status } = spawnSync(pathOf('promtool')!, ['check', 'metrics'], { input: await scrape() });
-    expect([status, stdout.toString(), stderr.toString()]).toEqual([0, '', '']);
+    const { stdout, stderr, status } = spawnSync(present(pathOf('promtool')), ['check', 'metrics'], {
+      input: await scrape(),
+    });
+    expect(status).toBe(0);
+    expect(stdout.toString()).toBe('');
+    expect(stderr.toString()).toBe('');
   });
 
   it.each([

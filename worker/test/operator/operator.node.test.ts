@@ -1,14 +1,6 @@
 /** The operator's routes: accounts as a whole, and the denylist. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
-import type {
-  AccountDetails,
-  AccountList,
-  AccountSummary,
-  DenylistReceipt,
-  NewAccountResponse,
-  NewApiKeyResponse,
-  ResumableUpload,
-} from '../../../shared/api.ts';
+import type { AccountList, AccountSummary, NewAccountResponse, ResumableUpload } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
 import { listed } from '../../objects/account/account-list.ts';
@@ -44,21 +36,18 @@ function fresh(length: number): string {
   made += 1;
   return `operator ${made} `.padEnd(length, 'x');
 }
-const change = (id: string, changes: object): Promise<Response> =>
-  operator.json(`/v1/operator/accounts/${id}`, changes, 'PATCH');
-const summary = (id: string): Promise<AccountSummary> =>
-  jsonOf<AccountSummary>(operator(`/v1/operator/accounts/${id}`));
+const change = (id: string, changes: object): Promise<Response> => operator.ask('changeAccount', { id, ...changes });
+const summary = (id: string): Promise<AccountSummary> => operator.getAccountSummary({ id });
 const put = (call: Client, body: BodyInit): Promise<Response> =>
-  call('/v1/storage/plain', { method: 'POST', body, ...(typeof body === 'string' ? {} : { duplex: 'half' }) });
-const full = [413, 'quota_exceeded'];
+  call.ask('storePlain', {}, { body, ...(typeof body === 'string' ? {} : { duplex: 'half' }) });
+const full = '413 quota_exceeded';
 
 /** All pages of the list. */
 async function accounts(limit: number): Promise<AccountSummary[]> {
   const all: AccountSummary[] = [];
   let cursor: string | undefined;
   do {
-    const query = new URLSearchParams({ limit: String(limit), ...(cursor === undefined ? {} : { cursor }) });
-    const page: AccountList = await jsonOf<AccountList>(operator(`/v1/operator/accounts?${query.toString()}`));
+    const page: AccountList = await operator.listAccounts({ limit, cursor });
     expect(page.accounts.length).toBeLessThanOrEqual(limit);
     all.push(...page.accounts);
     ({ cursor } = page);
@@ -86,19 +75,26 @@ describe('the list of accounts', () => {
       });
       for (const { id } of others) expect(all.map((each) => each.id)).toContain(id);
     }
-    await jsonOf(operator(`/v1/operator/accounts/${owner.id}`, { method: 'DELETE' }));
+    await operator.deleteAccount({ id: owner.id });
     expect((await accounts(100)).map(({ id }) => id)).not.toContain(owner.id);
     await settle(owner);
     const store = await service.miniflare.getKVNamespace('API_KEYS');
     expect(await store.get(`account:${owner.id}`)).toBe(null);
-    expect(await problemOf(operator(`/v1/operator/accounts/${owner.id}`))).toEqual([404, 'not_found']);
+    expect(await problemOf(operator.ask('getAccountSummary', { id: owner.id }))).toBe('404 not_found');
+  });
+
+  it('has an account as soon as it is made', async () => {
+    for (let times = 0; times < 10; times += 1) {
+      const { account } = await operator.createAccount({ label: 'new' });
+      expect((await accounts(100)).map(({ id }) => id)).toContain(account.id);
+    }
   });
 
   it('refuses pages and accounts that cannot be', async () => {
-    for (const query of ['cursor=%00', 'limit=0', 'limit=101'])
-      expect(await problemOf(operator(`/v1/operator/accounts?${query}`))).toEqual([400, 'invalid_request']);
-    expect(await problemOf(operator('/v1/operator/accounts/x'))).toEqual([404, 'not_found']);
-    expect(await problemOf(change('0'.repeat(22), { label: 'x' }))).toEqual([404, 'not_found']);
+    for (const query of [{ cursor: '\0' }, { limit: 0 }, { limit: 101 }])
+      expect(await problemOf(operator.ask('listAccounts', query))).toBe('400 invalid_request');
+    expect(await problemOf(operator.ask('getAccountSummary', { id: 'x' }))).toBe('404 not_found');
+    expect(await problemOf(change('0'.repeat(22), { label: 'x' }))).toBe('404 not_found');
   });
 });
 
@@ -118,17 +114,14 @@ describe('an account', () => {
       quotaBytes: 5,
     });
     expect(await jsonOf(change(owner.id, {}))).toMatchObject({ label: 'new', quotaBytes: 5, disabled: false });
-    expect((await jsonOf<AccountDetails>(owner.call('/v1/account'))).account.label).toBe('new');
+    expect((await owner.call.getAccount()).account.label).toBe('new');
     expect('quotaBytes' in (await jsonOf<object>(change(owner.id, { quotaBytes: null })))).toBe(false);
     for (const changes of [{ quotaBytes: -1 }, { quotaBytes: 1.5 }, { label: '' }, { disabled: 1 }, { other: 1 }])
-      expect(await problemOf(change(owner.id, changes))).toEqual([400, 'invalid_request']);
+      expect(await problemOf(change(owner.id, changes))).toBe('400 invalid_request');
   });
 
   it('stores no more than its quota, whatever the key and the way, and reads what it has', async () => {
-    const { apiKey } = await jsonOf<NewApiKeyResponse>(
-      owner.call.json('/v1/keys', { label: 'w', scopes: ['write'] }),
-      201,
-    );
+    const { apiKey } = await owner.call.createKey({ label: 'w', scopes: ['write'] });
     const writer = client(service.url, apiKey);
     const first = await owner.call.store('plain', fresh(600));
     await change(owner.id, { quotaBytes: 1000 });
@@ -141,15 +134,16 @@ describe('an account', () => {
       await problemOf(owner.call.json('/v1/storage/encrypted', { filename: 'n', data: btoa(fresh(390)) })),
     ).toEqual(full);
     await writer.store('plain', fresh(400));
-    const details = await jsonOf<AccountDetails>(owner.call('/v1/account'));
-    expect([details.usage, details.quotaBytes]).toEqual([{ files: 2, bytes: 1000 }, 1000]);
-    const seen = await jsonOf<AccountDetails>(writer('/v1/account'));
-    expect([seen.usage, seen.quotaBytes]).toEqual([undefined, undefined]);
+    const details = await owner.call.getAccount();
+    expect(details.usage).toEqual({ files: 2, bytes: 1000 });
+    expect(details.quotaBytes).toBe(1000);
+    const seen = await writer.getAccount();
+    expect({ usage: seen.usage, quotaBytes: seen.quotaBytes }).toEqual({ usage: undefined, quotaBytes: undefined });
     await change(owner.id, { quotaBytes: 0 });
     expect(await problemOf(put(owner.call, 'x'))).toEqual(full);
-    expect((await bytesOf(owner.call(`/v1/storage/${first.fileId}/content`))).length).toBe(600);
+    expect((await owner.call.getFileContent({ fileId: first.fileId })).length).toBe(600);
     expect(await summary(owner.id)).toMatchObject({ usage: { files: 2, bytes: 1000 }, quotaBytes: 0 });
-    await jsonOf(owner.call(`/v1/storage/${first.fileId}`, { method: 'DELETE' }));
+    await owner.call.deleteFile({ fileId: first.fileId });
     await change(owner.id, { quotaBytes: 1000 });
     await owner.call.store('plain', fresh(600));
   });
@@ -167,10 +161,11 @@ describe('an account', () => {
 
   it('keeps its quota in uploads of several requests', async () => {
     await change(owner.id, { quotaBytes: 1000 });
-    const tooLong = owner.call('/v1/uploads/plain', {
-      method: 'POST',
-      headers: { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1001' },
-    });
+    const tooLong = owner.call.ask(
+      'createUploadPlain',
+      {},
+      { headers: { 'Tus-Resumable': '1.0.0', 'Upload-Length': '1001' } },
+    );
     expect(await problemOf(tooLong)).toEqual(full);
     const unknown = await create(owner.call, 'plain', undefined);
     expect(await problemOf(patch(owner.call, unknown.path, 0, Buffer.from(fresh(1001))))).toEqual(full);
@@ -188,25 +183,22 @@ describe('an account', () => {
   it('that is disabled refuses every key, keeps everything, and works again when it is enabled', async () => {
     const bytes = fresh(20);
     const file = await owner.call.store('plain', bytes);
-    const { apiKey, key } = await jsonOf<NewApiKeyResponse>(
-      owner.call.json('/v1/keys', { label: 'revoked', scopes: ['read'] }),
-      201,
-    );
-    await jsonOf(owner.call(`/v1/keys/${key.id}`, { method: 'DELETE' }));
+    const { apiKey, key } = await owner.call.createKey({ label: 'revoked', scopes: ['read'] });
+    await owner.call.revokeKey({ id: key.id });
     await jsonOf(change(owner.id, { disabled: true }));
-    const refused = [403, 'account_disabled'];
-    expect(await problemOf(owner.call('/v1/account'))).toEqual(refused);
-    expect(await problemOf(owner.call(`/v1/storage/${file.fileId}`))).toEqual(refused);
+    const refused = '403 account_disabled';
+    expect(await problemOf(owner.call.ask('getAccount'))).toEqual(refused);
+    expect(await problemOf(owner.call.ask('getFile', { fileId: file.fileId }))).toEqual(refused);
     expect(await problemOf(put(owner.call, 'x'))).toEqual(refused);
-    expect(await problemOf(owner.call('/v1/keys'))).toEqual(refused);
-    expect(await problemOf(owner.call('/v1/shares'))).toEqual(refused);
-    expect(await problemOf(owner.call('/v1/uploads'))).toEqual(refused);
+    expect(await problemOf(owner.call.ask('listKeys'))).toEqual(refused);
+    expect(await problemOf(owner.call.ask('listShares'))).toEqual(refused);
+    expect(await problemOf(owner.call.ask('listUploads'))).toEqual(refused);
     // Who has no valid key does not learn it.
-    expect(await problemOf(client(service.url, apiKey)('/v1/account'))).toEqual([401, 'unauthorized']);
+    expect(await problemOf(client(service.url, apiKey).ask('getAccount'))).toBe('401 unauthorized');
     expect((await bytesOf(fetch(`${service.url}/ipfs/${file.cid}`))).toString()).toBe(bytes);
     expect(await summary(owner.id)).toMatchObject({ disabled: true, usage: { files: 1 } });
     await jsonOf(change(owner.id, { disabled: false }));
-    expect((await bytesOf(owner.call(`/v1/storage/${file.fileId}/content`))).toString()).toBe(bytes);
+    expect(String(await owner.call.getFileContent({ fileId: file.fileId }))).toBe(bytes);
   });
 });
 
@@ -217,46 +209,44 @@ it('an account has origins of its own, whose pages alone may use its keys', asyn
   expect(await jsonOf(change(owner.id, { origins: [a] }))).toMatchObject({ origins: [a] });
   for (const origin of [undefined, a, new URL(service.url).origin]) await jsonOf(from(origin));
   for (const origin of [b, 'null', 'https://a.example.evil.example'])
-    expect(await problemOf(from(origin))).toEqual([403, 'forbidden']);
+    expect(await problemOf(from(origin))).toBe('403 forbidden');
   // The page can read why.
   expect((await from(b)).headers.get('Access-Control-Allow-Origin')).toBe(b);
   await jsonOf((await newOwner(service)).call('/v1/account', { headers: { Origin: b } }));
   const store = await service.miniflare.getKVNamespace('API_KEYS');
   await store.put(`origins:${owner.id}`, '{"another": "shape"}');
-  expect(await problemOf(from(a))).toEqual([403, 'forbidden']);
+  expect(await problemOf(from(a))).toBe('403 forbidden');
   await jsonOf(change(owner.id, { origins: [] }));
-  expect(await problemOf(from(a))).toEqual([403, 'forbidden']);
+  expect(await problemOf(from(a))).toBe('403 forbidden');
   expect('origins' in (await jsonOf<object>(change(owner.id, { origins: null })))).toBe(false);
   await jsonOf(from(b));
   for (const origins of [['*'], ['https://a.example/'], ['a.example'], Array.from({ length: 21 }, () => a)])
-    expect(await problemOf(change(owner.id, { origins }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(change(owner.id, { origins }))).toBe('400 invalid_request');
   await jsonOf(change(owner.id, { origins: [a] }));
-  await jsonOf(operator(`/v1/operator/accounts/${owner.id}`, { method: 'DELETE' }));
+  await operator.deleteAccount({ id: owner.id });
   await settle(owner);
   expect(await store.get(`origins:${owner.id}`)).toBe(null);
 });
 
 describe('a CID on the denylist', () => {
-  const entry = (cid: string, method = 'GET'): Promise<Response> =>
-    operator(`/v1/operator/denylist/${cid}`, { method });
-  const denied = [410, 'content_denied'];
+  const denied = '410 content_denied';
 
   it('is not served, neither to anybody nor to its owners, until it is taken off', async () => {
     const bytes = fresh(20);
     const other = await newOwner(service);
     const file = await owner.call.store('plain', bytes);
     const { fileId } = await other.call.store('plain', bytes);
-    expect(await problemOf(entry(file.cid))).toEqual([404, 'not_found']);
-    expect(await jsonOf(entry(file.cid, 'PUT'))).toEqual({ cid: file.cid, accounts: 2 });
-    expect(await jsonOf(entry(file.cid))).toEqual({ cid: file.cid, createdAt: expect.any(String) });
+    expect(await problemOf(operator.ask('getDeniedCid', { cid: file.cid }))).toBe('404 not_found');
+    expect(await operator.denyCid({ cid: file.cid })).toEqual({ cid: file.cid, accounts: 2 });
+    expect(await operator.getDeniedCid({ cid: file.cid })).toEqual({ cid: file.cid, createdAt: expect.any(String) });
     for (const query of ['', '?format=car', '?format=raw'])
       expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}${query}`))).toEqual(denied);
     for (const path of [`/v1/storage/${file.fileId}`, `/v1/storage/${file.fileId}/content`])
       expect(await problemOf(owner.call(path))).toEqual(denied);
-    expect(await problemOf(other.call(`/v1/storage/${fileId}?data=false`))).toEqual(denied);
-    await jsonOf(other.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
-    expect(await jsonOf(entry(file.cid, 'DELETE'))).toEqual({ cid: file.cid, accounts: 1 });
-    expect((await bytesOf(owner.call(`/v1/storage/${file.fileId}/content`))).toString()).toBe(bytes);
+    expect(await problemOf(other.call.ask('getFile', { fileId, data: false }))).toEqual(denied);
+    await other.call.deleteFile({ fileId });
+    expect(await operator.allowCid({ cid: file.cid })).toEqual({ cid: file.cid, accounts: 1 });
+    expect(String(await owner.call.getFileContent({ fileId: file.fileId }))).toBe(bytes);
     expect((await bytesOf(fetch(`${service.url}/ipfs/${file.cid}`))).toString()).toBe(bytes);
     await other.call.store('plain', bytes);
   });
@@ -264,27 +254,26 @@ describe('a CID on the denylist', () => {
   it('of more accounts than one request can tell is denied in several', async () => {
     const file = await owner.call.store('plain', fresh(25));
     await (await pinObject(service, file.cid)).refer(250, file.cid);
-    const read = (): Promise<Response> => owner.call(`/v1/storage/${file.fileId}/content`);
-    const path = `/v1/operator/denylist/${file.cid}`;
-    const first = await jsonOf<DenylistReceipt>(operator(path, { method: 'PUT' }));
+    const read = (): Promise<Response> => owner.call.ask('getFileContent', { fileId: file.fileId });
+    const first = await operator.denyCid({ cid: file.cid });
     expect(first).toMatchObject({ accounts: 250, cursor: expect.any(String) });
-    const next = `${path}?cursor=${first.cursor}`;
-    expect(await jsonOf(operator(next, { method: 'PUT' }))).toEqual({ cid: file.cid, accounts: 1 });
+    const next = { cid: file.cid, cursor: first.cursor };
+    expect(await operator.denyCid(next)).toEqual({ cid: file.cid, accounts: 1 });
     expect(await problemOf(read())).toEqual(denied);
-    expect(await jsonOf(operator(next, { method: 'DELETE' }))).toEqual({ cid: file.cid, accounts: 1 });
+    expect(await operator.allowCid(next)).toEqual({ cid: file.cid, accounts: 1 });
     expect((await read()).status).toBe(200);
-    expect(await problemOf(operator(`${path}?cursor=x`, { method: 'PUT' }))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(operator.ask('denyCid', { cid: file.cid, cursor: 'x' }))).toBe('400 invalid_request');
   });
 
   it('is not stored, in one request or several, and leaves nothing behind', async () => {
     const bytes = fresh(30);
     const cid = await cidOfBytes(Buffer.from(bytes));
-    expect(await jsonOf(entry(cid, 'PUT'))).toEqual({ cid, accounts: 0 });
-    expect(await jsonOf(entry(cid, 'PUT'))).toEqual({ cid, accounts: 0 });
+    expect(await operator.denyCid({ cid })).toEqual({ cid, accounts: 0 });
+    expect(await operator.denyCid({ cid })).toEqual({ cid, accounts: 0 });
     expect(await problemOf(fetch(`${service.url}/ipfs/${cid}`))).toEqual(denied);
-    expect(await problemOf(put(owner.call, bytes))).toEqual([403, 'forbidden']);
+    expect(await problemOf(put(owner.call, bytes))).toBe('403 forbidden');
     const upload = await create(owner.call, 'plain', 30);
-    expect(await problemOf(patch(owner.call, upload.path, 0, Buffer.from(bytes)))).toEqual([403, 'forbidden']);
+    expect(await problemOf(patch(owner.call, upload.path, 0, Buffer.from(bytes)))).toBe('403 forbidden');
     expect(await jsonOf<ResumableUpload>(owner.call(upload.path))).toMatchObject({
       state: 'failed',
       code: 'forbidden',
@@ -293,9 +282,9 @@ describe('a CID on the denylist', () => {
     expect(await owner.object.rows('file')).toEqual([]);
     expect(await owner.object.rows('outbox')).toEqual([]);
     expect(await pinned(service)).not.toContain(cid);
-    await jsonOf(entry(cid, 'DELETE'));
+    await operator.allowCid({ cid });
     await owner.call.store('plain', bytes);
-    expect(await problemOf(entry('bafk', 'PUT'))).toEqual([400, 'invalid_cid']);
+    expect(await problemOf(operator.ask('denyCid', { cid: 'bafk' }))).toBe('400 invalid_cid');
   });
 });
 
@@ -313,24 +302,21 @@ test('of an earlier version, accounts are listed once used or asked for, CIDs ca
     (await accounts(100)).map(({ id }) => id).filter((id) => id === used.id || id === asked.id);
   expect(await ids()).toEqual([]);
   const call = client(service.url, used.call.apiKey);
-  expect((await bytesOf(call(`/v1/storage/${file.fileId}/content`))).toString()).toBe('stored before');
+  expect(String(await call.getFileContent({ fileId: file.fileId }))).toBe('stored before');
   await expect.poll(ids).toEqual([used.id]);
-  await jsonOf(operator(`/v1/operator/accounts/${asked.id}`));
+  await operator.getAccountSummary({ id: asked.id });
   await expect.poll(ids).toEqual([used.id, asked.id].toSorted());
-  await jsonOf(operator(`/v1/operator/denylist/${file.cid}`, { method: 'PUT' }));
-  expect(await problemOf(call(`/v1/storage/${file.fileId}`))).toEqual([410, 'content_denied']);
-  expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toEqual([410, 'content_denied']);
+  await operator.denyCid({ cid: file.cid });
+  expect(await problemOf(call.ask('getFile', { fileId: file.fileId }))).toBe('410 content_denied');
+  expect(await problemOf(fetch(`${service.url}/ipfs/${file.cid}`))).toBe('410 content_denied');
 });
 
 it('an account has its quota, if any, and a place in the list from its creation', async () => {
-  const made = operator.json('/v1/operator/accounts', { label: 'x', quotaBytes: 5 });
+  const made = operator.ask('createAccount', { label: 'x', quotaBytes: 5 });
   const limited = await jsonOf<NewAccountResponse>(made, 201);
   expect(await summary(limited.account.id)).toMatchObject({ quotaBytes: 5 });
-  expect(await problemOf(operator.json('/v1/operator/accounts', { label: 'x', quotaBytes: null }))).toEqual([
-    400,
-    'invalid_request',
-  ]);
+  expect(await problemOf(operator.ask('createAccount', { label: 'x', quotaBytes: null }))).toBe('400 invalid_request');
   const created: NewAccountResponse = await service.account();
-  expect('quotaBytes' in (await jsonOf<object>(client(service.url, created.apiKey)('/v1/account')))).toBe(false);
+  expect('quotaBytes' in (await client(service.url, created.apiKey).getAccount())).toBe(false);
   await expect.poll(async () => (await accounts(100)).map(({ id }) => id)).toContain(created.account.id);
 });

@@ -124,10 +124,7 @@ it('an upload that is finished in the alarm is finished under the ID of the requ
 
 it('a file that expires is unpinned under one ID, which is no request’s, however often that fails', async () => {
   const expiresAt = new Date(Date.now() + 60_000).toISOString();
-  const response = await owner.call(`/v1/storage/plain?expiresAt=${expiresAt}`, {
-    method: 'POST',
-    body: crypto.randomUUID(),
-  });
+  const response = await owner.call.ask('storePlain', { expiresAt }, { body: crypto.randomUUID() });
   const { cid } = await jsonOf<StoredFile>(response, 201);
   asked = [];
   refused = ['pin/rm'];

@@ -1,11 +1,11 @@
 /** Checks of backends: they are asked, read and repaired; rows are not believed. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFailed, test } from 'vitest';
-import type { PinPage, Repair, StoredFile, Verification } from '../../../shared/api.ts';
+import type { PinPage, StoredFile, Verification } from '../../../shared/api.ts';
 import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
-import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { bytesOf, jsonOf, problemOf, client } from '../client.ts';
 import { blockShardNames } from '../../objects/pin/block-roots.ts';
 import { shardName } from '../../objects/pin/shard-names.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
@@ -28,17 +28,16 @@ const long = process.env['SEALPIN_LONG'] === '1';
 const hourMs = 3_600_000;
 const leafBytes = 1_048_576;
 const binary = { 'Content-Type': 'application/octet-stream' };
-const operator = { Authorization: `Bearer ${adminToken}` };
 
 let world: World;
 let bytes: Buffer;
 /** The second leaf, which is where blocks are damaged. */
 let leaf: Buffer;
 
-const ask = (path: string, method = 'GET') => fetch(`${world.service.url}${path}`, { method, headers: operator });
+const operator = () => client(world.service.url, adminToken);
 
 async function pinOf(file: StoredFile, service: string) {
-  const { pins } = await jsonOf<StoredFile>(world.owner.call(`/v1/storage/${file.fileId}?data=false`));
+  const { pins } = await world.owner.call.getFile({ fileId: file.fileId, data: false });
   return pins.find((pin) => pin.service === service);
 }
 
@@ -159,13 +158,13 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     for (const backend of [world.a, world.b]) await corrupt(backend, leaf);
     await ring(world, file, 2 * weekMs);
     expect(await statuses(world, file)).toEqual({ a: 'lost', b: 'lost' });
-    const damaged = await jsonOf<PinPage>(ask('/v1/operator/pins?state=damaged'));
+    const damaged = await operator().listPins({ state: 'damaged' });
     expect(damaged.pins.filter(({ cid }) => cid === file.cid)).toMatchObject([
       { service: 'a', state: 'lost', reason: 'content_mismatch', files: [{ fileId: file.fileId }] },
       { service: 'b', state: 'lost', reason: 'content_mismatch', files: [{ account: world.owner.id }] },
     ]);
-    const store = () => world.owner.call('/v1/storage/plain', { method: 'POST', headers: binary, body: bytes });
-    expect(await problemOf(store())).toEqual([503, 'pinning_unavailable']);
+    const store = () => world.owner.call.ask('storePlain', {}, { headers: binary, body: bytes });
+    expect(await problemOf(store())).toBe('503 pinning_unavailable');
     const again = await jsonOf<StoredFile>(store(), 201);
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
     await ring(world, file, 24 * hourMs);
@@ -184,8 +183,8 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await corrupt(world.b, leaf);
     const second = await jsonOf<Verification>(world.owner.call(path, { method: 'POST' }));
     expect(second.pins.map(({ status }) => status)).toEqual(['pinned', 'lost']);
-    const unknown = world.owner.call(`/v1/storage/${crypto.randomUUID()}/verification`, { method: 'POST' });
-    expect(await problemOf(unknown)).toEqual([404, 'not_found']);
+    const unknown = world.owner.call.ask('verifyFile', { fileId: crypto.randomUUID() });
+    expect(await problemOf(unknown)).toBe('404 not_found');
     await settle(world, file);
   });
 
@@ -202,7 +201,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
       asked.push(turn.requestId);
       turn.cut();
     };
-    const response = await world.owner.call(`/v1/storage/${file.fileId}/content`);
+    const response = await world.owner.call.ask('getFileContent', { fileId: file.fileId });
     expect(Buffer.from(await response.arrayBuffer()).equals(bytes)).toBe(true);
     // Its check may begin meanwhile, which has an ID of its own.
     expect(asked).not.toContain(response.headers.get('X-Request-Id'));
@@ -215,7 +214,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   test('a repair asks the backends for everything at once', async () => {
     const file = await storeAtBoth(world, bytes);
     await unpinBehindOurBack(world.b, file);
-    const { pins } = await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+    const { pins } = await operator().repairPins();
     expect(pins.live).toBeGreaterThanOrEqual(2);
     await settle(world, file);
     await expect.poll(async () => (await names(world.b))[file.cid], { timeout: 10_000 }).toBe('sealpin:us');
@@ -241,15 +240,15 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   test('an object whose first transaction fails works with the next one', async () => {
     const { cid, fileId } = await storeAtBoth(world, bytes);
     const used = new Set([await shardName(cid)]);
-    const { pins } = await jsonOf<PinPage>(ask('/v1/operator/pins?limit=100'));
+    const { pins } = await operator().listPins({ limit: 100 });
     for (const pin of pins) used.add(await shardName(pin.cid));
     do bytes = randomBytes(10);
     while (used.has(await shardName(await cidOfBytes(bytes))));
     const object = await pinObject(world.service, await cidOfBytes(bytes));
     await object.breakTransaction();
-    const store = () => world.owner.call('/v1/storage/plain', { method: 'POST', headers: binary, body: bytes });
-    expect((await problemOf(store()))[0]).toBeGreaterThanOrEqual(500);
-    expect((await ask('/v1/operator/pins')).status).toBe(200);
+    const store = () => world.owner.call.ask('storePlain', {}, { headers: binary, body: bytes });
+    expect(await problemOf(store())).toMatch(/^5/);
+    expect((await operator().ask('listPins')).status).toBe(200);
     expect((await store()).status).toBe(201);
     expect(await statuses(world, { fileId } as StoredFile)).toEqual({ a: 'pinned', b: 'pinned' });
   });
@@ -257,38 +256,32 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   test('pins are listed in pages', async () => {
     const files = [await storeAtBoth(world, bytes), await storeAtBoth(world, randomBytes(10))];
     const found: string[] = [];
-    let cursor = '';
+    let cursor: string | undefined;
     do {
-      const page = await jsonOf<PinPage>(ask(`/v1/operator/pins?limit=3${cursor}`));
+      const page: PinPage = await operator().listPins({ limit: 3, cursor });
       found.push(...page.pins.map(({ cid, service }) => `${cid} ${service}`));
-      cursor = page.cursor === undefined ? '' : `&cursor=${page.cursor}`;
-    } while (cursor !== '');
+      ({ cursor } = page);
+    } while (cursor !== undefined);
     for (const { cid } of files) expect(found).toEqual(expect.arrayContaining([`${cid} a`, `${cid} b`]));
     expect(new Set(found).size).toBe(found.length);
-    expect(await problemOf(ask('/v1/operator/pins?cursor=zz'))).toEqual([400, 'invalid_request']);
+    expect(await problemOf(operator().ask('listPins', { cursor: 'zz' }))).toBe('400 invalid_request');
   });
 
   test.each([
     ['a service that is not configured', { from: 'a', to: 'c' }],
     ['the same service', { from: 'a', to: 'a' }],
   ])('a migration to %s is refused', async (_, body) => {
-    const headers = { ...operator, 'Content-Type': 'application/json' };
-    const response = fetch(`${world.service.url}/v1/operator/migrations`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify(body),
-    });
-    expect(await problemOf(response)).toEqual([400, 'invalid_request']);
+    expect(await problemOf(operator().ask('createMigration', body))).toBe('400 invalid_request');
   });
 
   test.each([
-    ['GET', '/v1/operator/pins'],
-    ['POST', '/v1/operator/repair'],
-    ['POST', '/v1/operator/migrations'],
-    ['GET', '/v1/operator/migrations'],
-    ['DELETE', '/v1/operator/migrations/a/b'],
-  ])('%s %s is for the operator', async (method, path) => {
-    expect(await problemOf(fetch(`${world.service.url}${path}`, { method }))).toEqual([401, 'unauthorized']);
+    ['listPins', {}],
+    ['repairPins', {}],
+    ['createMigration', { from: 'a', to: 'b' }],
+    ['listMigrations', {}],
+    ['cancelMigration', { from: 'a', to: 'b' }],
+  ])('%s is for the operator', async (operationId, given) => {
+    expect(await problemOf(client(world.service.url).ask(operationId, given))).toBe('401 unauthorized');
   });
 
   test('a larger file that moves to a backend which has it is read as a whole there, whatever part would be next', async () => {
@@ -297,12 +290,9 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     // The last of nine parts is next, and the migration begins while it is read.
     for (let week = 0; week < 8; week += 1) await ring(world, file, weekMs);
     expect(await corrupt(world.b, bytes.subarray(0, leafBytes))).toBe(1);
-    const headers = { ...operator, 'Content-Type': 'application/json' };
-    const migration = { method: 'POST', headers, body: JSON.stringify({ from: 'a', to: 'b' }) };
     let begun: Promise<unknown> | undefined;
     world.b.peer.onCommand = async (turn) => {
-      if (turn.command === 'cat')
-        await (begun ??= jsonOf(fetch(`${world.service.url}/v1/operator/migrations`, migration), 202));
+      if (turn.command === 'cat') await (begun ??= operator().createMigration({ from: 'a', to: 'b' }));
       (await turn.pass()).deliver();
     };
     await ring(world, file, weekMs);
@@ -318,7 +308,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
       )
       .toEqual({ b: 'pinned' });
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
-    await jsonOf(ask('/v1/operator/migrations/a/b', 'DELETE'));
+    await operator().cancelMigration({ from: 'a', to: 'b' });
   });
 });
 

@@ -1,12 +1,11 @@
 /** An IPFS Cluster of three peers as the second service. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Receipt } from '../../../shared/api.ts';
 import { clusterProgram, noCluster } from '../../../testkit/programs/cluster.ts';
-import { jsonOf } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { startHonestCluster, type HonestCluster } from '../backends/cluster/real-cluster.ts';
 import { readBack, ring, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
+import { first, present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const timeout = 240_000;
@@ -17,7 +16,7 @@ function asSecond(): void {
   let honest: HonestCluster;
   beforeAll(async () => {
     honest = await startHonestCluster(3, 2);
-    const { kubo } = honest.real.peers[0]!;
+    const { kubo } = first(honest.real.peers);
     const entry = { type: 'cluster', tokenSecret: 'CLUSTER_TOKEN', ...honest.cluster };
     const second = async () => ({ kubo, peer: await startPeer(kubo.url), entry, close: honest.close });
     world = await startTwoBackends({ CLUSTER_TOKEN: honest.token }, { second });
@@ -34,14 +33,14 @@ function asSecond(): void {
       expect(await holders(file.cid)).toBe(2);
       const [peer] = honest.real.peers;
       world.a.peer.onCommand = (turn) => turn.cut();
-      await peer!.kill();
+      await present(peer).kill();
       try {
         expect((await readBack(world, file)).equals(bytes)).toBe(true);
       } finally {
         world.a.peer.onCommand = undefined;
-        await peer!.start();
+        await present(peer).start();
       }
-      const receipt = await jsonOf<Receipt>(world.owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+      const receipt = await world.owner.call.deleteFile({ fileId: file.fileId });
       expect(receipt.pins.map(({ service }) => service)).toEqual(['a', 'b']);
       await ring(world, file, longestMs);
       await expect.poll(() => holders(file.cid), { timeout: 60_000 }).toBe(0);

@@ -31,7 +31,7 @@ let world: World;
 let bytes: Buffer;
 
 async function remove(fileId: string): Promise<Receipt> {
-  return await jsonOf<Receipt>(world.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+  return await world.owner.call.deleteFile({ fileId });
 }
 
 describe.skipIf(kuboProgram() === undefined)('two backends', () => {
@@ -75,11 +75,11 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
         ids[name].add(turn.requestId);
         (await turn.pass()).deliver();
       };
-    const response = await world.owner.call('/v1/storage/plain', { method: 'POST', body: bytes });
+    const response = await world.owner.call.ask('storePlain', {}, { body: bytes });
     const uploadId = response.headers.get('X-Request-Id');
     const file = await jsonOf<StoredFile>(response, 201);
     await settle(world, file);
-    expect([[...ids.a], [...ids.b]]).toEqual([[uploadId], [uploadId]]);
+    expect({ a: [...ids.a], b: [...ids.b] }).toEqual({ a: [uploadId], b: [uploadId] });
     // A check begins with nobody's request.
     await ring(world, file, weekMs);
     const [, check] = [...ids.b];

@@ -1,10 +1,10 @@
 /** Everything moves from one service to another, without a moment at which a file has no verified copy. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Health, Migration, MigrationList, StoredFile } from '../../../shared/api.ts';
+import type { Migration, StoredFile } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
-import { jsonOf, problemOf } from '../client.ts';
+import { problemOf, client, type Client } from '../client.ts';
 import { pinObject } from '../stored-state.ts';
 import {
   corrupt,
@@ -25,19 +25,11 @@ const minuteMs = 60_000;
 
 let world: World;
 
-async function ask(path: string, method = 'GET', body?: unknown): Promise<Response> {
-  const headers = { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' };
-  return await fetch(`${world.service.url}${path}`, {
-    method,
-    headers,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-}
-
-const begin = async () => await jsonOf<Migration>(ask('/v1/operator/migrations', 'POST', { from: 'a', to: 'b' }), 202);
+const operator = (): Client => client(world.service.url, adminToken);
+const begin = async () => await operator().createMigration({ from: 'a', to: 'b' });
 
 async function progress(): Promise<Migration | undefined> {
-  return (await jsonOf<MigrationList>(ask('/v1/operator/migrations'))).migrations[0];
+  return (await operator().listMigrations()).migrations[0];
 }
 
 async function isDone(): Promise<boolean> {
@@ -68,7 +60,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
     world.b.peer.onBody = undefined;
     world.b.peer.onCommand = undefined;
     // Otherwise what the next test stores moves at once.
-    await ask('/v1/operator/migrations/a/b', 'DELETE');
+    await operator().ask('cancelMigration', { from: 'a', to: 'b' });
   });
   afterAll(() => world.close());
 
@@ -97,7 +89,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       expect(await ours(world.a)).toEqual([]);
       expect(await names(world.a)).toHaveProperty(foreign, 'my-backup');
       expect(new Set(await ours(world.b))).toEqual(new Set([...stored.map(({ file }) => file.cid), during.cid]));
-      const health = await jsonOf<Health>(ask('/v1/health'));
+      const health = await operator().getHealth();
       expect(health.migrations).toMatchObject([{ from: 'a', state: 'done' }]);
       await world.a.kubo.stop();
       for (const { file, bytes } of stored.slice(-files.short)) {
@@ -140,8 +132,8 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       if (turn.command === 'pin/rm') return turn.answer(503, '');
       (await turn.pass()).deliver();
     };
-    await jsonOf(world.owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
-    await jsonOf(ask('/v1/operator/migrations', 'POST', { from: 'b', to: 'a' }), 202);
+    await world.owner.call.deleteFile({ fileId: file.fileId });
+    await operator().createMigration({ from: 'b', to: 'a' });
     await world.owner.call.store('plain', bytes);
     world.b.peer.onCommand = undefined;
     const places = async () => {
@@ -149,7 +141,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       return (await (await pinObject(world.service, file.cid)).rows('pin')).map(({ service }) => service);
     };
     await expect.poll(places, { timeout: 20_000 }).toEqual(['a']);
-    await jsonOf(ask('/v1/operator/migrations/b/a', 'DELETE'));
+    await operator().cancelMigration({ from: 'b', to: 'a' });
   });
 
   test.runIf(long)('cancelled: what has not moved stays, and is removed from where it was moving to', async () => {
@@ -165,12 +157,12 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
     await begin();
     await copying;
     world.b.peer.onCommand = undefined;
-    expect(await jsonOf<Migration>(ask('/v1/operator/migrations/a/b', 'DELETE'))).toMatchObject({ state: 'cancelled' });
+    expect(await operator().cancelMigration({ from: 'a', to: 'b' })).toMatchObject({ state: 'cancelled' });
     await ring(world, file, 60 * minuteMs);
     await ring(world, file, 60 * minuteMs);
     expect(await statuses(world, file)).toEqual({ a: 'pinned' });
     expect(new Set(await ours(world.b))).toEqual(new Set(moved));
-    expect(await problemOf(ask('/v1/operator/migrations/a/b', 'DELETE'))).toEqual([404, 'not_found']);
+    expect(await problemOf(operator().ask('cancelMigration', { from: 'a', to: 'b' }))).toBe('404 not_found');
   });
 });
 

@@ -1,12 +1,11 @@
 /** Pinata as the second service, played by a server of its OpenAPI documents: a file is sent there as one CAR. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Receipt } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { hasTusd, noTusd } from '../../../testkit/programs/tusd.ts';
-import { jsonOf } from '../client.ts';
 import { startPinata, type PinataServer } from '../backends/documented/pinata-server.ts';
 import { startBackend, startTwoBackends, storeAtBoth, type World } from './two-backends.ts';
+import { flip } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -25,7 +24,7 @@ function asSecond(): void {
   test.each([0, 1, 20_000_000])('a file of %i bytes goes there, and is deleted there with the file', async (bytes) => {
     const file = await storeAtBoth(world, randomBytes(bytes));
     expect(server.files).toMatchObject([{ name: `sealpin:us:${file.cid}`, cid: file.cid }]);
-    const receipt = await jsonOf<Receipt>(world.owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' }));
+    const receipt = await world.owner.call.deleteFile({ fileId: file.fileId });
     expect(receipt.pins.map(({ service, status }) => [service, status])).toEqual([
       ['a', 'unpinned'],
       ['b', 'unpinned'],
@@ -37,14 +36,14 @@ function asSecond(): void {
   test('a source that gives a wrong block is found out, and nothing wrong is sent', async () => {
     world.a.peer.onCommand = async (turn) => {
       const { body, deliver } = await turn.pass();
-      if (turn.command === 'cat' || turn.command === 'block/get') body[0]! ^= 1;
+      if (turn.command === 'cat' || turn.command === 'block/get') flip(body, 0);
       deliver(body);
     };
     const file = await world.owner.call.store('plain', randomBytes(2_000_000));
     await expect.poll(() => world.a.peer.seen.includes('block/get'), { timeout: 20_000 }).toBe(true);
     expect(server.files).toEqual([]);
     world.a.peer.onCommand = undefined;
-    await world.owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' });
+    await world.owner.call.ask('deleteFile', { fileId: file.fileId });
   });
 }
 

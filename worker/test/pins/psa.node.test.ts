@@ -1,12 +1,13 @@
 /** A service with the Pinning Service API as the second one: it fetches files from the first by itself, and cannot be read. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Receipt, Verification } from '../../../shared/api.ts';
+import type { Verification } from '../../../shared/api.ts';
 import { clusterProgram, noCluster, startCluster, type RealCluster } from '../../../testkit/programs/cluster.ts';
 import { adminToken } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { readBack, ring, settle, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const longestMs = 1.5 * 3_600_000;
@@ -17,22 +18,26 @@ let cluster: RealCluster;
 async function startWorld(): Promise<World> {
   cluster = await startCluster(1);
   const [peer] = cluster.peers;
-  const entry = { type: 'psa', url: peer!.psa, tokenSecret: 'PSA_TOKEN' };
+  const entry = { type: 'psa', url: present(peer).psa, tokenSecret: 'PSA_TOKEN' };
   const world = await startTwoBackends(
     { PSA_TOKEN: cluster.token },
     {
       first: { online: true },
-      second: async () => ({ kubo: peer!.kubo, peer: await startPeer(peer!.kubo.url), entry, close: cluster.close }),
+      second: async () => ({
+        kubo: present(peer).kubo,
+        peer: await startPeer(present(peer).kubo.url),
+        entry,
+        close: cluster.close,
+      }),
     },
   );
   // The operator would name it in `origins`; here its address is known only once it runs.
-  const { Addresses } = JSON.parse(await peer!.kubo.ipfs('id')) as { Addresses: string[] };
-  await world.a.kubo.ipfs('swarm', 'connect', Addresses[0]!);
+  const { Addresses } = JSON.parse(await present(peer).kubo.ipfs('id')) as { Addresses: string[] };
+  await world.a.kubo.ipfs('swarm', 'connect', itemOf(Addresses, 0));
   return world;
 }
 
-const remove = ({ fileId }: { fileId: string }) =>
-  jsonOf<Receipt>(world.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+const remove = ({ fileId }: { fileId: string }) => world.owner.call.deleteFile({ fileId });
 const isPinned = async (cid: string) => (await cluster.pins()).flat().includes(cid);
 
 describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as the second', () => {
@@ -44,9 +49,7 @@ describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as
   test('a file is pinned there by its CID, and removed there with the file', async () => {
     const file = await storeAtBoth(world, randomBytes(3_000_000));
     expect(await isPinned(file.cid)).toBe(true);
-    const verified = await jsonOf<Verification>(
-      world.owner.call(`/v1/storage/${file.fileId}/verification`, { method: 'POST' }),
-    );
+    const verified = await jsonOf<Verification>(world.owner.call.ask('verifyFile', { fileId: file.fileId }));
     expect(verified.pins).toEqual([
       { service: 'a', status: 'pinned', checkedAt: expect.any(String), verifiedAt: expect.any(String) },
       { service: 'b', status: 'pinned', checkedAt: expect.any(String) },
@@ -70,8 +73,8 @@ describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as
     const bytes = randomBytes(20_000);
     const file = await storeAtBoth(world, bytes);
     world.a.peer.onCommand = (turn) => turn.cut();
-    const read = world.owner.call(`/v1/storage/${file.fileId}/content`);
-    expect(await problemOf(read)).toEqual([503, 'pinning_unavailable']);
+    const read = world.owner.call.ask('getFileContent', { fileId: file.fileId });
+    expect(await problemOf(read)).toBe('503 pinning_unavailable');
     world.a.peer.onCommand = undefined;
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
   });
@@ -98,8 +101,8 @@ describe.runIf(long && clusterProgram() !== undefined)('a Pinning Service API as
   test('files cannot move to it, because they could not be read back', async () => {
     const body = JSON.stringify({ from: 'a', to: 'b' });
     const headers = { 'Content-Type': 'application/json' };
-    const begun = client(world.service.url, adminToken)('/v1/operator/migrations', { method: 'POST', headers, body });
-    expect(await problemOf(begun)).toEqual([400, 'invalid_request']);
+    const begun = client(world.service.url, adminToken).ask('createMigration', {}, { headers, body });
+    expect(await problemOf(begun)).toBe('400 invalid_request');
   });
 });
 

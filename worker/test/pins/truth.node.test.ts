@@ -4,10 +4,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { PinPage, Receipt, Repair, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
+import type { Health, Receipt, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
-import { adminToken } from '../../../testkit/service.ts';
-import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { adminToken, metricsToken } from '../../../testkit/service.ts';
+import { bytesOf, client, jsonOf, problemOf } from '../client.ts';
 import type { Turn } from '../peer.ts';
 import { pinObject } from '../stored-state.ts';
 import {
@@ -26,7 +26,6 @@ import {
 } from './two-backends.ts';
 
 const leafBytes = 1_048_576;
-const operator = { Authorization: `Bearer ${adminToken}` };
 const json = 'application/json';
 
 let world: World;
@@ -34,15 +33,15 @@ let bytes: Buffer;
 /** The second leaf, which is where blocks are damaged. */
 let leaf: Buffer;
 
-const ask = (path: string, method = 'GET') => fetch(`${world.service.url}${path}`, { method, headers: operator });
+const operator = () => client(world.service.url, adminToken);
 
 async function verify({ fileId }: StoredFile) {
-  const response = await world.owner.call(`/v1/storage/${fileId}/verification`, { method: 'POST' });
+  const response = await world.owner.call.ask('verifyFile', { fileId });
   return await response.json<Verification>();
 }
 
-async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]> {
-  const { pins } = await jsonOf<PinPage>(ask(`/v1/operator/pins?limit=100${state && `&state=${state}`}`));
+async function surveyed({ cid }: StoredFile, state?: string): Promise<SurveyedPin[]> {
+  const { pins } = await operator().listPins({ limit: 100, state });
   return pins.filter((pin) => pin.cid === cid);
 }
 
@@ -50,8 +49,8 @@ async function surveyed({ cid }: StoredFile, state = ''): Promise<SurveyedPin[]>
 async function saidOf(file: StoredFile) {
   let one: StoredFile | undefined;
   const both = async () => {
-    one = await jsonOf<StoredFile>(world.owner.call(`/v1/storage/${file.fileId}?data=false`));
-    const list = await jsonOf<{ files: StoredFile[] }>(world.owner.call(`/v1/storage?cid=${file.cid}`));
+    one = await world.owner.call.getFile({ fileId: file.fileId, data: false });
+    const list = await world.owner.call.listFiles({ cid: file.cid });
     return [one.pins, list.files.find(({ fileId }) => fileId === file.fileId)?.pins].map((pins) =>
       JSON.stringify(pins),
     );
@@ -67,6 +66,12 @@ const respond =
   (turn: Turn) =>
     turn.answer(status, body, headers);
 const full = respond(500, '{"Message":"write /data/blocks/x: no space left on device","Code":0,"Type":"error"}');
+
+/** The same answer to what writes blocks, and none to other commands. */
+const writes = (answer: (turn: Turn) => void | Promise<void>) => async (turn: Turn) => {
+  if (turn.command === 'dag/import' || turn.command === 'block/put') await answer(turn);
+  else (await turn.pass()).deliver();
+};
 
 /** Ways in which a backend fails while a file is copied there. `words`: what the operator reads of it. */
 const refusals = [
@@ -170,12 +175,70 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
       expect(row).not.toHaveProperty('checkedAt');
       expect(row?.detail).not.toContain('token-of-the-tests');
       world.b.peer.onCommand = undefined;
-      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+      await operator().repairPins();
       await settle(world, file);
       const [, copied] = await surveyed(file);
       expect(copied).not.toHaveProperty('detail');
     },
   );
+
+  /** What health says of `b`, and the metrics: they are asked once in 5 s. */
+  async function healthOf() {
+    const answer = await operator().ask('getHealth');
+    const { status, services = [] } = await answer.json<Health>();
+    const metrics = await (await client(world.service.url, metricsToken).ask('getMetrics')).text();
+    const gauge = (name: string): string =>
+      new RegExp(`^sealpin_${name}{service="b"} (.)$`, 'm').exec(metrics)?.[1] ?? '';
+    const b = services.find(({ id }) => id === 'b');
+    return {
+      said: [answer.status, status, b?.status, b?.code ?? b?.refuses?.code],
+      gauges: [gauge('pinning_service_up'), gauge('pinning_service_refuses')],
+      refuses: b?.refuses,
+    };
+  }
+  const inOrder = { said: [200, 'ok', 'ok', undefined], gauges: ['1', '0'] };
+  const slow = { timeout: 15_000, interval: 500 };
+
+  test.each<[string, (turn: Turn) => void | Promise<void>, typeof inOrder]>([
+    [
+      'unreachable',
+      (turn) => turn.cut(),
+      { said: [503, 'degraded', 'failing', 'pinning_unavailable'], gauges: ['0', '0'] },
+    ],
+    ['full for what is written', writes(full), { said: [200, 'degraded', 'ok', 'disk_full'], gauges: ['1', '1'] }],
+    [
+      'refusing what is written',
+      writes(respond(401, 'no')),
+      { said: [200, 'degraded', 'ok', 'misconfigured'], gauges: ['1', '1'] },
+    ],
+  ] as [string, (turn: Turn) => void | Promise<void>, typeof inOrder][])(
+    '%s: health and metrics say so, and since when, until it is not',
+    async (way, answer, expected) => {
+      const before = Date.now();
+      world.b.peer.onCommand = answer;
+      const file = await world.owner.call.store('plain', bytes);
+      await ring(world, file, 10_000);
+      await expect.poll(healthOf, slow).toMatchObject(expected);
+      const { refuses } = await healthOf();
+      if (way !== 'unreachable') expect(isAfter(refuses?.since, before)).toBe(true);
+      // Anybody sees that something is wrong, and not what.
+      const open = await (await fetch(`${world.service.url}/v1/health`)).json<Health>();
+      expect({ status: open.status, services: open.services }).toEqual({ status: 'degraded', services: undefined });
+      world.b.peer.onCommand = undefined;
+      await operator().repairPins();
+      await settle(world, file);
+      await expect.poll(healthOf, slow).toMatchObject(inOrder);
+    },
+  );
+
+  test('full for uploads: health says so of the first service', async () => {
+    world.a.peer.onCommand = writes(full);
+    const store = world.owner.call.ask('storePlain', {}, { body: randomBytes(10) });
+    expect(await problemOf(store)).toBe('507 disk_full');
+    world.a.peer.onCommand = undefined;
+    const first = async () => (await (await operator().ask('getHealth')).json<Health>()).services?.[0];
+    await expect.poll(first, slow).toMatchObject({ id: 'a', status: 'ok', refuses: { code: 'disk_full' } });
+  });
 
   test.each(losses)(
     '$way: the first verification sees it, and one repair is enough',
@@ -194,7 +257,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
         // The alarm may have begun to copy it.
         expect(await surveyed(file, 'damaged')).toEqual([]);
       }
-      await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+      await operator().repairPins();
       await settle(world, file);
       world.a.peer.onCommand = (turn) => turn.cut();
       expect((await readBack(world, file)).equals(bytes)).toBe(true);
@@ -205,7 +268,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
   test.each(losses.slice(0, 3))('$way, with one repair and no verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
     await lose(world.b, file);
-    await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+    await operator().repairPins();
     await expect.poll(async () => (await surveyed(file))[1]?.reason).toBe(reason);
     await settle(world, file);
     world.a.peer.onCommand = (turn) => turn.cut();
@@ -216,19 +279,19 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     const file = await storeAtBoth(world, bytes);
     for (const backend of [world.a, world.b]) await lose(backend, file);
     const { done, pins } = await verify(file);
-    expect([done, pins.map(({ status }) => status)]).toEqual([true, ['lost', 'lost']]);
+    expect({ done, pins: pins.map(({ status }) => status) }).toEqual({ done: true, pins: ['lost', 'lost'] });
     expect(await surveyed(file, 'damaged')).toMatchObject([
       { service: 'a', state: 'lost', reason },
       { service: 'b', state: 'lost', reason },
     ]);
-    const { pins: counts } = await jsonOf<Repair>(ask('/v1/operator/repair', 'POST'), 202);
+    const { pins: counts } = await operator().repairPins();
     expect(counts.damaged).toBeGreaterThanOrEqual(2);
   });
 
   test.each(losses.slice(0, 2))('$way at both: a read has it seen', async ({ lose }) => {
     const file = await storeAtBoth(world, bytes);
     for (const backend of [world.a, world.b]) await lose(backend, file);
-    const read = world.owner.call(`/v1/storage/${file.fileId}/content`);
+    const read = world.owner.call.ask('getFileContent', { fileId: file.fileId });
     await read.then((response) => response.arrayBuffer()).catch(() => undefined);
     await expect.poll(() => statuses(world, file), { timeout: 10_000 }).toEqual({ a: 'lost', b: 'lost' });
     await expect.poll(async () => await surveyed(file, 'damaged')).toHaveLength(2);
@@ -236,7 +299,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
 
   test('an encrypted file that is lost at both is healed as the hint says, and not by storing it again', async () => {
     const file = await storeAtBoth(world, bytes, 'encrypted');
-    const content = () => world.owner.call(`/v1/storage/${file.fileId}/content`);
+    const content = () => world.owner.call.ask('getFileContent', { fileId: file.fileId });
     const blob = await bytesOf(fetch(`${world.service.url}/ipfs/${file.cid}`));
     for (const backend of [world.a, world.b]) await unpinBehindOurBack(backend, file);
     const problem = await jsonOf<{ code: string; hint: string }>(content(), 502);
@@ -257,7 +320,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     const before = (await saidOf(file)).pin;
     world.b.peer.onCommand = (turn) => turn.cut();
     const { done, pins } = await verify(file);
-    expect([done, pins[1]]).toEqual([false, before]);
+    expect({ done, pins: pins[1] }).toEqual({ done: false, pins: before });
     expect((await saidOf(file)).row).toMatchObject({ reason: 'pinning_unavailable' });
   });
 
@@ -274,8 +337,8 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     await expect.poll(async () => (await saidOf(file)).pin).toEqual({ service: 'b', status: 'failed' });
     expect((await surveyed(file))[1]?.detail).toContain('does not list');
     world.a.peer.onCommand = lie;
-    const store = world.owner.call('/v1/storage/plain', { method: 'POST', body: randomBytes(10) });
-    expect(await problemOf(store)).toEqual([502, 'pinning_failed']);
+    const store = world.owner.call.ask('storePlain', {}, { body: randomBytes(10) });
+    expect(await problemOf(store)).toBe('502 pinning_failed');
   });
 
   test('listing for a moment only: what it no longer lists is seen soon, not in a week', async () => {

@@ -6,9 +6,10 @@ import { expect } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, jsonOf } from '../client.ts';
+import { client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, pinObject, type Owner } from '../stored-state.ts';
+import { flip } from '../../../testkit/present.ts';
 
 export type Backend = { kubo: RealKubo; peer: Peer };
 
@@ -82,7 +83,7 @@ export async function startTwoBackends(
 
 /** Returns the states of a file's pins, without times. */
 export async function statuses({ owner }: World, { fileId }: StoredFile): Promise<Record<string, string>> {
-  const { pins } = await jsonOf<StoredFile>(owner.call(`/v1/storage/${fileId}?data=false`));
+  const { pins } = await owner.call.getFile({ fileId, data: false });
   return Object.fromEntries(pins.map(({ service, status }) => [service, status]));
 }
 
@@ -120,7 +121,7 @@ export async function storeAtBoth(
 }
 
 export async function readBack({ owner }: World, { fileId }: StoredFile): Promise<Buffer> {
-  return await bytesOf(owner.call(`/v1/storage/${fileId}/content`));
+  return await owner.call.getFileContent({ fileId });
 }
 
 /** Sends a command to a Kubo as its operator would. @returns its answer */
@@ -153,7 +154,7 @@ export async function names(backend: { kubo: RealKubo }): Promise<Record<string,
 /** Changes a byte of each block file of a Kubo that has these bytes. Kubo itself does not notice. @returns how many there were */
 export async function corrupt(backend: Backend, block: Buffer): Promise<number> {
   return await changeBlocks(backend, block, async (path, bytes) => {
-    bytes[bytes.length - 1]! ^= 1;
+    flip(bytes, bytes.length - 1);
     await writeFile(path, bytes);
   });
 }

@@ -4,16 +4,17 @@ import { expect, it, onTestFinished } from 'vitest';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import type { Env } from '../../env.ts';
-import { Breakers } from '../../objects/pin/breaker.ts';
+import { Breakers } from '../../objects/pin/breakers.ts';
 import { dueRow, dueTimes } from '../../objects/pin/pin-due.ts';
 import { Migrations } from '../../objects/pin/migrations.ts';
 import { backendPin } from '../../objects/pin/backend-pin.ts';
-import { nothingToRead, PinRows } from '../../objects/pin/pin-table.ts';
+import { nothingToRead, PinRows } from '../../objects/pin/pin-rows.ts';
 import { CidQueue } from '../../objects/pin/cid-queue.ts';
 import { StoredPins } from '../../objects/pin/stored-pins.ts';
 import { PinWork } from '../../objects/pin/pin-work.ts';
 import { storedPin } from '../../routes/files/file-backends.ts';
 import { storageOf } from '../sqlite-storage.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
 const { signal } = new AbortController();
@@ -45,9 +46,17 @@ async function startCluster(secondOf: (cid: string) => string) {
   const migrations = new Migrations(sql, { rows, now });
   const breakers = new Breakers(sql);
   const shard = () => Promise.reject(new Error('no object store is configured'));
-  const stored = new StoredPins({ env, rows, queue: new CidQueue(), shard, now });
-  const work = new PinWork({ env, rows, breakers, migrations, stored, now, removed: () => undefined });
-  const row = (cid: string) => rows.find(cid, 'many')!;
+  const work = new PinWork({
+    env,
+    rows,
+    breakers,
+    migrations,
+    stored: new StoredPins({ env, rows, queue: new CidQueue(), shard, now }),
+    now,
+    removed: () => undefined,
+    refused: () => undefined,
+  });
+  const row = (cid: string) => present(rows.find(cid, 'many'));
   return {
     asked,
     now,
@@ -72,7 +81,7 @@ async function startCluster(secondOf: (cid: string) => string) {
         const next = Math.max(nowMs, Math.min(...dueTimes(rows, breakers)));
         if (next > end) break;
         nowMs = next;
-        await work.next(dueRow(rows, breakers, nowMs)!, signal);
+        await work.next(present(dueRow(rows, breakers, nowMs)), signal);
         looks.push(nowMs);
       }
       nowMs = end;
@@ -98,12 +107,12 @@ it.each([
   });
   expect(first.row.detail).toBe(`pinned, ${second} (no\\u{7} route)`);
   expect(posts()).toEqual([request]);
-  expect(first.row.due! - object.now()).toBeLessThanOrEqual(90_000);
-  object.waitUntil(first.row.due!);
+  expect(present(first.row.due) - object.now()).toBeLessThanOrEqual(90_000);
+  object.waitUntil(present(first.row.due));
   const again = await look(cid);
   expect(again.status).toBe('pinning');
   isBack = true;
-  object.waitUntil(again.row.due!);
+  object.waitUntil(present(again.row.due));
   expect(await look(cid)).toMatchObject({ row: { reason: null, detail: null, attempts: 0 }, status: 'pinned' });
   expect(posts()).toEqual([request, request]);
 });
@@ -117,8 +126,8 @@ it('of many pins is looked at by few while a peer is away, and all are in order 
   for (const [n, each] of cids.entries()) object.add(each, object.now() + 30 * hourMs + n * hourMs);
   const reasons = () => cids.map((each) => object.row(each).reason);
   second = 'cluster_error';
-  object.ask(cids[0]!);
-  await object.look(cids[0]!);
+  object.ask(itemOf(cids, 0));
+  await object.look(itemOf(cids, 0));
   expect(reasons().filter((reason) => reason !== null)).toEqual(['underreplicated']);
 
   // One seen has the others asked for within a day.

@@ -5,9 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it, onTestFinished } from 'vitest';
-import type { Share } from '../../../shared/api.ts';
 import { startService } from '../../../testkit/service.ts';
-import { jsonOf } from '../client.ts';
 import { newOwner, shareObject } from '../stored-state.ts';
 
 it('nothing of them is left once the logs of the databases are written back', async () => {
@@ -18,13 +16,13 @@ it('nothing of them is left once the logs of the databases are written back', as
   const record = randomBytes(40_000);
   const share = async (opens: number): Promise<string> => {
     const request = { record: record.toString('base64'), files: [], password: false, opens };
-    return (await jsonOf<Share>(call.json('/v1/shares', request), 201)).id;
+    return (await call.createShare(request)).id;
   };
   const open = async (id: string, isRepeatable = false): Promise<unknown> => {
     const headers = isRepeatable ? { 'Idempotency-Key': randomUUID() } : undefined;
-    return await jsonOf(call(`/v1/shares/${id}/open`, { method: 'POST', ...(headers && { headers }) }));
+    return await call.openShare({ shareId: id }, { ...(headers && { headers }) });
   };
-  const revoke = (id: string): Promise<unknown> => jsonOf(call(`/v1/shares/${id}`, { method: 'DELETE' }));
+  const revoke = (id: string): Promise<unknown> => call.deleteShare({ shareId: id });
   const endings: ((id: string) => Promise<unknown>)[] = [
     revoke,
     (id) => open(id),
@@ -36,14 +34,14 @@ it('nothing of them is left once the logs of the databases are written back', as
   expect(headers.map(({ length }) => length > 200)).toEqual([true, true]);
   for (const [index, end] of endings.entries())
     for (let before = 0; before < 4; before += 1) {
-      // Each opening may write the row anew.
+      // Each opening may write the row again.
       const id = await share(before + 1);
       for (let each = 0; each < before; each += 1) await open(id, (each + index) % 2 === 0);
       await end(id);
       await shareObject(service, id).ring(3_600_000);
     }
-  await jsonOf(call(`/v1/storage/${deleted.fileId}`, { method: 'DELETE' }));
-  await jsonOf(call.json(`/v1/storage/${changed.fileId}`, { filename: 'x' }, 'PATCH'));
+  await call.deleteFile({ fileId: deleted.fileId });
+  await call.changeFile({ fileId: changed.fileId, filename: 'x' });
   await service.close();
   // Some bytes of each page, and of each header the end, which no other one has.
   const traces = [
@@ -57,6 +55,6 @@ it('nothing of them is left once the logs of the databases are written back', as
     database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     database.close();
     const bytes = await readFile(join(dir, name));
-    expect([name, traces.map((trace) => bytes.includes(trace)).lastIndexOf(true)]).toEqual([name, -1]);
+    expect(traces.map((trace) => bytes.includes(trace)).lastIndexOf(true), name).toBe(-1);
   }
 });

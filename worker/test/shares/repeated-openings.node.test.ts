@@ -1,7 +1,17 @@
 /** Openings of shares that are repeated because their answers were lost: histories against a model, crashes, and who may. */
-import fc from 'fast-check';
+import {
+  array,
+  assert,
+  asyncProperty,
+  constant,
+  constantFrom,
+  oneof,
+  record as recordOf,
+  tuple,
+  type Arbitrary,
+} from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { OpenedShare, Share, ShareReceipt, ShareStatus } from '../../../shared/api.ts';
+import type { OpenedShare, ShareStatus } from '../../../shared/api.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
@@ -11,7 +21,7 @@ const long = process.env['SEALPIN_LONG'] === '1';
 const minuteMs = 60_000;
 const repeatMinutes = 10;
 const lifeMinutes = 25;
-const gone = [410, 'gone'];
+const gone = '410 gone';
 const record = Buffer.alloc(500, 7).toString('base64');
 const tokens = { first: crypto.randomUUID(), second: crypto.randomUUID() };
 
@@ -32,7 +42,7 @@ afterAll(async () => {
 async function share(opens: number): Promise<string> {
   const expiresAt = new Date(Date.now() + lifeMinutes * minuteMs).toISOString();
   const body = { record, files: [], password: false, opens, expiresAt };
-  return (await jsonOf<Share>(owner.call.json('/v1/shares', body), 201)).id;
+  return (await owner.call.createShare(body)).id;
 }
 
 const open = (id: string, token?: string): Promise<Response> =>
@@ -78,12 +88,12 @@ class Model {
   }
 }
 
-const steps: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('open' as const), token: fc.constantFrom('first', 'second') }) },
-  { weight: 2, arbitrary: fc.constant<Step>({ do: 'open' }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constantFrom('wait', 'ring'), minutes: fc.constantFrom(1, 6, 9, 11) }) },
-  { weight: 1, arbitrary: fc.constant<Step>({ do: 'revoke' }) },
-) as fc.Arbitrary<Step>;
+const steps: Arbitrary<Step> = oneof(
+  { weight: 6, arbitrary: recordOf({ do: constant('open' as const), token: constantFrom('first', 'second') }) },
+  { weight: 2, arbitrary: constant<Step>({ do: 'open' }) },
+  { weight: 4, arbitrary: recordOf({ do: constantFrom('wait', 'ring'), minutes: constantFrom(1, 6, 9, 11) }) },
+  { weight: 1, arbitrary: constant<Step>({ do: 'revoke' }) },
+) as Arbitrary<Step>;
 
 async function run(opens: number, history: readonly Step[]): Promise<void> {
   const id = await share(opens);
@@ -96,8 +106,10 @@ async function run(opens: number, history: readonly Step[]): Promise<void> {
       // The alarm alone ends it, without any request.
       if (step.do === 'ring') expect(await isKept(id)).toBe(!model.isEnded);
     } else if (step.do === 'revoke') {
-      const { opened, record: fate } = await jsonOf<ShareReceipt>(owner.call(`/v1/shares/${id}`, { method: 'DELETE' }));
-      expect([fate, opened, await isKept(id)]).toEqual(['destroyed', model.opened, false]);
+      const { opened, record: fate } = await owner.call.deleteShare({ shareId: id });
+      expect(fate).toBe('destroyed');
+      expect(opened).toEqual(model.opened);
+      expect(await isKept(id)).toBe(false);
       model.isRevoked ||= !model.isEnded;
       break;
     } else if (step.do === 'open') {
@@ -113,10 +125,8 @@ async function run(opens: number, history: readonly Step[]): Promise<void> {
     }
     const { state, opensLeft } = await look(id);
     const isUsedUp = model.opened === opens;
-    expect([state, opensLeft]).toEqual([
-      isUsedUp ? 'used_up' : model.isExpired ? 'expired' : 'active',
-      opens - model.opened,
-    ]);
+    expect(state).toEqual(isUsedUp ? 'used_up' : model.isExpired ? 'expired' : 'active');
+    expect(opensLeft).toEqual(opens - model.opened);
     expect(await isKept(id)).toBe(!model.isEnded);
   }
   for (const token of [undefined, ...Object.values(tokens)])
@@ -129,9 +139,9 @@ async function run(opens: number, history: readonly Step[]): Promise<void> {
 
 describe('an opening that is repeated', () => {
   it('gives the record again for 10 minutes and counts once, in any history', async () => {
-    const histories = fc.tuple(fc.constantFrom(1, 1, 2, 3), fc.array(steps, { minLength: 2, maxLength: 8 }));
-    await fc.assert(
-      fc.asyncProperty(histories, ([opens, history]) => run(opens, history)),
+    const histories = tuple(constantFrom(1, 1, 2, 3), array(steps, { minLength: 2, maxLength: 8 }));
+    await assert(
+      asyncProperty(histories, ([opens, history]) => run(opens, history)),
       { numRuns: long ? 400 : 40 },
     );
   });
@@ -171,7 +181,7 @@ describe('an opening that is repeated', () => {
     async (key) => {
       const id = await share(1);
       const { status } = await open(id, key).catch(() => ({ status: 400 }));
-      expect([status, (await look(id)).opensLeft]).toEqual([400, 1]);
+      expect({ status, opensLeft: (await look(id)).opensLeft }).toEqual({ status: 400, opensLeft: 1 });
     },
   );
 });

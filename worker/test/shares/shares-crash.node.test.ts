@@ -3,11 +3,12 @@
  * listed and opens, or none, and never a record that nobody can revoke.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { NewApiKeyResponse, Receipt, Revoked, Share, ShareList, ShareReceipt } from '../../../shared/api.ts';
+import type { Receipt, Revoked, Share, ShareReceipt } from '../../../shared/api.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
 import { accountObject, newOwner, shareObject, type Owner } from '../stored-state.ts';
+import { first } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const hangs = long ? (['hangs before', 'hangs after'] as const) : (['hangs after'] as const);
@@ -34,16 +35,11 @@ beforeEach(async () => {
 });
 
 const make = (): Promise<Response> =>
-  owner.call.json('/v1/shares', {
-    record: Buffer.alloc(500, 7).toString('base64'),
-    files: [fileId],
-    password: false,
-  });
+  owner.call.ask('createShare', { record: Buffer.alloc(500, 7).toString('base64'), files: [fileId], password: false });
 const made = (): Promise<Share> => jsonOf<Share>(make(), 201);
 const open = (id: string): Promise<Response> => fetch(`${service.url}/v1/shares/${id}/open`, { method: 'POST' });
 const remove = (path: string): Promise<Response> => owner.call(path, { method: 'DELETE' });
-const listed = async (): Promise<string[]> =>
-  (await jsonOf<ShareList>(owner.call('/v1/shares'))).shares.map(({ id }) => id);
+const listed = async (): Promise<string[]> => (await owner.call.listShares()).shares.map(({ id }) => id);
 const outbox = async (): Promise<string[]> =>
   (await owner.object.rows('outbox')).filter((row) => row['op'] === 'unshare').map((row) => String(row['target']));
 const record = async (id: string): Promise<unknown> =>
@@ -68,12 +64,10 @@ async function crash(lost: Promise<unknown>): Promise<void> {
 /** Expects that nothing is listed, opens, or waits. */
 async function expectNothing(id: string): Promise<void> {
   await owner.object.ring(longMs);
-  expect([await listed(), await record(id), await outbox(), await owner.object.rows('share')]).toEqual([
-    [],
-    undefined,
-    [],
-    [],
-  ]);
+  expect(await listed()).toEqual([]);
+  expect(await record(id)).toBe(undefined);
+  expect(await outbox()).toEqual([]);
+  expect(await owner.object.rows('share')).toEqual([]);
   expect([404, 410]).toContain((await open(id)).status);
 }
 
@@ -101,31 +95,28 @@ it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
       const [row] = await owner.object.rows('share');
       if (typeof row?.['id'] === 'string') id = row['id'];
     }
-    expect(await asked).toEqual([503, 'overloaded']);
+    expect(await asked).toBe('503 overloaded');
     expect(await listed()).toEqual([]);
     if (id !== undefined) await expectNothing(id);
     await owner.object.ring(longMs);
-    expect([await outbox(), await owner.object.rows('share')]).toEqual([[], []]);
+    expect({ outbox: await outbox(), share: await owner.object.rows('share') }).toEqual({ outbox: [], share: [] });
   },
 );
 
 it('a key that is revoked while it makes a share makes none, since nothing would end it', async () => {
   // No alarm is set then, so that the share sets one.
   await owner.object.ring(longMs);
-  const key = await jsonOf<NewApiKeyResponse>(
-    owner.call.json('/v1/keys', { label: 'k', scopes: ['share', 'read'] }),
-    201,
-  );
+  const key = await owner.call.createKey({ label: 'k', scopes: ['share', 'read'] });
   await owner.object.ring(longMs);
   await owner.object.fail('setAlarm', 'late');
-  const lost = client(service.url, key.apiKey).json('/v1/shares', {
+  const lost = client(service.url, key.apiKey).ask('createShare', {
     record: Buffer.alloc(500, 7).toString('base64'),
     files: [fileId],
     password: false,
   });
   await expect.poll(() => owner.object.awaits('setAlarm')).toBe(false);
   await jsonOf<Revoked>(remove(`/v1/keys/${key.key.id}`));
-  expect(await problemOf(lost)).toEqual([401, 'unauthorized']);
+  expect(await problemOf(lost)).toBe('401 unauthorized');
   expect(await owner.object.rows('share')).toEqual([]);
 });
 
@@ -148,22 +139,22 @@ it('a share whose file was deleted before its record came is refused, and ended'
   const asked = problemOf(make());
   const id = await making();
   await jsonOf(remove(`/v1/storage/${fileId}`));
-  expect(await asked).toEqual([409, 'conflict']);
+  expect(await asked).toBe('409 conflict');
   await expectNothing(id);
 });
 
 describe('a record that cannot be reached', () => {
   const endings: [string, () => Promise<unknown>][] = [
-    ['its revocation', async () => [await jsonOf<ShareReceipt>(remove(`/v1/shares/${(await listed())[0]!}`))]],
+    ['its revocation', async () => [await jsonOf<ShareReceipt>(remove(`/v1/shares/${first(await listed())}`))]],
     ['the deletion of its file', async () => (await jsonOf<Receipt>(remove(`/v1/storage/${fileId}`))).shares],
     [
       'the revocation of its key',
       async () => {
-        const [{ id }] = (await jsonOf<{ keys: [{ id: string }] }>(owner.call('/v1/keys'))).keys;
-        const spare = await jsonOf<{ apiKey: string }>(
-          owner.call.json('/v1/keys', { label: 'spare', scopes: ['read', 'write', 'delete', 'keys', 'share'] }),
-          201,
-        );
+        const { id } = first((await owner.call.listKeys()).keys);
+        const spare = await owner.call.createKey({
+          label: 'spare',
+          scopes: ['read', 'write', 'delete', 'keys', 'share'],
+        });
         owner = { ...owner, call: client(service.url, spare.apiKey) };
         return (await jsonOf<Revoked>(remove(`/v1/keys/${id}`))).shares;
       },

@@ -4,10 +4,8 @@ import type {
   NewApiKeyResponse,
   OpenedShare,
   Problem,
-  Receipt,
-  Revoked,
+  Scope,
   Share,
-  ShareList,
   ShareReceipt,
   ShareStatus,
 } from '../../../shared/api.ts';
@@ -16,6 +14,7 @@ import { adminToken, sharedService, startService, type Service } from '../../../
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { newOwner, shareObject, type Owner } from '../stored-state.ts';
+import { itemOf } from '../../../testkit/present.ts';
 
 const dayMs = 86_400_000;
 const minuteMs = 60_000;
@@ -39,21 +38,21 @@ const newRecord = (bytes = 3000): Buffer => Buffer.from(crypto.getRandomValues(n
 
 async function share(o: Record<string, unknown> = {}, by: Client = owner.call): Promise<Share> {
   const record = newRecord().toString('base64');
-  return await jsonOf<Share>(by.json('/v1/shares', { record, files: [fileId], password: false, ...o }), 201);
+  return await by.createShare({ record, files: [fileId], password: false, ...o });
 }
 
-const open = (id: string): Promise<Response> => anybody(`/v1/shares/${id}/open`, { method: 'POST' });
-const look = (id: string): Promise<ShareStatus> => jsonOf<ShareStatus>(anybody(`/v1/shares/${id}`));
-const revoke = (id: string): Promise<Response> => owner.call(`/v1/shares/${id}`, { method: 'DELETE' });
-const newKey = (o: Record<string, unknown>): Promise<NewApiKeyResponse> =>
-  jsonOf<NewApiKeyResponse>(owner.call.json('/v1/keys', { label: 'k', ...o }), 201);
+const open = (id: string): Promise<Response> => anybody.ask('openShare', { shareId: id });
+const look = (id: string): Promise<ShareStatus> => anybody.getShare({ shareId: id });
+const revoke = (id: string): Promise<Response> => owner.call.ask('deleteShare', { shareId: id });
+const newKey = (o: { scopes: Scope[]; expiresAt?: string; limits?: object }): Promise<NewApiKeyResponse> =>
+  owner.call.createKey({ label: 'k', ...o });
 const recordOf = async (id: string): Promise<unknown> => (await shareObject(service, id).rows('share'))[0]?.['record'];
 
 describe('a share', () => {
   it('hands its record out as often as it may, and then no more', async () => {
     const record = newRecord(maxRecordBytes);
     const { id, opens, opensLeft } = await share({ record: record.toString('base64'), opens: 2, label: 'for Ann' });
-    expect([opens, opensLeft]).toEqual([2, 2]);
+    expect({ opens, opensLeft }).toEqual({ opens: 2, opensLeft: 2 });
     expect(await look(id)).toEqual({
       id,
       state: 'active',
@@ -62,10 +61,12 @@ describe('a share', () => {
       opensLeft: 2,
     });
     const first = await jsonOf<OpenedShare>(open(id));
-    expect([Buffer.compare(Buffer.from(first.record, 'base64'), record), first.opensLeft]).toEqual([0, 1]);
+    expect(Buffer.compare(Buffer.from(first.record, 'base64'), record)).toBe(0);
+    expect(first.opensLeft).toBe(1);
     const last = await jsonOf<OpenedShare>(open(id));
-    expect([Buffer.compare(Buffer.from(last.record, 'base64'), record), last.opensLeft]).toEqual([0, 0]);
-    expect(await problemOf(open(id))).toEqual([410, 'gone']);
+    expect(Buffer.compare(Buffer.from(last.record, 'base64'), record)).toBe(0);
+    expect(last.opensLeft).toBe(0);
+    expect(await problemOf(open(id))).toBe('410 gone');
     expect(await look(id)).toMatchObject({ state: 'used_up', opensLeft: 0 });
   });
 
@@ -81,7 +82,7 @@ describe('a share', () => {
 
   it('lasts 7 days and opens 5 times unless it says otherwise, and tells whether it needs a password', async () => {
     const { id, createdAt, expiresAt, opens } = await share({ password: true });
-    expect([Date.parse(expiresAt) - Date.parse(createdAt), opens]).toEqual([7 * dayMs, 5]);
+    expect({ parse: Date.parse(expiresAt) - Date.parse(createdAt), opens }).toEqual({ parse: 7 * dayMs, opens: 5 });
     expect(await look(id)).toMatchObject({ password: true, expiresAt, opensLeft: 5 });
   });
 
@@ -101,7 +102,7 @@ describe('a share', () => {
           await anybody(`/v1/shares/${id}${path}`, { method, headers: { Purpose: 'prefetch' } });
       }
     }
-    expect(await problemOf(anybody(`/v1/shares/${id}/open`))).toEqual([405, 'method_not_allowed']);
+    expect(await problemOf(anybody(`/v1/shares/${id}/open`))).toBe('405 method_not_allowed');
     expect(await look(id)).toMatchObject({ state: 'active', opensLeft: 1 });
     expect((await open(id)).status).toBe(200);
   });
@@ -114,11 +115,11 @@ describe('a share', () => {
       expect((await open(id)).status).toBe(200);
       await object[pass](2 * minuteMs);
       if (pass === 'ring') expect(await recordOf(id)).toBeNull();
-      expect(await problemOf(open(id))).toEqual([410, 'gone']);
+      expect(await problemOf(open(id))).toBe('410 gone');
       expect(await look(id)).toMatchObject({ state: 'expired' });
       expect(await recordOf(id)).toBeNull();
       await object.ring(8 * dayMs);
-      expect(await problemOf(anybody(`/v1/shares/${id}`))).toEqual([404, 'not_found']);
+      expect(await problemOf(anybody.ask('getShare', { shareId: id }))).toBe('404 not_found');
       expect(await object.tables()).toBe(0);
     }
   });
@@ -127,8 +128,8 @@ describe('a share', () => {
     const { id } = await share();
     await open(id);
     expect(await jsonOf<ShareReceipt>(revoke(id))).toEqual({ id, record: 'destroyed', opened: 1 });
-    expect(await problemOf(revoke(id))).toEqual([404, 'not_found']);
-    expect(await problemOf(open(id))).toEqual([410, 'gone']);
+    expect(await problemOf(revoke(id))).toBe('404 not_found');
+    expect(await problemOf(open(id))).toBe('410 gone');
     expect(await look(id)).toMatchObject({ state: 'revoked' });
     expect(await recordOf(id)).toBeNull();
   });
@@ -139,7 +140,7 @@ describe('a share', () => {
     const revoked = await share();
     await revoke(revoked.id);
     const ofFile = await share();
-    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    const receipt = await owner.call.deleteFile({ fileId });
     expect(receipt.key).toBe('destroyed');
     // The account does not ask which of them were used up before.
     expect(receipt.shares).toEqual([used, ofFile].map(({ id }) => ({ id, record: 'destroyed' })));
@@ -151,24 +152,21 @@ describe('a share', () => {
     const other = await owner.call.store('plain', `other ${fileId}`);
     const both = await share({ files: [fileId, other.fileId] });
     const onlyOther = await share({ files: [other.fileId] });
-    await jsonOf(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+    await owner.call.deleteFile({ fileId });
     expect((await look(both.id)).state).toBe('revoked');
     expect((await look(onlyOther.id)).state).toBe('active');
-    const { shares } = await jsonOf<ShareList>(owner.call('/v1/shares'));
+    const { shares } = await owner.call.listShares();
     expect(shares.map(({ id }) => id)).toEqual([onlyOther.id]);
   });
 
   it('ends with the key that made it, with the descendants of a key, and with its account', async () => {
     const parent = await newKey({ scopes: ['share', 'keys'] });
-    const child = await jsonOf<NewApiKeyResponse>(
-      client(service.url, parent.apiKey).json('/v1/keys', { label: 'child', scopes: ['share'] }),
-      201,
-    );
+    const child = await client(service.url, parent.apiKey).createKey({ label: 'child', scopes: ['share'] });
     const ofParent = await share({}, client(service.url, parent.apiKey));
     const ofChild = await share({}, client(service.url, child.apiKey));
     const own = await share();
     expect(ofParent.createdBy).toBe(parent.key.id);
-    const revoked = await jsonOf<Revoked>(owner.call(`/v1/keys/${parent.key.id}?cascade=true`, { method: 'DELETE' }));
+    const revoked = await owner.call.revokeKey({ id: parent.key.id, cascade: true });
     expect(revoked.shares?.toSorted((a, b) => a.id.localeCompare(b.id))).toEqual(
       [ofParent, ofChild].map(({ id }) => ({ id, record: 'destroyed' })).toSorted((a, b) => a.id.localeCompare(b.id)),
     );
@@ -176,7 +174,7 @@ describe('a share', () => {
     expect((await look(ofChild.id)).state).toBe('revoked');
     expect((await look(own.id)).state).toBe('active');
     const operator = client(service.url, adminToken);
-    const closed = await jsonOf(operator(`/v1/operator/accounts/${owner.id}`, { method: 'DELETE' }));
+    const closed = await operator.deleteAccount({ id: owner.id });
     expect(closed).toMatchObject({ files: 1, shares: 1 });
     await expect.poll(async () => (await look(own.id)).state, { timeout: 10_000 }).toBe('revoked');
     expect(await recordOf(own.id)).toBeNull();
@@ -189,29 +187,29 @@ describe('a share', () => {
     expect((await share({}, call)).expiresAt).toBe(expiresAt);
     const later = new Date(Date.now() + 2 * dayMs).toISOString();
     const body = { record: 'AAAA', files: [], password: false, expiresAt: later };
-    expect(await problemOf(call.json('/v1/shares', body))).toEqual([403, 'forbidden']);
+    expect(await problemOf(call.ask('createShare', body))).toBe('403 forbidden');
   });
 });
 
 it('the list shows each share as it is, newest first, by cursor', async () => {
   const made = [await share({ label: 'one', opens: 1 }), await share({ label: 'two' }), await share()];
-  await open(made[0]!.id);
-  await open(made[1]!.id);
-  const first = await jsonOf<ShareList>(owner.call('/v1/shares?limit=2'));
+  await open(itemOf(made, 0).id);
+  await open(itemOf(made, 1).id);
+  const first = await owner.call.listShares({ limit: 2 });
   expect(first.shares).toEqual([made[2], { ...made[1], opensLeft: 4 }]);
-  const second = await jsonOf<ShareList>(owner.call(`/v1/shares?limit=2&cursor=${first.cursor}`));
+  const second = await owner.call.listShares({ limit: 2, cursor: first.cursor });
   expect(second).toEqual({ shares: [{ ...made[0], state: 'used_up', opensLeft: 0 }] });
   const stranger = await newOwner(service);
-  expect(await jsonOf(stranger.call('/v1/shares'))).toEqual({ shares: [] });
-  expect(await problemOf(stranger.call(`/v1/shares/${made[1]!.id}`, { method: 'DELETE' }))).toEqual([404, 'not_found']);
-  expect((await look(made[1]!.id)).state).toBe('active');
+  expect(await stranger.call.listShares()).toEqual({ shares: [] });
+  expect(await problemOf(stranger.call.ask('deleteShare', { shareId: itemOf(made, 1).id }))).toBe('404 not_found');
+  expect((await look(itemOf(made, 1).id)).state).toBe('active');
 });
 
 it('an unknown share is not found, and asking for it writes nothing', async () => {
   for (const id of [newShareId(), 'x', '0'.repeat(23), '~'.repeat(22), 'z'.repeat(22)]) {
-    expect(await problemOf(anybody(`/v1/shares/${id}`))).toEqual([404, 'not_found']);
-    expect(await problemOf(open(id))).toEqual([404, 'not_found']);
-    expect(await problemOf(revoke(id))).toEqual([404, 'not_found']);
+    expect(await problemOf(anybody.ask('getShare', { shareId: id }))).toBe('404 not_found');
+    expect(await problemOf(open(id))).toBe('404 not_found');
+    expect(await problemOf(revoke(id))).toBe('404 not_found');
     expect(await shareObject(service, id).tables()).toBe(0);
   }
 });
@@ -225,13 +223,13 @@ it('a key that has made 500 shares makes no more, and the other keys of its acco
     SELECT printf('%022d', i), 'active', '${key.id}', 0, 1, 0, ${Date.now() + dayMs}, ${Date.now() + dayMs} FROM n`;
   await owner.object.change(rows);
   const refused = guest.json('/v1/shares', { record: 'AAAA', files: [fileId], password: false });
-  expect(await problemOf(refused)).toEqual([413, 'quota_exceeded']);
+  expect(await problemOf(refused)).toBe('413 quota_exceeded');
   expect((await share()).state).toBe('active');
 });
 
 it('a share is refused with too much, too long, too often, or for files that are not there', async () => {
-  const refused = async (o: Record<string, unknown>): Promise<[number, string]> =>
-    await problemOf(owner.call.json('/v1/shares', { record: 'AAAA', files: [fileId], password: false, ...o }));
+  const refused = async (o: Record<string, unknown>): Promise<string> =>
+    await problemOf(owner.call.ask('createShare', { record: 'AAAA', files: [fileId], password: false, ...o }));
   const tooLong = Buffer.alloc(maxRecordBytes + 1).toString('base64');
   const soon = (ms: number): string => new Date(Date.now() + ms).toISOString();
   for (const o of [
@@ -251,14 +249,14 @@ it('a share is refused with too much, too long, too often, or for files that are
     { label: '' },
     { secret: 'x' },
   ])
-    expect([o, await refused(o)]).toEqual([o, [400, 'invalid_request']]);
+    expect(await refused(o), JSON.stringify(o)).toBe('400 invalid_request');
   const body = JSON.stringify({ record: 'AAAA', files: [fileId], password: false });
-  const repeatable = owner.call('/v1/shares', { method: 'POST', headers: { 'Idempotency-Key': 'k' }, body });
+  const repeatable = owner.call.ask('createShare', {}, { headers: { 'Idempotency-Key': 'k' }, body });
   expect((await repeatable.then((response) => response.json<Problem>())).detail).toContain('a share of its own');
-  expect(await refused({ record: 'A'.repeat(140_000) })).toEqual([413, 'too_large']);
-  expect(await refused({ files: [crypto.randomUUID()] })).toEqual([404, 'not_found']);
+  expect(await refused({ record: 'A'.repeat(140_000) })).toBe('413 too_large');
+  expect(await refused({ files: [crypto.randomUUID()] })).toBe('404 not_found');
   const foreign = await (await newOwner(service)).call.store('plain', 'foreign');
-  expect(await refused({ files: [foreign.fileId] })).toEqual([404, 'not_found']);
+  expect(await refused({ files: [foreign.fileId] })).toBe('404 not_found');
   expect(await owner.object.rows('share')).toEqual([]);
 });
 
@@ -267,7 +265,7 @@ it('an account has a limit of shares that have not expired', async () => {
   await owner.object.fillShares(999, Date.now() + dayMs);
   const { id } = await share();
   const another = { record: 'aGVsbG8=', files: [fileId], password: false };
-  expect(await problemOf(owner.call.json('/v1/shares', another))).toEqual([413, 'quota_exceeded']);
+  expect(await problemOf(owner.call.ask('createShare', another))).toBe('413 quota_exceeded');
   await jsonOf(revoke(id));
   await share();
 });
@@ -289,16 +287,17 @@ it('the operator says how long and how often, and a limit that is no number is a
   try {
     const call = client(strict.url, (await strict.account()).apiKey);
     const body = { record: 'AAAA', files: [], password: false };
-    const made = await jsonOf<Share>(call.json('/v1/shares', body), 201);
-    expect([Date.parse(made.expiresAt) - Date.parse(made.createdAt), made.opens]).toEqual([2 * dayMs, 3]);
-    expect(await problemOf(call.json('/v1/shares', { ...body, opens: 4 }))).toEqual([400, 'invalid_request']);
+    const made = await call.createShare(body);
+    expect(Date.parse(made.expiresAt) - Date.parse(made.createdAt)).toEqual(2 * dayMs);
+    expect(made.opens).toBe(3);
+    expect(await problemOf(call.ask('createShare', { ...body, opens: 4 }))).toBe('400 invalid_request');
     const expiresAt = new Date(Date.now() + 3 * dayMs).toISOString();
-    expect(await problemOf(call.json('/v1/shares', { ...body, expiresAt }))).toEqual([400, 'invalid_request']);
-    const receipt = await jsonOf<ShareReceipt>(call(`/v1/shares/${made.id}`, { method: 'DELETE' }));
+    expect(await problemOf(call.ask('createShare', { ...body, expiresAt }))).toBe('400 invalid_request');
+    const receipt = await call.deleteShare({ shareId: made.id });
     const days = (Date.parse(receipt.recoverableUntil ?? '') - Date.now()) / dayMs;
     expect(Math.round(days)).toBe(30);
     const other = client(wrong.url, (await wrong.account()).apiKey);
-    expect(await problemOf(other.json('/v1/shares', body))).toEqual([500, 'misconfigured']);
+    expect(await problemOf(other.ask('createShare', body))).toBe('500 misconfigured');
   } finally {
     await strict.close();
     await wrong.close();

@@ -5,13 +5,14 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { FileList, StoredFile } from '../../../shared/api.ts';
+import type { StoredFile } from '../../../shared/api.ts';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf } from '../client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
+import { first } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -61,13 +62,8 @@ function uploads(online: boolean): void {
   });
 
   const post = (body: BodyInit): Promise<Response> =>
-    owner.call('/v1/storage/plain', {
-      method: 'POST',
-      body,
-      ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
-    });
-  const read = async ({ fileId }: StoredFile): Promise<Buffer> =>
-    bytesOf(owner.call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+    owner.call.ask('storePlain', {}, { body, ...(body instanceof ReadableStream ? { duplex: 'half' } : {}) });
+  const read = async ({ fileId }: StoredFile): Promise<Buffer> => owner.call.read(fileId);
   const collect = async (): Promise<void> => void (await (await askNode(atKubo(), 'repo/gc')).text());
   const addedCid = async (path: string): Promise<string> => {
     const profile = ['--cid-version=1', '--raw-leaves', `--chunker=size-${leafBytes}`, '--max-file-links=1024'];
@@ -78,7 +74,7 @@ function uploads(online: boolean): void {
   async function afterSweep(): Promise<{ files: string[]; pins: string[]; rows: number }> {
     const cids = [...(await owner.object.rows('part')), ...(await owner.object.rows('file'))].map((row) => row['cid']);
     await sweep(atKubo(), [owner], [...new Set(cids.map(String))]);
-    const { files } = await jsonOf<FileList>(owner.call('/v1/storage'));
+    const { files } = await owner.call.listFiles();
     const pins = (await pinned(atKubo())).filter((cid) => !pinnedBefore.includes(cid));
     const rows = (await owner.object.rows('part')).length + (await owner.object.rows('outbox')).length;
     return { files: files.map((file) => file.cid), pins, rows };
@@ -127,7 +123,7 @@ function uploads(online: boolean): void {
     expect(await afterSweep()).toEqual({ files: [stored.cid], pins: [stored.cid], rows: 0 });
     await collect();
     const range = { Accept: 'application/octet-stream', Range: `bytes=${(leaves - 1) * leafBytes}-` };
-    const end = await bytesOf(owner.call(`/v1/storage/${stored.fileId}`, { headers: range }));
+    const end = await bytesOf(owner.call.ask('getFile', { fileId: stored.fileId }, { headers: range }));
     expect(end.equals(Buffer.alloc(leafBytes))).toBe(true);
   });
 
@@ -192,9 +188,9 @@ function uploads(online: boolean): void {
       slow.rest();
       expect(await slow.response).toMatch(/^HTTP\/1.1 201 /);
       slow.socket.destroy();
-      const { files } = await jsonOf<FileList>(owner.call('/v1/storage'));
-      expect((await read(files[0]!)).equals(bytes)).toBe(true);
-      expect(await afterSweep()).toEqual({ files: [files[0]!.cid], pins: [files[0]!.cid], rows: 0 });
+      const { files } = await owner.call.listFiles();
+      expect((await read(first(files))).equals(bytes)).toBe(true);
+      expect(await afterSweep()).toEqual({ files: [first(files).cid], pins: [first(files).cid], rows: 0 });
     });
   });
 
@@ -218,7 +214,8 @@ function uploads(online: boolean): void {
         expect(response.status).toBe(503);
         expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
         expect(await response.json()).toMatchObject({ code: 'pinning_unavailable' });
-        expect([await owner.object.rows('part'), await owner.object.rows('file')]).toEqual([[], []]);
+        expect(await owner.object.rows('part')).toEqual([]);
+        expect(await owner.object.rows('file')).toEqual([]);
         expect(await afterSweep()).toEqual({ files: [], pins: [], rows: 0 });
       }
       const stored =

@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { leafMemory } from '../../leaf-memory.ts';
+import { first } from '../../../testkit/present.ts';
 
 /** Takes a leaf with a mark in it, if it is memory that was used before. */
 const isUsed = (leaf: Uint8Array): boolean => leaf[0] === 77;
@@ -14,7 +15,7 @@ function used(): Uint8Array<ArrayBuffer> {
 
 it('memory that was given back is taken again, two leaves of it, and nobody else sees it any more', () => {
   const leaves = [used(), used(), used()];
-  const part = leaves[0]!.subarray(5, 10);
+  const part = first(leaves).subarray(5, 10);
   for (const leaf of leaves) leafMemory.giveBack(leaf);
   expect([part, ...leaves].map(({ length }) => length)).toEqual([0, 0, 0, 0]);
   const taken = leaves.map(() => leafMemory.take(leafBytes));

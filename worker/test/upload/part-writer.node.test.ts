@@ -16,6 +16,7 @@ import { partMs, PartWriter } from '../../upload/part-writer.ts';
 import { receiveLeaves } from '../../upload/receive-leaves.ts';
 import { quickMs } from '../../upload/send-parts.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
+import { present } from '../../../testkit/present.ts';
 
 let dir: string;
 let node: RunningNode;
@@ -39,10 +40,10 @@ it('the first part has at most 16 leaves, and the root above the parts is the on
   const writer = new PartWriter({ service, signal, firstLeaf: 0, now: Date.now });
   const sent = [];
   for (const leaf of leaves) {
-    if (writer.isDue()) sent.push((await writer.close())!);
+    if (writer.isDue()) sent.push(present(await writer.close()));
     await writer.add(leaf);
   }
-  sent.push((await writer.close())!);
+  sent.push(present(await writer.close()));
   expect(await writer.close()).toBeUndefined();
   const parts = sent.map(({ part }) => part);
   expect(parts.map(({ firstLeaf, bytes }) => [firstLeaf, bytes])).toEqual([
@@ -69,7 +70,7 @@ it('parts grow with their file, from 16 to 64 leaves', async () => {
   const leaf = new Uint8Array(leafBytes);
   const leaves: number[] = [];
   for (let left = 16 + 32 + 64 + 64 + 1; left > 0; left -= 1) {
-    if (writer.isDue()) leaves.push((await writer.close())!.part.digests.length / 32);
+    if (writer.isDue()) leaves.push(present(await writer.close()).part.digests.length / 32);
     await writer.add(leaf);
   }
   expect(leaves).toEqual([16, 32, 64, 64]);
@@ -78,15 +79,18 @@ it('parts grow with their file, from 16 to 64 leaves', async () => {
 it('a part is due 5 s after its first leaf', async () => {
   let nowMs = 1000;
   const writer = new PartWriter({ service, signal, firstLeaf: 7, now: () => nowMs });
-  expect([writer.dueAt(), writer.isDue()]).toEqual([undefined, false]);
+  expect(writer.dueAt()).toBe(undefined);
+  expect(writer.isDue()).toBe(false);
   await writer.add(randomBytes(leafBytes));
   nowMs += partMs - 1;
   await writer.add(randomBytes(leafBytes));
-  expect([writer.dueAt(), writer.isDue()]).toEqual([1000 + partMs, false]);
+  expect(writer.dueAt()).toEqual(1000 + partMs);
+  expect(writer.isDue()).toBe(false);
   nowMs += 1;
   expect(writer.isDue()).toBe(true);
   expect(await writer.close()).toMatchObject({ part: { firstLeaf: 7, bytes: 2 * leafBytes } });
-  expect([writer.dueAt(), writer.isDue()]).toEqual([undefined, false]);
+  expect(writer.dueAt()).toBe(undefined);
+  expect(writer.isDue()).toBe(false);
   await writer.add(randomBytes(1));
   expect(await writer.close()).toMatchObject({ part: { firstLeaf: 9, bytes: 1 } });
 });
@@ -97,10 +101,13 @@ it('a part with 16 leaves is due 1 s after its first one, where another request 
   const [continued, other] = [new PartWriter({ ...options, isContinued: true }), new PartWriter(options)];
   for (let leaf = 0; leaf < 15; leaf += 1) for (const writer of [continued, other]) await writer.add(new Uint8Array(1));
   nowMs += 1000;
-  expect([continued.dueAt(), continued.isDue()]).toEqual([1000 + partMs, false]);
+  expect(continued.dueAt()).toEqual(1000 + partMs);
+  expect(continued.isDue()).toBe(false);
   for (const writer of [continued, other]) await writer.add(new Uint8Array(1));
-  expect([continued.dueAt(), continued.isDue()]).toEqual([nowMs, true]);
-  expect([other.dueAt(), other.isDue()]).toEqual([1000 + partMs, false]);
+  expect(continued.dueAt()).toEqual(nowMs);
+  expect(continued.isDue()).toBe(true);
+  expect(other.dueAt()).toEqual(1000 + partMs);
+  expect(other.isDue()).toBe(false);
 });
 
 it('a leaf is announced while the one before it is sent, and is sent after it', async () => {
@@ -229,7 +236,7 @@ async function receive(
     permits,
     now: Date.now,
   });
-  expect([arrived, permits.taken]).toEqual([length, 0]);
+  expect({ arrived, taken: permits.taken }).toEqual({ arrived: length, taken: 0 });
   return saved;
 }
 

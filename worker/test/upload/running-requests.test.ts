@@ -1,6 +1,6 @@
 /** Wait of a request for the end of the one that continues an upload. */
 import { expect, it } from 'vitest';
-import { RunningRequests } from '../../objects/account/uploads/running-requests.ts';
+import { RunningRequests } from '../../objects/account/calls/running-requests.ts';
 
 /** Tells whether a promise is settled once all that does not wait has happened. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {

@@ -3,7 +3,8 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startService } from '../../../testkit/service.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { client, problemOf } from '../client.ts';
+import { itemOf } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -22,29 +23,32 @@ describe('permits', () => {
     });
     await vi.advanceTimersByTimeAsync(1000);
     expect(order).toEqual([]);
-    held[0]!.release();
+    itemOf(held, 0).release();
     await vi.advanceTimersByTimeAsync(0);
     expect(order).toEqual(['third']);
-    (await waiting[0]!).release();
+    (await itemOf(waiting, 0)).release();
     await vi.advanceTimersByTimeAsync(0);
     expect(order).toEqual(['third', 'fourth']);
-    (await waiting[1]!).release();
-    held[1]!.release();
+    (await itemOf(waiting, 1)).release();
+    itemOf(held, 1).release();
     expect(vi.getTimerCount()).toBe(0);
   });
 
   it('are free for who asks until all are taken', async () => {
     const permits = new Semaphore(2);
     const held = [await permits.acquire(), await permits.acquire()];
-    expect([permits.isFree(), permits.taken]).toEqual([false, 2]);
+    expect(permits.isFree()).toBe(false);
+    expect(permits.taken).toBe(2);
     const waiting = permits.acquire();
-    held[0]!.release();
+    itemOf(held, 0).release();
     const third = await waiting;
-    expect([permits.isFree(), permits.taken]).toEqual([false, 2]);
+    expect(permits.isFree()).toBe(false);
+    expect(permits.taken).toBe(2);
     third.release();
     expect(permits.isFree()).toBe(true);
-    held[1]!.release();
-    expect([permits.isFree(), permits.taken]).toEqual([true, 0]);
+    itemOf(held, 1).release();
+    expect(permits.isFree()).toBe(true);
+    expect(permits.taken).toBe(0);
   });
 
   it('of one holder are at most its share, and others pass it by', async () => {
@@ -55,14 +59,15 @@ describe('permits', () => {
     const next = permits.acquire(9000, 'a');
     await vi.advanceTimersByTimeAsync(1000);
     await refused;
-    others[0]!.release();
+    itemOf(others, 0).release();
     const third = await permits.acquire(1000, 'd');
     third.release();
-    mine[0]!.release();
+    itemOf(mine, 0).release();
     (await next).release();
-    mine[1]!.release();
-    others[1]!.release();
-    expect([permits.taken, vi.getTimerCount()]).toEqual([0, 0]);
+    itemOf(mine, 1).release();
+    itemOf(others, 1).release();
+    expect(permits.taken).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it('that end twice count once', async () => {
@@ -138,21 +143,21 @@ it.runIf(long)(
       const refused = async (): Promise<void> => {
         let response: Response;
         // Those before may still be on their way.
-        do response = await owner('/v1/storage/plain', { method: 'POST', body: 'ab' });
+        do response = await owner.ask('storePlain', {}, { body: 'ab' });
         while (response.status === 201);
         expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
-        expect(await problemOf(response)).toEqual([503, 'overloaded']);
+        expect(await problemOf(response)).toBe('503 overloaded');
       };
       for (let count = 0; count < 32; count += 1) await begin(apiKey);
       await refused();
-      await jsonOf(client(service.url, otherKey)('/v1/storage/plain', { method: 'POST', body: 'ab' }), 201);
+      await client(service.url, otherKey).storePlain({}, { body: 'ab' });
       for (let count = 0; count < 32; count += 1) await begin(otherKey);
       await refused();
-      expect((await owner('/v1/storage')).status).toBe(200);
+      expect((await owner.ask('listFiles')).status).toBe(200);
 
-      const waiting = jsonOf(owner('/v1/storage/plain', { method: 'POST', body: 'cd' }), 201);
-      const done = answerOf(sockets[0]!);
-      sockets[0]!.write('b');
+      const waiting = owner.storePlain({}, { body: 'cd' });
+      const done = answerOf(itemOf(sockets, 0));
+      itemOf(sockets, 0).write('b');
       expect(await done).toMatch(/^HTTP\/1.1 201 /);
       await waiting;
     } finally {

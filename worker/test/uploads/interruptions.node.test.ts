@@ -18,6 +18,7 @@ import {
   stateOf,
   version,
 } from './tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 let peer: Peer;
@@ -178,11 +179,11 @@ describe.each(modesInForm)('%s', (mode) => {
     const bytes = random(1_200_000);
     const { path } = await create(owner.call, mode, bytes.length);
     answering('dag/import', failing('no'));
-    expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([502, 'pinning_failed']);
+    expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('502 pinning_failed');
     answering('dag/import', (turn) => turn.answer(503, ''));
-    expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([503, 'pinning_unavailable']);
+    expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('503 pinning_unavailable');
     answering('pin/add', (turn) => turn.answer(503, ''));
-    expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([503, 'pinning_unavailable']);
+    expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('503 pinning_unavailable');
     peer.onCommand = undefined;
     expect(await offsetOf(owner.call, path)).toBe(0);
     await expectStored(owner.call, await patch(owner.call, path, 0, bytes), bytes);
@@ -193,7 +194,7 @@ it('a part that the service has lost before it was pinned is withdrawn at once',
   const bytes = random(2 * mib);
   const { path } = await create(owner.call, 'plain', bytes.length);
   answering('pin/add', failing('pin: block was not found locally (offline)'));
-  expect(await problemOf(patch(owner.call, path, 0, bytes.subarray(0, mib)))).toEqual([503, 'pinning_unavailable']);
+  expect(await problemOf(patch(owner.call, path, 0, bytes.subarray(0, mib)))).toBe('503 pinning_unavailable');
   expect(await owner.object.rows('part')).toEqual([]);
   peer.onCommand = undefined;
   await expectStored(owner.call, await send(owner.call, path, bytes, mib), bytes);
@@ -210,7 +211,8 @@ async function unfinished(
   await patch(owner.call, path, 0, bytes.subarray(0, offset));
   answering(command, answer);
   const last = await patch(owner.call, path, offset, bytes.subarray(offset));
-  expect([last.status, last.headers.get('Upload-Offset')]).toEqual([204, String(bytes.length)]);
+  expect(last.status).toBe(204);
+  expect(last.headers.get('Upload-Offset')).toEqual(String(bytes.length));
   expect(await stateOf(owner.call, path)).toMatchObject({ state: 'finishing', offset: bytes.length });
   return Object.assign(last, { path });
 }
@@ -225,13 +227,13 @@ async function isFinishing(id: string): Promise<void> {
     owner.call(path, { method: 'DELETE', headers: { 'If-Match': '*' } }),
     owner.call.json(path, { filename: 'x' }, 'PATCH'),
     owner.call.json(`${path}/verification`, {}),
-    owner.call.json('/v1/storage/delete', { files: [id] }),
-    owner.call.json('/v1/shares', { record: 'aGVsbG8=', files: [id], password: false }),
+    owner.call.ask('deleteFiles', { files: [id] }),
+    owner.call.ask('createShare', { record: 'aGVsbG8=', files: [id], password: false }),
   ];
   for (const answer of answers) {
     const response = await answer;
-    expect([response.url, response.headers.get('Retry-After')]).toEqual([response.url, '2']);
-    expect(await problemOf(response)).toEqual([409, 'finishing']);
+    expect(response.headers.get('Retry-After'), response.url).toBe('2');
+    expect(await problemOf(response)).toBe('409 finishing');
   }
 }
 
@@ -243,7 +245,7 @@ describe('a file whose bytes have all arrived', () => {
     const bytes = random(1_200_000);
     const last = await unfinished(bytes, command, (turn) => turn.answer(503, ''));
     expect((await head(owner.call, last.path)).status).toBe(200);
-    await isFinishing(last.headers.get('Sealpin-File')!);
+    await isFinishing(present(last.headers.get('Sealpin-File')));
     await owner.object.ring(10_000);
     expect(await stateOf(owner.call, last.path)).toMatchObject({ state: 'finishing' });
     peer.onCommand = undefined;
@@ -262,19 +264,18 @@ describe('a file whose bytes have all arrived', () => {
     peer.onCommand = undefined;
     const parts = (await owner.object.rows('part')).map((row) => String(row['cid']));
     await sweep(service, [owner], parts);
-    expect([await owner.object.rows('part'), await owner.object.rows('file')]).toEqual([[], []]);
+    expect(await owner.object.rows('part')).toEqual([]);
+    expect(await owner.object.rows('file')).toEqual([]);
   });
 
   it('fails where it could not be stored for seven days', async () => {
     const { path } = await unfinished(random(100), 'dag/import', (turn) => turn.answer(503, ''));
     await owner.object.ring(7.5 * 86_400_000);
     const [row] = await owner.object.rows('upload');
-    expect([row?.['state'], row?.['code'], row?.['header'], row?.['tail']]).toEqual([
-      'failed',
-      'pinning_unavailable',
-      null,
-      null,
-    ]);
+    expect(row?.['state']).toBe('failed');
+    expect(row?.['code']).toBe('pinning_unavailable');
+    expect(row?.['header']).toBe(null);
+    expect(row?.['tail']).toBe(null);
     expect((await head(owner.call, path)).status).toBe(410);
   });
 
@@ -286,7 +287,7 @@ describe('a file whose bytes have all arrived', () => {
     expect(await stateOf(owner.call, path)).toMatchObject({ state: 'finishing', offset: 100 });
     await owner.object.ring(10_000);
     expect(await stateOf(owner.call, path)).toMatchObject({ state: 'done' });
-    expect((await owner.call(`/v1/storage/${id}?data=false`)).status).toBe(200);
+    expect((await owner.call.ask('getFile', { fileId: id, data: false })).status).toBe(200);
   });
 
   it('is not stored where its upload is ended meanwhile, and leaves no pin', async () => {
@@ -294,7 +295,7 @@ describe('a file whose bytes have all arrived', () => {
     const { path, headers } = await unfinished(bytes, 'pin/add', (turn) => turn.answer(503, ''));
     peer.onCommand = undefined;
     expect((await owner.call(path, { method: 'DELETE', headers: version })).status).toBe(204);
-    const cid = headers.get('Sealpin-Cid')!;
+    const cid = present(headers.get('Sealpin-Cid'));
     await sweep(service, [owner], [cid]);
     expect(await owner.object.rows('file')).toEqual([]);
     expect(await pinned(service)).not.toContain(cid);
@@ -312,10 +313,10 @@ describe('a file whose bytes have all arrived', () => {
     // What is due now goes out before the service has pinned it.
     await owner.object.ring(10_000);
     (await turn.pass()).deliver();
-    const cid = (await last).headers.get('Sealpin-Cid')!;
+    const cid = present((await last).headers.get('Sealpin-Cid'));
     await sweep(service, [owner], [cid]);
     for (const table of ['file', 'outbox', 'upload'] as const)
-      expect([table, (await owner.object.rows(table)).length]).toEqual([table, 0]);
+      expect((await owner.object.rows(table)).length, table).toBe(0);
     expect(await pinned(service)).not.toContain(cid);
   });
 });

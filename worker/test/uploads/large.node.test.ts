@@ -24,7 +24,11 @@ it.skipIf(!long)('more than 1 GiB is stored after the last response, at once (lo
     expect(upload?.['attempts'] === 1 || Number(upload?.['due']) <= Date.now(), 'the alarm does not wait').toBe(true);
     await expect.poll(async () => (await stateOf(call, path)).state, { timeout: 120_000 }).toBe('done');
     const read = await bytesOf(
-      call(`/v1/storage/${id}`, { headers: { Accept: 'application/octet-stream', Range: `bytes=${length - 9}-` } }),
+      call.ask(
+        'getFile',
+        { fileId: id },
+        { headers: { Accept: 'application/octet-stream', Range: `bytes=${length - 9}-` } },
+      ),
     );
     expect(read).toEqual(Buffer.concat([piece.subarray(-4), piece.subarray(0, 5)]));
   } finally {

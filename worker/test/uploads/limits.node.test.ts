@@ -1,12 +1,13 @@
 /** Limits that unfinished uploads take from a key, from its account and from others, and who may end them. */
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { AccountDetails, NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
+import type { NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
 import { detachedPayloadBytes } from '../../../shared/crypto/index.ts';
 import { isLongRun } from '../../../testkit/long-run.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { create, expectStored, mib, modes, patch, random, send, stateOf, version, type Mode } from './tus-client.ts';
+import { first, present } from '../../../testkit/present.ts';
 
 type Limits = { files?: number; bytes?: number; fileBytes?: number };
 
@@ -25,7 +26,7 @@ async function guest(
   maker: Client = owner.call,
   scopes = ['write'],
 ): Promise<Client & { id: string }> {
-  const asked = maker.json('/v1/keys', { label: 'guest', scopes, ...(limits === undefined ? {} : { limits }) });
+  const asked = maker.ask('createKey', { label: 'guest', scopes, ...(limits === undefined ? {} : { limits }) });
   const { apiKey, key } = await jsonOf<NewApiKeyResponse>(asked, 201);
   return Object.assign(client(service.url, apiKey), { id: key.id });
 }
@@ -44,10 +45,10 @@ async function begun(call: Client, count: number, length: number | undefined, mo
   return accepted;
 }
 
-const full = [413, 'quota_exceeded'];
-const tooMany = [409, 'too_many_uploads'];
-const post = (call: Client, body: string): Promise<Response> => call('/v1/storage/plain', { method: 'POST', body });
-const leftOf = async (call: Client): Promise<unknown> => (await jsonOf<AccountDetails>(call('/v1/account'))).key.left;
+const full = '413 quota_exceeded';
+const tooMany = '409 too_many_uploads';
+const post = (call: Client, body: string): Promise<Response> => call.ask('storePlain', {}, { body });
+const leftOf = async (call: Client): Promise<unknown> => (await call.getAccount()).key.left;
 
 describe('a key that begins a hundred uploads', () => {
   it('has ten of them, and the other keys of its account do not feel it', async () => {
@@ -57,7 +58,7 @@ describe('a key that begins a hundred uploads', () => {
     expect(await problemOf(begin(call, 5))).toEqual(tooMany);
     expect(await owner.object.rows('upload')).toHaveLength(10);
     for (const other of [owner.call, await guest()]) expect((await begin(other, 5)).status).toBe(201);
-    const path = responses.find(({ status }) => status === 201)!.headers.get('Location')!;
+    const path = present(present(responses.find(({ status }) => status === 201)).headers.get('Location'));
     await patch(call, path, 0, random(5));
     expect((await begin(call, 5)).status).toBe(201);
     expect(await problemOf(begin(call, 5))).toEqual(tooMany);
@@ -69,7 +70,7 @@ describe('a key that begins a hundred uploads', () => {
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([201]));
     expect(await problemOf(begin(owner.call, 5))).toEqual(tooMany);
     expect((await begin((await newOwner(service)).call, 5)).status).toBe(201);
-    await jsonOf(owner.call(`/v1/keys/${keys[0]!.id}`, { method: 'DELETE' }));
+    await owner.call.revokeKey({ id: first(keys).id });
     expect((await begin(owner.call, 5)).status).toBe(201);
   });
 });
@@ -89,12 +90,12 @@ describe('what an upload announces', () => {
     const call = await guest({ files: 2, bytes: 1000 });
     expect(await begun(call, 3, undefined)).toBe(2);
     expect(await problemOf(post(call, 'x'))).toEqual(full);
-    const { uploads } = await jsonOf<ResumableUploadList>(call('/v1/uploads'));
+    const { uploads } = await call.listUploads();
     const [one, other] = uploads.map(({ uploadId }) => `/v1/uploads/${uploadId}`);
-    expect((await patch(call, one!, 0, random(600))).status).toBe(204);
-    expect(await problemOf(patch(call, other!, 0, random(1), { 'Upload-Length': '401' }))).toEqual(full);
-    expect(await problemOf(patch(call, other!, 0, random(401)))).toEqual(full);
-    expect((await patch(call, one!, 600, random(400), { 'Upload-Length': '1000' })).status).toBe(204);
+    expect((await patch(call, present(one), 0, random(600))).status).toBe(204);
+    expect(await problemOf(patch(call, present(other), 0, random(1), { 'Upload-Length': '401' }))).toEqual(full);
+    expect(await problemOf(patch(call, present(other), 0, random(401)))).toEqual(full);
+    expect((await patch(call, present(one), 600, random(400), { 'Upload-Length': '1000' })).status).toBe(204);
     expect(await leftOf(call)).toEqual({ files: 1, bytes: 0 });
   });
 
@@ -111,14 +112,14 @@ describe('what an upload announces', () => {
 
   it('counts for the quota of the account, whichever key announces it', async () => {
     const operator = client(service.url, adminToken);
-    await jsonOf(operator.json(`/v1/operator/accounts/${owner.id}`, { quotaBytes: 3 * mib }, 'PATCH'));
+    await operator.changeAccount({ id: owner.id, quotaBytes: 3 * mib });
     const call = await guest();
     expect(await begun(call, 5, 2 * mib)).toBe(1);
     expect(await problemOf(begin(owner.call, 2 * mib))).toEqual(full);
     expect(await problemOf(post(owner.call, 'x'.repeat(mib + 1)))).toEqual(full);
     expect((await post(owner.call, 'x'.repeat(1000))).status).toBe(201);
-    const { uploads } = await jsonOf<ResumableUploadList>(owner.call('/v1/uploads'));
-    await owner.call(`/v1/uploads/${uploads[0]!.uploadId}`, { method: 'DELETE', headers: version });
+    const { uploads } = await owner.call.listUploads();
+    await owner.call.ask('deleteUpload', { uploadId: first(uploads).uploadId }, { headers: version });
     expect((await begin(owner.call, 2 * mib)).status).toBe(201);
   });
 
@@ -156,9 +157,9 @@ it('the owner sees the uploads of every key, and ends them', async () => {
       [id, call.id],
     ]);
   }
-  expect(await jsonOf<ResumableUploadList>(call('/v1/uploads'))).toMatchObject({ uploads: [{ uploadId: id }] });
+  expect(await call.listUploads()).toMatchObject({ uploads: [{ uploadId: id }] });
   expect((await keysOnly(path, { method: 'DELETE', headers: version })).status).toBe(204);
-  expect(await problemOf(patch(call, path, 0, random(1)))).toEqual([404, 'not_found']);
+  expect(await problemOf(patch(call, path, 0, random(1)))).toBe('404 not_found');
   expect(await stateOf(owner.call, own.path)).toMatchObject({ state: 'open' });
 });
 
@@ -170,9 +171,9 @@ it('no part of an upload is served by its CID until its file is stored', async (
   const parts = (await owner.object.rows('part')).map((row) => String(row['cid']));
   expect(parts).toHaveLength(1);
   const gateway = (cid: string): Promise<Response> => fetch(`${service.url}/ipfs/${cid}?format=raw`);
-  expect((await gateway(parts[0]!)).status).toBe(404);
+  expect((await gateway(first(parts))).status).toBe(404);
   const finished = await patch(call, path, mib + 100_000, bytes.subarray(mib + 100_000));
-  const root = finished.headers.get('Sealpin-Cid')!;
+  const root = present(finished.headers.get('Sealpin-Cid'));
   expect((await gateway(root)).status).toBe(200);
-  expect((await gateway(parts[0]!)).status).toBe(200);
+  expect((await gateway(first(parts))).status).toBe(200);
 });

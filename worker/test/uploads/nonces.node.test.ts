@@ -13,6 +13,7 @@ import { newOwner, type Owner } from '../stored-state.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { startRecorder, type Recorder } from './recorder.ts';
 import { broken, create, expectStored, head, mib, patch, random, stateOf } from './tus-client.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 /** The short form has few schedules, so it takes those that are long enough to change an upload. */
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -41,8 +42,8 @@ type Opener = (index: number, sealed: Uint8Array) => Promise<boolean>;
 
 /** Says whether bytes are a chunk of an upload with an index, by the key that the upload has sealed. */
 async function openerOf(uploadId: string): Promise<Opener> {
-  const row = (await owner.object.rows('upload')).find((each) => each['id'] === uploadId)!;
-  const key = (await parseApiKey(owner.call.apiKey))!;
+  const row = present((await owner.object.rows('upload')).find((each) => each['id'] === uploadId));
+  const key = present(await parseApiKey(owner.call.apiKey));
   const preamble = new Uint8Array(row['preamble'] as ArrayBuffer);
   const seal = await uploadSeal(key, { uploadId, preamble });
   const fileKey = await seal.open(new Uint8Array(row['sealed_key'] as ArrayBuffer));
@@ -95,7 +96,7 @@ async function begun(length: number | undefined): Promise<{ path: string; id: st
  */
 async function showOnly(path: string, bytes: Uint8Array): Promise<void> {
   recorder.refusals = 1;
-  expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([503, 'pinning_unavailable']);
+  expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('503 pinning_unavailable');
   expect(recorder.blocks.length).toBeGreaterThan(0);
 }
 
@@ -109,21 +110,23 @@ describe('a leaf that was sent and not recorded', () => {
   });
 
   it.each([
-    ['edited in its first byte', (bytes: Uint8Array) => bytes.with(0, bytes[0]! ^ 1), '2097152'],
-    ['edited in its last byte', (bytes: Uint8Array) => bytes.with(1_047_000, bytes[1_047_000]! ^ 1), '2097152'],
+    ['edited in its first byte', (bytes: Uint8Array) => bytes.with(0, itemOf(bytes, 0) ^ 1), '2097152'],
+    ['edited in its last byte', (bytes: Uint8Array) => bytes.with(1_047_000, itemOf(bytes, 1_047_000) ^ 1), '2097152'],
     ['as a shorter file', (bytes: Uint8Array) => bytes.subarray(0, 1_000_000), '1000000'],
   ])('and not %s: that ends the upload', async (_, edit, length) => {
     const bytes = random(2 * mib);
     const { path, opens } = await begun(undefined);
     await showOnly(path, bytes.subarray(0, 1_500_000));
     const changed = patch(owner.call, path, 0, edit(bytes), { 'Upload-Length': length });
-    expect(await problemOf(changed)).toEqual([422, 'upload_changed']);
+    expect(await problemOf(changed)).toBe('422 upload_changed');
     expect(await expectOneEach(opens)).toBe(1);
     expect(await stateOf(owner.call, path)).toMatchObject({ state: 'failed', code: 'upload_changed' });
     expect((await head(owner.call, path)).status).toBe(410);
-    expect(await problemOf(patch(owner.call, path, 0, bytes))).toEqual([410, 'gone']);
+    expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('410 gone');
     const [row] = (await owner.object.rows('upload')).filter((each) => path.endsWith(String(each['id'])));
-    expect([row?.['sealed_key'], row?.['sealed_rest'], row?.['tail']]).toEqual([null, null, null]);
+    expect(row?.['sealed_key']).toBe(null);
+    expect(row?.['sealed_rest']).toBe(null);
+    expect(row?.['tail']).toBe(null);
   });
 });
 
@@ -171,5 +174,5 @@ it('in any order of breaks, retries, edits, lengths and take-overs one ciphertex
     { numRuns: long ? 300 : 6, endOnFailure: true },
   );
   // Otherwise the schedules would show nothing.
-  expect([leaves > 0, changed > 0]).toEqual([true, true]);
+  expect({ leaves: leaves > 0, changed: changed > 0 }).toEqual({ leaves: true, changed: true });
 });

@@ -1,7 +1,6 @@
 /** tus 1.0.0, request by request: the statuses, the headers, and who may. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, problemOf, type Client } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import {
   create,
@@ -17,6 +16,7 @@ import {
   stateOf,
   version,
 } from './tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 let service: Service;
 let call: Client;
@@ -77,7 +77,11 @@ describe('every request', () => {
         headers: { ...headers, ...chunk, 'Upload-Offset': '0', 'Upload-Length': '5' },
         ...(method === 'PATCH' ? { body: 'abcde' } : {}),
       });
-      expect([method, response.status, response.headers.get('Tus-Version')]).toEqual([method, 412, '1.0.0']);
+      expect({ method, status: response.status, 'Tus-Version': response.headers.get('Tus-Version') }).toEqual({
+        method,
+        status: 412,
+        'Tus-Version': '1.0.0',
+      });
     }
     expect(await offsetOf(call, path)).toBe(0);
   });
@@ -90,12 +94,15 @@ describe('every request', () => {
       await patch(call, path, 7, random(1)),
       await patch(call, path, 0, random(3)),
       await call(path),
-      await call('/v1/uploads'),
+      await call.ask('listUploads'),
       await call(path, { method: 'DELETE', headers: version }),
       await fetch(`${service.url}${path}`, { method: 'PUT', headers: version }),
     ];
     for (const { headers } of responses)
-      expect([headers.get('Tus-Resumable'), headers.get('Cache-Control')]).toEqual(['1.0.0', 'no-store']);
+      expect({ 'Tus-Resumable': headers.get('Tus-Resumable'), 'Cache-Control': headers.get('Cache-Control') }).toEqual({
+        'Tus-Resumable': '1.0.0',
+        'Cache-Control': 'no-store',
+      });
   });
 
   it('may come as POST with its method in X-HTTP-Method-Override', async () => {
@@ -112,7 +119,8 @@ describe('every request', () => {
         ...(body === undefined ? {} : { body }),
       });
     const patched = await as('PATCH', { ...chunk, 'Upload-Offset': '0' }, 'abc');
-    expect([patched.status, patched.headers.get('Upload-Offset')]).toEqual([204, '3']);
+    expect(patched.status).toBe(204);
+    expect(patched.headers.get('Upload-Offset')).toBe('3');
     expect((await as('HEAD')).headers.get('Upload-Offset')).toBe('3');
     expect((await as('DELETE')).status).toBe(204);
     expect((await head(call, path)).status).toBe(404);
@@ -142,22 +150,22 @@ describe('POST', () => {
     [{ 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ cid: 'x' }) }, 400, 'invalid_cid'],
     [{ 'Upload-Length': '5', 'Content-Encoding': 'gzip' }, 415, 'unsupported_media_type'],
   ])('%j: %d %s', async (headers, status, code) => {
-    expect(await problemOf(begin(headers as Record<string, string>))).toEqual([status, code]);
+    expect(await problemOf(begin(headers as Record<string, string>))).toBe(`${status} ${code}`);
   });
 
   it('refuses a body of another type', async () => {
-    const response = call('/v1/uploads/plain', {
-      method: 'POST',
-      headers: { ...version, 'Upload-Length': '3', 'Content-Type': 'image/png' },
-      body: 'abc',
-    });
-    expect(await problemOf(response)).toEqual([415, 'unsupported_media_type']);
+    const response = call.ask(
+      'createUploadPlain',
+      {},
+      { headers: { ...version, 'Upload-Length': '3', 'Content-Type': 'image/png' }, body: 'abc' },
+    );
+    expect(await problemOf(response)).toBe('415 unsupported_media_type');
   });
 
   it('asks for a name in encrypted mode, and takes no cid there', async () => {
     const named = metadataOf({ name: 'a', type: 'text/plain' });
     expect((await begin({ 'Upload-Length': '5', 'Upload-Metadata': named }, 'encrypted')).status).toBe(201);
-    expect(await problemOf(begin({ 'Upload-Length': '5' }, 'encrypted'))).toEqual([400, 'invalid_filename']);
+    expect(await problemOf(begin({ 'Upload-Length': '5' }, 'encrypted'))).toBe('400 invalid_filename');
     const cid = metadataOf({ name: 'a', cid: `bafkrei${'a'.repeat(52)}` });
     expect((await begin({ 'Upload-Length': '5', 'Upload-Metadata': cid }, 'encrypted')).status).toBe(400);
   });
@@ -171,7 +179,7 @@ describe('POST', () => {
     expect(second.response.headers.get('Idempotency-Replayed')).toBe('true');
     expect(second.response.headers.get('Upload-Offset')).toBe('2');
     const other = begin({ ...key, 'Upload-Length': '6', 'Upload-Metadata': metadataOf({ name: 'a' }) }, 'encrypted');
-    expect(await problemOf(other)).toEqual([422, 'idempotency_mismatch']);
+    expect(await problemOf(other)).toBe('422 idempotency_mismatch');
     await call(first.path, { method: 'DELETE', headers: version });
     expect((await create(call, 'encrypted', 5, { headers: key })).path).not.toBe(first.path);
   });
@@ -182,7 +190,7 @@ describe.each(modesInForm)('PATCH, %s', (mode) => {
     const { path } = await create(call, mode, 10);
     await patch(call, path, 0, random(4));
     for (const offset of [0, 3, 5, 10])
-      expect(await problemOf(patch(call, path, offset, random(2)))).toEqual([409, 'offset_mismatch']);
+      expect(await problemOf(patch(call, path, offset, random(2)))).toBe('409 offset_mismatch');
     expect(await offsetOf(call, path)).toBe(4);
   });
 
@@ -195,26 +203,26 @@ describe.each(modesInForm)('PATCH, %s', (mode) => {
     ['with too large a length', { 'Upload-Length': '9000001' }, 413, 'too_large'],
   ])('%s: %j is %d %s', async (_, headers, status, code) => {
     const { path } = await create(call, mode, 10);
-    expect(await problemOf(patch(call, path, 0, random(2), headers as Record<string, string>))).toEqual([status, code]);
+    expect(await problemOf(patch(call, path, 0, random(2), headers as Record<string, string>))).toBe(
+      `${status} ${code}`,
+    );
     expect(await offsetOf(call, path)).toBe(0);
   });
 
   it('with more bytes than the file has, or a request may have, is 413, and changes nothing', async () => {
     const { path } = await create(call, mode, 10);
-    expect(await problemOf(patch(call, path, 0, random(11)))).toEqual([413, 'too_large']);
+    expect(await problemOf(patch(call, path, 0, random(11)))).toBe('413 too_large');
     const large = await create(call, mode, 8_000_000);
-    expect(await problemOf(patch(call, large.path, 0, random(3_000_001)))).toEqual([413, 'too_large']);
-    expect([await offsetOf(call, path), await offsetOf(call, large.path)]).toEqual([0, 0]);
+    expect(await problemOf(patch(call, large.path, 0, random(3_000_001)))).toBe('413 too_large');
+    expect(await offsetOf(call, path)).toBe(0);
+    expect(await offsetOf(call, large.path)).toBe(0);
   });
 
   it('of a length that is told too late, or as less than what is there, is refused', async () => {
     const { path } = await create(call, mode, undefined);
     expect((await head(call, path)).headers.get('Upload-Defer-Length')).toBe('1');
     await patch(call, path, 0, random(5));
-    expect(await problemOf(patch(call, path, 5, random(0), { 'Upload-Length': '4' }))).toEqual([
-      400,
-      'invalid_request',
-    ]);
+    expect(await problemOf(patch(call, path, 5, random(0), { 'Upload-Length': '4' }))).toBe('400 invalid_request');
     expect((await patch(call, path, 5, random(1), { 'Upload-Length': '7' })).status).toBe(204);
     expect((await head(call, path)).headers.get('Upload-Length')).toBe('7');
   });
@@ -222,7 +230,7 @@ describe.each(modesInForm)('PATCH, %s', (mode) => {
   it('of a length that is never told ends at the largest file', async () => {
     const { path } = await create(call, mode, undefined);
     await send(call, path, random(9_000_000), 3_000_000);
-    expect(await problemOf(patch(call, path, 9_000_000, random(1)))).toEqual([413, 'too_large']);
+    expect(await problemOf(patch(call, path, 9_000_000, random(1)))).toBe('413 too_large');
   });
 
   it('of a file that is there already is 204 without bytes, and names it again', async () => {
@@ -230,10 +238,11 @@ describe.each(modesInForm)('PATCH, %s', (mode) => {
     const { path } = await create(call, mode, 7);
     const first = await patch(call, path, 0, bytes);
     const again = await patch(call, path, 7, new Uint8Array(0));
-    expect([again.status, again.headers.get('Sealpin-Cid')]).toEqual([204, first.headers.get('Sealpin-Cid')]);
+    expect(again.status).toBe(204);
+    expect(again.headers.get('Sealpin-Cid')).toEqual(first.headers.get('Sealpin-Cid'));
     await expectStored(call, again, bytes);
-    expect(await problemOf(patch(call, path, 7, random(1)))).toEqual([413, 'too_large']);
-    expect(await problemOf(patch(call, path, 0, random(1)))).toEqual([409, 'offset_mismatch']);
+    expect(await problemOf(patch(call, path, 7, random(1)))).toBe('413 too_large');
+    expect(await problemOf(patch(call, path, 0, random(1)))).toBe('409 offset_mismatch');
   });
 });
 
@@ -250,7 +259,7 @@ it('HEAD tells offset, length and the metadata as they were given, and when the 
       'upload-metadata': metadata,
       'upload-expires': patched.headers.get('Upload-Expires'),
     });
-    const days = (Date.parse(response.headers.get('Upload-Expires')!) - Date.now()) / 86_400_000;
+    const days = (Date.parse(present(response.headers.get('Upload-Expires'))) - Date.now()) / 86_400_000;
     expect(days > 6.9 && days < 7.1).toBe(true);
   }
 });
@@ -264,9 +273,9 @@ it('DELETE ends an upload, and leaves the file of a finished one', async () => {
   for (const { path } of [open, done]) {
     expect((await call(path, { method: 'DELETE', headers: version })).status).toBe(204);
     expect((await head(call, path)).status).toBe(404);
-    expect(await problemOf(call(path))).toEqual([404, 'not_found']);
-    expect(await problemOf(patch(call, path, 4, random(1)))).toEqual([404, 'not_found']);
-    expect(await problemOf(call(path, { method: 'DELETE', headers: version }))).toEqual([404, 'not_found']);
+    expect(await problemOf(call(path))).toBe('404 not_found');
+    expect(await problemOf(patch(call, path, 4, random(1)))).toBe('404 not_found');
+    expect(await problemOf(call(path, { method: 'DELETE', headers: version }))).toBe('404 not_found');
   }
   await expectStored(call, finished, bytes);
 });
@@ -279,30 +288,27 @@ it('GET tells the state of an upload, and of all uploads of the key', async () =
   const file = { fileId: done.id, cid: finished.headers.get('Sealpin-Cid') };
   expect(await stateOf(own, open.path)).toMatchObject({ mode: 'encrypted', offset: 0, length: null, state: 'open' });
   expect(await stateOf(own, done.path)).toMatchObject({ mode: 'plain', offset: 3, length: 3, state: 'done', file });
-  const { uploads } = await jsonOf<ResumableUploadList>(own('/v1/uploads'));
+  const { uploads } = await own.listUploads();
   expect(uploads.map(({ uploadId }) => uploadId)).toEqual([open.id, done.id]);
 });
 
 it('only the key that began an upload goes on with it, and only one with keys sees it besides', async () => {
   const { path } = await create(call, 'plain', 4);
   await patch(call, path, 0, random(2));
-  const { apiKey } = await jsonOf<NewApiKeyResponse>(
-    call.json('/v1/keys', { label: 'x', scopes: ['read', 'write', 'delete', 'share'] }),
-    201,
-  );
-  const keeper = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'x', scopes: ['keys', 'write'] }), 201);
-  const reader = await jsonOf<NewApiKeyResponse>(call.json('/v1/keys', { label: 'x', scopes: ['read'] }), 201);
+  const { apiKey } = await call.createKey({ label: 'x', scopes: ['read', 'write', 'delete', 'share'] });
+  const keeper = await call.createKey({ label: 'x', scopes: ['keys', 'write'] });
+  const reader = await call.createKey({ label: 'x', scopes: ['read'] });
   const stranger = client(service.url, (await service.account()).apiKey);
   for (const other of [client(service.url, apiKey), stranger]) {
     expect((await head(other, path)).status).toBe(404);
-    expect(await problemOf(patch(other, path, 2, random(2)))).toEqual([404, 'not_found']);
-    expect(await problemOf(other(path))).toEqual([404, 'not_found']);
-    expect(await problemOf(other(path, { method: 'DELETE', headers: version }))).toEqual([404, 'not_found']);
-    expect((await jsonOf<ResumableUploadList>(other('/v1/uploads'))).uploads).toEqual([]);
+    expect(await problemOf(patch(other, path, 2, random(2)))).toBe('404 not_found');
+    expect(await problemOf(other(path))).toBe('404 not_found');
+    expect(await problemOf(other(path, { method: 'DELETE', headers: version }))).toBe('404 not_found');
+    expect((await other.listUploads()).uploads).toEqual([]);
   }
   const seeing = client(service.url, keeper.apiKey);
   expect((await head(seeing, path)).status).toBe(404);
-  expect(await problemOf(patch(seeing, path, 2, random(2)))).toEqual([404, 'not_found']);
+  expect(await problemOf(patch(seeing, path, 2, random(2)))).toBe('404 not_found');
   expect(await stateOf(seeing, path)).toMatchObject({ offset: 2, state: 'open' });
   expect((await head(client(service.url, reader.apiKey), path)).status).toBe(403);
   expect((await head(client(service.url, 'x'), path)).status).toBe(401);
@@ -313,12 +319,12 @@ it('the CID that a client announced must be that of the bytes', async () => {
   const bytes = random(5);
   const named = { filename: 'näme.bin', filetype: 'image/png' };
   const probe = await create(call, 'plain', 5, { body: bytes });
-  const cid = probe.response.headers.get('Sealpin-Cid')!;
+  const cid = present(probe.response.headers.get('Sealpin-Cid'));
   const right = await create(call, 'plain', 5, { headers: { 'Upload-Metadata': metadataOf({ ...named, cid }) } });
   await expectStored(call, await patch(call, right.path, 0, bytes), bytes);
   const wrong = await create(call, 'plain', 5, { headers: { 'Upload-Metadata': metadataOf({ ...named, cid }) } });
-  expect(await problemOf(patch(call, wrong.path, 0, random(5)))).toEqual([422, 'cid_mismatch']);
+  expect(await problemOf(patch(call, wrong.path, 0, random(5)))).toBe('422 cid_mismatch');
   expect(await stateOf(call, wrong.path)).toMatchObject({ state: 'failed', code: 'cid_mismatch' });
   expect((await head(call, wrong.path)).status).toBe(410);
-  expect(await problemOf(patch(call, wrong.path, 5, random(0)))).toEqual([410, 'gone']);
+  expect(await problemOf(patch(call, wrong.path, 5, random(0)))).toBe('410 gone');
 });

@@ -1,6 +1,7 @@
 /** A node that remembers every block that was sent to it, also those of requests that broke off or that it refused. */
 import type { IncomingMessage } from 'node:http';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
+import { present } from '../../../testkit/present.ts';
 
 export type Recorder = {
   url: string;
@@ -18,7 +19,7 @@ const cidBytes = 36;
 function varint(bytes: Buffer, from: number): { value: number; next: number } | undefined {
   let value = 0;
   for (let index = from, factor = 1; index < bytes.length; index += 1, factor *= 128) {
-    const byte = bytes[index]!;
+    const byte = present(bytes[index]);
     value += (byte & 0x7f) * factor;
     if (byte < 0x80) return { value, next: index + 1 };
   }
@@ -45,7 +46,7 @@ function leavesIn(body: Buffer): Buffer[] {
 export async function startRecorder(node: string): Promise<Recorder> {
   const server = await startLoopbackServer((request, response) => {
     void (async () => {
-      const command = new URL(request.url!, node).pathname.replace('/api/v0/', '');
+      const command = new URL(present(request.url), node).pathname.replace('/api/v0/', '');
       recorder.seen.push(command);
       const { body, isWhole } = await bodyOf(request);
       if (command === 'dag/import') recorder.blocks.push(...leavesIn(body));

@@ -5,6 +5,7 @@ import { parseApiKey } from '../../../shared/crypto/index.ts';
 import { sharedService } from '../../../testkit/service.ts';
 import { newOwner } from '../stored-state.ts';
 import { create, patch } from './tus-client.ts';
+import { present } from '../../../testkit/present.ts';
 
 it('opens with the API key, each part under its own name', async () => {
   const owner = await newOwner(await sharedService());
@@ -16,11 +17,11 @@ it('opens with the API key, each part under its own name', async () => {
   ] as const)
     expect((await patch(owner.call, path, from, bytes.subarray(from, to))).status).toBe(204);
   const [row] = (await owner.object.rows('upload')) as Record<string, ArrayBuffer>[];
-  const { secret, account } = (await parseApiKey(owner.call.apiKey))!;
+  const { secret, account } = present(await parseApiKey(owner.call.apiKey));
   const key = new Uint8Array(hkdfSync('sha256', secret, '', 'sealpin/v1 upload', 32));
-  const preamble = Buffer.from(row!['preamble']!).toString('base64');
+  const preamble = Buffer.from(present(present(row)['preamble'])).toString('base64');
   const open = (column: string, ...label: string[]): Buffer => {
-    const sealed = Buffer.from(row![column]!);
+    const sealed = Buffer.from(present(present(row)[column]));
     const aead = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, 12));
     aead.setAAD(Buffer.from([account, id, preamble, ...label].join('\n'))).setAuthTag(sealed.subarray(-16));
     return Buffer.concat([aead.update(sealed.subarray(12, -16)), aead.final()]);

@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
 import type { ResumableUpload } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
-import { bytesOf, jsonOf, type Client } from '../client.ts';
+import { jsonOf, type Client } from '../client.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 
 export const version = { 'Tus-Resumable': '1.0.0' };
 export const mib = 1_048_576;
@@ -49,9 +50,10 @@ export async function create(
     },
     ...(o.body === undefined ? {} : { body: o.body as BodyInit }),
   });
-  expect([response.status, response.status === 201 ? '' : await response.clone().text()]).toEqual([201, '']);
-  const path = response.headers.get('Location')!;
-  return { path, id: path.split('/').at(-1)!, response };
+  expect(response.status).toBe(201);
+  expect(response.status === 201 ? '' : await response.clone().text()).toBe('');
+  const path = present(response.headers.get('Location'));
+  return { path, id: itemOf(path.split('/'), -1), response };
 }
 
 export function patch(
@@ -94,7 +96,8 @@ export async function send(call: Client, path: string, bytes: Uint8Array, size: 
   let last: Response | undefined;
   for (let offset = from; offset < bytes.length || last === undefined; offset += size) {
     last = await patch(call, path, offset, bytes.subarray(offset, offset + size));
-    expect([last.status, last.status === 204 ? '' : await last.clone().text()]).toEqual([204, '']);
+    expect(last.status).toBe(204);
+    expect(last.status === 204 ? '' : await last.clone().text()).toBe('');
     expect(last.headers.get('Upload-Offset')).toBe(String(Math.min(bytes.length, offset + size)));
   }
   return last;
@@ -102,15 +105,13 @@ export async function send(call: Client, path: string, bytes: Uint8Array, size: 
 
 /** Checks that a file is there, with these bytes, under the CID of what is stored. */
 export async function expectStored(call: Client, finished: Response, bytes: Uint8Array): Promise<void> {
-  const fileId = finished.headers.get('Sealpin-File')!;
-  const cid = finished.headers.get('Sealpin-Cid')!;
-  const file = await jsonOf<{ mode: Mode; cid: string; size: number; filename: string; contentType: string }>(
-    call(`/v1/storage/${fileId}?data=false`),
-  );
+  const fileId = present(finished.headers.get('Sealpin-File'));
+  const cid = present(finished.headers.get('Sealpin-Cid'));
+  const file = await call.getFile({ fileId, data: false });
   expect(file).toMatchObject({ cid, size: bytes.length, filename: 'näme.bin', contentType: 'image/png' });
-  const read = await bytesOf(call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+  const read = await call.read(fileId);
   expect(Buffer.compare(read, bytes)).toBe(0);
-  const stored = await bytesOf(call(`/ipfs/${cid}`));
+  const stored = await call.getByCid({ cid });
   expect(await cidOfBytes(stored)).toBe(cid);
   if (file.mode === 'plain') expect(Buffer.compare(stored, bytes)).toBe(0);
 }

@@ -14,6 +14,7 @@ import { formats } from '../../../crypto/formats/index.ts';
 import { concat } from '../../../streams/concat.ts';
 import { equalBytes } from '../../../streams/equal-bytes.ts';
 import { pattern, pieces } from '../streams.ts';
+import { first } from '../../../../testkit/present.ts';
 
 async function chunksOf(stream: ReadableStream<Uint8Array>): Promise<Uint8Array[]> {
   const chunks: Uint8Array[] = [];
@@ -63,7 +64,7 @@ test('a detached payload is right although the memory of what was sealed is used
     take(bytes: number): Uint8Array {
       const found = spare.findIndex(({ length }) => length === bytes);
       reused += found < 0 ? 0 : 1;
-      return found < 0 ? new Uint8Array(bytes) : spare.splice(found, 1)[0]!;
+      return found < 0 ? new Uint8Array(bytes) : first(spare.splice(found, 1));
     },
     // What is given back too early loses what is in it.
     giveBack: ({ buffer }: Uint8Array) => void spare.push(new Uint8Array(buffer).fill(77)),

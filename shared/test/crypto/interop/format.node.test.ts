@@ -27,29 +27,30 @@ import {
   read,
   scheduleKeys,
 } from './page-reader.ts';
+import { first, itemOf, present } from '../../../../testkit/present.ts';
 
 describe('a reader written from the page alone', () => {
   for (const name of ['sealpin-scrypt', 'sealpin-pbkdf2-sha512', 'sealpin-p256']) {
     test(`opens ${name}`, async () => {
       const file = await read(name);
-      const parsed = parse(Buffer.from(file.container!, 'base64'));
+      const parsed = parse(Buffer.from(present(file.container), 'base64'));
       expect(openPayload(fileKeyOf(parsed, file), parsed.payload)).toEqual(Buffer.from(file.plaintext, 'base64'));
     });
   }
 
   test('opens sealpin-detached, and reads what the file is called', async () => {
     const file = await read('sealpin-detached');
-    const parsed = parse(Buffer.from(file.header!, 'base64'));
+    const parsed = parse(Buffer.from(present(file.header), 'base64'));
     const fileKey = fileKeyOf(parsed, file);
-    const payload = Buffer.from(file.payload!, 'base64');
+    const payload = Buffer.from(present(file.payload), 'base64');
     expect(payload.subarray(0, 20).toString()).toBe('sealpin/v1 detached\n');
     expect(openPayload(fileKey, payload.subarray(20))).toEqual(Buffer.from(file.plaintext, 'base64'));
-    const { args, body } = parsed.stanzas.find(({ args }) => args[0] === 'file')!;
+    const { args, body } = present(parsed.stanzas.find(({ args }) => args[0] === 'file'));
     const json = openGcm(
       hkdf(fileKey, 'sealpin/v1 file'),
       body.subarray(0, 12),
       body.subarray(12),
-      Buffer.from(args[1]!),
+      Buffer.from(itemOf(args, 1)),
     );
     expect(json.length).toBe(256);
     expect(JSON.parse(json.toString())).toEqual({
@@ -88,7 +89,7 @@ describe('a reader written from the page alone', () => {
     expect(start).toBeGreaterThan(0);
     const end = examples.indexOf('\n### ', start + 1);
     const text = examples.slice(start, end < 0 ? undefined : end);
-    return { text, blocks: [...text.matchAll(/```\n([^`]+)```/g)].map(([, block]) => block!) };
+    return { text, blocks: [...text.matchAll(/```\n([^`]+)```/g)].map(([, block]) => present(block)) };
   }
 
   /** Checks that a block names these values, which may take several lines. */
@@ -101,16 +102,16 @@ describe('a reader written from the page alone', () => {
 
   const examplePayload = async (): Promise<Buffer> => {
     const { blocks } = await example('scrypt');
-    return parse(Buffer.from(blocks[2]!.replaceAll('\n', ''), 'hex')).payload;
+    return parse(Buffer.from(itemOf(blocks, 2).replaceAll('\n', ''), 'hex')).payload;
   };
   const sha256 = (data: Buffer): string => createHash('sha256').update(data).digest('hex');
 
   test('opens the worked example of scrypt on the page, and comes to its values', async () => {
     const { text, blocks } = await example('scrypt');
-    const container = Buffer.from(blocks[2]!.replaceAll('\n', ''), 'hex');
+    const container = Buffer.from(itemOf(blocks, 2).replaceAll('\n', ''), 'hex');
     expect(text).toContain(sha256(container));
     const parsed = parse(container);
-    expect(container.subarray(0, parsed.macInput.length + 44).toString()).toBe(blocks[1]!.trimEnd());
+    expect(container.subarray(0, parsed.macInput.length + 44).toString()).toBe(itemOf(blocks, 1).trimEnd());
     const fileKey = fileKeyOf(parsed, { kind: '', plaintext: '', password: 'password' });
     expect(openPayload(fileKey, parsed.payload).toString()).toBe('hello');
     const inputKey = hkdf(fileKey, 'sealpin/v1 payload');
@@ -121,10 +122,10 @@ describe('a reader written from the page alone', () => {
       Buffer.concat([Buffer.from(info), parsed.payload.subarray(0, 24), Buffer.from('sealpin/v1')]),
       76,
     );
-    expectValues(blocks[0]!, {
+    expectValues(first(blocks), {
       fk: fileKey,
       KEK: scryptSync('password', salt, 32, { N: 2 ** 10, r: 8, p: 1 }),
-      body: parsed.stanzas[0]!.body,
+      body: first(parsed.stanzas).body,
       'MAC key': hkdf(fileKey, 'sealpin/v1 header'),
       MAC: parsed.mac,
       'input key': inputKey,
@@ -137,7 +138,7 @@ describe('a reader written from the page alone', () => {
 
   test('opens the worked example of PBKDF2 on the page', async () => {
     const { text, blocks } = await example('pbkdf2-sha512');
-    const container = Buffer.concat([Buffer.from(blocks[0]!), await examplePayload()]);
+    const container = Buffer.concat([Buffer.from(first(blocks)), await examplePayload()]);
     expect(text).toContain(`${container.length} bytes with SHA-256 \`${sha256(container)}\``);
     const parsed = parse(container);
     const fileKey = fileKeyOf(parsed, { kind: '', plaintext: '', password: 'password' });
@@ -157,16 +158,16 @@ describe('a reader written from the page alone', () => {
 
   test('opens the worked example of p256 on the page, and comes to its values', async () => {
     const { text, blocks } = await example('p256');
-    const container = Buffer.concat([Buffer.from(blocks[1]!), await examplePayload()]);
+    const container = Buffer.concat([Buffer.from(itemOf(blocks, 1)), await examplePayload()]);
     expect(text).toContain(`${container.length} bytes with SHA-256 \`${sha256(container)}\``);
     const parsed = parse(container);
     const { pem, own } = exampleKey();
     const fileKey = fileKeyOf(parsed, { kind: '', plaintext: '', privateKey: pem });
     expect(openPayload(fileKey, parsed.payload).toString()).toBe('hello');
-    const { args, body } = parsed.stanzas[0]!;
-    const enc = Buffer.from(args[1]!, 'base64');
+    const { args, body } = first(parsed.stanzas);
+    const enc = Buffer.from(itemOf(args, 1), 'base64');
     const { shared, key, nonce } = hpkeKeys(pem, enc, 'sealpin/v1 p256');
-    expectValues(blocks[0]!, {
+    expectValues(first(blocks), {
       point: own.getPublicKey(),
       enc,
       'ECDH (x)': own.computeSecret(enc),
@@ -179,7 +180,7 @@ describe('a reader written from the page alone', () => {
 
   test('opens the worked example of the encrypted mode on the page', async () => {
     const { text, blocks } = await example('Detached');
-    const header = Buffer.from(blocks[0]!);
+    const header = Buffer.from(first(blocks));
     const stored = Buffer.concat([Buffer.from('sealpin/v1 detached\n'), await examplePayload()]);
     const whole = Buffer.concat([header, stored]);
     expect(text).toContain(`${whole.length} bytes with SHA-256 \`${sha256(whole)}\``);
@@ -188,7 +189,7 @@ describe('a reader written from the page alone', () => {
     expect(openPayload(fileKey, stored.subarray(20)).toString()).toBe('hello');
     const key = hkdf(fileKey, 'sealpin/v1 file');
     expect(text).toContain(`\`${key.toString('hex')}\``);
-    const { args, body } = parsed.stanzas[1]!;
+    const { args, body } = itemOf(parsed.stanzas, 1);
     expect(args).toEqual(['file', 'example']);
     const json = openGcm(key, body.subarray(0, 12), body.subarray(12), Buffer.from('example')).toString();
     expect(text).toContain(`\`${json.trimEnd()}\` with ${json.length - json.trimEnd().length} spaces`);
@@ -212,7 +213,7 @@ describe('a reader written from the page alone', () => {
     const expanded = shake256(seed, 192);
     const candidates = [64, 96, 128, 160].map((at) => expanded.subarray(at, at + 32));
     const own = createECDH('prime256v1');
-    own.setPrivateKey(candidates.find((one) => one.compare(order) < 0 && one.some((byte) => byte !== 0))!);
+    own.setPrivateKey(present(candidates.find((one) => one.compare(order) < 0 && one.some((byte) => byte !== 0))));
     const secret = mlKem(expanded.subarray(0, 64), enc.subarray(0, 1088));
     const point = enc.subarray(1088);
     return sha3(secret, own.computeSecret(point), point, own.getPublicKey(), 'MLKEM768-P256');
@@ -237,11 +238,11 @@ describe('a reader written from the page alone', () => {
   ]) {
     test(`opens age-${name}`, async () => {
       const file = await read(`age-${name}`);
-      const parsed = parse(Buffer.from(file.container!, 'base64'), 'age-encryption.org/v1');
-      const seed = bech32Bytes(/^[A-Z]+-SECRET-KEY-PQ-1.*$/m.exec(file.privateKey!)![0]);
+      const parsed = parse(Buffer.from(present(file.container), 'base64'), 'age-encryption.org/v1');
+      const seed = bech32Bytes(present(/^[A-Z]+-SECRET-KEY-PQ-1.*$/m.exec(present(file.privateKey)))[0]);
       expect(seed.length).toBe(32);
-      const { args, body } = parsed.stanzas.find(({ args }) => args[0] === name)!;
-      const secret = shared(seed, Buffer.from(args.at(-1)!, 'base64'));
+      const { args, body } = present(parsed.stanzas.find(({ args }) => args[0] === name));
+      const secret = shared(seed, Buffer.from(itemOf(args, -1), 'base64'));
       const { key, nonce } = scheduleKeys(kem, 3, secret, `age-encryption.org/${name}`);
       const fileKey = openChaCha(key, nonce, body);
       expect(hmac('sha256', hkdf(fileKey, 'header'), parsed.macInput)).toEqual(parsed.mac);

@@ -24,6 +24,7 @@ import { equal, fails } from '../../../../testkit/assertions.ts';
 import { inDirectory, run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { collect, fromBase64, join, pattern, pieces } from '../streams.ts';
 import { seal, unseal } from '../suites/containers.ts';
+import { first, present } from '../../../../testkit/present.ts';
 
 /** An age file with the password `correct horse` and scrypt with N = 2^21, made with `node:crypto` alone; Go's age opens it. */
 const muchWork =
@@ -39,7 +40,7 @@ for (const backend of backends) {
         inDirectory(async (path) => {
           run('age-keygen', ['-o', path('key')]);
           const identityFile = await readFile(path('key'), 'utf8');
-          const recipient = /age1[0-9a-z]+/.exec(identityFile)![0];
+          const recipient = present(/age1[0-9a-z]+/.exec(identityFile))[0];
           for (const size of sizes) {
             const plaintext = pattern(size);
             equal(
@@ -174,7 +175,7 @@ for (const backend of backends) {
           inDirectory(async (path) => {
             run(keygen, ['-o', path('key')]);
             const identityFile = await readFile(path('key'), 'utf8');
-            const recipient = parseRecipients(/age1[0-9a-z]+/.exec(identityFile)![0])[0]!;
+            const recipient = first(parseRecipients(present(/age1[0-9a-z]+/.exec(identityFile))[0]));
             const identities = parseIdentities(identityFile);
             let opened = 0;
             for (const name of ['X25519', 'p256tag', 'mlkem768x25519', 'mlkem768p256tag', 'ssh-ed25519', 'grease']) {
@@ -268,7 +269,7 @@ for (const backend of backends) {
           );
           run('rage-keygen', ['-o', path('identity')]);
           const identity = await readFile(path('identity'), 'utf8');
-          const recipient = /age1[0-9a-z]+/.exec(identity)![0];
+          const recipient = present(/age1[0-9a-z]+/.exec(identity))[0];
           await writeFile(path('ours'), await seal(backend, 'age', parseRecipients(recipient), plaintext));
           equal(run('rage', ['-d', '-i', path('identity'), path('ours')]), plaintext);
           for (const armor of [[], ['-a']])

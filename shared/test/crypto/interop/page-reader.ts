@@ -13,6 +13,7 @@ import {
 } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { expect } from 'vitest';
+import { present } from '../../../../testkit/present.ts';
 
 export type Golden = {
   kind: string;
@@ -47,9 +48,9 @@ export function parse(container: Buffer, version = 'sealpin/v1'): Parsed {
   expect(lines.shift()).toBe(version);
   const stanzas: Parsed['stanzas'] = [];
   while (lines.length > 0) {
-    const args = lines.shift()!.split(' ').slice(1);
+    const args = present(lines.shift()).split(' ').slice(1);
     let body = '';
-    for (let line = lines.shift()!; ; line = lines.shift()!) {
+    for (let line = present(lines.shift()); ; line = present(lines.shift())) {
       body += line;
       if (line.length < 64) break;
     }
@@ -95,7 +96,7 @@ export function scheduleKeys(kem: number, aead: number, shared: Buffer, info: st
 export function hpkeKeys(pem: string, enc: Buffer, info: string): { shared: Buffer; key: Buffer; nonce: Buffer } {
   const jwk = createPrivateKey(pem).export({ format: 'jwk' });
   const own = createECDH('prime256v1');
-  own.setPrivateKey(Buffer.from(jwk.d!, 'base64url'));
+  own.setPrivateKey(Buffer.from(present(jwk.d), 'base64url'));
   const kem = Buffer.from('4b454d0010', 'hex');
   const prk = labeledExtract(kem, none, 'eae_prk', own.computeSecret(enc));
   const shared = labeledExpand(kem, prk, 'shared_secret', Buffer.concat([enc, own.getPublicKey()]), 32);
@@ -113,7 +114,7 @@ export function bech32Bytes(text: string): Buffer {
   const letters = text.toLowerCase().slice(text.lastIndexOf('1') + 1, -6);
   const word = (letter: string): number => 'qpzry9x8gf2tvdw0s3jn54khce6mua7l'.indexOf(letter);
   const bits = letters.replace(/./g, (letter) => word(letter).toString(2).padStart(5, '0'));
-  return Buffer.from(bits.match(/.{8}/g)!.map((byte) => Number.parseInt(byte, 2)));
+  return Buffer.from(present(bits.match(/.{8}/g)).map((byte) => Number.parseInt(byte, 2)));
 }
 
 export function fileKeyOf({ stanzas, macInput, mac }: Parsed, { password, privateKey }: Golden): Buffer {
@@ -121,23 +122,28 @@ export function fileKeyOf({ stanzas, macInput, mac }: Parsed, { password, privat
     args: [name, first, second],
     body,
   } of stanzas) {
-    const salt = Buffer.concat([Buffer.from(`sealpin/v1 ${name}`), Buffer.from(first!, 'base64')]);
+    const salt = Buffer.concat([Buffer.from(`sealpin/v1 ${name}`), Buffer.from(present(first), 'base64')]);
     let fileKey: Buffer | undefined;
     try {
       if (name === 'scrypt')
         fileKey = openGcm(
-          scryptSync(password!.normalize('NFC'), salt, 32, { N: 2 ** Number(second), r: 8, p: 1, maxmem: 2 ** 30 }),
+          scryptSync(present(password).normalize('NFC'), salt, 32, {
+            N: 2 ** Number(second),
+            r: 8,
+            p: 1,
+            maxmem: 2 ** 30,
+          }),
           Buffer.alloc(12),
           body,
         );
       if (name === 'pbkdf2-sha512')
         fileKey = openGcm(
-          pbkdf2Sync(password!.normalize('NFC'), salt, Number(second), 32, 'sha512'),
+          pbkdf2Sync(present(password).normalize('NFC'), salt, Number(second), 32, 'sha512'),
           Buffer.alloc(12),
           body,
         );
       if (name === 'p256') {
-        const { key, nonce } = hpkeKeys(privateKey!, Buffer.from(first!, 'base64'), 'sealpin/v1 p256');
+        const { key, nonce } = hpkeKeys(present(privateKey), Buffer.from(present(first), 'base64'), 'sealpin/v1 p256');
         fileKey = openGcm(key, nonce, body);
       }
     } catch {

@@ -9,6 +9,7 @@ import {
 } from '../../../crypto/index.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { hex, text } from '../streams.ts';
+import { present } from '../../../../testkit/present.ts';
 
 /** API keys and what is wrapped under them. */
 export function apiKeys(tool: Tool, backend: Backend): void {
@@ -46,7 +47,7 @@ export function apiKeys(tool: Tool, backend: Backend): void {
       let value = ~crc >>> 0;
       let digits = '';
       for (let index = 0; index < 6; index += 1, value = Math.floor(value / 62))
-        digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'[value % 62]! + digits;
+        digits = present('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'[value % 62]) + digits;
       return body + digits;
     };
     const next = (digits: string): string =>

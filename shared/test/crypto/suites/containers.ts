@@ -17,6 +17,7 @@ import {
 import { encodePkcs8, encodeSpki } from '../../../crypto/keys/der.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { byteStream, collect, hex, join, pattern, pieces, released, text } from '../streams.ts';
+import { itemOf } from '../../../../testkit/present.ts';
 
 /** Encrypts bytes to bytes. */
 export async function seal(
@@ -173,7 +174,7 @@ export function containers(tool: Tool, backend: Backend): void {
           backend,
           format,
           [
-            ...Array.from({ length: 99 }, () => parseRecipients(first.recipient)[0]!).map((one) => ({
+            ...Array.from({ length: 99 }, () => itemOf(parseRecipients(first.recipient), 0)).map((one) => ({
               kind: one.kind,
               wrap: one.wrap,
             })),

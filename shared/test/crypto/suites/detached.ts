@@ -17,6 +17,7 @@ import { hkdf } from '../../../crypto/providers/kdf.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, join, pattern, pieces, released, text } from '../streams.ts';
 import { seal } from './containers.ts';
+import { flip } from '../../../../testkit/present.ts';
 
 const fileId = '0b7ff0a2-6b3e-4a3b-9a52-6f0b7e0c1d2e';
 const chunk = 16_384;
@@ -269,7 +270,7 @@ export function detached(tool: Tool, backend: Backend): void {
   tool.test('S16: a range over good chunks succeeds next to a bad one, and over the bad one fails', async () => {
     const plaintext = pattern(4 * chunk + 10);
     const { payload, header, identities } = await make(plaintext);
-    payload[76 + 16_400 + 5]! ^= 1;
+    flip(payload, 76 + 16_400 + 5);
     const opened = await openDetached(header, { fileId, identities, backend });
     const range = (start: number, end: number) =>
       opened.decryptRange({

@@ -17,6 +17,7 @@ import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { isInNode } from '../../../../testkit/browsers/engine.ts';
 import { collect, digest, pattern, pieces, seeded, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const mebibyte = 2 ** 20;
 
@@ -239,7 +240,7 @@ export function flow(tool: Tool, backend: Backend): void {
     const reasons: unknown[] = [];
     const plaintext = await opened.decrypt([passwordIdentity('wrong')], async ({ reason }) => {
       reasons.push(reason);
-      return [passwordIdentity(others.shift()!)];
+      return [passwordIdentity(present(others.shift()))];
     });
     equal(await collect(plaintext), pattern(100_000));
     equal(reasons, ['wrong_password', 'wrong_password']);

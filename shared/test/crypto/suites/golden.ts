@@ -29,6 +29,7 @@ import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { isInNode } from '../../../../testkit/browsers/engine.ts';
 import { collect, digest, fromBase64, join, pieces, released } from '../streams.ts';
+import { present } from '../../../../testkit/present.ts';
 
 type Golden = { kind: string; container: string; plaintext: string; password?: string; privateKey?: string };
 
@@ -79,7 +80,7 @@ function remembering(backend: Backend): Backend {
 }
 
 const identitiesOf = ({ password, privateKey }: { password?: string; privateKey?: string }): Identity[] =>
-  password === undefined ? parseIdentities(privateKey!) : [passwordIdentity(password)];
+  password === undefined ? parseIdentities(present(privateKey)) : [passwordIdentity(password)];
 
 /** Returns the result of opening: the plaintext that came out, and the code of the failure. */
 async function outcome(

@@ -19,6 +19,7 @@ import { ageChunking, ageStream } from '../../../crypto/payload/age-stream.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, digest, hex, join, pattern, pieces, released, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
+import { itemOf, present } from '../../../../testkit/present.ts';
 
 const chunkings = { age: ageChunking, sealpin: cobblestoneChunking } as const;
 
@@ -142,7 +143,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
           const full = await chunks.aead.seal(chunks.nonce(0, false), pattern(chunkBytes));
           const empty = await chunks.aead.seal(chunks.nonce(1, true), new Uint8Array(0));
           const pair = await generateKeyPair(backend);
-          const stanza = await parseRecipients(pair.recipient)[0]!.wrap(
+          const stanza = await itemOf(parseRecipients(pair.recipient), 0).wrap(
             new Uint8Array(16).fill(7),
             formatOf('age'),
             backend,
@@ -216,7 +217,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
         const size = 5 * 2 ** 30 + 1000;
         const fileKey = backend.random(format === 'age' ? 16 : 32);
         const header = makeHeader(backend, formatOf(format), fileKey, [
-          await parseRecipients(recipient)[0]!.wrap(fileKey, formatOf(format), backend),
+          await itemOf(parseRecipients(recipient), 0).wrap(fileKey, formatOf(format), backend),
         ]);
         const { preamble, chunks } = await formatOf(format).payload.create(backend, fileKey);
         const head = join([header, preamble]);
@@ -337,16 +338,17 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     const runs = tool.long ? 10_000 : 200;
     for (let run = 0; run < runs; run += 1) {
       const container = hex(await seal(backend, run % 2 === 0 ? 'sealpin' : 'age', [openKey], text('same')));
-      const [, body] = /-> test\n([^\n]+)\n/.exec(
-        String.fromCharCode(
-          ...container
-            .match(/../g)!
-            .slice(0, 70)
-            .map((pair) => Number.parseInt(pair, 16)),
+      const [, body] = present(
+        /-> test\n([^\n]+)\n/.exec(
+          String.fromCharCode(
+            ...present(container.match(/../g))
+              .slice(0, 70)
+              .map((pair) => Number.parseInt(pair, 16)),
+          ),
         ),
-      )!;
+      );
       seen
-        .add(body!)
+        .add(present(body))
         .add(container)
         .add(container.slice(-2 * (run % 2 === 0 ? 20 + 56 : 20 + 16)).slice(0, 32));
     }

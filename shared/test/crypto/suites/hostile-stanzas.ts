@@ -13,6 +13,7 @@ import { stanzaTag } from '../../../crypto/stanzas/hpke.ts';
 import { equal, fails, type Tool } from '../../../../testkit/assertions.ts';
 import { fromBase64, join, pieces, text, unpaddedBase64 } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
+import { first, itemOf } from '../../../../testkit/present.ts';
 
 /** Stanzas of other people, damaged ones, and so many of them: whether the one that is ours is found. */
 export function hostileStanzas(tool: Tool, backend: Backend): void {
@@ -34,7 +35,7 @@ export function hostileStanzas(tool: Tool, backend: Backend): void {
       for (const format of ['age', 'sealpin'] as const) {
         const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
         const wrap = (recipient: string, fileKey: Uint8Array): Promise<Stanza> =>
-          parseRecipients(recipient)[0]!.wrap(fileKey, formatOf(format), backend);
+          first(parseRecipients(recipient)).wrap(fileKey, formatOf(format), backend);
         const grease: Stanza = { args: ['x-grease', '~!@#'], body: backend.random(33) };
         const identities = parseIdentities(mine.privatePem);
         const found = await send(format, async (key) => [
@@ -87,21 +88,26 @@ export function hostileStanzas(tool: Tool, backend: Backend): void {
     const [mine, other] = [await generateKeyPair(backend), await generateKeyPair(backend)];
     const compressed = backend.p256.compress(mine.spki.slice(26));
     const colliding = async (fileKey: Uint8Array): Promise<Stanza> => {
-      const { args, body } = await parseRecipients(other.recipient)[0]!.wrap(fileKey, formatOf('age'), backend);
+      const { args, body } = await first(parseRecipients(other.recipient)).wrap(fileKey, formatOf('age'), backend);
       return {
         args: [
           'p256tag',
           unpaddedBase64(
-            stanzaTag(backend, text('age-encryption.org/p256tag'), fromBase64(args[2]!.padEnd(88, '=')), compressed),
+            stanzaTag(
+              backend,
+              text('age-encryption.org/p256tag'),
+              fromBase64(itemOf(args, 2).padEnd(88, '=')),
+              compressed,
+            ),
           ),
-          args[2]!,
+          itemOf(args, 2),
         ],
         body,
       };
     };
     const container = await send('age', async (key) => [
       await colliding(key),
-      await parseRecipients(mine.recipient)[0]!.wrap(key, formatOf('age'), backend),
+      await first(parseRecipients(mine.recipient)).wrap(key, formatOf('age'), backend),
     ]);
     equal(await unseal(backend, pieces(container), parseIdentities(mine.privatePem)), text('x'));
     await fails('decrypt_failed', async () =>

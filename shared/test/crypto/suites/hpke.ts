@@ -19,6 +19,7 @@ import {
 } from '../../../crypto/stanzas/hpke.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { fromHex, hex, text } from '../streams.ts';
+import { first, flip } from '../../../../testkit/present.ts';
 
 const aeadOf = (id: number): HpkeAead => ({ id, keyBytes: id === 1 ? 16 : 32 });
 const dhkemP256 = 16;
@@ -41,8 +42,8 @@ function deriveP256(backend: Backend, ikm: Uint8Array): { secret: Uint8Array; po
 /** The nonce of message `sequence` (RFC 9180 section 5.2). */
 function nonceOf(base: Uint8Array, sequence: number): Uint8Array {
   const nonce = base.slice();
-  nonce[11]! ^= sequence & 0xff;
-  nonce[10]! ^= (sequence >> 8) & 0xff;
+  flip(nonce, 11, sequence & 0xff);
+  flip(nonce, 10, (sequence >> 8) & 0xff);
   return nonce;
 }
 
@@ -118,7 +119,7 @@ export function hpke(tool: Tool, backend: Backend): void {
       );
       const source = shake128.create();
       const sink = shake128.create();
-      const drawInput = (): Uint8Array => source.xof(source.xof(1)[0]!);
+      const drawInput = (): Uint8Array => source.xof(first(source.xof(1)));
       for (let sequence = 0; sequence < 1000; sequence += 1) {
         const aad = drawInput();
         sink.update(await aead.seal(nonceOf(nonce, sequence), drawInput(), aad));

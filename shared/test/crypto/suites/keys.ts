@@ -10,6 +10,7 @@ import { encodeKey } from '../../../crypto/keys/bech32.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { fromBase64, join, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
+import { itemOf, present } from '../../../../testkit/present.ts';
 
 const pem = (label: string, der: Uint8Array): string =>
   `-----BEGIN ${label}-----\n${btoa(String.fromCharCode(...der)).replace(/.{64}/g, '$&\n')}\n-----END ${label}-----\n`;
@@ -263,7 +264,7 @@ export function keys(tool: Tool, backend: Backend): void {
     equal(recipientFromSpki(withPoint(point)).text, recipientFromSpki(spki).text);
     equal(recipientFromSpki(withPoint(backend.p256.compress(point))).text, recipientFromSpki(spki).text, 'compressed');
     const p = Uint8Array.from(
-      'ffffffff00000001000000000000000000000000ffffffffffffffffffffffff'.match(/../g)!,
+      present('ffffffff00000001000000000000000000000000ffffffffffffffffffffffff'.match(/../g)),
       (pair) => Number.parseInt(pair, 16),
     );
     const noRoot = Uint8Array.of(2, ...new Uint8Array(31), 1);
@@ -274,7 +275,7 @@ export function keys(tool: Tool, backend: Backend): void {
       ['x = p', Uint8Array.of(4, ...p, ...point.subarray(33))],
       ['64 bytes', point.slice(0, 64)],
       ['66 bytes', Uint8Array.of(...point, 0)],
-      ['hybrid form', point.map((byte, index) => (index === 0 ? 6 + (point[64]! & 1) : byte))],
+      ['hybrid form', point.map((byte, index) => (index === 0 ? 6 + (itemOf(point, 64) & 1) : byte))],
       ['no such x', noRoot],
     ];
     for (const [what, bad] of cases) {

@@ -11,6 +11,7 @@ import { newHybridKey } from '../../../crypto/stanzas/hybrid.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, pattern, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
+import { itemOf } from '../../../../testkit/present.ts';
 
 /** Keys that withstand a quantum computer. */
 export function postQuantum(tool: Tool, backend: Backend): void {
@@ -64,7 +65,7 @@ export function postQuantum(tool: Tool, backend: Backend): void {
   tool.test('post-quantum texts with a wrong letter, part or case are refused', async () => {
     const { privateText, publicText, recipient } = await generatePostQuantumKeyPair(backend);
     const other = await generatePostQuantumKeyPair(backend);
-    const secret = privateText.split('\n')[1]!;
+    const secret = itemOf(privateText.split('\n'), 1);
     for (const file of [
       secret.slice(0, -1),
       secret.toLowerCase(),

@@ -11,6 +11,7 @@ import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { byteStream, collect, join, pattern, pieces, released } from '../streams.ts';
 import { isSealpinError } from '../../../errors.ts';
 import { seal } from './containers.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const chunkBytes = { age: 65_536, sealpin: 16_384 } as const;
 
@@ -24,7 +25,7 @@ function cutBy(bytes: Uint8Array, cuts: readonly number[]): ReadableStream<Uint8
         controller.close();
         return;
       }
-      const length = cuts[turn % cuts.length]!;
+      const length = present(cuts[turn % cuts.length]);
       turn += 1;
       controller.enqueue(bytes.slice(offset, offset + length));
       offset += length;

@@ -14,6 +14,7 @@ import { maxHeaderBytes } from '../../../crypto/header.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, join, pattern, pieces, text } from '../streams.ts';
 import { seal } from './containers.ts';
+import { first, present } from '../../../../testkit/present.ts';
 
 const chunkBytes = { age: 65_536, sealpin: 16_384 } as const;
 
@@ -137,7 +138,7 @@ export function ranges(tool: Tool, backend: Backend): void {
         const wrap = async (): Promise<Stanza> => ({ args: ['filler', 'x'.repeat(filler)], body: new Uint8Array(0) });
         const container = await encrypt(pieces(pattern(100_000)), {
           format,
-          recipients: [{ kind: 'key', wrap }, ours!],
+          recipients: [{ kind: 'key', wrap }, present(ours)],
           backend,
         });
         return collect(container.stream);
@@ -158,7 +159,7 @@ export function ranges(tool: Tool, backend: Backend): void {
   tool.test('a container of the encrypted mode is read in parts, too; what is no container is refused', async () => {
     const { recipient, privatePem } = await generateKeyPair(backend);
     const plaintext = pattern(40_000);
-    const made = await encryptDetached(pieces(plaintext), { recipient: parseRecipients(recipient)[0]!, backend });
+    const made = await encryptDetached(pieces(plaintext), { recipient: first(parseRecipients(recipient)), backend });
     const payload = await collect(made.payload);
     const container = join([
       await made.header('id', { filename: null, contentType: 'text/plain', size: plaintext.length }),

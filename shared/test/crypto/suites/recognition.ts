@@ -21,6 +21,7 @@ import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, join, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
+import { itemOf } from '../../../../testkit/present.ts';
 
 const base64 = (bytes: Uint8Array): string => btoa(String.fromCharCode(...bytes)).replaceAll('=', '');
 const armor = '-----BEGIN AGE ENCRYPTED FILE-----\n';
@@ -115,7 +116,7 @@ export function recognition(tool: Tool, backend: Backend): void {
         for (const bad of malformed) {
           const what = `${bad.args.join(' ')} with ${name}`;
           const ours = (fileKey: Uint8Array): Promise<Stanza> =>
-            parseRecipients(recipient)[0]!.wrap(fileKey, formatOf('age'), backend);
+            itemOf(parseRecipients(recipient), 0).wrap(fileKey, formatOf('age'), backend);
           const after = await send('age', async (fileKey) => [await ours(fileKey), bad]);
           equal(await unseal(backend, pieces(after), parseIdentities(key)), text('x'), `${what}, after ours`);
           const before = await send('age', async (fileKey) => [bad, await ours(fileKey)]);
@@ -165,7 +166,9 @@ export function recognition(tool: Tool, backend: Backend): void {
     ]) {
       for (const order of [1, -1]) {
         const container = await send('sealpin', async (fileKey) =>
-          [await parseRecipients(recipient)[0]!.wrap(fileKey, formatOf('sealpin'), backend), bad].toSorted(() => order),
+          [await itemOf(parseRecipients(recipient), 0).wrap(fileKey, formatOf('sealpin'), backend), bad].toSorted(
+            () => order,
+          ),
         );
         await fails('header_invalid', () => open(pieces(container), { backend }), bad.args.join(' ').slice(0, 20));
         await fails('header_invalid', () => unseal(backend, pieces(container), parseIdentities(privatePem)));
@@ -179,8 +182,8 @@ export function recognition(tool: Tool, backend: Backend): void {
       // Both stanzas open, each to a file key of its own; the MAC fits the second one only.
       const other = backend.random(format === 'age' ? 16 : 32);
       const container = await send(format, async (fileKey) => [
-        await parseRecipients(first.recipient)[0]!.wrap(other, formatOf(format), backend),
-        await parseRecipients(second.recipient)[0]!.wrap(fileKey, formatOf(format), backend),
+        await itemOf(parseRecipients(first.recipient), 0).wrap(other, formatOf(format), backend),
+        await itemOf(parseRecipients(second.recipient), 0).wrap(fileKey, formatOf(format), backend),
       ]);
       const open = (...keys: string[]): Promise<Uint8Array> =>
         unseal(

@@ -20,11 +20,12 @@ import { formatOf } from '../../../crypto/formats/index.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { collect, hex, join, pattern, pieces, text } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
+import { itemOf, present } from '../../../../testkit/present.ts';
 
 const cheap = (password: string): Recipient => passwordRecipient(password, { name: 'scrypt', logN: 10 });
 /** Returns what follows the MAC line. */
 const payloadOf = (container: Uint8Array): Uint8Array =>
-  container.subarray(/\n--- .{43}\n/.exec(String.fromCharCode(...container.subarray(0, 4000)))!.index + 49);
+  container.subarray(present(/\n--- .{43}\n/.exec(String.fromCharCode(...container.subarray(0, 4000)))).index + 49);
 
 /** Other recipients for containers that exist, and headers that do not belong to their payload. */
 export function rewrapping(tool: Tool, backend: Backend): void {
@@ -112,11 +113,14 @@ export function rewrapping(tool: Tool, backend: Backend): void {
       const fileKeys = await Promise.all(
         [keyA, keyB].map(async (key) => (await backend.aesGcm(key)).open(new Uint8Array(12), body)),
       );
-      ok(hex(fileKeys[0]!) !== hex(fileKeys[1]!), 'the body does not open under both keys to two file keys');
+      ok(
+        hex(itemOf(fileKeys, 0)) !== hex(itemOf(fileKeys, 1)),
+        'the body does not open under both keys to two file keys',
+      );
       const stanza = { args: ['scrypt', btoa(String.fromCharCode(...salt)).replaceAll('=', ''), '10'], body };
-      const { preamble, chunks } = await formatOf('sealpin').payload.create(backend, fileKeys[0]!);
+      const { preamble, chunks } = await formatOf('sealpin').payload.create(backend, itemOf(fileKeys, 0));
       const container = join([
-        makeHeader(backend, formatOf('sealpin'), fileKeys[0]!, [stanza]),
+        makeHeader(backend, formatOf('sealpin'), itemOf(fileKeys, 0), [stanza]),
         preamble,
         await chunks.aead.seal(chunks.nonce(0, true), text('for alice')),
       ]);
@@ -150,7 +154,7 @@ function invert(x: bigint): bigint {
 
 const toNumber = (bytes: Uint8Array): bigint => BigInt(`0x${hex(bytes)}`);
 const toBytes = (value: bigint): Uint8Array =>
-  Uint8Array.from(value.toString(16).padStart(32, '0').match(/../g)!, (pair) => Number.parseInt(pair, 16));
+  Uint8Array.from(present(value.toString(16).padStart(32, '0').match(/../g)), (pair) => Number.parseInt(pair, 16));
 
 /** AES of one block, by the key stream of counter mode. */
 async function block(key: Uint8Array, input: Uint8Array): Promise<bigint> {

@@ -22,6 +22,7 @@ import { isSealpinError } from '../../../errors.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { isWebKit } from '../../../../testkit/browsers/engine.ts';
 import { collect, digest, fromBase64, fromHex, hex, pieces, released } from '../streams.ts';
+import { first, present } from '../../../../testkit/present.ts';
 
 /** Expands zlib data. */
 export function inflate(data: Uint8Array): Promise<Uint8Array> {
@@ -88,7 +89,7 @@ async function ecdhVectors<T extends EcdhTest>(
     if (test.result === 'valid') ok(error === undefined, `${test.tcId} fails with ${String(error)}`);
     if (test.result === 'invalid')
       ok(isSealpinError(error, 'key_invalid'), `${test.tcId} does not fail, or with ${String(error)}`);
-    if (error === undefined) equal(hex(shared!), test.shared, `${test.tcId}`);
+    if (error === undefined) equal(hex(present(shared)), test.shared, `${test.tcId}`);
     else ok(isSealpinError(error, 'key_invalid'), `${test.tcId} fails with ${String(error)}`);
   }
 }
@@ -132,7 +133,7 @@ export function wycheproof(tool: Tool, backend: Backend): void {
   );
 
   family('ECDH P-256 with points', sum(ecdhPoint.testGroups), () =>
-    ecdhVectors(backend, ecdhPoint.testGroups[0]!.tests, (test) => ({
+    ecdhVectors(backend, first(ecdhPoint.testGroups).tests, (test) => ({
       secret: fixedScalar(fromHex(test.private)),
       point: fromHex(test.public),
     })),
@@ -140,16 +141,16 @@ export function wycheproof(tool: Tool, backend: Backend): void {
   family('ECDH P-256 with JWK', sum(ecdhJwk.testGroups), () =>
     ecdhVectors(
       backend,
-      ecdhJwk.testGroups[0]!.tests as (EcdhTest & { private: JsonWebKey; public: JsonWebKey })[],
+      first(ecdhJwk.testGroups).tests as (EcdhTest & { private: JsonWebKey; public: JsonWebKey })[],
       (test) => ({
-        secret: fixedScalar(fromUrlBase64(test.private.d!)),
+        secret: fixedScalar(fromUrlBase64(present(test.private.d))),
         // A coordinate of another length makes a point of another length, which is refused.
-        point: Uint8Array.of(4, ...fromUrlBase64(test.public.x!), ...fromUrlBase64(test.public.y ?? '')),
+        point: Uint8Array.of(4, ...fromUrlBase64(present(test.public.x)), ...fromUrlBase64(test.public.y ?? '')),
       }),
     ),
   );
   family('ECDH P-256 with PEM', sum(ecdhPem.testGroups), () =>
-    ecdhVectors(backend, ecdhPem.testGroups[0]!.tests, (test) => ({
+    ecdhVectors(backend, first(ecdhPem.testGroups).tests, (test) => ({
       secret: parsePkcs8(derOfPem(test.private)).secret,
       point: parseSpki(derOfPem(test.public)),
     })),

@@ -12,6 +12,7 @@ import {
 import { concat } from '../../../streams/concat.ts';
 import { equal, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { bytesOf, carByLibrary, identical, pieces, randomBytes, stored, streamOf } from '../source.ts';
+import { flip, present } from '../../../../testkit/present.ts';
 
 /** The roots that the library reads in a CAR, and the blocks. */
 async function readByLibrary(car: Uint8Array) {
@@ -62,7 +63,7 @@ export function cars(tool: Tool): void {
       blocks.map(([cid]) => cid),
     );
     ok(
-      found.every(({ bytes }, index) => identical(bytes, blocks[index]![1])),
+      found.every(({ bytes }, index) => identical(bytes, present(blocks[index])[1])),
       'each block has its bytes',
     );
   });
@@ -74,7 +75,7 @@ export function cars(tool: Tool): void {
     equal(roots, [cid]);
     equal(cids, order);
     ok(
-      found.every((block) => identical(block.bytes, blocks.get(block.cid)!)),
+      found.every((block) => identical(block.bytes, present(blocks.get(block.cid)))),
       'each block has its bytes',
     );
     ok(identical(bytes, await carByLibrary(cid, order, blocks)), 'it is the CAR of the library');
@@ -117,7 +118,7 @@ export function cars(tool: Tool): void {
     const bytes = await car();
     for (const size of [bytes.length, 1000, leafBytes + 1])
       ok(identical(await read(bytes, size), data), `in pieces of ${size} bytes`);
-    const native = new Response(bytes as Uint8Array<ArrayBuffer>).body!;
+    const native = present(new Response(bytes as Uint8Array<ArrayBuffer>).body);
     ok(identical(await bytesOf(fileFromCar(cid, native)), data), 'from the body of a response');
   });
 
@@ -154,15 +155,15 @@ export function cars(tool: Tool): void {
     const bytes = await car();
     for (const at of [100, leafBytes, bytes.length - 1]) {
       const wrong = bytes.slice();
-      wrong[at]! ^= 1;
+      flip(wrong, at);
       await fails('content_mismatch', () => read(wrong), `a bit at ${at}`);
     }
     const wrong = bytes.slice();
-    wrong[wrong.length - 1]! ^= 1;
+    flip(wrong, wrong.length - 1);
     const reader = fileFromCar(cid, streamOf(wrong)).getReader();
     for (let i = 0; i < 3; i += 1)
       ok(
-        identical((await reader.read()).value!, data.subarray(i * leafBytes, (i + 1) * leafBytes)),
+        identical(present((await reader.read()).value), data.subarray(i * leafBytes, (i + 1) * leafBytes)),
         `leaf ${i} comes out`,
       );
     await fails('content_mismatch', () => reader.read(), 'the last leaf');

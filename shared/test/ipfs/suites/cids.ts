@@ -1,5 +1,6 @@
 import { cidFromV0, isCid, parseCid } from '../../../ipfs/index.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const raw = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';
 
@@ -58,7 +59,7 @@ export function cids(tool: Tool): void {
   tool.test('cidFromV0 is the CIDv1 of the same block', () => {
     // As `ipfs cid base32` of Kubo 0.42 prints it.
     const v1 = parseCid('bafybeihykld7uyxzogax6vgyvag42y7464eywpf55gxi5qpoisibh3c5wa');
-    const converted = cidFromV0('Qmf412jQZiuVUtdgnB36FXFX7xg5V6KEbSJ4dpQuhkLyfD')!;
+    const converted = present(cidFromV0('Qmf412jQZiuVUtdgnB36FXFX7xg5V6KEbSJ4dpQuhkLyfD'));
     equal([converted.text, converted.codec], [v1.text, v1.codec]);
     equal(converted.digest, v1.digest);
   });

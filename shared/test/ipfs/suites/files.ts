@@ -2,6 +2,7 @@ import { isSealpinError } from '../../../errors.ts';
 import { leafBytes, openFile, type BlockSource } from '../../../ipfs/index.ts';
 import { equal, failedWith, fails, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { bytesOf, identical, randomBytes, stored, streamOf } from '../source.ts';
+import { flip, itemOf, present } from '../../../../testkit/present.ts';
 
 const html = new TextEncoder().encode('<html><body>502 Bad Gateway</body></html>');
 
@@ -73,7 +74,7 @@ export function files(tool: Tool): void {
   for (const [what, change] of wrongBlocks)
     tool.test(`S62: openFile skips a source that gives ${what}, for the root and for a leaf`, async () => {
       const { cid: root, single, blocks, file } = await big;
-      for (const wrong of [root, [...blocks.keys()][1]!]) {
+      for (const wrong of [root, itemOf([...blocks.keys()], 1)]) {
         const dishonest: BlockSource = {
           id: 'dishonest',
           block: async (cid, signal) =>
@@ -92,14 +93,14 @@ export function files(tool: Tool): void {
   tool.test('S62: openFile lets no byte of a wrong leaf out', async () => {
     const { cid, single, file } = await big;
     const wrong = file.slice();
-    wrong[leafBytes + 1]! ^= 1;
+    flip(wrong, leafBytes + 1);
     const dishonest: BlockSource = {
       id: 'dishonest',
       block: single.block,
       read: async (_, start, length) => streamOf(wrong.subarray(start, start + length)),
     };
     const reader = (await openFile(cid, [dishonest])).read().getReader();
-    ok(identical((await reader.read()).value!, file.subarray(0, leafBytes)), 'the first leaf comes out');
+    ok(identical(present((await reader.read()).value), file.subarray(0, leafBytes)), 'the first leaf comes out');
     await fails('content_mismatch', () => reader.read(), 'the second leaf');
   });
 }

@@ -4,6 +4,7 @@ import { equal, ok, type Tool } from '../../../../testkit/assertions.ts';
 import { isWebKit } from '../../../../testkit/browsers/engine.ts';
 import { byteStream } from '../../crypto/streams.ts';
 import { bytesOf, cidOfChunks, identical, pieces, randomBytes, streamOf } from '../source.ts';
+import { present } from '../../../../testkit/present.ts';
 
 /** Returns the reason of a rejected promise, as text. */
 async function rejection(promise: Promise<unknown>): Promise<string> {
@@ -28,7 +29,7 @@ export function hashingStreams(tool: Tool): void {
       const sources = [
         streamOf(data),
         streamOf(...pieces(data, 70_001)),
-        new Response(data as Uint8Array<ArrayBuffer>).body!,
+        present(new Response(data as Uint8Array<ArrayBuffer>).body),
         byteStream(data, 65_536),
       ];
       for (const source of sources) {

@@ -1,5 +1,27 @@
 /** The parts of an account's backup: lists of rows, each in an order of its own. */
-import type { BackupPage, BackupShare } from '../../../../shared/api.ts';
+import {
+  BackupEvent,
+  BackupFile,
+  BackupKey,
+  BackupReceipt,
+  BackupShare,
+  type BackupPage,
+} from '../../../../shared/api.ts';
+import { integer, json, optional, parsed, recordOf, rowOf, shown } from '../../columns.ts';
+import { receiptMs } from '../../pin/backend-pin.ts';
+import { shareRetentionMs } from '../../share/share.ts';
+import { all, insert } from '../../sql.ts';
+import { rows as files, wholeFileColumns } from '../files/file-rows.ts';
+import { activeShares, insertShare, shareColumns } from '../shares/share-rows.ts';
+import {
+  changeColumns,
+  detailColumns,
+  eventColumns,
+  fileColumns,
+  hiddenKeyColumns,
+  keyColumns,
+  receiptColumns,
+} from '../tables.ts';
 
 /** A share without what only its object knows. */
 export type BackupShareRow = Omit<BackupShare, 'state' | 'opened' | 'record'>;
@@ -8,7 +30,7 @@ export type BackupShareRow = Omit<BackupShare, 'state' | 'opened' | 'record'>;
 export type Lists = Pick<BackupPage, 'keys' | 'files' | 'receipts' | 'events'> & { shares: BackupShareRow[] };
 
 /** An item, and the position behind which the next one is. Positions are numbers without leading zeros, or have one length. */
-export type Placed<T> = { position: string; item: T };
+type Placed<T> = { position: string; item: T };
 
 /** One of the lists. */
 export type Section = {
@@ -25,30 +47,124 @@ export type Section = {
  * @param rows reads the items behind a position, in their order
  * @param insert writes the rows of one
  */
-export function section<K extends keyof Lists>(
+function section<K extends keyof Lists>(
   name: K,
   letter: string,
   rows: (sql: SqlStorage, after: string, limit: number) => Placed<Lists[K][number]>[],
-  insert: (sql: SqlStorage, item: Lists[K][number]) => void,
+  insertRow: (sql: SqlStorage, item: Lists[K][number]) => void,
 ): Section {
   return {
     letter,
     read(sql, page, after, limit) {
       const found = rows(sql, after, limit + 1);
-      const shown = found.slice(0, limit);
-      page[name] = shown.map(({ item }) => item) as Lists[K];
-      return { count: shown.length, next: found.length > limit ? (shown.at(-1)?.position ?? after) : undefined };
+      const taken = found.slice(0, limit);
+      page[name] = taken.map(({ item }) => item) as Lists[K];
+      return { count: taken.length, next: found.length > limit ? (taken.at(-1)?.position ?? after) : undefined };
     },
     write(sql, page) {
-      for (const item of page[name]) insert(sql, item);
+      for (const item of page[name]) insertRow(sql, item);
     },
   };
 }
 
-export const timeOf = (ms: number): string => new Date(ms).toISOString();
-export const optionalTime = (ms: number | null): string | null => (ms === null ? null : timeOf(ms));
-export const msOf = (time: string): number => Date.parse(time);
-export const optionalMs = (time: string | null): number | null => (time === null ? null : msOf(time));
-export const textOf = (bytes: ArrayBuffer | null): string | null =>
-  bytes === null ? null : new Uint8Array(bytes).toBase64();
-export const bytesOf = (text: string | null): Uint8Array | null => (text === null ? null : Uint8Array.fromBase64(text));
+/** API keys, also revoked ones. */
+const keySection = section('keys', 'k', keyRows, (sql, { limits, ...key }) => {
+  insert(sql, 'api_key', rowOf(allKeyColumns, parsed(allKeyColumns, key)));
+  if (limits !== null) insert(sql, 'key_limit', { key_id: key.id, ...rowOf(limitColumns, limits) });
+});
+
+const allKeyColumns = { ...keyColumns, ...hiddenKeyColumns };
+const limitColumns = {
+  files: optional(integer('max_files')),
+  bytes: optional(integer('max_bytes')),
+  fileBytes: optional(integer('max_file_bytes')),
+  storedFiles: integer('files'),
+  storedBytes: integer('bytes'),
+};
+
+function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKey>[] {
+  return all<Record<string, SqlStorageValue> & { position: number }>(
+    sql,
+    `SELECT api_key.rowid AS position, api_key.*, key_limit.* FROM api_key LEFT JOIN key_limit ON key_id = api_key.id
+     WHERE api_key.rowid > ? ORDER BY api_key.rowid LIMIT ?`,
+    Number(after),
+    limit,
+  ).map((row) => {
+    const { signer, ...key } = shown(allKeyColumns, BackupKey, recordOf(allKeyColumns, row));
+    const limits = row['key_id'] === null ? null : recordOf(limitColumns, row);
+    return { position: String(row.position), item: { ...key, ...(signer === null ? {} : { signer }), limits } };
+  });
+}
+
+/** Files that are stored. */
+const fileSection = section('files', 'f', fileRows, (sql, file) => {
+  const { number, fileId, tags, denied } = file;
+  insert(sql, 'file', { ...rowOf(fileColumns, parsed(fileColumns, file)), state: 'ready' });
+  const columns = { ...detailColumns, ...changeColumns };
+  const details = rowOf(columns, parsed(columns, file));
+  if (Object.values(details).some((value) => value !== null && value !== 0))
+    insert(sql, 'file_detail', { file_id: fileId, ...details });
+  for (const tag of tags) insert(sql, 'file_tag', { tag, seq: number });
+  if (denied) insert(sql, 'denied_file', { file_id: fileId });
+});
+
+function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupFile>[] {
+  const tags = json<string[]>('tags');
+  return all(
+    sql,
+    `SELECT *, (SELECT json_group_array(tag) FROM file_tag WHERE file_tag.seq = file.seq) AS tags,
+       EXISTS (SELECT 1 FROM denied_file WHERE denied_file.file_id = file.file_id) AS denied
+     FROM ${files} WHERE state = 'ready' AND seq > ? ORDER BY seq LIMIT ?`,
+    Number(after),
+    limit,
+  ).map((row) => {
+    const file = shown(wholeFileColumns, BackupFile, recordOf(wholeFileColumns, row));
+    const item = { ...file, tags: tags.read(row['tags'] ?? null), denied: row['denied'] === 1 };
+    return { position: String(file.number), item };
+  });
+}
+
+/** The receipts of deleted files. */
+const receiptSection = section('receipts', 'r', receiptRows, (sql, receipt) => {
+  const row = parsed(receiptColumns, receipt);
+  // What is scheduled stays so: another service had to remove it.
+  insert(sql, 'receipt', rowOf(receiptColumns, { ...row, due: row.deletedAt + receiptMs, awaited: 1 }));
+});
+
+function receiptRows(sql: SqlStorage, after: string, limit: number): Placed<BackupReceipt>[] {
+  return all(sql, 'SELECT * FROM receipt WHERE file_id > ? ORDER BY file_id LIMIT ?', after, limit).map((row) => {
+    const item = shown(receiptColumns, BackupReceipt, recordOf(receiptColumns, row));
+    return { position: item.fileId, item };
+  });
+}
+
+/** Events, under their numbers, so that cursors go on. */
+const eventSection = section('events', 'e', eventRows, (sql, event) => {
+  insert(sql, 'event', rowOf(eventColumns, parsed(eventColumns, event)));
+});
+
+function eventRows(sql: SqlStorage, after: string, limit: number): Placed<BackupEvent>[] {
+  return all(sql, 'SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', Number(after), limit).map((row) => {
+    const item = shown(eventColumns, BackupEvent, recordOf(eventColumns, row));
+    return { position: String(item.number), item };
+  });
+}
+
+/** Shares whose objects have their records. */
+const shareSection = section('shares', 's', shareRows, (sql, { number, ...share }) => {
+  const row = parsed(shareColumns, share);
+  insertShare(sql, { ...row, number, state: 'active', due: row.expiresAt + shareRetentionMs });
+});
+
+function shareRows(sql: SqlStorage, after: string, limit: number): Placed<BackupShareRow>[] {
+  return activeShares(sql, 'seq > ? ORDER BY seq LIMIT ?', Number(after), limit).map((share) => {
+    const { number } = share;
+    return { position: String(number), item: { number, ...shown(shareColumns, BackupShare, share) } };
+  });
+}
+
+/**
+ * Sections in the order of the pages. Shares are the last: once they are restored anybody may open them, which needs
+ * their files, and adds events behind those of the backup.
+ */
+export const sections: readonly Section[] = [keySection, fileSection, receiptSection, eventSection, shareSection];

@@ -3,8 +3,9 @@ import type { BackupKey } from '../../../../shared/api.ts';
 import { writeOrigins } from '../account-list.ts';
 import { writeCachedKey } from '../keys/key-cache.ts';
 import { errorText, log } from '../../../log.ts';
+import { parsed } from '../../columns.ts';
+import { hiddenKeyColumns, keyColumns } from '../tables.ts';
 import type { AccountPage } from './account-backup.ts';
-import { bytesOf, msOf, optionalMs } from './backup-section.ts';
 import { err, type Result } from '../../result.ts';
 
 /**
@@ -24,11 +25,5 @@ export async function restoreCopies(store: KVNamespace, { accountId, account, ke
 
 async function cacheKey(store: KVNamespace, account: string, key: BackupKey): Promise<void> {
   if (key.revokedAt !== null) return;
-  const { createdAt, expiresAt, sealed, limits: _, signer: __, ...rest } = key;
-  await writeCachedKey(store, account, {
-    ...rest,
-    createdAt: msOf(createdAt),
-    expiresAt: optionalMs(expiresAt),
-    sealed: bytesOf(sealed),
-  });
+  await writeCachedKey(store, account, parsed({ ...keyColumns, ...hiddenKeyColumns }, key));
 }

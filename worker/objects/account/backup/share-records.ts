@@ -1,7 +1,7 @@
 /** The shares of a backup: their rows are the account's, and the rest is in an object of each. */
 import type { BackupShare } from '../../../../shared/api.ts';
 import { errorText, log } from '../../../log.ts';
-import { bytesOf, msOf, type BackupShareRow } from './backup-section.ts';
+import type { BackupShareRow } from './backup-section.ts';
 import { err, type Result } from '../../result.ts';
 import { shareOf, type ShareBinding } from '../../share/share-binding.ts';
 
@@ -48,7 +48,7 @@ export async function restoreRecords(
 
 async function restoreRecord(env: ShareBinding, account: string, share: BackupShare): Promise<void> {
   const { id, state, password, opens, opened, expiresAt } = share;
-  const record = bytesOf(share.record);
-  const kept = { state, record, password, opens, opened, expiresAt: msOf(expiresAt) };
+  const record = share.record === null ? null : Uint8Array.fromBase64(share.record);
+  const kept = { state, record, password, opens, opened, expiresAt: Date.parse(expiresAt) };
   await shareOf(env, id).restore({ share: id, account }, kept);
 }

@@ -1,5 +1,8 @@
 /** Pages of the files of an account, with filters. */
-import { isReady, recordOf, rows, type FileRecord, type FileRow, type NewFile } from './file-rows.ts';
+import type { StoredFile } from '../../../../shared/api.ts';
+import { recordOf } from '../../columns.ts';
+import { all, first } from '../../sql.ts';
+import { isReady, rows, wholeFileColumns, type FileRecord } from './file-rows.ts';
 
 /** Number of rows that one request reads, so that a filter that matches nothing does not hold up the account. */
 const scannedRows = 5000;
@@ -10,11 +13,11 @@ type Bounds = { min: number; max: number };
 /** Filters of a list; times in ms, exclusive. Undefined ones do not count. */
 export type FileFilter = {
   cid?: string | undefined;
-  mode?: NewFile['mode'] | undefined;
+  mode?: StoredFile['mode'] | undefined;
   createdAfter?: number | undefined;
   createdBefore?: number | undefined;
   /** Bounds by mode, since encrypted files have more bytes on IPFS than in them. */
-  bytes?: Record<NewFile['mode'], Bounds> | undefined;
+  bytes?: Record<StoredFile['mode'], Bounds> | undefined;
   /** A media type without parameters, in lower case. The rows of encrypted files have none. */
   contentType?: string | undefined;
   /** Prefix of the name. The rows of encrypted files have none. */
@@ -54,24 +57,21 @@ export function pageOfFiles(sql: SqlStorage, nowMs: number, { after, limit, asce
   ];
   const window = `WHERE ${textOf(within)} ORDER BY seq ${order} LIMIT ${scannedRows}`;
   const matching: Condition[] = [[isReady, nowMs], ...conditionsOf(filter)];
-  const found = sql
-    .exec<FileRow>(
-      `SELECT * FROM (SELECT * FROM ${rows} ${window}) WHERE ${textOf(matching)} ORDER BY seq ${order} LIMIT ?`,
-      ...valuesOf(within),
-      ...valuesOf(matching),
-      limit + 1,
-    )
-    .toArray();
-  const page = found.slice(0, limit);
-  const files = page.map((row) => recordOf(row));
-  if (found.length > limit) return { files, next: page.at(-1)?.seq };
-  const scanned = sql
-    .exec<{ count: number; last: number | null }>(
-      `SELECT count(*) AS count, ${last}(seq) AS last FROM (SELECT seq FROM file ${window})`,
-      ...valuesOf(within),
-    )
-    .one();
-  return { files, next: scanned.count < scannedRows ? undefined : (scanned.last ?? undefined) };
+  const found = all(
+    sql,
+    `SELECT * FROM (SELECT * FROM ${rows} ${window}) WHERE ${textOf(matching)} ORDER BY seq ${order} LIMIT ?`,
+    ...valuesOf(within),
+    ...valuesOf(matching),
+    limit + 1,
+  );
+  const files = found.slice(0, limit).map((row) => recordOf(wholeFileColumns, row));
+  if (found.length > limit) return { files, next: files.at(-1)?.number };
+  const scanned = first<{ count: number; last: number | null }>(
+    sql,
+    `SELECT count(*) AS count, ${last}(seq) AS last FROM (SELECT seq FROM file ${window})`,
+    ...valuesOf(within),
+  );
+  return { files, next: (scanned?.count ?? 0) < scannedRows ? undefined : (scanned?.last ?? undefined) };
 }
 
 function conditionsOf({ mode, createdAfter, createdBefore, bytes, contentType, name, createdBy }: FileFilter) {

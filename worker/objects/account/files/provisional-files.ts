@@ -3,6 +3,7 @@
  * that comes after them. A sender who fails in between may not delete them.
  */
 import { err, type Failure } from '../../result.ts';
+import { exists, insert, least, list, update } from '../../sql.ts';
 
 /**
  * Times after which such a file is removed, in ms: after the last request of its key, and at the latest after it was
@@ -23,17 +24,13 @@ export class ProvisionalFiles {
 
   /** Marks a pending file. */
   add(fileId: string, apiKey: string): void {
-    this.#sql.exec('INSERT INTO provisional_file (file_id, api_key) VALUES (?, ?)', fileId, apiKey);
+    insert(this.#sql, 'provisional_file', { file_id: fileId, api_key: apiKey });
   }
 
   /** Begins the time of a file that is stored now, if it is one. */
   begin(fileId: string, nowMs: number): void {
-    this.#sql.exec(
-      'UPDATE provisional_file SET due = ?, latest = ? WHERE file_id = ?',
-      nowMs + idleMs,
-      nowMs + longestMs,
-      fileId,
-    );
+    const times = { due: nowMs + idleMs, latest: nowMs + longestMs };
+    update(this.#sql, 'provisional_file', times, 'file_id = ?', fileId);
   }
 
   /** Postpones the removal of what a key stored, which makes a request now. */
@@ -49,16 +46,10 @@ export class ProvisionalFiles {
   /** Lets files stay that a key stored, or whose last bytes it has sent. @returns `not_found` where one of them is not there */
   keep(fileIds: readonly string[], apiKey: string): Failure | undefined {
     const ids = JSON.stringify([...new Set(fileIds)]);
-    const { missing } = this.#sql
-      .exec<{ missing: number }>(
-        `SELECT count(*) AS missing FROM json_each(?1)
-         WHERE value NOT IN (SELECT file_id FROM file WHERE created_by = ?2)
-           AND value NOT IN (SELECT id FROM upload WHERE api_key = ?2 AND state = 'finishing')`,
-        ids,
-        apiKey,
-      )
-      .one();
-    if (missing > 0) return err('not_found', 'a file that this one names is not stored, or not any more');
+    const missing = `json_each(?1) WHERE value NOT IN (SELECT file_id FROM file WHERE created_by = ?2)
+       AND value NOT IN (SELECT id FROM upload WHERE api_key = ?2 AND state = 'finishing')`;
+    if (exists(this.#sql, missing, ids, apiKey))
+      return err('not_found', 'a file that this one names is not stored, or not any more');
     this.#sql.exec('DELETE FROM provisional_file WHERE file_id IN (SELECT value FROM json_each(?))', ids);
     return undefined;
   }
@@ -68,22 +59,13 @@ export class ProvisionalFiles {
     this.#sql.exec('DELETE FROM provisional_file WHERE file_id = ?', fileId);
   }
 
-  removeAll(): void {
-    this.#sql.exec('DELETE FROM provisional_file');
-  }
-
   /** The IDs of files whose time is up. */
   due(nowMs: number, limit: number): string[] {
-    return this.#sql
-      .exec<{ file_id: string }>('SELECT file_id FROM provisional_file WHERE due <= ? LIMIT ?', nowMs, limit)
-      .toArray()
-      .map((row) => row.file_id);
+    return list(this.#sql, 'SELECT file_id FROM provisional_file WHERE due <= ? LIMIT ?', nowMs, limit);
   }
 
   /** Returns the time at which the next one is up, in ms. */
   nextDue(): number | undefined {
-    return (
-      this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM provisional_file').one().due ?? undefined
-    );
+    return least(this.#sql, 'due', 'provisional_file');
   }
 }

@@ -1,32 +1,16 @@
 /** Receipts of deleted files, as rows: of the files themselves nothing is left. */
-import type { DeletionReason, KeyFate } from '../../../../shared/api.ts';
+import type { ContentKind, DeletionReason, EndedShare, KeyFate, RemovedPin } from '../../../../shared/api.ts';
+import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { receiptMs } from '../../pin/backend-pin.ts';
+import { all, exists, insert, least, update } from '../../sql.ts';
 import { wasBackedUp } from '../account-row.ts';
-import type { EndedShare } from '../shares/account-shares.ts';
-import type { ContentKind } from './beginning.ts';
+import { receiptColumns } from '../tables.ts';
 import type { FileRecord } from './file-rows.ts';
-import { receiptMs, type RemovedPin } from '../../pin/backend-pin.ts';
 
-/** The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. */
-export type ReceiptRecord = {
-  fileId: string;
-  reason: DeletionReason;
-  key: KeyFate;
-  pins: RemovedPin[];
-  shares: EndedShare[];
-  deletedAt: number;
-  /** Set if a backup of the account was ever fetched. */
-  backedUp: boolean;
-};
+type Row = RecordOf<typeof receiptColumns>;
 
-/** A receipt as it is stored. */
-export type ReceiptRow = {
-  file_id: string;
-  reason: DeletionReason;
-  key_fate: KeyFate;
-  pins: string;
-  shares: string;
-  deleted_at: number;
-};
+/** The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. `backedUp`: a backup of the account was ever fetched. */
+export type ReceiptRecord = Omit<Row, 'shares' | 'due' | 'awaited'> & { shares: EndedShare[]; backedUp: boolean };
 
 /** Place of a plain file's key, by the kind of its content. */
 const keyPlaces = {
@@ -40,7 +24,7 @@ const forgotten = `awaited = 0 AND pins LIKE '%"scheduled"%'
   AND NOT EXISTS (SELECT 1 FROM outbox WHERE op = 'unrefer' AND outbox.file_id = receipt.file_id)`;
 
 /** The receipts in an object's storage. */
-export class Receipts {
+export class ReceiptRows {
   readonly #sql: SqlStorage;
 
   constructor(sql: SqlStorage) {
@@ -48,18 +32,16 @@ export class Receipts {
   }
 
   /** Writes the receipt of a file in the transaction that deletes it. @param shares the IDs of those that end with it */
-  add(file: FileRecord, reason: DeletionReason, shares: readonly string[], nowMs: number): void {
-    this.#sql.exec(
-      `INSERT INTO receipt (file_id, reason, key_fate, pins, shares, deleted_at, due)
-       VALUES (?, ?, ?, ?, ?, ?, ?)`,
-      file.fileId,
-      reason,
-      file.mode === 'encrypted' ? 'destroyed' : keyPlaces[file.beginning],
-      JSON.stringify([{ service: file.service, status: 'scheduled' } satisfies RemovedPin]),
-      JSON.stringify(shares),
-      nowMs,
-      nowMs + receiptMs,
-    );
+  add(
+    { fileId, mode, beginning, service }: Pick<FileRecord, 'fileId' | 'mode' | 'beginning' | 'service'>,
+    reason: DeletionReason,
+    shares: string[],
+    nowMs: number,
+  ): void {
+    const key: KeyFate = mode === 'encrypted' ? 'destroyed' : keyPlaces[beginning];
+    const pins = [{ service, status: 'scheduled' as const }];
+    const receipt = { fileId, reason, key, pins, shares, deletedAt: nowMs, due: nowMs + receiptMs };
+    insert(this.#sql, 'receipt', rowOf(receiptColumns, receipt));
   }
 
   /**
@@ -67,49 +49,37 @@ export class Receipts {
    * `scheduled`, possibly before its answer to the removal is here.
    */
   setPins(fileId: string, pins: readonly RemovedPin[]): void {
-    const [row] = this.#sql
-      .exec<Pick<ReceiptRow, 'pins'>>('SELECT pins FROM receipt WHERE file_id = ?', fileId)
-      .toArray();
-    if (row === undefined) return;
-    const done = (JSON.parse(row.pins) as RemovedPin[]).filter(({ status }) => status !== 'scheduled');
+    const [receipt] = this.#read('file_id = ?', fileId);
+    if (receipt === undefined) return;
+    const done = receipt.pins.filter(({ status }) => status !== 'scheduled');
     const merged = pins.map((pin) => done.find(({ service }) => service === pin.service) ?? pin);
     const others = done.filter(({ service }) => pins.every((pin) => pin.service !== service));
-    this.#sql.exec(
-      'UPDATE receipt SET pins = ?, awaited = 1 WHERE file_id = ?',
-      JSON.stringify([...merged, ...others]),
-      fileId,
-    );
+    this.#update(fileId, { pins: [...merged, ...others], awaited: 1 });
   }
 
   /** Records for all such receipts that what was scheduled is done at services where nothing is being removed. */
   complete(removing: ReadonlySet<string>): void {
-    for (const { file_id: fileId, pins } of this.#sql
-      .exec<Pick<ReceiptRow, 'file_id' | 'pins'>>(`SELECT file_id, pins FROM receipt WHERE ${forgotten}`)
-      .toArray()) {
-      const done = (JSON.parse(pins) as RemovedPin[]).map(({ service, status }): RemovedPin => ({
-        service,
-        status: status === 'scheduled' && !removing.has(service) ? 'unpinned' : status,
-      }));
-      this.#sql.exec('UPDATE receipt SET pins = ? WHERE file_id = ?', JSON.stringify(done), fileId);
-    }
+    for (const { fileId, pins } of this.#read(forgotten))
+      this.#update(fileId, {
+        pins: pins.map(({ service, status }) => ({
+          service,
+          status: status === 'scheduled' && !removing.has(service) ? 'unpinned' : status,
+        })),
+      });
   }
 
   /** Tells whether what a receipt calls `scheduled` is of a version in which `Pin` did not report the outcome. */
   isForgotten(fileId: string): boolean {
-    const rows = this.#sql.exec(`SELECT 1 FROM receipt WHERE file_id = ? AND ${forgotten}`, fileId);
-    return rows.toArray().length > 0;
+    return exists(this.#sql, `receipt WHERE file_id = ? AND ${forgotten}`, fileId);
   }
 
   /** A receipt. The record of a share is destroyed once the message that says so is delivered. */
   find(fileId: string, nowMs: number): ReceiptRecord | undefined {
-    const [row] = this.#sql
-      .exec<ReceiptRow>('SELECT * FROM receipt WHERE file_id = ? AND due > ?', fileId, nowMs)
-      .toArray();
-    if (row === undefined) return undefined;
-    const { reason, key_fate: key, shares, deleted_at: deletedAt } = row;
-    const pins = JSON.parse(row.pins) as RemovedPin[];
-    const ended = (JSON.parse(shares) as string[]).map((id): EndedShare => ({ id, record: this.#recordOf(id, nowMs) }));
-    return { fileId, reason, key, pins, shares: ended, deletedAt, backedUp: wasBackedUp(this.#sql) };
+    const [receipt] = this.#read('file_id = ? AND due > ?', fileId, nowMs);
+    if (receipt === undefined) return undefined;
+    const { due: _, awaited: __, ...found } = receipt;
+    const shares = found.shares.map((id) => ({ id, record: this.#recordOf(id, nowMs) }));
+    return { ...found, shares, backedUp: wasBackedUp(this.#sql) };
   }
 
   /** Forgets the receipts that were kept long enough. */
@@ -123,17 +93,21 @@ export class Receipts {
   }
 
   nextDue(): number | undefined {
-    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM receipt').toArray();
-    return row?.due ?? undefined;
+    return least(this.#sql, 'due', 'receipt');
+  }
+
+  #read(where: string, ...values: SqlStorageValue[]): Row[] {
+    const rows = all(this.#sql, `SELECT * FROM receipt WHERE ${where}`, ...values);
+    return rows.map((row) => recordOf(receiptColumns, row));
+  }
+
+  #update(fileId: string, changes: Partial<Row>): void {
+    update(this.#sql, 'receipt', rowOf(receiptColumns, changes), 'file_id = ?', fileId);
   }
 
   /** A message that is due later, and was never sent, is there for a record that may still arrive. */
   #recordOf(share: string, nowMs: number): EndedShare['record'] {
-    const rows = this.#sql.exec(
-      `SELECT 1 FROM outbox WHERE op = 'unshare' AND target = ? AND (attempts > 0 OR due <= ?)`,
-      share,
-      nowMs,
-    );
-    return rows.toArray().length > 0 ? 'scheduled' : 'destroyed';
+    const waiting = `outbox WHERE op = 'unshare' AND target = ? AND (attempts > 0 OR due <= ?)`;
+    return exists(this.#sql, waiting, share, nowMs) ? 'scheduled' : 'destroyed';
   }
 }

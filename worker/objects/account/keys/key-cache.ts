@@ -4,7 +4,7 @@
  */
 import * as v from 'valibot';
 import { Scope } from '../../../../shared/api.ts';
-import type { NewKey } from './key-registry.ts';
+import type { NewKey } from './key-rows.ts';
 
 /** The record of an API key in KV. */
 const CachedKey = v.object({

@@ -1,6 +1,7 @@
 /** The limits of API keys, and what counts for them. */
-import type { Reserved } from '../files/reserved.ts';
 import { err, type Failure } from '../../result.ts';
+import { all, insert, list } from '../../sql.ts';
+import type { Reserved } from './reserved.ts';
 
 /** Limits of a key: the number of files, their bytes on IPFS altogether, and the bytes of one file. */
 export type Limits = { files?: number | undefined; bytes?: number | undefined; fileBytes?: number | undefined };
@@ -75,24 +76,18 @@ export class KeyLimits {
 
   /** Limits a new key. */
   add(id: string, { files, bytes, fileBytes }: Limits): void {
-    this.#sql.exec(
-      'INSERT INTO key_limit (key_id, max_files, max_bytes, max_file_bytes, files, bytes) VALUES (?, ?, ?, ?, 0, 0)',
-      id,
-      files ?? null,
-      bytes ?? null,
-      fileBytes ?? null,
-    );
+    const most = { max_files: files ?? null, max_bytes: bytes ?? null, max_file_bytes: fileBytes ?? null };
+    insert(this.#sql, 'key_limit', { key_id: id, ...most, files: 0, bytes: 0 });
   }
 
   /** Returns what a key may still store besides what is reserved, by its own limits and those of its ancestors. */
   allowance(id: string, reserved: readonly Reserved[]): Omit<Allowance, 'accountBytes'> {
-    const limits = this.#sql
-      .exec<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
-        `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
-         FROM key_limit WHERE key_id IN line`,
-        id,
-      )
-      .toArray();
+    const limits = all<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
+      this.#sql,
+      `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
+       FROM key_limit WHERE key_id IN line`,
+      id,
+    );
     const lines = limits.length === 0 ? undefined : this.#linesOf(reserved);
     const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity };
     for (const limit of limits) {
@@ -109,12 +104,7 @@ export class KeyLimits {
   /** Finds the keys for which counts what each of these keys stores. */
   #linesOf(reserved: readonly Reserved[]): Map<string, ReadonlySet<string>> {
     const keys = [...new Set(reserved.map(({ apiKey }) => apiKey))];
-    return new Map(
-      keys.map((key) => {
-        const ids = this.#sql.exec<{ id: string }>(`${line} SELECT id FROM line`, key).toArray();
-        return [key, new Set(ids.map(({ id }) => id))];
-      }),
-    );
+    return new Map(keys.map((key) => [key, new Set(list<string>(this.#sql, `${line} SELECT id FROM line`, key))]));
   }
 
   /** Counts a file that a key has stored, or one of its that was deleted, in a transaction of the caller's. */

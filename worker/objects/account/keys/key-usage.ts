@@ -1,4 +1,5 @@
 /** Daily usage of each API key, as rows. */
+import { all, least } from '../../sql.ts';
 
 /** The API key that a request counts for: the IDs of its account and of the key. */
 export type UsedBy = { account: string; keyId: string };
@@ -46,15 +47,9 @@ export class KeyUsage {
   }
 
   /** Days of keys before the cursor `before`, the newest first. */
-  page({ before, limit }: { before: number | undefined; limit: number }): UsagePage {
-    const rows = this.#sql
-      .exec<Row>(
-        'SELECT * FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?',
-        before ?? Number.MAX_SAFE_INTEGER,
-        this.#oldest(),
-        limit + 1,
-      )
-      .toArray();
+  page({ before = Number.MAX_SAFE_INTEGER, limit }: { before: number | undefined; limit: number }): UsagePage {
+    const query = 'SELECT * FROM key_usage WHERE seq < ? AND day >= ? ORDER BY seq DESC LIMIT ?';
+    const rows = all<Row>(this.#sql, query, before, this.#oldest(), limit + 1);
     const page = rows.slice(0, limit);
     return { usage: page.map((row) => usedOf(row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
   }
@@ -75,8 +70,8 @@ export class KeyUsage {
 
   /** Returns the time at which the alarm must forget the next day, in ms. */
   nextDue(): number | undefined {
-    const { day } = this.#sql.exec<{ day: number | null }>('SELECT min(day) AS day FROM key_usage').one();
-    return day === null ? undefined : (day + usageRetentionDays + 1) * dayMs;
+    const day = least(this.#sql, 'day', 'key_usage');
+    return day === undefined ? undefined : (day + usageRetentionDays + 1) * dayMs;
   }
 
   #today(): number {

@@ -11,9 +11,7 @@ import {
   type Recipient,
 } from '../../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../../shared/errors.ts';
-
-/** `file` is the age file; `secretHash` the SHA-256 of the secret's 43 characters, in hex. */
-export type Recovery = { file: Uint8Array; secretHash: string };
+import type { Recovery } from '../account-row.ts';
 
 /** The line above the PEM. Readers of key files skip it as a comment. */
 const secretLine = /^# recovery: ([0-9A-Za-z]{43})\r?$/m;

@@ -1,158 +1,138 @@
 /** The shares of an account, as rows. The records are in the objects `Share`. */
+import { json, recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { all, first, insert, least } from '../../sql.ts';
+import type { EventRows } from '../event-rows.ts';
+import type { Outbox } from '../outbox.ts';
+import { hiddenShareColumns, shareColumns as ownColumns } from '../tables.ts';
 
-/** A share that is being made; times in ms. `files`: those whose deletion ends it. */
-export type NewShare = {
-  id: string;
-  label: string | null;
-  files: readonly string[];
-  password: boolean;
-  opens: number;
-  createdAt: number;
-  expiresAt: number;
-};
+/** Columns of a share with its files. */
+export const shareColumns = { ...ownColumns, files: json<string[]>('files') };
+const rowColumns = { ...shareColumns, ...hiddenShareColumns };
 
-/** A share, made with the API key that has the ID `createdBy`. */
-export type ShareRecord = NewShare & { createdBy: string };
+type Row = RecordOf<typeof rowColumns>;
 
-/** A row that was removed. `dueMs`: until then its record may still be on its way to the object. */
-export type Removed = { id: string; dueMs: number | undefined };
+/** A share, made with the API key that has the ID `createdBy`; times in ms. `files`: those whose deletion ends it. */
+export type ShareRecord = RecordOf<typeof shareColumns>;
+
+/** A share that is being made. */
+export type NewShare = Omit<ShareRecord, 'createdBy'>;
+
+/** A share that has ended: its ID, and the message that has its record destroyed. */
+export type Ended = { id: string; message: number };
 
 /** `next` is the cursor of the next page, if there is one. */
-export type SharePage = { shares: ShareRecord[]; next: number | undefined };
+export type SharePage = { shares: Row[]; next: number | undefined };
 
-/** A share as it is stored, with `files` as JSON. */
-export type ShareRow = {
-  seq: number;
-  id: string;
-  /** `making`: whether the object has the record is not known yet. */
-  state: 'making' | 'active';
-  api_key: string;
-  label: string | null;
-  files: string;
-  password: number;
-  opens: number;
-  created_at: number;
-  expires_at: number;
-  due: number;
-};
+/** Whose doing it is, and the request from which it follows. */
+type Cause = { by: string | null; requestId?: string | undefined };
 
-/** The columns of a row, with its files as a JSON array in the order in which they were named. */
-export const shareColumns = `*, (SELECT json_group_array(file_id) FROM
-  (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files`;
+/** Shares with their files, as a JSON array in the order in which they were named. */
+const selected = `SELECT *, (SELECT json_group_array(file_id) FROM
+  (SELECT file_id FROM share_file WHERE share_id = share.id ORDER BY place)) AS files FROM share`;
 
-/** The shares in an object's storage. */
+/** Reads active shares. @param rest of the query */
+export function activeShares(sql: SqlStorage, rest: string, ...values: SqlStorageValue[]): Row[] {
+  const rows = all(sql, `${selected} WHERE state = 'active' AND ${rest}`, ...values);
+  return rows.map((row) => recordOf(rowColumns, row));
+}
+
+/** Writes the rows of a share. */
+export function insertShare(sql: SqlStorage, share: Omit<Row, 'number'> & { number?: number }): void {
+  insert(sql, 'share', rowOf({ ...ownColumns, ...hiddenShareColumns }, share));
+  share.files.forEach((fileId, place) => insert(sql, 'share_file', { share_id: share.id, file_id: fileId, place }));
+}
+
+/**
+ * The shares in an object's storage. A row says that there may be a record, from before it is sent. With the row goes a message, in the
+ * same transaction, that has the record destroyed.
+ */
 export class ShareRows {
   readonly #sql: SqlStorage;
+  readonly #outbox: Outbox;
+  readonly #events: EventRows;
 
-  constructor(sql: SqlStorage) {
+  constructor(sql: SqlStorage, outbox: Outbox, events: EventRows) {
     this.#sql = sql;
+    this.#outbox = outbox;
+    this.#events = events;
   }
 
   /** Writes the row of a share whose record is about to be sent. @param dueMs when it is given up, unless it is active by then */
-  add(share: NewShare, apiKey: string, dueMs: number): void {
-    const { id, label, files, password, opens, createdAt, expiresAt } = share;
-    this.#sql.exec(
-      `INSERT INTO share (id, state, api_key, label, password, opens, created_at, expires_at, due)
-       VALUES (?, 'making', ?, ?, ?, ?, ?, ?, ?)`,
-      id,
-      apiKey,
-      label,
-      password ? 1 : 0,
-      opens,
-      createdAt,
-      expiresAt,
-      dueMs,
-    );
-    files.forEach((fileId, place) =>
-      this.#sql.exec('INSERT INTO share_file (share_id, file_id, place) VALUES (?, ?, ?)', id, fileId, place),
-    );
+  add(share: ShareRecord, dueMs: number): void {
+    insertShare(this.#sql, { ...share, state: 'making', due: dueMs });
   }
 
   /** Records that the object has the record. @param dueMs when the row goes @returns whether it is still there */
-  activate(id: string, dueMs: number): boolean {
-    const rows = this.#sql.exec(`UPDATE share SET state = 'active', due = ? WHERE id = ? RETURNING id`, dueMs, id);
-    return rows.toArray().length > 0;
+  activate({ id, createdBy }: Pick<ShareRecord, 'id' | 'createdBy'>, dueMs: number): boolean {
+    const statement = `UPDATE share SET state = 'active', due = ? WHERE id = ? RETURNING id`;
+    if (first(this.#sql, statement, dueMs, id) === undefined) return false;
+    this.#events.add({ action: 'share.created', by: createdBy, subject: id });
+    return true;
   }
 
   /** Counts shares that have not expired: of the account, and of an API key. */
   countUnexpired(nowMs: number, apiKey: string): { all: number; own: number } {
-    return this.#sql
-      .exec<{ all: number; own: number }>(
-        'SELECT count(*) AS "all", coalesce(sum(api_key = ?), 0) AS own FROM share WHERE expires_at > ?',
-        apiKey,
-        nowMs,
-      )
-      .one();
+    const query = 'SELECT count(*) AS "all", coalesce(sum(api_key = ?), 0) AS own FROM share WHERE expires_at > ?';
+    return first(this.#sql, query, apiKey, nowMs) ?? { all: 0, own: 0 };
   }
 
   /** Active shares before the cursor `before`, newest first. */
-  page({ before, limit }: { before: number | undefined; limit: number }): SharePage {
-    const rows = this.#sql
-      .exec<ShareRow>(
-        `SELECT ${shareColumns} FROM share WHERE state = 'active' AND seq < ? ORDER BY seq DESC LIMIT ?`,
-        before ?? Number.MAX_SAFE_INTEGER,
-        limit + 1,
-      )
-      .toArray();
-    const page = rows.slice(0, limit);
-    return { shares: page.map((row) => recordOf(row)), next: rows.length > limit ? page.at(-1)?.seq : undefined };
+  page({ before = Number.MAX_SAFE_INTEGER, limit }: { before: number | undefined; limit: number }): SharePage {
+    const shares = activeShares(this.#sql, 'seq < ? ORDER BY seq DESC LIMIT ?', before, limit + 1);
+    const next = shares.length > limit ? shares[limit - 1]?.number : undefined;
+    return { shares: shares.slice(0, limit), next };
   }
 
-  /** Removes a share that is active. */
-  remove(id: string): Removed[] {
-    return this.#remove(`id = ? AND state = 'active'`, id);
+  /** Ends a share that is active, in a transaction of the caller's, who then delivers. */
+  end(id: string, cause: Cause): Ended | undefined {
+    return this.#end(`id = ? AND state = 'active'`, id, cause)[0];
   }
 
-  /** Removes the shares of a file. */
-  removeOfFile(fileId: string): Removed[] {
-    return this.#remove('id IN (SELECT share_id FROM share_file WHERE file_id = ?)', fileId);
+  /** Does so for the shares of a file. */
+  endOfFile(fileId: string, cause: Cause): Ended[] {
+    return this.#end('id IN (SELECT share_id FROM share_file WHERE file_id = ?)', fileId, cause);
   }
 
-  /** Removes the shares that API keys made; all without `apiKeys`. */
-  removeOfKeys(apiKeys: readonly string[] | undefined): Removed[] {
-    if (apiKeys === undefined) return this.#remove('?1 IS NULL', null);
-    return this.#remove('api_key IN (SELECT value FROM json_each(?))', JSON.stringify(apiKeys));
+  /** Does so for the shares that API keys made; for all without `apiKeys`. */
+  endOfKeys(apiKeys: readonly string[] | undefined, cause: Cause): Ended[] {
+    if (apiKeys === undefined) return this.#end('?1 IS NULL', null, cause);
+    return this.#end('api_key IN (SELECT value FROM json_each(?))', JSON.stringify(apiKeys), cause);
   }
 
-  /** Removes one whose record was not kept, whether or not it is still there. */
-  withdraw(id: string): Removed[] {
-    return this.#remove('id = ?', id);
+  /** Ends one that was not made, whether or not its row is still there. */
+  withdraw(id: string): Ended {
+    const [ended] = this.#end('id = ?', id, { by: null });
+    // The message that went with the row may have come before the record.
+    return ended ?? { id, message: this.#outbox.add({ op: 'unshare', target: id }) };
   }
 
-  /** Removes what is due. @returns those that were never active */
-  removeDue(nowMs: number): Removed[] {
-    return this.#remove('due <= ?', nowMs).filter(({ dueMs }) => dueMs !== undefined);
+  /** Forgets shares that ended long ago, and ends those that were never made. */
+  sweep(nowMs: number): void {
+    this.#delete(`state = 'active' AND due <= ?`, nowMs);
+    this.#end('due <= ?', nowMs, { by: null });
   }
 
   nextDue(): number | undefined {
-    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM share').toArray();
-    return row?.due ?? undefined;
+    return least(this.#sql, 'due', 'share');
   }
 
-  #remove(where: string, value: SqlStorageValue): Removed[] {
-    const rows = this.#sql
-      .exec<Pick<ShareRow, 'id' | 'state' | 'due'>>(
-        `SELECT id, state, due FROM share WHERE ${where} ORDER BY seq`,
-        value,
-      )
-      .toArray();
+  #end(where: string, value: SqlStorageValue, { by, requestId }: Cause): Ended[] {
+    return this.#delete(where, value).map(({ id, state, due: dueMs }) => {
+      const message = { op: 'unshare', target: id } as const;
+      if (state === 'active') this.#events.add({ action: 'share.revoked', by, subject: id });
+      // Again for when a record that may still be on its way has arrived.
+      else this.#outbox.add(message, { dueMs, requestId });
+      return { id, message: this.#outbox.add(message, { requestId }) };
+    });
+  }
+
+  #delete(where: string, value: SqlStorageValue): Pick<Row, 'id' | 'state' | 'due'>[] {
+    const query = `SELECT id, state, due FROM share WHERE ${where} ORDER BY seq`;
+    const rows = all<Pick<Row, 'id' | 'state' | 'due'>>(this.#sql, query, value);
     for (const { id } of rows) {
       this.#sql.exec('DELETE FROM share WHERE id = ?', id);
       this.#sql.exec('DELETE FROM share_file WHERE share_id = ?', id);
     }
-    return rows.map(({ id, state, due }) => ({ id, dueMs: state === 'making' ? due : undefined }));
+    return rows;
   }
-}
-
-function recordOf(row: ShareRow): ShareRecord {
-  return {
-    id: row.id,
-    label: row.label,
-    files: JSON.parse(row.files) as string[],
-    password: row.password === 1,
-    opens: row.opens,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    createdBy: row.api_key,
-  };
 }

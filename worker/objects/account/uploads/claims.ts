@@ -1,6 +1,8 @@
 /** Uploads that may be sent again and happen once: the claims that requests with an `Idempotency-Key` hold. */
 import { err, type Failure, type Result } from '../../result.ts';
-import { SignedUses } from '../signed/signed-uses.ts';
+import { soonest } from '../../alarm.ts';
+import { first, insert, least } from '../../sql.ts';
+import { SignedUses } from './signed-uses.ts';
 
 /**
  * Scoped to API key, method and path. `name` and `fingerprint` are HMACs in hex; the fingerprint has two of them, joined by a
@@ -38,14 +40,13 @@ export class Claims {
   /** Claims for a new file, or finds the file of the first request. */
   take(claim: Claim, fileId: string): Result<{ first?: string }> {
     this.expire();
-    const [row] = this.#sql
-      .exec<{ fingerprint: string; file_id: string; expires_at: number }>(
-        'SELECT fingerprint, file_id, expires_at FROM idempotency WHERE api_key = ? AND route = ? AND hash = ?',
-        claim.apiKey,
-        claim.route,
-        claim.name,
-      )
-      .toArray();
+    const row = first<{ fingerprint: string; file_id: string; expires_at: number }>(
+      this.#sql,
+      'SELECT fingerprint, file_id, expires_at FROM idempotency WHERE api_key = ? AND route = ? AND hash = ?',
+      claim.apiKey,
+      claim.route,
+      claim.name,
+    );
     if (row === undefined) {
       if (claim.expiresAt !== undefined && this.#uses.has(claim))
         return err('gone', 'this URL has stored its file, and the file was deleted');
@@ -96,9 +97,7 @@ export class Claims {
 
   /** Returns the time at which the next claim runs out, in ms. */
   nextDue(): number | undefined {
-    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(expires_at) AS due FROM idempotency').toArray();
-    const due = [row?.due ?? undefined, this.#uses.nextDue()].filter((each) => each !== undefined);
-    return due.length === 0 ? undefined : Math.min(...due);
+    return soonest(least(this.#sql, 'expires_at', 'idempotency'), this.#uses.nextDue());
   }
 
   #leaseMs(): number {
@@ -110,19 +109,14 @@ export class Claims {
    */
   #hold({ apiKey, route, name, fingerprint }: Claim, fileId: string, forMs: number): Failure | undefined {
     const now = this.#options.now();
-    const written = this.#sql.exec(
-      `INSERT INTO idempotency (api_key, route, hash, fingerprint, file_id, created_at, expires_at)
-       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-       ON CONFLICT (api_key, route, hash) DO UPDATE SET expires_at = ?7 WHERE file_id = ?5 RETURNING file_id`,
-      apiKey,
-      route,
-      name,
-      fingerprint,
-      fileId,
-      now,
-      now + forMs,
+    const written = insert(
+      this.#sql,
+      'idempotency',
+      { api_key: apiKey, route, hash: name, fingerprint, file_id: fileId, created_at: now, expires_at: now + forMs },
+      `ON CONFLICT (api_key, route, hash) DO UPDATE SET expires_at = excluded.expires_at
+       WHERE file_id = excluded.file_id RETURNING file_id`,
     );
-    if (written.toArray().length > 0) return undefined;
+    if (written !== undefined) return undefined;
     const detail = 'another request with this Idempotency-Key has taken the upload over';
     return err('idempotency_running', detail, firstGuessMs / 1000);
   }

@@ -7,9 +7,9 @@ import { uploadMs } from '../../pin/object-rows.ts';
 import { intakeOf } from '../../pin/object-intake.ts';
 import { objectsOf, parseObjectNames } from '../../pin/object-names.ts';
 import type { PinBinding } from '../../pin/shard.ts';
-import type { Parts } from './parts.ts';
+import type { PartRows } from './part-rows.ts';
 
-type Options = { account: string; uploadId: string; parts: Parts; requestId: string };
+type Options = { account: string; uploadId: string; parts: PartRows; requestId: string };
 
 /** Makes an intake that knows the objects of the parts, where they are some. */
 export function resumedIntake(env: Env & PinBinding, backend: string, o: Options): Intake {

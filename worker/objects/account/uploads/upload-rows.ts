@@ -1,85 +1,34 @@
 /** Uploads that may be continued, as rows. */
 import type { Code } from '../../../../shared/errors.ts';
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
-import { kindOfCode, kindCode, type ContentKind } from '../files/beginning.ts';
-import type { NewFile } from '../files/file-rows.ts';
+import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
+import { all, exists, first, insert, least, update } from '../../sql.ts';
+import { uploadColumns } from '../tables.ts';
 
-/** `finishing`: every byte has arrived, and the file is not pinned as a whole yet. */
-type UploadState = 'open' | 'finishing' | 'done' | 'failed';
+type Row = RecordOf<typeof uploadColumns>;
 
-/** An upload that begins. What is sealed opens with the API key that it belongs to, and with nothing that is stored. */
-export type NewUpload = {
-  /** The ID of the pending file. */
-  uploadId: string;
-  mode: NewFile['mode'];
-  /** Bytes of the file, where they are known. */
-  length: number | null;
-  service: string;
-  /** The CID that the client announced. */
-  announced: string | null;
-  /** Encrypted mode: the file key. */
-  sealedKey: Uint8Array | null;
-  /** Preamble of the payload; empty in plain mode. */
-  preamble: Uint8Array;
-  sealedMetadata: Uint8Array;
-  /** First bytes of the next leaf. */
-  tail: Uint8Array;
-};
+/**
+ * An upload; times in ms. `uploadId` is the ID of the pending file, `createdBy` that of the API key which continues it; what is sealed opens
+ * with that key, and with nothing that is stored. `length` is null until it is known, `announced` the CID that the client announced,
+ * `cid` that of the file, once all of its bytes have arrived. `finishing`: every byte has arrived, and the file is not pinned as a
+ * whole yet. `requestId`: of the request with the last bytes.
+ */
+export type UploadRecord = Omit<Row, 'number' | 'lease' | 'due'>;
 
-/** State that changes with each commit. */
-export type Progress = {
-  /** Bytes of the file that were accepted. */
-  offset: number;
-  /** Encrypted mode: bytes that were accepted and fill no chunk yet. */
-  sealedRest: Uint8Array | null;
-  tail: Uint8Array;
-  /** Plain mode: what the file begins like. */
-  beginning: ContentKind;
-};
+/** An upload that begins. `sealedKey`: in encrypted mode, the file key; `preamble`: of the payload; `tail`: first bytes of the next leaf. */
+export type NewUpload = Pick<
+  Row,
+  'uploadId' | 'mode' | 'length' | 'service' | 'announced' | 'sealedKey' | 'preamble' | 'sealedMetadata' | 'tail'
+>;
+
+/**
+ * State that changes with each commit: `offset` counts the bytes of the file that were accepted; `sealedRest` has those of encrypted
+ * mode that fill no chunk yet.
+ */
+export type Progress = Pick<Row, 'offset' | 'sealedRest' | 'tail' | 'beginning'>;
 
 /** Properties of the file that are known once all of its bytes have arrived. */
-export type Ending = Pick<NewFile, 'filename' | 'contentType' | 'header'>;
-
-/** An upload; times in ms. */
-export type UploadRecord = NewUpload &
-  Progress &
-  Ending & {
-    apiKey: string;
-    state: UploadState;
-    code: Code | null;
-    /** CID of the file, once all of its bytes have arrived. */
-    cid: string | null;
-    expiresAt: number;
-    attempts: number;
-    /** ID of the request with the last bytes. */
-    requestId: string | undefined;
-  };
-
-type UploadRow = {
-  id: string;
-  api_key: string;
-  mode: NewFile['mode'];
-  state: UploadState;
-  code: Code | null;
-  length: number | null;
-  offset: number;
-  lease: string | null;
-  service: string;
-  announced: string | null;
-  cid: string | null;
-  sealed_key: ArrayBuffer | null;
-  preamble: ArrayBuffer;
-  sealed_metadata: ArrayBuffer | null;
-  sealed_rest: ArrayBuffer | null;
-  tail: ArrayBuffer | null;
-  container: number;
-  filename: string | null;
-  content_type: string | null;
-  header: ArrayBuffer | null;
-  expires_at: number;
-  attempts: number;
-  request_id: string | null;
-};
+export type Ending = Pick<Row, 'filename' | 'contentType' | 'header'>;
 
 /** Columns that only the running upload needs. */
 const secrets = ['sealed_key', 'sealed_metadata', 'sealed_rest'];
@@ -88,6 +37,8 @@ const contents = [...secrets, 'tail', 'header', 'filename', 'content_type'];
 
 /** The most rows of a list. All uploads that can be continued fit. */
 const listRows = 200;
+
+const isUnfinished = `state IN ('open', 'finishing')`;
 
 /** The uploads in an object's storage, and the digests of what was sent of them. */
 export class UploadRows {
@@ -98,144 +49,64 @@ export class UploadRows {
   }
 
   /** Writes the row of an upload of an API key. */
-  add(upload: NewUpload, apiKey: string, expiresAtMs: number): void {
-    this.#sql.exec(
-      `INSERT INTO upload (id, api_key, mode, state, length, offset, service, announced, sealed_key, preamble, sealed_metadata, tail,
-         container, expires_at, due, attempts)
-       VALUES (?1, ?2, ?3, 'open', ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, 0, ?11, ?11, 0)`,
-      upload.uploadId,
-      apiKey,
-      upload.mode,
-      upload.length,
-      upload.service,
-      upload.announced,
-      upload.sealedKey,
-      upload.preamble,
-      upload.sealedMetadata,
-      upload.tail,
-      expiresAtMs,
-    );
+  add(upload: NewUpload, createdBy: string, expiresAt: number): void {
+    const begun = { state: 'open', offset: 0, beginning: 'other', attempts: 0 } as const;
+    insert(this.#sql, 'upload', rowOf(uploadColumns, { ...upload, ...begun, createdBy, expiresAt, due: expiresAt }));
   }
 
   find(id: string): UploadRecord | undefined {
-    const [row] = this.#sql.exec<UploadRow>('SELECT * FROM upload WHERE id = ?', id).toArray();
-    return row && recordOf(row);
+    return this.#read('id = ?', id)[0];
   }
 
-  /** The uploads of an API key, or of all without `apiKey`, newest first: those that are not finished, then the others. */
-  list(apiKey: string | undefined): UploadRecord[] {
-    return this.#sql
-      .exec<UploadRow>(
-        `SELECT * FROM upload WHERE ?1 IS NULL OR api_key = ?1 ORDER BY state IN ('open', 'finishing') DESC, seq DESC LIMIT ?2`,
-        apiKey ?? null,
-        listRows,
-      )
-      .toArray()
-      .map((row) => recordOf(row));
+  /** The uploads of an API key, or of all without `createdBy`, newest first: those that are not finished, then the others. */
+  list(createdBy: string | undefined): UploadRecord[] {
+    const where = `?1 IS NULL OR api_key = ?1 ORDER BY ${isUnfinished} DESC, seq DESC LIMIT ?2`;
+    return this.#read(where, createdBy ?? null, listRows);
   }
 
   /** Counts uploads that are not finished: of the account, and of an API key. */
-  countUnfinished(apiKey: string): { all: number; own: number } {
-    return this.#sql
-      .exec<{ all: number; own: number }>(
-        `SELECT count(*) AS "all", coalesce(sum(api_key = ?), 0) AS own FROM upload WHERE state IN ('open', 'finishing')`,
-        apiKey,
-      )
-      .one();
+  countUnfinished(createdBy: string): { all: number; own: number } {
+    const query = `SELECT count(*) AS "all", coalesce(sum(api_key = ?), 0) AS own FROM upload WHERE ${isUnfinished}`;
+    return first(this.#sql, query, createdBy) ?? { all: 0, own: 0 };
   }
 
-  /** Hands an upload to a request, or to none. What an earlier one still commits is refused. */
-  setLease(id: string, lease: string | null): void {
-    this.#sql.exec('UPDATE upload SET lease = ? WHERE id = ?', lease, id);
+  /** Changes a row, such as its lease, with which a request holds it: what an earlier one still commits is refused. */
+  update(id: string, changes: Partial<Row>): void {
+    update(this.#sql, 'upload', rowOf(uploadColumns, changes), 'id = ?', id);
   }
 
   /** Tells whether an upload is open, and belongs to the request with this lease. */
   isHeld(id: string, lease: string): boolean {
-    const rows = this.#sql.exec(`SELECT 1 FROM upload WHERE id = ? AND lease = ? AND state = 'open'`, id, lease);
-    return rows.toArray().length > 0;
-  }
-
-  setLength(id: string, length: number): void {
-    this.#sql.exec('UPDATE upload SET length = ? WHERE id = ?', length, id);
+    return exists(this.#sql, `upload WHERE id = ? AND lease = ? AND state = 'open'`, id, lease);
   }
 
   /** Records how far an upload has come. */
-  advance(id: string, { offset, sealedRest, tail, beginning }: Progress, expiresAtMs: number): void {
-    this.#sql.exec(
-      `UPDATE upload SET offset = ?1, sealed_rest = ?2, tail = ?3, container = ?4, expires_at = ?5, due = ?5 WHERE id = ?6`,
-      offset,
-      sealedRest,
-      tail,
-      kindCode(beginning),
-      expiresAtMs,
-      id,
-    );
+  advance(id: string, progress: Progress, expiresAt: number): void {
+    this.update(id, { ...progress, expiresAt, due: expiresAt });
   }
 
-  /** Ends the part of an upload that needs its API key. @param dueMs when the alarm continues, unless a request does */
-  seal(id: string, { filename, contentType, header }: Ending, dueMs: number): void {
+  /** Ends the part of an upload that needs its API key. @param due when the alarm continues, unless a request does */
+  seal(id: string, ending: Ending, due: number): void {
     this.#erase(id, secrets);
-    this.#sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
-    this.#sql.exec(
-      `UPDATE upload SET state = 'finishing', lease = NULL, filename = ?, content_type = ?, header = ?, due = ? WHERE id = ?`,
-      filename,
-      contentType,
-      header,
-      dueMs,
-      id,
-    );
+    this.update(id, { ...ending, state: 'finishing', lease: null, due });
   }
 
-  /** Records the CID of the file, and the request with its last bytes. */
-  finish(id: string, cid: string, requestId: string): void {
-    this.#sql.exec('UPDATE upload SET cid = ?, request_id = ? WHERE id = ?', cid, requestId, id);
-  }
-
-  /** Says when the alarm looks at an upload. */
-  setDue(id: string, dueMs: number): void {
-    this.#sql.exec('UPDATE upload SET due = ? WHERE id = ?', dueMs, id);
-  }
-
-  /** Counts an attempt to finish. @param dueMs when the next one is due, if this one does not succeed */
-  attempt(id: string, attempts: number, dueMs: number, requestId: string): void {
-    this.#sql.exec(
-      'UPDATE upload SET attempts = ?, due = ?, request_id = ? WHERE id = ?',
-      attempts,
-      dueMs,
-      requestId,
-      id,
-    );
-  }
-
-  /** Ends an upload, with nothing left of its file. The row tells what became of it until `expiresAtMs`. */
-  end(id: string, o: { state: 'done' | 'failed'; code: Code | null; expiresAtMs: number }): void {
+  /** Ends an upload, with nothing left of its file. The row tells what became of it until `expiresAt`. */
+  end(id: string, ended: { state: 'done' | 'failed'; code: Code | null; expiresAt: number }): void {
     this.#erase(id, contents);
-    this.#sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
-    this.#sql.exec(
-      'UPDATE upload SET state = ?1, code = ?2, lease = NULL, expires_at = ?3, due = ?3 WHERE id = ?4',
-      o.state,
-      o.code,
-      o.expiresAtMs,
-      id,
-    );
+    this.update(id, { ...ended, lease: null, due: ended.expiresAt });
   }
 
   /** Removes a row, overwritten first. */
   remove(id: string): void {
     this.#erase(id, contents);
-    this.#sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
     this.#sql.exec('DELETE FROM upload WHERE id = ?', id);
   }
 
   /** The uploads of API keys that are not done; of all keys without `apiKeys`. */
   unfinished(apiKeys?: readonly string[]): UploadRecord[] {
-    return this.#sql
-      .exec<UploadRow>(
-        `SELECT * FROM upload WHERE state IN ('open', 'finishing') AND (?1 IS NULL OR api_key IN (SELECT value FROM json_each(?1)))`,
-        apiKeys === undefined ? null : JSON.stringify(apiKeys),
-      )
-      .toArray()
-      .map((row) => recordOf(row));
+    const where = `${isUnfinished} AND (?1 IS NULL OR api_key IN (SELECT value FROM json_each(?1)))`;
+    return this.#read(where, apiKeys === undefined ? null : JSON.stringify(apiKeys));
   }
 
   /** Removes every row; those of unfinished uploads were ended before. */
@@ -246,34 +117,31 @@ export class UploadRows {
 
   /** The rows whose time has come. */
   due(nowMs: number): UploadRecord[] {
-    return this.#sql
-      .exec<UploadRow>('SELECT * FROM upload WHERE due <= ? ORDER BY due LIMIT ?', nowMs, listRows)
-      .toArray()
-      .map((row) => recordOf(row));
+    return this.#read('due <= ? ORDER BY due LIMIT ?', nowMs, listRows);
   }
 
   nextDue(): number | undefined {
-    const [row] = this.#sql.exec<{ due: number | null }>('SELECT min(due) AS due FROM upload').toArray();
-    return row?.due ?? undefined;
+    return least(this.#sql, 'due', 'upload');
   }
 
   /**
-   * Records that leaves are about to be sent. @param first the number of the first one @param digests 32 bytes each, in order
+   * Records that leaves are about to be sent. @param firstLeaf the number of the first one @param digests 32 bytes each, in order
    * @returns whether they may be: each is the first one with its number, or the same bytes again
    */
-  show(id: string, first: number, digests: Uint8Array): boolean {
+  show(id: string, firstLeaf: number, digests: Uint8Array): boolean {
     const rows = Array.from({ length: digests.length / digestBytes }, (_, index) => ({
-      leaf: first + index,
+      leaf: firstLeaf + index,
       digest: digests.subarray(index * digestBytes, (index + 1) * digestBytes).toHex(),
     }));
-    const written = this.#sql.exec(
+    const written = all(
+      this.#sql,
       `INSERT INTO shown (upload_id, leaf, digest)
        SELECT ?1, value ->> 'leaf', value ->> 'digest' FROM json_each(?2) WHERE true
        ON CONFLICT (upload_id, leaf) DO UPDATE SET digest = digest WHERE digest = excluded.digest RETURNING leaf`,
       id,
       JSON.stringify(rows),
     );
-    return written.toArray().length === rows.length;
+    return written.length === rows.length;
   }
 
   /** Forgets the digests of leaves before this number: nothing is sealed for them any more. */
@@ -281,41 +149,16 @@ export class UploadRows {
     this.#sql.exec('DELETE FROM shown WHERE upload_id = ? AND leaf < ?', id, before);
   }
 
-  /** Overwrites columns. The page of the database is overwritten, not only given back. */
+  #read(where: string, ...values: SqlStorageValue[]): UploadRecord[] {
+    const found = all(this.#sql, `SELECT * FROM upload WHERE ${where}`, ...values);
+    return found.map((row) => recordOf(uploadColumns, row));
+  }
+
+  /** Overwrites columns, and forgets what was shown. The page of the database is overwritten, not only given back. */
   #erase(id: string, columns: readonly string[]): void {
+    this.#sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
     const zeros = columns.map((column) => `${column} = zeroblob(length(${column}))`);
     this.#sql.exec(`UPDATE upload SET ${zeros.join(', ')} WHERE id = ?`, id);
     this.#sql.exec(`UPDATE upload SET ${columns.map((column) => `${column} = NULL`).join(', ')} WHERE id = ?`, id);
   }
-}
-
-function bytesOf(value: ArrayBuffer | null): Uint8Array | null {
-  return value === null ? null : new Uint8Array(value);
-}
-
-function recordOf(row: UploadRow): UploadRecord {
-  return {
-    uploadId: row.id,
-    apiKey: row.api_key,
-    mode: row.mode,
-    state: row.state,
-    code: row.code,
-    length: row.length,
-    offset: row.offset,
-    service: row.service,
-    announced: row.announced,
-    cid: row.cid,
-    sealedKey: bytesOf(row.sealed_key),
-    preamble: new Uint8Array(row.preamble),
-    sealedMetadata: bytesOf(row.sealed_metadata) ?? new Uint8Array(0),
-    sealedRest: bytesOf(row.sealed_rest),
-    tail: bytesOf(row.tail) ?? new Uint8Array(0),
-    beginning: kindOfCode(row.container),
-    filename: row.filename,
-    contentType: row.content_type,
-    header: bytesOf(row.header),
-    expiresAt: row.expires_at,
-    attempts: row.attempts,
-    requestId: row.request_id ?? undefined,
-  };
 }

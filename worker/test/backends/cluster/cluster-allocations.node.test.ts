@@ -6,6 +6,7 @@ import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
 import { bytesOf, play } from '../scenario.ts';
 import type { Rest } from '../suite.ts';
 import type { Scenario } from '../scenario.ts';
+import { first, present } from '../../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const timeout = 240_000;
@@ -19,7 +20,7 @@ function allocations(): void {
 
   const at = (scenario: Rest<Scenario>, order = [0, 1, 2], copies = 1) => {
     const { url, token, cluster } = honest;
-    const peers = order.map((index) => cluster.peers[index]!);
+    const peers = order.map((index) => present(cluster.peers[index]));
     return play({ ...scenario, url, token, cluster: { peers, replication: { min: copies, max: copies } } });
   };
   /** Returns the peers that a file is allocated to. */
@@ -84,8 +85,8 @@ function allocations(): void {
       await Promise.all(down.map(({ kubo }) => kubo.start()));
     }
     // Cluster connects the Kubos when a peer starts; these have found each other by other means.
-    const { Addresses } = JSON.parse(await honest.real.peers[0]!.kubo.ipfs('id')) as { Addresses: string[] };
-    for (const { kubo } of down) await kubo.ipfs('swarm', 'connect', Addresses[0]!);
+    const { Addresses } = JSON.parse(await first(honest.real.peers).kubo.ipfs('id')) as { Addresses: string[] };
+    for (const { kubo } of down) await kubo.ipfs('swarm', 'connect', first(Addresses));
     await expect
       .poll(async () => (await at(file, [0, 1, 2], 3)).error?.code, { timeout: 180_000, interval: 2000 })
       .toBeUndefined();
@@ -111,7 +112,7 @@ function allocations(): void {
   test('the proxy shows a wish as a pin; the REST API, which we ask, does not', { timeout }, async () => {
     const missing = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
     await honest.real.ask('POST', `/pins/${missing}?name=${encodeURIComponent('sealpin:tested')}`);
-    const { proxy } = honest.real.peers[0]!;
+    const { proxy } = first(honest.real.peers);
     const listed = await fetch(`${proxy}/api/v0/pin/ls?arg=${missing}`, { method: 'POST' });
     expect(await listed.json()).toEqual({ Keys: { [missing]: { Type: 'recursive' } } });
     expect((await at({ method: 'stat', cid: missing })).value).toEqual({ pin: 'absent' });

@@ -123,7 +123,7 @@ test('a pin that fails at one peer goes to another one besides, and what the oth
   });
   expect((await at([url], pin, { responseMs: 10_000, pinMs: 20_000 })).error).toBeUndefined();
   // The pin, `recover`, and the pin of one peer more.
-  expect([requests, removed]).toEqual([3, []]);
+  expect({ requests, removed }).toEqual({ requests: 3, removed: [] });
 });
 
 test('a pin is not called removed while a peer cannot be asked', async () => {

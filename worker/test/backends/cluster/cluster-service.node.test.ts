@@ -2,13 +2,14 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Receipt, StoredFile } from '../../../../shared/api.ts';
-import { clusterProgram, noCluster, type ClusterPeer } from '../../../../testkit/programs/cluster.ts';
+import type { StoredFile } from '../../../../shared/api.ts';
+import { clusterProgram, noCluster, type RealPeer } from '../../../../testkit/programs/cluster.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { bytesOf as bodyOf, jsonOf } from '../../client.ts';
 import { newOwner, pinObject, type Owner } from '../../stored-state.ts';
 import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
 import { bytesOf, play } from '../scenario.ts';
+import { itemOf, present } from '../../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -23,7 +24,7 @@ function survival(): void {
     honest = await startHonestCluster(3, 2);
     const { cluster, token, real } = honest;
     service = await startService({
-      node: { ...real.peers[0]!.kubo, close: async () => undefined },
+      node: { ...itemOf(real.peers, 0).kubo, close: async () => undefined },
       entry: 'worker/test/clock.ts',
       vars: {
         CLUSTER_TOKEN: token,
@@ -41,13 +42,13 @@ function survival(): void {
 
   const store = (bytes: Buffer) => owner.call.store('plain', bytes);
   const read = ({ fileId }: StoredFile) =>
-    bodyOf(owner.call(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }));
+    bodyOf(owner.call.ask('getFile', { fileId }, { headers: { Accept: 'application/octet-stream' } }));
   const remove = async ({ fileId }: StoredFile) => {
-    const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
-    return receipt.pins[0]!.status;
+    const receipt = await owner.call.deleteFile({ fileId });
+    return itemOf(receipt.pins, 0).status;
   };
   const holders = async ({ cid }: StoredFile) => (await honest.real.pins()).filter((pins) => pins.includes(cid)).length;
-  const without = async <T>(peer: ClusterPeer, work: () => Promise<T>): Promise<T> => {
+  const without = async <T>(peer: RealPeer, work: () => Promise<T>): Promise<T> => {
     await peer.kill();
     try {
       return await work();
@@ -74,13 +75,13 @@ function survival(): void {
   test.each([0, 1, 2])('peer %i is killed afterwards: the file is read from the others', { timeout }, async (index) => {
     const bytes = randomBytes(3_000_000);
     const file = await store(bytes);
-    await without(honest.real.peers[index]!, async () => expect((await read(file)).equals(bytes)).toBe(true));
+    await without(present(honest.real.peers[index]), async () => expect((await read(file)).equals(bytes)).toBe(true));
     expect(await remove(file)).toBe('unpinned');
   });
 
   test.each([0, 1, 2])('peer %i is killed before: a file is stored on the others', { timeout }, async (index) => {
     const bytes = randomBytes(3_000_000);
-    const file = await without(honest.real.peers[index]!, async () => {
+    const file = await without(present(honest.real.peers[index]), async () => {
       const stored = await store(bytes);
       expect((await read(stored)).equals(bytes)).toBe(true);
       return stored;
@@ -90,11 +91,10 @@ function survival(): void {
 
   test.each([0, 1, 2])('peer %i is killed meanwhile: stored, or stored again', { timeout }, async (index) => {
     const bytes = randomBytes(60 * 1_048_576);
-    const post = () =>
-      owner.call('/v1/storage/plain', { method: 'POST', headers: { 'Content-Type': 'a/b' }, body: bytes });
+    const post = () => owner.call.ask('storePlain', {}, { headers: { 'Content-Type': 'a/b' }, body: bytes });
     const first = post();
     await sleep(300);
-    await without(honest.real.peers[index]!, async () => {
+    await without(present(honest.real.peers[index]), async () => {
       let response = await first;
       for (let retry = 0; retry < 4 && response.status !== 201; retry += 1) {
         expect([503, 504]).toContain(response.status);
@@ -109,7 +109,7 @@ function survival(): void {
   test('a file is deleted while a peer is down: the receipt does not say that it is removed', { timeout }, async () => {
     const file = await store(randomBytes(3_000_000));
     const pins = await honest.real.pins();
-    const holder = honest.real.peers[pins.findIndex((each) => each.includes(file.cid))]!;
+    const holder = present(honest.real.peers[pins.findIndex((each) => each.includes(file.cid))]);
     expect(await without(holder, () => remove(file))).toBe('scheduled');
   });
 
@@ -120,7 +120,7 @@ function survival(): void {
       const bytes = randomBytes(3_000_000);
       const file = await store(bytes);
       const pins = await honest.real.pins();
-      const holder = honest.real.peers[pins.findIndex((each) => each.includes(file.cid))]!;
+      const holder = present(honest.real.peers[pins.findIndex((each) => each.includes(file.cid))]);
       const again = await without(holder, async () => {
         expect(await remove(file)).toBe('scheduled');
         const stored = await store(bytes);
@@ -138,7 +138,12 @@ function survival(): void {
     const { url, token, cluster } = honest;
     const bytes = mebibytes * 1_048_576;
     const { value: cid } = await play({ method: 'store', bytes, url, token, cluster });
-    const size = await honest.real.peers[0]!.kubo.ipfs('files', 'stat', '--format=<size>', `/ipfs/${String(cid)}`);
+    const size = await itemOf(honest.real.peers, 0).kubo.ipfs(
+      'files',
+      'stat',
+      '--format=<size>',
+      `/ipfs/${String(cid)}`,
+    );
     expect(Number(size)).toBe(bytes);
     const last = await play({ method: 'read', cid: String(cid), offset: bytes - 1, length: 1, url, token, cluster });
     expect(last.value).toBe(Buffer.from(bytesOf(bytes).subarray(-1)).toString('latin1'));

@@ -5,6 +5,7 @@ import { cluster } from '../../../backends/cluster/cluster.ts';
 import type { PeerAddress } from '../../../backends/cluster/cluster-peers.ts';
 import type { PinningService } from '../../../backends/contract.ts';
 import { afterBody, fake } from '../runtimes.ts';
+import { itemOf } from '../../../../testkit/present.ts';
 
 const signal = new AbortController().signal;
 
@@ -104,7 +105,7 @@ test('a read begins with the peer that is to hold the file, and goes on to other
   const reads = () => peers.map(({ seen }) => seen.filter((command) => command === 'POST cat').length);
   for (const n of numbers) expect(await read(n)).toBe('bytes');
   expect(reads()).toEqual([0, 0, numbers.length]);
-  peers[2]!.isDown = true;
+  itemOf(peers, 2).isDown = true;
   for (const n of numbers) expect(await read(n)).toBe('bytes');
   for (const count of reads().slice(0, 2)) expect(count).toBeGreaterThan(5);
 });
@@ -114,10 +115,10 @@ test('health counts the peers that answer, fails when too few do, and has pins t
   const ping = () => adapterOf(peers).ping(signal);
   const recoveries = () => peers.flatMap(({ seen }) => seen).filter((command) => command === 'POST recover').length;
   expect(await ping()).toEqual({ version: '1.1.6', peers: { answering: 3, listed: 3 } });
-  peers[0]!.isDown = true;
+  itemOf(peers, 0).isDown = true;
   expect(await ping()).toEqual({ version: '1.1.6', peers: { answering: 2, listed: 3 } });
   expect(recoveries()).toBe(0);
-  peers[0]!.isDown = false;
+  itemOf(peers, 0).isDown = false;
   for (let round = 0; round < 2; round += 1) await ping();
   expect(recoveries()).toBe(1);
   for (const peer of peers) peer.isDown = true;

@@ -4,6 +4,7 @@ import { clusterProgram, noCluster } from '../../../../testkit/programs/cluster.
 import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
 import { runtimes } from '../runtimes.ts';
 import { contractWith, type Others } from '../suite.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -18,7 +19,7 @@ if (clusterProgram() === undefined) {
   test.skip(noCluster);
 } else {
   describe.runIf(long)('one peer, in workerd', () =>
-    contractWith(runtimes['workerd']!, () => startHonestCluster(1, 1), others),
+    contractWith(present(runtimes['workerd']), () => startHonestCluster(1, 1), others),
   );
 
   describe.runIf(long).each(Object.entries(runtimes))('in %s', (_, open) => {

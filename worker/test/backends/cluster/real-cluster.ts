@@ -1,6 +1,7 @@
 /** A real IPFS Cluster as what scenarios and services are pointed at. */
 import { startCluster, type RealCluster } from '../../../../testkit/programs/cluster.ts';
 import type { Honest } from '../suite.ts';
+import { first } from '../../../../testkit/present.ts';
 
 export type HonestCluster = Honest & { real: RealCluster; cluster: NonNullable<Honest['cluster']> };
 
@@ -9,7 +10,7 @@ export async function startHonestCluster(peers: number, copies: number): Promise
   const real = await startCluster(peers);
   return {
     real,
-    url: real.peers[0]!.url,
+    url: first(real.peers).url,
     token: real.token,
     cluster: {
       peers: real.peers.map(({ url, kubo }) => ({ url, ipfs: kubo.url })),

@@ -10,6 +10,7 @@ import { carHeader, carReader, cidFromBytes, fileFromCar } from '../../../../sha
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 import { spawnTusd } from '../../../../testkit/programs/tusd.ts';
 import documents from './pinata.json' with { type: 'json' };
+import { itemOf } from '../../../../testkit/present.ts';
 
 /** Part of JSON schemas that the documents use. */
 type Schema = { type?: string; enum?: unknown[]; properties?: Record<string, Schema>; items?: Schema };
@@ -170,7 +171,7 @@ function operationOf(method: string, url: URL): { operation: Operation; values: 
   };
   const parts = url.pathname.split('/');
   for (const [template, operations] of Object.entries(paths)) {
-    const wanted = `${new URL(servers[0]!.url).pathname}${template}`.split('/');
+    const wanted = `${new URL(itemOf(servers, 0).url).pathname}${template}`.split('/');
     const isMatch =
       wanted.length === parts.length && wanted.every((each, index) => /^\{.*\}$/.test(each) || each === parts[index]);
     const operation = operations[method.toLowerCase()];

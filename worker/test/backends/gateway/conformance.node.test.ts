@@ -15,8 +15,9 @@ import {
 } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
 import { sharedService, startService, type Service } from '../../../../testkit/service.ts';
-import { bytesOf, jsonOf, problemOf } from '../../client.ts';
+import { bytesOf, problemOf } from '../../client.ts';
 import { newOwner } from '../../stored-state.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const text = 'one block\n';
 /** A file whose blocks are smaller than ours, as another program made it: four of 256 bytes and one of 2. */
@@ -34,18 +35,18 @@ beforeAll(async () => {
   ({ cid: small } = await call.store('plain', text));
   const chunks = Array.from({ length: 5 }, (_, index) => chunked.slice(index * chunkBytes, (index + 1) * chunkBytes));
   const cids = await Promise.all(chunks.map(async (chunk) => cidOf('raw', await sha256(chunk))));
-  const links = cids.map((cid, index) => ({ cid, fileBytes: chunks[index]!.length, dagBytes: chunks[index]!.length }));
+  const links = cids.map((cid, index) => ({
+    cid,
+    fileBytes: present(chunks[index]).length,
+    dagBytes: present(chunks[index]).length,
+  }));
   const node = encodeNode(links);
   const root = cidOf('dag-pb', await sha256(node));
-  const sections = [...cids.map((cid, index) => [cid, chunks[index]!] as const), [root, node] as const];
+  const sections = [...cids.map((cid, index) => [cid, present(chunks[index])] as const), [root, node] as const];
   const car = concat(carHeader(root), ...sections.flatMap(([cid, bytes]) => [carSection(cid, bytes.length), bytes]));
-  const stored = await jsonOf<{ cid: string }>(
-    call('/v1/storage/plain', {
-      method: 'POST',
-      headers: { 'Content-Type': carType, 'Content-Disposition': 'attachment; filename="chunked"' },
-      body: car,
-    }),
-    201,
+  const stored = await call.storePlain(
+    {},
+    { headers: { 'Content-Type': carType, 'Content-Disposition': 'attachment; filename="chunked"' }, body: car },
   );
   file = stored.cid;
   leaves = cids.map((cid) => cid.text);
@@ -87,28 +88,30 @@ describe('a raw block', () => {
         return [name, value];
       }),
     );
-    expect([directives.has('public'), directives.has('immutable')]).toEqual([true, true]);
+    expect(directives.has('public')).toBe(true);
+    expect(directives.has('immutable')).toBe(true);
     // 336 days, which the specification of gateways names.
     expect(Number(directives.get('max-age'))).toBeGreaterThanOrEqual(29_030_400);
     await answer.body?.cancel();
   });
 
   test('is in part where a range is asked for, and whole where several are, as HTTP allows', async () => {
-    for (const [range, ...expected] of [
+    for (const [range, status, contentRange, text] of [
       ['bytes=2-4', 206, 'bytes 2-4/10', 'e b'],
       ['bytes=2-4, 6-7', 200, null, 'one block\n'],
     ] as const) {
       const answer = await get(small, { ...raw, Range: range });
-      expect([answer.status, answer.headers.get('content-range'), await answer.text()]).toEqual(expected);
+      expect(answer.status).toBe(status);
+      expect(answer.headers.get('content-range')).toBe(contentRange);
+      expect(await answer.text()).toBe(text);
     }
   });
 });
 
 test('the identity CID with which clients look for gateways is answered as a raw block only', async () => {
   const block = await get('bafkqaaa?format=raw');
-  expect([block.status, await block.text()]).toEqual([200, '']);
-  for (const path of ['bafkqaaa', 'bafkqaaa?format=car'])
-    expect(await problemOf(get(path))).toEqual([400, 'invalid_cid']);
+  expect({ status: block.status, text: await block.text() }).toEqual({ status: 200, text: '' });
+  for (const path of ['bafkqaaa', 'bafkqaaa?format=car']) expect(await problemOf(get(path))).toBe('400 invalid_cid');
 });
 
 describe('a CAR', () => {
@@ -128,7 +131,8 @@ describe('a CAR', () => {
       expect(answer.headers.get('content-type')).toContain(carType);
       expect(answer.headers.get('content-disposition')).toMatch(/^attachment;.*filename="[^"]+\.car"/);
       // It is streamed, so no range of it can be given.
-      expect([answer.headers.get('content-length'), answer.headers.get('accept-ranges')]).toEqual([null, 'none']);
+      expect(answer.headers.get('content-length')).toBe(null);
+      expect(answer.headers.get('accept-ranges')).toBe('none');
       const blocks: string[] = [];
       for await (const { cid } of await CarBlockIterator.fromBytes(await bytesOf(answer))) blocks.push(cid.toString());
       expect(blocks).toEqual([file, ...wanted.map((index) => leaves[index])]);
@@ -147,7 +151,8 @@ describe('the form of a response', () => {
     ['order=unk', '', car('order=unk'), car('order=dfs; dups=y')],
   ])('%s', async (_, query, accept, type) => {
     const answer = await get(`${small}${query}`, { Accept: accept });
-    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, type]);
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('content-type')).toEqual(type);
     const body = type.endsWith('raw')
       ? await answer.text()
       : await new Response(fileFromCar(small, answer.body as never) as never).text();
@@ -160,7 +165,7 @@ describe('the form of a response', () => {
     ['', 'application/vnd.ipld.dag-json'],
     ['', 'application/vnd.ipld.dag-cbor'],
   ])('%s%s would be a conversion, and is refused', async (query, accept) => {
-    expect(await problemOf(get(`${file}${query}`, { Accept: accept }))).toEqual([406, 'not_acceptable']);
+    expect(await problemOf(get(`${file}${query}`, { Accept: accept }))).toBe('406 not_acceptable');
   });
 });
 
@@ -170,7 +175,7 @@ test('a service whose operator turned the gateway off serves its files to their 
   const { call } = await newOwner(closed);
   const stored = await call.store('plain', text);
   for (const path of [stored.cid, `${stored.cid}?format=raw`, 'bafkqaaa?format=raw'])
-    expect(await problemOf(fetch(`${closed.url}/ipfs/${path}`))).toEqual([404, 'not_found']);
-  const own = await call(`/v1/storage/${stored.fileId}`, { headers: { Accept: 'application/octet-stream' } });
-  expect([own.status, await own.text()]).toEqual([200, text]);
+    expect(await problemOf(fetch(`${closed.url}/ipfs/${path}`))).toBe('404 not_found');
+  const own = await call.ask('getFile', { fileId: stored.fileId }, { headers: { Accept: 'application/octet-stream' } });
+  expect({ status: own.status, text: await own.text() }).toEqual({ status: 200, text });
 });

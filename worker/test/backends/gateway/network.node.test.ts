@@ -13,6 +13,7 @@ import { cidOfBytes } from '../../../../testkit/cid.ts';
 import { rpcToken, startService, type Service } from '../../../../testkit/service.ts';
 import { newOwner, pinned, sweep, type Owner } from '../../stored-state.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../../testkit/programs/kubo.ts';
+import { first, present } from '../../../../testkit/present.ts';
 
 async function container(plaintext: Uint8Array, password: string): Promise<{ bytes: Buffer; cid: string }> {
   const recipients = [passwordRecipient(password, { name: 'scrypt', logN: 10 })];
@@ -50,7 +51,7 @@ if (kuboProgram() === undefined) {
       const [address] = (await near.ipfs('id', '-f', '<addrs>'))
         .split('\n')
         .filter((line) => line.includes('/ip4/127.0.0.1/tcp/'));
-      await far.ipfs('swarm', 'connect', address!);
+      await far.ipfs('swarm', 'connect', present(address));
       service = await startService({ node: near, entry: 'worker/test/clock.ts' });
       owner = await newOwner(service);
     });
@@ -90,17 +91,17 @@ if (kuboProgram() === undefined) {
         const bytes = randomBytes(2_200_000);
         const file = await owner.call.store(mode, bytes);
         expect(await pinned(service)).toContain(file.cid);
-        const back = await bytesOf(
-          owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } }),
-        );
+        const back = await owner.call.read(file.fileId);
         expect(back.equals(bytes)).toBe(true);
         const part = await bytesOf(
-          owner.call(`/v1/storage/${file.fileId}`, {
-            headers: { Accept: 'application/octet-stream', Range: 'bytes=1048570-1048580' },
-          }),
+          owner.call.ask(
+            'getFile',
+            { fileId: file.fileId },
+            { headers: { Accept: 'application/octet-stream', Range: 'bytes=1048570-1048580' } },
+          ),
         );
         expect(part.equals(bytes.subarray(1_048_570, 1_048_581))).toBe(true);
-        expect((await owner.call(`/v1/storage/${file.fileId}`, { method: 'DELETE' })).status).toBe(200);
+        expect((await owner.call.ask('deleteFile', { fileId: file.fileId })).status).toBe(200);
         await sweep(service, [owner], [file.cid]);
         expect(await pinned(service)).not.toContain(file.cid);
       },
@@ -111,17 +112,20 @@ if (kuboProgram() === undefined) {
       const car = await bytesOf(fetch(`${service.url}/ipfs/${file.cid}?format=car`));
       await writeFile(join(dir, 'export.car'), car);
       const imported = await far.ipfs('dag', 'import', '--enc=json', '--stats', join(dir, 'export.car'));
-      expect(JSON.parse(imported.split('\n')[0]!)).toMatchObject({ Root: { Cid: { '/': file.cid }, PinErrorMsg: '' } });
+      expect(JSON.parse(first(imported.split('\n')))).toMatchObject({
+        Root: { Cid: { '/': file.cid }, PinErrorMsg: '' },
+      });
       expect(await far.ipfs('--offline', 'dag', 'stat', '--progress=false', file.cid)).toContain(file.cid);
     });
 
     test('an upload that breaks off pins nothing', async () => {
       const before = await pinned(service);
-      const answer = await owner.call(
-        '/v1/storage/plain?cid=bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku',
-        { method: 'POST', headers: { 'Content-Type': 'a/b' }, body: randomBytes(1_500_000) },
+      const answer = await owner.call.ask(
+        'storePlain',
+        { cid: 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku' },
+        { headers: { 'Content-Type': 'a/b' }, body: randomBytes(1_500_000) },
       );
-      expect(await problemOf(answer)).toEqual([422, 'cid_mismatch']);
+      expect(await problemOf(answer)).toBe('422 cid_mismatch');
       await sweep(service, [owner], []);
       expect(await pinned(service)).toEqual(before);
     });
@@ -134,7 +138,7 @@ if (kuboProgram() === undefined) {
         await near.ipfs('pin', 'rm', file.cid);
         if (lost === 'all of it') await near.ipfs('repo', 'gc');
         else await near.ipfs('block', 'rm', cidOf('raw', await sha256(bytes.subarray(leafBytes, 2 * leafBytes))).text);
-        const read = await bytesOf(owner.call(`/v1/storage/${file.fileId}/content`));
+        const read = await owner.call.getFileContent({ fileId: file.fileId });
         expect(read.equals(bytes)).toBe(true);
         await expect.poll(() => near.ipfs('pin', 'ls', '--type=recursive'), { timeout: 15_000 }).toContain(file.cid);
       });
@@ -147,7 +151,7 @@ if (kuboProgram() === undefined) {
         await near.ipfs('repo', 'gc');
         expect(await (await fetch(`${service.url}/ipfs/${cid}?format=raw`)).text()).toBe(text);
         const foreign = (await far.ipfs('add', '-Q', '--cid-version=1', import.meta.filename)).trim();
-        expect(await problemOf(fetch(`${service.url}/ipfs/${foreign}?format=raw`))).toEqual([404, 'not_found']);
+        expect(await problemOf(fetch(`${service.url}/ipfs/${foreign}?format=raw`))).toBe('404 not_found');
       });
 
       test('is searched for within a time limit', async () => {
@@ -161,7 +165,7 @@ if (kuboProgram() === undefined) {
         });
         const nobodys = cidOf('raw', await sha256(randomBytes(9))).text;
         const [source] = withNetwork([backend]);
-        await expect(source!.block(nobodys, AbortSignal.timeout(20_000))).rejects.toMatchObject({
+        await expect(present(source).block(nobodys, AbortSignal.timeout(20_000))).rejects.toMatchObject({
           code: 'pinning_lost',
           message: expect.stringContaining('deadline'),
         });
@@ -173,16 +177,14 @@ if (kuboProgram() === undefined) {
       await near.stop();
       expect(
         await problemOf(
-          owner.call('/v1/storage/plain', {
-            method: 'POST',
-            headers: { 'Content-Type': 'a/b' },
-            body: randomBytes(100),
-          }),
+          owner.call.ask('storePlain', {}, { headers: { 'Content-Type': 'a/b' }, body: randomBytes(100) }),
         ),
-      ).toEqual([503, 'pinning_unavailable']);
+      ).toBe('503 pinning_unavailable');
       expect(
-        await problemOf(owner.call(`/v1/storage/${file.fileId}`, { headers: { Accept: 'application/octet-stream' } })),
-      ).toEqual([503, 'pinning_unavailable']);
+        await problemOf(
+          owner.call.ask('getFile', { fileId: file.fileId }, { headers: { Accept: 'application/octet-stream' } }),
+        ),
+      ).toBe('503 pinning_unavailable');
     });
   });
 }

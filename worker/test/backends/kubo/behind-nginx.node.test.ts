@@ -7,12 +7,12 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Health, StoredFile } from '../../../../shared/api.ts';
+import type { StoredFile } from '../../../../shared/api.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../../testkit/programs/kubo.ts';
 import { startNginx } from '../../../../testkit/programs/nginx.ts';
 import { withProgram } from '../../../../testkit/programs/programs.ts';
 import { adminToken, startService, type Service } from '../../../../testkit/service.ts';
-import { bytesOf, client, jsonOf, type Client } from '../../client.ts';
+import { client, jsonOf, type Client } from '../../client.ts';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 
 const setUp = join(import.meta.dirname, '../../../../docs/kubo/allow-sealpin.sh');
@@ -90,22 +90,20 @@ withProgram('nginx', { probe: ['-v'] }, () => {
       });
 
       it('stores, reads and deletes files, also larger than a part', async () => {
-        const health = await jsonOf<Health>(client(service.url, adminToken)('/v1/health'));
+        const health = await client(service.url, adminToken).getHealth();
         expect(health.services).toMatchObject([{ status: 'ok' }]);
         for (const mode of ['plain', 'encrypted'] as const) {
           const data = randomBytes(20 * 2 ** 20);
           const { fileId } = await owner.store(mode, data);
-          const read = await bytesOf(
-            owner(`/v1/storage/${fileId}`, { headers: { Accept: 'application/octet-stream' } }),
-          );
+          const read = await owner.read(fileId);
           expect(read.equals(data)).toBe(true);
-          expect((await owner(`/v1/storage/${fileId}`, { method: 'DELETE' })).status).toBe(200);
+          expect((await owner.ask('deleteFile', { fileId })).status).toBe(200);
         }
         expect(await (await call(nginx.url, 'pin/ls?names=true', token)).text()).not.toContain('sealpin:');
       });
 
       it('logs the ID of our request, and neither CIDs nor tokens', async () => {
-        const response = await owner('/v1/storage/plain', { method: 'POST', body: 'logged' });
+        const response = await owner.ask('storePlain', {}, { body: 'logged' });
         const id = response.headers.get('X-Request-Id') ?? 'none';
         const { cid } = await jsonOf<StoredFile>(response, 201);
         await expect

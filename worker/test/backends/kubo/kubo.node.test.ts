@@ -9,6 +9,7 @@ import { startNode } from '../../../../testkit/node.ts';
 import { afterBody, fake, runtimes, type Runtime } from '../runtimes.ts';
 import type { Scenario } from '../scenario.ts';
 import { contract } from '../suite.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -67,24 +68,22 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
 
     test('an import asks for no pin, sends nothing before its first block, and needs no request without one', async () => {
       const answer = say(200, '{"Stats":{"BlockCount":1,"BlockBytesCount":700000}}\n');
-      const { error, service } = await before(answer, calls['import']!);
-      expect([error, service.commands, service.lengths]).toEqual([
-        undefined,
-        ['/api/v0/dag/import?pin-roots=false&stats=true'],
-        [undefined],
-      ]);
-      expect((await before(answer, { ...calls['import']!, fault: 'none' } as Scenario)).service.commands).toEqual([]);
+      const { error, service } = await before(answer, present(calls['import']));
+      expect(error).toBe(undefined);
+      expect(service.commands).toEqual(['/api/v0/dag/import?pin-roots=false&stats=true']);
+      expect(service.lengths).toEqual([undefined]);
+      expect(
+        (await before(answer, { ...present(calls['import']), fault: 'none' } as Scenario)).service.commands,
+      ).toEqual([]);
     });
 
     test('a pin has our name and a time limit that grows with its bytes, and is asked for afterwards', async () => {
       const answer = say(200, `{"Pins":["${cid}"],"Keys":{"${cid}":{"Name":"sealpin:tested"}}}`);
       const { service, error } = await before(answer, { url: '', method: 'pin', cid, bytes: 1_048_576 * 16 });
-      expect([error, service.commands]).toEqual([
-        undefined,
-        [
-          `/api/v0/pin/add?arg=${cid}&name=sealpin%3Atested&progress=false&timeout=10800ms`,
-          `/api/v0/pin/ls?arg=${cid}&type=recursive&names=true`,
-        ],
+      expect(error).toBe(undefined);
+      expect(service.commands).toEqual([
+        `/api/v0/pin/add?arg=${cid}&name=sealpin%3Atested&progress=false&timeout=10800ms`,
+        `/api/v0/pin/ls?arg=${cid}&type=recursive&names=true`,
       ]);
     });
 
@@ -117,8 +116,9 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
           [() => say(500, absent), 'pinning_unavailable'],
         ] as const) {
           const { error, service } = await before(
-            (request, response) => (request.url!.includes('dag/stat') ? stat() : say(500, deadline))(request, response),
-            { ...calls['pin']!, timeouts },
+            (request, response) =>
+              (present(request.url).includes('dag/stat') ? stat() : say(500, deadline))(request, response),
+            { ...present(calls['pin']), timeouts },
           );
           expect(error).toMatchObject({ code });
           expect(service.commands[1]).toBe(`/api/v0/dag/stat?arg=${cid}&offline=true&progress=false&timeout=200ms`);
@@ -130,7 +130,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
           (_, response) => void response.writeHead(200, { 'content-length': 1000 }).write('{"Pins"'),
         );
         for (const method of ['unpin', 'block', 'import', 'pin']) {
-          expect((await before(begin, { ...calls[method]!, timeouts })).error).toMatchObject({
+          expect((await before(begin, { ...present(calls[method]), timeouts })).error).toMatchObject({
             code: 'pinning_timeout',
           });
         }
@@ -193,7 +193,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
           `${stats}\n{"Message":"it broke","Code":0,"Type":"error"}`,
           `{"Root":{"Cid":{"/":"bafkqaaa"},"PinErrorMsg":"it broke"}}\n${stats}`,
         ]) {
-          expect((await before(say(200, body), calls['import']!)).error, body).toMatchObject({
+          expect((await before(say(200, body), present(calls['import']))).error, body).toMatchObject({
             code: 'pinning_failed',
             message: 'tested: it broke',
           });
@@ -202,7 +202,9 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
 
       test('import: one that arrived in part is worth another attempt', async () => {
         const body = '{"Message":"import failed after block bafk: unexpected EOF","Code":0,"Type":"error"}';
-        expect((await before(say(500, body), calls['import']!)).error).toMatchObject({ code: 'pinning_unavailable' });
+        expect((await before(say(500, body), present(calls['import']))).error).toMatchObject({
+          code: 'pinning_unavailable',
+        });
       });
 
       test('a full disk of the service is disk_full', async () => {
@@ -212,7 +214,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
         ] as const) {
           const body = JSON.stringify({ Message: message, Code: 0, Type: 'error' });
           for (const method of ['import', 'pin'])
-            expect((await before(say(status, body), calls[method]!)).error).toMatchObject({
+            expect((await before(say(status, body), present(calls[method]))).error).toMatchObject({
               code: 'disk_full',
               message: 'the disk of the pinning service tested is full',
             });
@@ -223,7 +225,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
         const v0 = 'QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o';
         const { value, service } = await before(
           say(200, `{"Keys":{"${v0}":{"Type":"recursive","Name":"sealpin:tested"}},"Pins":["${v0}"]}`),
-          { ...calls['unpin']!, cid: v0 } as Scenario,
+          { ...present(calls['unpin']), cid: v0 } as Scenario,
         );
         expect(value).toBe('removed');
         expect(service.commands.at(-1)).toBe(`/api/v0/pin/rm?arg=${v0}`);
@@ -231,21 +233,21 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
 
       test('unpin: understands what the proxy of IPFS Cluster says of a missing pin', async () => {
         const cluster = afterBody((request, response) => {
-          const isList = request.url!.includes('pin/ls');
+          const isList = present(request.url).includes('pin/ls');
           const body = isList
             ? { Keys: { [cid]: { Type: 'recursive' } } }
             : { Message: 'pin is not part of the pinset', Code: 0, Type: 'error' };
           response.writeHead(isList ? 200 : 500).end(JSON.stringify(body));
         });
-        expect((await before(cluster, calls['unpin']!)).value).toBe('absent');
-        expect((await before(cluster, calls['stat']!)).value).toEqual({ pin: 'unknown' });
+        expect((await before(cluster, present(calls['unpin']))).value).toBe('absent');
+        expect((await before(cluster, present(calls['stat']))).value).toEqual({ pin: 'unknown' });
       });
 
       test.each(['stat', 'unpin', 'import', 'pin'])(
         '%s: another error of Kubo is not taken for absence',
         async (method) => {
           const body = '{"Message":"it broke","Code":0,"Type":"error"}';
-          expect((await before(say(500, body), calls[method]!)).error).toMatchObject({
+          expect((await before(say(500, body), present(calls[method]))).error).toMatchObject({
             code: 'pinning_failed',
             message: 'tested: it broke',
           });
@@ -253,10 +255,10 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
       );
 
       test('block: more than 2 MiB is not taken', async () => {
-        expect((await before(say(200, new Uint8Array(2_097_153)), calls['block']!)).error).toMatchObject({
+        expect((await before(say(200, new Uint8Array(2_097_153)), present(calls['block']))).error).toMatchObject({
           code: 'pinning_failed',
         });
-        expect(String((await before(say(200, new Uint8Array(2_097_152)), calls['block']!)).value)).toHaveLength(
+        expect(String((await before(say(200, new Uint8Array(2_097_152)), present(calls['block']))).value)).toHaveLength(
           2_097_152,
         );
       });
@@ -335,8 +337,8 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
         }
         const date = new Date(Date.now() + 3_600_000).toUTCString();
         const { error } = await before(say(503, 'busy', { 'retry-after': date }), scenario);
-        expect(error!.retryAfterSeconds).toBeGreaterThan(3500);
-        expect(error!.retryAfterSeconds).toBeLessThanOrEqual(3600);
+        expect(present(error).retryAfterSeconds).toBeGreaterThan(3500);
+        expect(present(error).retryAfterSeconds).toBeLessThanOrEqual(3600);
         expect((await before(say(503, 'busy', { 'retry-after': 'soon' }), scenario)).error).not.toHaveProperty(
           'retryAfterSeconds',
           expect.anything(),

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startNode } from '../../../../testkit/node.ts';
-import type { Receipt, StoredFile } from '../../../../shared/api.ts';
-import { bytesOf, client, jsonOf } from '../../client.ts';
+import type { StoredFile } from '../../../../shared/api.ts';
+import { bytesOf, client } from '../../client.ts';
 import { startPeer, type Peer } from '../../peer.ts';
 import { cidOfBytes } from '../../../../testkit/cid.ts';
 import { shardName } from '../../../objects/pin/shard-names.ts';
@@ -14,6 +14,7 @@ import { rpcToken, startService, type Service } from '../../../../testkit/servic
 import { changeDatabases, hasTable } from '../../kept-state.ts';
 import { askNode, newOwner, pinObject, type Owner } from '../../stored-state.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../../testkit/programs/kubo.ts';
+import { itemOf, present } from '../../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
@@ -65,8 +66,8 @@ function onOneNode(start: () => Promise<Node>, ids: readonly ('a' | 'b')[], test
 const store = ({ owner }: User, bytes: Buffer): Promise<StoredFile> => owner.call.store('plain', bytes);
 
 async function remove({ owner }: User, { fileId }: StoredFile): Promise<string> {
-  const receipt = await jsonOf<Receipt>(owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
-  return receipt.pins[0]!.status;
+  const receipt = await owner.call.deleteFile({ fileId });
+  return itemOf(receipt.pins, 0).status;
 }
 
 async function reads({ owner }: User, { fileId }: StoredFile, bytes: Buffer): Promise<boolean> {
@@ -117,14 +118,14 @@ function ownPins(world: World): void {
       };
       await addByHand(world.a, world.bytes, name);
       const files = [await store(world.a, world.bytes), await store(world.a, world.bytes)];
-      expect((await names(world.a))[files[0]!.cid]).toBe(name);
+      expect((await names(world.a))[itemOf(files, 0).cid]).toBe(name);
       expect(pinnedByUs).not.toHaveLength(0);
-      expect(pinnedByUs).not.toContain(files[0]!.cid);
-      expect(await remove(world.a, files[0]!)).toBe('unpinned');
-      expect(await reads(world.a, files[1]!, world.bytes)).toBe(true);
-      expect(await remove(world.a, files[1]!)).toBe('kept');
-      expect(await names(world.a)).toEqual({ [files[0]!.cid]: name });
-      await askNode(world.a.service, 'pin/rm', { arg: files[0]!.cid });
+      expect(pinnedByUs).not.toContain(itemOf(files, 0).cid);
+      expect(await remove(world.a, itemOf(files, 0))).toBe('unpinned');
+      expect(await reads(world.a, itemOf(files, 1), world.bytes)).toBe(true);
+      expect(await remove(world.a, itemOf(files, 1))).toBe('kept');
+      expect(await names(world.a)).toEqual({ [itemOf(files, 0).cid]: name });
+      await askNode(world.a.service, 'pin/rm', { arg: itemOf(files, 0).cid });
     },
   );
 
@@ -286,7 +287,8 @@ describe('a service whose rows an earlier version wrote', () => {
       });
     }
     await service.close();
-    for (const [index, { file }] of files.entries()) await changePins(dir, file.cid, earlier[index]!.sql.join(';'));
+    for (const [index, { file }] of files.entries())
+      await changePins(dir, file.cid, present(earlier[index]).sql.join(';'));
     service = await start();
     user = { service, owner: { ...owner, call: client(service.url, owner.call.apiKey) } };
   });
@@ -297,7 +299,7 @@ describe('a service whose rows an earlier version wrote', () => {
   });
 
   test.each(earlier.map(({ title, now }, index) => [title, now, index] as const))('%s', async (_, now, index) => {
-    const { file, bytes, pins } = files[index]!;
+    const { file, bytes, pins } = present(files[index]);
     const others = Object.entries(await names(user)).filter(([cid]) => !pins.includes(cid));
     await now(user, file, bytes, Object.fromEntries(others));
   });
@@ -326,11 +328,11 @@ if (kuboProgram() === undefined) {
       )('both store the same file, and %s deletes it: the other still reads it', async (_, first) => {
         const users = [world.a, world.b];
         const files = [await store(world.a, world.bytes), await store(world.b, world.bytes)];
-        expect((await names(world.a))[files[0]!.cid]).toBe('sealpin:a');
-        expect(await remove(users[first]!, files[first]!)).toBe(first === 0 ? 'unpinned' : 'kept');
+        expect((await names(world.a))[itemOf(files, 0).cid]).toBe('sealpin:a');
+        expect(await remove(present(users[first]), present(files[first]))).toBe(first === 0 ? 'unpinned' : 'kept');
         await askNode(world.a.service, 'repo/gc').then((answer) => answer.text());
-        expect(await reads(users[1 - first]!, files[1 - first]!, world.bytes)).toBe(true);
-        expect(await remove(users[1 - first]!, files[1 - first]!)).toBe('unpinned');
+        expect(await reads(present(users[1 - first]), present(files[1 - first]), world.bytes)).toBe(true);
+        expect(await remove(present(users[1 - first]), present(files[1 - first]))).toBe('unpinned');
         expect(await names(world.a)).toEqual({});
       });
 
@@ -358,11 +360,11 @@ if (kuboProgram() === undefined) {
           const files = await Promise.all(users.map((user) => store(user, world.bytes)));
           world.peer.onCommand = undefined;
           for (const [index, user] of overlap ? [] : users.entries())
-            await (await pinObject(user.service, files[index]!.cid)).ring(10_000);
-          await remove(users[first]!, files[first]!);
+            await (await pinObject(user.service, present(files[index]).cid)).ring(10_000);
+          await remove(present(users[first]), present(files[first]));
           await askNode(world.a.service, 'repo/gc').then((answer) => answer.text());
-          expect(await reads(users[1 - first]!, files[1 - first]!, world.bytes)).toBe(true);
-          await remove(users[1 - first]!, files[1 - first]!);
+          expect(await reads(present(users[1 - first]), present(files[1 - first]), world.bytes)).toBe(true);
+          await remove(present(users[1 - first]), present(files[1 - first]));
           expect(await names(world.a)).toEqual({});
         },
       );

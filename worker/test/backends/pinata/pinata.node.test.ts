@@ -12,6 +12,7 @@ import { fake } from '../runtimes.ts';
 import { replicaContract, type HonestReplica } from '../replica-suite.ts';
 import { configuredBackends } from '../../../backends/services.ts';
 import { SourceError } from '../../../backends/source-error.ts';
+import { first, present } from '../../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const { signal } = new AbortController();
@@ -107,7 +108,7 @@ function beyondTheContract(): void {
       async block(cid, stop) {
         blocks += 1;
         if (blocks > most) throw new SealpinError('pinning_unavailable', 'gone');
-        return await memory!.block(cid, stop);
+        return await present(memory).block(cid, stop);
       },
     };
     const held = pinata(optionsOf(server)).hold({ ...file, sources: [source] }, signal);
@@ -146,8 +147,8 @@ test('the addresses are those of the documents', async () => {
     'BACKENDS',
     { secretOf: () => 'jwt', bindingOf: () => undefined, serviceId: 'x', fetch: fetcher },
   );
-  await service!.ping(signal);
-  expect(asked).toEqual([`${documents.api.servers[0]!.url}/files/public`]);
+  await present(service).ping(signal);
+  expect(asked).toEqual([`${first(documents.api.servers).url}/files/public`]);
 });
 
 if (!hasTusd()) test.skip(noTusd);
@@ -161,7 +162,7 @@ if (PINATA_JWT === undefined || PINATA_JWT === '') test.skip('Pinata itself: PIN
 else {
   test('Pinata itself takes a file, shows it, and deletes it', { timeout: 600_000 }, async () => {
     const headers = { authorization: `Bearer ${PINATA_JWT}` };
-    const [url, uploads] = [documents.api.servers[0]!.url, documents.uploads.servers[0]!.url];
+    const [url, uploads] = [first(documents.api.servers).url, first(documents.uploads.servers).url];
     const pinName = `sealpin:test-${Date.now()}`;
     const replica = pinata({ id: 'pinata', url, uploads, pinName, fetch, headers });
     const file = await offer(randomBytes(long ? 120_000_000 : 1_500_000));

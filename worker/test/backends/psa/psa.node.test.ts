@@ -5,6 +5,7 @@ import { kuboProgram, startKubo } from '../../../../testkit/programs/kubo.ts';
 import { psa } from '../../../backends/psa/psa.ts';
 import { isHeliaServerInstalled, noHeliaServer, startHeliaServer } from '../gateway/helia-server.ts';
 import { replicaContract, type HonestReplica } from '../replica-suite.ts';
+import { present } from '../../../../testkit/present.ts';
 
 /** Starts a node from which services fetch files, with what they must know of it. */
 async function startOrigin() {
@@ -31,10 +32,17 @@ async function startClusterApi(): Promise<HonestReplica> {
   const [peer] = cluster.peers;
   return {
     as: (pinName) =>
-      psa({ id: 'tested', url: peer!.psa, headers: { authorization }, origins: origin.origins, pinName, fetch }),
+      psa({
+        id: 'tested',
+        url: present(peer).psa,
+        headers: { authorization },
+        origins: origin.origins,
+        pinName,
+        fetch,
+      }),
     offer: origin.offer,
     async names(cid) {
-      const answer = await fetch(`${peer!.url}/allocations/${cid}`, { headers: { authorization } });
+      const answer = await fetch(`${present(peer).url}/allocations/${cid}`, { headers: { authorization } });
       return answer.status === 404 ? [] : [(await answer.json<{ name: string }>()).name];
     },
     async close() {

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
+import { present } from '../../../../testkit/present.ts';
 
 /**
  * Bytes after which both connections break. Of the `head` or the `body` of the request: the server gets so many of
@@ -60,7 +61,7 @@ export async function startBreakingProxy(target: string): Promise<BreakingProxy>
 function headOf({ method, url, rawHeaders, headers }: IncomingMessage, host: string): Buffer {
   const lines = [`${method} ${url} HTTP/1.1`, `Host: ${host}`, `X-Forwarded-Host: ${headers.host}`];
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]!;
+    const name = present(rawHeaders[index]);
     if (!/^(host|connection|keep-alive|expect)$/i.test(name)) lines.push(`${name}: ${rawHeaders[index + 1]}`);
   }
   return Buffer.from([...lines, 'Connection: close', '', ''].join('\r\n'), 'latin1');

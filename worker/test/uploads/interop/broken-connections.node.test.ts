@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { startBreakingProxy, type BreakingProxy, type Cut } from './breaking-proxy.ts';
 import { onEachServer } from './each-server.ts';
 import { start } from './tus-js.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const mib = 2 ** 20;
@@ -83,7 +84,7 @@ onEachServer((server) => {
     await through(
       () => {
         count += 1;
-        return count % 3 === 1 ? { delayMs: 5 } : { delayMs: 5, cut: moving[count % moving.length]! };
+        return count % 3 === 1 ? { delayMs: 5 } : { delayMs: 5, cut: present(moving[count % moving.length]) };
       },
       { chunkSize: 700_000 },
     );

@@ -10,6 +10,7 @@ import { startBreakingProxy } from './breaking-proxy.ts';
 import type { Action, Outcome, PageOptions } from './page/actions.ts';
 import { send } from './request.ts';
 import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const chunkSize = 512_000;
@@ -53,7 +54,7 @@ withBrowser('Chromium', () => {
       };
       const isStored = async ({ url, isFinished }: Outcome): Promise<void> => {
         expect(isFinished).toBe(true);
-        expect((await server.stored(url!)).equals(file)).toBe(true);
+        expect((await server.stored(present(url))).equals(file)).toBe(true);
       };
       beforeEach(async () => {
         // What a client has uploaded it knows again.
@@ -83,7 +84,7 @@ withBrowser('Chromium', () => {
       it.runIf(isLeading)('terminates an upload', async () => {
         const { url } = await ask('terminate');
         const headers = { ...server.headers, 'Tus-Resumable': '1.0.0' };
-        await expect.poll(async () => (await send('HEAD', url!, headers)).status).toBe(404);
+        await expect.poll(async () => (await send('HEAD', present(url), headers)).status).toBe(404);
       });
 
       it('uploads a file though responses are lost and requests break', async () => {
@@ -98,7 +99,7 @@ withBrowser('Chromium', () => {
             return { cut: patches % 3 === 1 ? { of: 'response', bytes: 0 } : { of: 'body', bytes: 300_000 } };
           };
           const outcome = await ask('upload', { endpoint: `${proxy.origin}${pathname}` });
-          await isStored({ ...outcome, url: `${origin}${new URL(outcome.url!).pathname}` });
+          await isStored({ ...outcome, url: `${origin}${new URL(present(outcome.url)).pathname}` });
           expect(patches).toBeGreaterThan(5);
         } finally {
           await proxy.close();

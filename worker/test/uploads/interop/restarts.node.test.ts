@@ -9,6 +9,7 @@ import { startBreakingProxy, type BreakingProxy } from './breaking-proxy.ts';
 import { open, send } from './request.ts';
 import { uploadsOf, type TusServer } from './servers.ts';
 import { pausedAfter, start } from './tus-js.ts';
+import { present } from '../../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const dayMs = 86_400_000;
@@ -83,7 +84,7 @@ describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
         // The first bytes of the fourth request arrive, then the service is gone.
         if (patches === 4)
           came = kill().then(async () => {
-            const [, offset] = await offsetOf(server, upload.url!);
+            const [, offset] = await offsetOf(server, present(upload.url));
             return offset;
           });
         return patches === 4 ? { cut: { of: 'body', bytes: 1 + ((round * 30_011) % chunkSize) } } : undefined;
@@ -131,7 +132,7 @@ it('a client takes over in the middle of a part: the earlier request ends, and t
     'Upload-Length': String(file.length),
     'Upload-Metadata': 'filename ZmlsZS5iaW4=',
   });
-  const url = new URL(created.headers.get('Location')!, server.endpoint).href;
+  const url = new URL(present(created.headers.get('Location')), server.endpoint).href;
   const earlier = open('PATCH', url, {
     ...server.headers,
     'Tus-Resumable': '1.0.0',

@@ -14,20 +14,18 @@ const metadata = { filename: 'fïle 1.bin', filetype: 'application/octet-stream'
 
 /** Starts an upload; what is not among the options is as the client has it by default. */
 export function start(server: TusServer, file: Buffer | Readable, options: UploadOptions = {}): Started {
-  let upload: Upload;
-  const finished = new Promise<string>((resolve, reject) => {
-    // In Node it takes Node's streams, which its declarations leave out.
-    upload = new Upload(file as Buffer, {
-      endpoint: server.endpoint,
-      headers: server.headers,
-      metadata,
-      ...options,
-      onSuccess: () => resolve(upload.url ?? ''),
-      onError: reject,
-    });
-    upload.start();
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  // In Node it takes Node's streams, which its declarations leave out.
+  const upload: Upload = new Upload(file as Buffer, {
+    endpoint: server.endpoint,
+    headers: server.headers,
+    metadata,
+    ...options,
+    onSuccess: () => resolve(upload.url ?? ''),
+    onError: reject,
   });
-  return { upload: upload!, finished };
+  upload.start();
+  return { upload, finished: promise };
 }
 
 /** Starts an upload, and resolves once the server has accepted so many chunks and the client is paused. */

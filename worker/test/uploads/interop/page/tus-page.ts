@@ -3,6 +3,7 @@ import Uppy from '@uppy/core';
 import Tus from '@uppy/tus';
 import { Upload } from 'tus-js-client';
 import type { Action, Outcome, PageOptions } from './actions.ts';
+import { present } from '../../../../../testkit/present.ts';
 
 /** Chunks that the server has accepted before an upload is paused or terminated. */
 const chunksBefore = 2;
@@ -57,7 +58,7 @@ async function uppy(action: Action, options: PageOptions): Promise<Outcome> {
     instance.on('upload-error', (_, error) => reject(new Error(error.message)));
     if (isPaused) return instance.resumeAll();
     const id = instance.addFile(input);
-    const plugin = instance.getPlugin('Tus')!;
+    const plugin = present(instance.getPlugin('Tus'));
     plugin.setOptions({
       onChunkComplete() {
         accepted += 1;

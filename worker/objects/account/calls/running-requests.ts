@@ -1,13 +1,13 @@
 /** Requests that continue an upload, and the wait of another one for their end. */
 
-type Running = { lease: string; ended: PromiseWithResolvers<void> };
+type RunningRequest = { lease: string; ended: PromiseWithResolvers<void> };
 
 /**
  * The requests that an object lets continue an upload. They are known as long as the object is in memory: after that
  * nobody waits for them.
  */
 export class RunningRequests {
-  readonly #running = new Map<string, Running>();
+  readonly #running = new Map<string, RunningRequest>();
 
   /** Records the request that continues an upload, in place of the one before it. */
   begin(uploadId: string, lease: string): void {

@@ -1,7 +1,8 @@
 /** The rows of a `Pin` object: which service is to hold which CID, what was last seen of it there, and who needs it. */
 
 import type { SurveyState } from '../../../shared/api.ts';
-import { addColumns, definitions } from '../columns.ts';
+import { addColumns, definitions, integer, optional, text, type RecordOf } from '../columns.ts';
+import { all, count, exists, first, hasTable, insert, list, update } from '../sql.ts';
 
 /**
  * State of a CID at a service, as last seen. `wanted`: nothing yet; `copying`: the blocks of the first `cursor` bytes;
@@ -26,54 +27,6 @@ export type Reference = {
   requestId?: string | undefined;
 };
 
-/** A CID at a service. */
-export type PinRow = {
-  cid: string;
-  service: string;
-  /** State as last seen, see `PinState`. */
-  state: PinState;
-  /** Desired state: 1 if the service is to hold it, 0 if it is removed once other services hold it. */
-  wanted: number;
-  /** 1: a pin of somebody else's was there before ours. */
-  was_there: number;
-  /** 1: we may have a pin of our own besides it. */
-  anchored: number;
-  /** Time at which the row is looked at next, in ms, and the number of failures in a row. */
-  due: number | null;
-  attempts: number;
-  /** The code of the error that it failed with, and its message; or what else is wrong. */
-  reason: string | null;
-  detail: string | null;
-  /** Bytes of the file that are copied, and its length once that is known. */
-  cursor: number;
-  bytes: number | null;
-  /** Time at which the service last said that it has the pin, and at which all bytes were last read from it, in ms. */
-  checked_at: number | null;
-  verified_at: number | null;
-  /** Number of times the service said that it has no such pin, while its upload may not have made it. */
-  absences: number;
-  /**
-   * The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive), as in `wholeFile`; with `nothingToRead`
-   * the service is only asked; null: a part, when it is due.
-   */
-  read_from: number | null;
-  read_to: number | null;
-  /** Index of the part that a check reads next. */
-  part: number;
-  /** 1: it gave a wrong block, and is asked last until it is verified. */
-  suspect: number;
-  /** Number of losses in a row, since it was verified. */
-  losses: number;
-  /** The block that was wrong when it was lost, if one was. */
-  damaged: string | null;
-  /** The service that it replaces, where a migration made the row. */
-  moved_from: string | null;
-  /** At an object store: the `<id>` of its objects; null where no row says so. */
-  object: string | null;
-  /** ID of the request from which the work on it follows, or of the work itself; null if nothing is done. */
-  request_id: string | null;
-};
-
 /** The bytes of a file whose length need not be known. */
 export const wholeFile = { read_from: 0, read_to: Number.MAX_SAFE_INTEGER } as const;
 
@@ -83,37 +36,70 @@ export const nothingToRead = { read_from: 0, read_to: 0 } as const;
 /** Page of accounts: at most `limit`, beginning behind `after`. */
 export type AccountsPage = { after?: string | undefined; limit: number };
 
-type Key = Pick<PinRow, 'cid' | 'service'>;
-type Changes = Partial<Omit<PinRow, keyof Key>>;
-
 /** A service, and when the earliest of its rows is due, in ms. */
 type Due = { service: string; due: number };
 
-/** The columns that tables of earlier versions lack. Each has a default, so that old rows stay valid. */
-const columns = {
-  pin: [
-    ['anchored', 'INTEGER NOT NULL DEFAULT 0'],
-    ['wanted', 'INTEGER NOT NULL DEFAULT 1'],
-    ['reason', 'TEXT'],
-    ['cursor', 'INTEGER NOT NULL DEFAULT 0'],
-    ['bytes', 'INTEGER'],
-    ['checked_at', 'INTEGER'],
-    ['verified_at', 'INTEGER'],
-    ['absences', 'INTEGER NOT NULL DEFAULT 0'],
-    ['read_from', 'INTEGER'],
-    ['read_to', 'INTEGER'],
-    ['part', 'INTEGER NOT NULL DEFAULT 0'],
-    ['suspect', 'INTEGER NOT NULL DEFAULT 0'],
-    ['losses', 'INTEGER NOT NULL DEFAULT 0'],
-    ['damaged', 'TEXT'],
-    ['moved_from', 'TEXT'],
-    ['request_id', 'TEXT'],
-    ['detail', 'TEXT'],
-    ['object', 'TEXT'],
-  ],
-  reference: [['is_part', 'INTEGER NOT NULL DEFAULT 0']],
-  migration: [['stayed', 'INTEGER']],
-} as const;
+const keyColumns = { cid: text('cid'), service: text('service') };
+
+/** The columns that tables of the first version have. */
+const firstColumns = {
+  /** State as last seen, see `PinState`. */
+  state: text<PinState>('state'),
+  /** 1: a pin of somebody else's was there before ours. */
+  was_there: integer('was_there'),
+  /** Time at which the row is looked at next, in ms, and the number of failures in a row. */
+  due: optional(integer('due')),
+  attempts: integer('attempts'),
+};
+
+const zero = 'INTEGER NOT NULL DEFAULT 0';
+
+const laterColumns = {
+  /** 1: we may have a pin of our own besides it. */
+  anchored: integer('anchored', zero),
+  /** Desired state: 1 if the service is to hold it, 0 if it is removed once other services hold it. */
+  wanted: integer('wanted', 'INTEGER NOT NULL DEFAULT 1'),
+  /** The code of the error that it failed with; or what else is wrong. */
+  reason: optional(text('reason')),
+  /** Bytes of the file that are copied, and its length once that is known. */
+  cursor: integer('cursor', zero),
+  bytes: optional(integer('bytes')),
+  /** Time at which the service last said that it has the pin, and at which all bytes were last read from it, in ms. */
+  checked_at: optional(integer('checked_at')),
+  verified_at: optional(integer('verified_at')),
+  /** Number of times the service said that it has no such pin, while its upload may not have made it. */
+  absences: integer('absences', zero),
+  /**
+   * The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive), as in `wholeFile`; with `nothingToRead`
+   * the service is only asked; null: a part, when it is due.
+   */
+  read_from: optional(integer('read_from')),
+  read_to: optional(integer('read_to')),
+  /** Index of the part that a check reads next. */
+  part: integer('part', zero),
+  /** 1: it gave a wrong block, and is asked last until it is verified. */
+  suspect: integer('suspect', zero),
+  /** Number of losses in a row, since it was verified. */
+  losses: integer('losses', zero),
+  /** The block that was wrong when it was lost, if one was. */
+  damaged: optional(text('damaged')),
+  /** The service that it replaces, where a migration made the row. */
+  moved_from: optional(text('moved_from')),
+  /** ID of the request from which the work on it follows, or of the work itself; null if nothing is done. */
+  request_id: optional(text('request_id')),
+  /** The message of the error. */
+  detail: optional(text('detail')),
+  /** At an object store: the `<id>` of its objects; null where no row says so. */
+  object: optional(text('object')),
+};
+
+/** A CID at a service. */
+export type PinRow = RecordOf<typeof keyColumns & typeof firstColumns & typeof laterColumns>;
+type Key = RecordOf<typeof keyColumns>;
+type Changes = Partial<Omit<PinRow, keyof Key>>;
+
+const isPart = { is_part: integer('is_part', zero) };
+const stayed = { stayed: optional(integer('stayed')) };
 
 /**
  * The tables of a new object. Each column is in its first statement: to add it afterwards takes a statement of its own, which the runtime
@@ -121,11 +107,10 @@ const columns = {
  */
 const tables = `
   CREATE TABLE IF NOT EXISTS pin (
-    cid TEXT NOT NULL, service TEXT NOT NULL, state TEXT NOT NULL, was_there INTEGER NOT NULL, due INTEGER, attempts INTEGER NOT NULL,
-    ${definitions(columns.pin)}, PRIMARY KEY (cid, service)) WITHOUT ROWID;
+    ${definitions({ ...keyColumns, ...firstColumns, ...laterColumns })}, PRIMARY KEY (cid, service)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS reference (
     cid TEXT NOT NULL, service TEXT NOT NULL, account TEXT NOT NULL, file_id TEXT NOT NULL,
-    ${definitions(columns.reference)}, PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
+    ${definitions(isPart)}, PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
 `;
 
 /** Later additions to the tables. Each statement may run again. */
@@ -136,7 +121,7 @@ const additions = `
     service TEXT PRIMARY KEY, failures INTEGER NOT NULL, open_until INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS migration (
     source TEXT PRIMARY KEY, target TEXT NOT NULL, state TEXT NOT NULL, started_at INTEGER NOT NULL, total INTEGER NOT NULL,
-    ${definitions(columns.migration)}) WITHOUT ROWID;
+    ${definitions(stayed)}) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS removal (
     account TEXT NOT NULL, file_id TEXT NOT NULL, service TEXT NOT NULL, cid TEXT NOT NULL, status TEXT NOT NULL, due INTEGER,
     attempts INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (account, file_id, service)) WITHOUT ROWID;
@@ -156,7 +141,7 @@ export class PinRows {
 
   /** Looks for the tables again, to be called after a transaction that creates them: it may have been rolled back. */
   reload(): void {
-    this.#exists = this.#sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'pin'`).toArray().length > 0;
+    this.#exists = hasTable(this.#sql, 'pin');
   }
 
   /** Tells whether there are tables: a question about an unknown CID writes nothing. */
@@ -175,46 +160,33 @@ export class PinRows {
   /** Adds to the tables of an earlier version what they lack. @param checkMs when a row is looked at that had no time for it */
   upgrade(checkMs: () => number): void {
     if (!this.#exists) return;
-    const added = (['pin', 'reference'] as const).flatMap((table) => addColumns(this.#sql, table, columns[table]));
+    const added = [...addColumns(this.#sql, 'pin', laterColumns), ...addColumns(this.#sql, 'reference', isPart)];
     this.#sql.exec(additions);
-    addColumns(this.#sql, 'migration', columns.migration);
+    addColumns(this.#sql, 'migration', stayed);
     // Later versions may want again what is being removed.
     if (added.includes('wanted')) this.#sql.exec(`UPDATE pin SET wanted = 0 WHERE state = 'unpinning'`);
     if (added.length === 0) return;
-    for (const key of this.#sql.exec<Key>('SELECT cid, service FROM pin WHERE due IS NULL').toArray())
+    for (const key of all<Key>(this.#sql, 'SELECT cid, service FROM pin WHERE due IS NULL'))
       this.change(key, { due: checkMs() });
   }
 
   find(cid: string, service: string): PinRow | undefined {
-    return this.#sql.exec<PinRow>('SELECT * FROM pin WHERE cid = ? AND service = ?', cid, service).toArray()[0];
+    return first<PinRow>(this.#sql, 'SELECT * FROM pin WHERE cid = ? AND service = ?', cid, service);
   }
 
   /** The rows of a CID, at all services. */
   ofCid(cid: string): PinRow[] {
-    return this.#sql.exec<PinRow>('SELECT * FROM pin WHERE cid = ?', cid).toArray();
+    return all<PinRow>(this.#sql, 'SELECT * FROM pin WHERE cid = ?', cid);
   }
 
   /** Writes a row, unless there is one. */
   add(cid: string, service: string, state: PinState, due: number, requestId: string | null = null): void {
-    this.#sql.exec(
-      `INSERT INTO pin (cid, service, state, was_there, due, attempts, request_id) VALUES (?, ?, ?, 0, ?, 0, ?)
-       ON CONFLICT DO NOTHING`,
-      cid,
-      service,
-      state,
-      due,
-      requestId,
-    );
+    const row = { cid, service, state, was_there: 0, due, attempts: 0, request_id: requestId };
+    insert(this.#sql, 'pin', row, 'ON CONFLICT DO NOTHING');
   }
 
   change({ cid, service }: Key, changes: Changes): void {
-    const names = Object.keys(changes);
-    this.#sql.exec(
-      `UPDATE pin SET ${names.map((name) => `${name} = ?`).join(', ')} WHERE cid = ? AND service = ?`,
-      ...Object.values(changes),
-      cid,
-      service,
-    );
+    update(this.#sql, 'pin', changes, 'cid = ? AND service = ?', cid, service);
   }
 
   remove({ cid, service }: Key): void {
@@ -223,37 +195,26 @@ export class PinRows {
 
   /** The earliest row of each service. */
   dues(): Due[] {
-    return this.#sql
-      .exec<Due>('SELECT service, min(due) AS due FROM pin WHERE due IS NOT NULL GROUP BY service')
-      .toArray();
+    return all(this.#sql, 'SELECT service, min(due) AS due FROM pin WHERE due IS NOT NULL GROUP BY service');
   }
 
   /** The row of a service that is due first. */
   firstDue(service: string, nowMs: number): PinRow | undefined {
-    return this.#sql
-      .exec<PinRow>('SELECT * FROM pin WHERE service = ? AND due <= ? ORDER BY due LIMIT 1', service, nowMs)
-      .toArray()[0];
+    const query = 'SELECT * FROM pin WHERE service = ? AND due <= ? ORDER BY due LIMIT 1';
+    return first<PinRow>(this.#sql, query, service, nowMs);
   }
 
   /** Counts the other pins of a service that have this reason, and are looked at before a time, as far as `limit`. */
-  countBefore({ cid, service }: Key, o: { reason: string; beforeMs: number; limit: number }): number {
-    const { reason, beforeMs, limit } = o;
-    return this.#sql
-      .exec<{ count: number }>(
-        `SELECT count(*) AS count FROM
-         (SELECT 1 FROM pin WHERE service = ? AND due < ? AND reason = ? AND cid <> ? LIMIT ?)`,
-        service,
-        beforeMs,
-        reason,
-        cid,
-        limit,
-      )
-      .one().count;
+  countBefore(
+    { cid, service }: Key,
+    { reason, beforeMs, limit }: { reason: string; beforeMs: number; limit: number },
+  ): number {
+    const some = '(SELECT 1 FROM pin WHERE service = ? AND due < ? AND reason = ? AND cid <> ? LIMIT ?)';
+    return count(this.#sql, some, service, beforeMs, reason, cid, limit);
   }
 
   /** Has the service asked within some time for its pins with this reason, each at a time of its own; null: for those in order. */
-  askWithin(service: string, o: { reason: string | null; nowMs: number; ms: number }): void {
-    const { reason, nowMs, ms } = o;
+  askWithin(service: string, { reason, nowMs, ms }: { reason: string | null; nowMs: number; ms: number }): void {
     const { read_from: from, read_to: to } = nothingToRead;
     this.#sql.exec(
       `UPDATE pin SET read_from = ?1, read_to = ?2, due = ?3 + abs(random() % ?4)
@@ -278,56 +239,43 @@ export class PinRows {
   }
 
   #cids(condition: string, service: string): string[] {
-    const rows = this.#sql.exec<{ cid: string }>(`SELECT cid FROM pin WHERE ${condition}`, service);
-    return rows.toArray().map(({ cid }) => cid);
+    return list(this.#sql, `SELECT cid FROM pin WHERE ${condition}`, service);
   }
 
-  addReference({ cid, service, account, fileId, isPart = false }: Reference): void {
-    this.#sql.exec(
-      `INSERT INTO reference (cid, service, account, file_id, is_part) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-      cid,
-      service,
-      account,
-      fileId,
-      isPart ? 1 : 0,
-    );
+  addReference({ cid, service, account, fileId, isPart: ofPart = false }: Reference): void {
+    const row = { cid, service, account, file_id: fileId, is_part: Number(ofPart) };
+    insert(this.#sql, 'reference', row, 'ON CONFLICT DO NOTHING');
   }
 
   /** Removes a reference, wherever its bytes were sent to: they may have moved since. @returns whether it was a part's */
   removeReference({ cid, account, fileId }: Reference): { isPart: boolean } {
-    const removed = this.#sql.exec<{ isPart: number }>(
-      'DELETE FROM reference WHERE cid = ? AND account = ? AND file_id = ? RETURNING is_part AS isPart',
+    const removed = list<number>(
+      this.#sql,
+      'DELETE FROM reference WHERE cid = ? AND account = ? AND file_id = ? RETURNING is_part',
       cid,
       account,
       fileId,
     );
-    return { isPart: removed.toArray().some(({ isPart }) => isPart === 1) };
+    return { isPart: removed.includes(1) };
   }
 
   /** The services at which pins are being removed. */
   removingAt(): string[] {
-    if (!this.#exists) return [];
-    const rows = this.#sql.exec<{ service: string }>(`SELECT DISTINCT service FROM pin WHERE state = 'unpinning'`);
-    return rows.toArray().map(({ service }) => service);
+    return this.#exists ? list(this.#sql, `SELECT DISTINCT service FROM pin WHERE state = 'unpinning'`) : [];
   }
 
   /** The accounts that have a reference to a CID, in the order of their IDs, which come after `after`. */
   accountsOf(cid: string, { after = '', limit }: AccountsPage): string[] {
-    const rows = this.#sql.exec<{ account: string }>(
-      'SELECT DISTINCT account FROM reference WHERE cid = ? AND account > ? ORDER BY account LIMIT ?',
-      cid,
-      after,
-      limit,
-    );
-    return rows.toArray().map(({ account }) => account);
+    const query = 'SELECT DISTINCT account FROM reference WHERE cid = ? AND account > ? ORDER BY account LIMIT ?';
+    return list(this.#sql, query, cid, after, limit);
   }
 
   isReferenced(cid: string): boolean {
-    return this.#sql.exec('SELECT 1 FROM reference WHERE cid = ? LIMIT 1', cid).toArray().length > 0;
+    return exists(this.#sql, 'reference WHERE cid = ?', cid);
   }
 
   /** Tells whether a file needs the CID, and not only a part of an upload. */
   isFile(cid: string): boolean {
-    return this.#sql.exec('SELECT 1 FROM reference WHERE cid = ? AND is_part = 0 LIMIT 1', cid).toArray().length > 0;
+    return exists(this.#sql, 'reference WHERE cid = ? AND is_part = 0', cid);
   }
 }

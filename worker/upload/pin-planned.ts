@@ -67,7 +67,9 @@ export async function keepPart(
   // The row of its objects was there before, and one request ends the upload, or abandons them all.
   if (name !== undefined) return await held;
   const id = crypto.randomUUID();
-  const plan = await unwrap(account.intendPart(hash, { ...part, id, uploadId, service: service.id, requestId }));
-  await pinPlanned(service, part, { held, plan, withdraw: () => account.withdrawPart(id), signal, requestId });
-  await unwrap(account.commitPart(hash, { id, uploadId }));
+  const plan = await unwrap(
+    account.pending.intendPart(hash, { ...part, id, uploadId, service: service.id, requestId }),
+  );
+  await pinPlanned(service, part, { held, plan, withdraw: () => account.pending.withdrawPart(id), signal, requestId });
+  await unwrap(account.pending.commitPart(hash, { id, uploadId }));
 }

@@ -1,12 +1,12 @@
 /** Requests with a signed URL, as the Worker asks the account's object about them. */
-import { RpcTarget } from 'cloudflare:workers';
 import * as v from 'valibot';
-import { maxSignedSeconds, SignedClaims, type Scope } from '../../../../shared/api.ts';
+import { maxSignedSeconds, SignedClaims } from '../../../../shared/api.ts';
 import { isSignedBy, parseSignedToken, webBackend } from '../../../../shared/crypto/index.ts';
-import type { Claim } from '../uploads/claims.ts';
-import type { FileRecord, Files } from '../files/file-rows.ts';
 import { err, type Result } from '../../result.ts';
-import type { SignedUses } from './signed-uses.ts';
+import type { FileRecord } from '../files/file-rows.ts';
+import type { Claim } from '../uploads/claims.ts';
+import { SignedUses } from '../uploads/signed-uses.ts';
+import { AccountCalls } from './account-calls.ts';
 
 /** Key checked in place of an unknown one, which costs the same time as a wrong signature: the base point of the curve. */
 const noSigner = new Uint8Array(32).fill(0x66).with(0, 0x58);
@@ -17,18 +17,6 @@ export type SignedRead = { hash: string; file: FileRecord; isOnce: boolean };
 /** An upload that may begin. `maxBytes`: the most that its body may have. */
 export type SignedStore = { hash: string; mode: FileRecord['mode']; maxBytes: number | undefined; claim: Claim };
 
-type Options = {
-  storage: DurableObjectStorage;
-  files: Files;
-  uses: SignedUses;
-  /** A key that is not revoked. `signer`: null for a key of an earlier version, until its holder has shown it. */
-  signerOf(keyId: string): { hash: string; signer: Uint8Array | null } | undefined;
-  authorize(hash: string, scope: Scope): Result;
-  /** Rings the alarm at that time (in ms) or before. */
-  alarmBy(dueMs: number): Promise<void>;
-  now(): number;
-};
-
 type Verified<M extends SignedClaims['method']> = {
   hash: string;
   keyId: string;
@@ -37,30 +25,25 @@ type Verified<M extends SignedClaims['method']> = {
 };
 
 /** Checks signed URLs: signature, API key, scope, expiry and use. A URL lives as long as the key that signed it. */
-export class SignedRequests extends RpcTarget {
-  readonly #o: Options;
-
-  constructor(options: Options) {
-    super();
-    this.#o = options;
-  }
+export class SignedCalls extends AccountCalls {
+  readonly #uses = new SignedUses(this.context.sql);
 
   /**
-   * Lets a download begin. @param o.use whether that uses up a URL that may be used once
+   * Lets a download begin. @param use whether that uses up a URL that may be used once
    * @returns `unauthorized`, `insufficient_scope`, `forbidden` where the URL is signed for something else, `invalid_request`, `not_found`,
    *   `content_denied`; `gone` where it has expired or was used
    */
   async read(token: string, { use }: { use: boolean }): Promise<Result<SignedRead>> {
     const verified = this.#verify(token, 'GET');
     if (!verified.ok) return verified;
-    const { files, uses, storage, alarmBy } = this.#o;
+    const { files, alarm } = this.context;
     const { hash, keyId: apiKey, claims, expiresAt } = verified;
     const once = claims.jti === undefined ? undefined : { apiKey, name: nameOf(claims.jti), expiresAt };
-    if (once !== undefined && use) await alarmBy(expiresAt);
-    return storage.transactionSync((): Result<SignedRead> => {
+    if (once !== undefined && use) await alarm.by(expiresAt);
+    return this.context.transaction((): Result<SignedRead> => {
       const found = files.readable(claims.file.toLowerCase());
       if (!found.ok) return found;
-      const isSpent = once !== undefined && (use ? !uses.add(once) : uses.has(once));
+      const isSpent = once !== undefined && (use ? !this.#uses.add(once) : this.#uses.has(once));
       if (isSpent) return err('gone', 'this URL was already used');
       return { ok: true, hash, file: found.file, isOnce: once !== undefined };
     });
@@ -77,11 +60,11 @@ export class SignedRequests extends RpcTarget {
   }
 
   #verify<M extends SignedClaims['method']>(text: string, method: M): Result<Verified<M>> {
-    const { signerOf, authorize, now } = this.#o;
+    const { row, keys, now } = this.context;
     const token = parseSignedToken(text);
     if (token?.alg === 'HS256')
       return err('gone', 'URLs that were signed with an earlier version have ended: sign it again');
-    const key = token && signerOf(token.keyId);
+    const key = token && row.open && keys.signerOf(token.keyId);
     if (key?.signer === null)
       return err(
         'unauthorized',
@@ -94,7 +77,7 @@ export class SignedRequests extends RpcTarget {
     if (!parsed.success) return err('invalid_request', 'the claims of the URL are not those of a signed URL');
     const claims = parsed.output;
     const { hash } = key;
-    const caller = authorize(hash, claims.method === 'GET' ? 'read' : 'write');
+    const caller = this.context.authorize(hash, claims.method === 'GET' ? 'read' : 'write');
     if (!caller.ok) return caller;
     const expiresAt = claims.exp * 1000;
     if (expiresAt <= now()) return err('gone', 'this URL has expired');

@@ -14,13 +14,13 @@ const isSpace = new Set([' ', '\t', '\n', '\r']);
 /** State of a reader between strings, and inside each kind of string. */
 type Between = 'start' | 'first' | 'name' | 'colon' | 'value' | 'next' | 'end';
 type Inside = 'in name' | 'in filename' | 'in data';
-type State = Between | Inside;
+type ParserState = Between | Inside;
 
 /** The characters that may come between strings, each with the state that follows; `value` depends on the member. */
-const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string, State>; expected: string }> = {
+const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string, ParserState>; expected: string }> = {
   start: { next: new Map([['{', 'first']]), expected: '{ was expected' },
   first: {
-    next: new Map<string, State>([
+    next: new Map<string, ParserState>([
       ['"', 'in name'],
       ['}', 'end'],
     ]),
@@ -29,7 +29,7 @@ const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string,
   name: { next: new Map([['"', 'in name']]), expected: '" was expected' },
   colon: { next: new Map([[':', 'value']]), expected: ': was expected' },
   next: {
-    next: new Map<string, State>([
+    next: new Map<string, ParserState>([
       [',', 'name'],
       ['}', 'end'],
     ]),
@@ -49,7 +49,7 @@ export class JsonUploadReader {
   readonly #seen = new Set<string>();
   readonly #text = new TextString();
   readonly #data = new DataString();
-  #state: State = 'start';
+  #state: ParserState = 'start';
   /** Bytes of the body before the current piece. */
   #offset = 0;
   /** The member whose value comes next. */
@@ -91,7 +91,7 @@ export class JsonUploadReader {
     return index + 1;
   }
 
-  #between(state: Between, char: string, at: number): State {
+  #between(state: Between, char: string, at: number): ParserState {
     if (state === 'value') {
       if (char !== '"') throw invalid(at, `${this.#member} is not a string`);
       return this.#member === 'data' ? 'in data' : 'in filename';

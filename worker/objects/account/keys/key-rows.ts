@@ -1,21 +1,16 @@
-/** The key registry of an account, which decides what a key may do. */
+/** The API keys of an account, as rows, which decide what a key may do. */
 import type { Scope } from '../../../../shared/api.ts';
 import { keyIdOf } from '../../../../shared/crypto/index.ts';
-import type { Events } from '../event-rows.ts';
+import type { EventRows } from '../event-rows.ts';
 import { exceedsLimits, KeyLimits, limitsOf, type LimitColumns, type Limits } from './key-limits.ts';
+import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
 import type { Outbox } from '../outbox.ts';
 import { err, type Failure, type Result } from '../../result.ts';
+import { all, insert, list, update } from '../../sql.ts';
+import { hiddenKeyColumns, keyColumns } from '../tables.ts';
 
-/** An API key in the registry; times in ms. The key itself is stored nowhere. */
-export type KeyRecord = {
-  id: string;
-  label: string;
-  scopes: Scope[];
-  createdAt: number;
-  expiresAt: number | null;
-  createdBy: string | null;
-  limits?: Limits | undefined;
-};
+/** An API key as its account knows it; times in ms. The key itself is stored nowhere. */
+export type KeyRecord = RecordOf<typeof keyColumns> & { limits?: Limits | undefined };
 
 /**
  * Keys that open the account's encrypted files: the caller's key record, the account's public key, and on demand the
@@ -29,22 +24,10 @@ export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array
  */
 export type NewKey = KeyRecord & { hash: string; signer: Uint8Array; sealed: Uint8Array | null };
 
-/** A row of a key, with its limits. */
-export type KeyRow = LimitColumns & {
-  id: string;
-  hash: string;
-  label: string;
-  scopes: string;
-  created_at: number;
-  expires_at: number | null;
-  created_by: string | null;
-  revoked_at: number | null;
-  sealed: ArrayBuffer | null;
-  signer: ArrayBuffer | null;
-};
+type StoredKey = RecordOf<typeof hiddenKeyColumns> & { key: KeyRecord };
 
 /** Keys with their limits. */
-const keys = 'api_key LEFT JOIN key_limit ON key_limit.key_id = api_key.id';
+const keys = 'SELECT * FROM api_key LEFT JOIN key_limit ON key_limit.key_id = api_key.id';
 
 /** `cascade`: descendants too. `destroy`: even where that locks the account out. `self`: even the caller's own key. */
 export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean };
@@ -100,11 +83,11 @@ function lockout(keys: readonly KeyRecord[], ids: readonly string[], nowMs: numb
 }
 
 /** The keys in an object's storage. */
-export class KeyRegistry {
+export class KeyRows {
   readonly #sql: SqlStorage;
-  readonly #events: Events;
+  readonly #events: EventRows;
 
-  constructor(sql: SqlStorage, events: Events) {
+  constructor(sql: SqlStorage, events: EventRows) {
     this.#sql = sql;
     this.#events = events;
   }
@@ -114,64 +97,41 @@ export class KeyRegistry {
    * @returns `unauthorized`, `insufficient_scope`
    */
   authorize(hash: string, scope: Scope | undefined, nowMs: number): Result<{ key: KeyRecord }> {
-    const [row] = this.#sql.exec<KeyRow>(`SELECT * FROM ${keys} WHERE id = ?`, keyIdOf(hash)).toArray();
+    const [row] = this.#read('WHERE id = ?', keyIdOf(hash));
     // A hash that is not there is compared, too, so that the time reveals nothing.
     const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
-    const valid =
-      row !== undefined && same && row.revoked_at === null && (row.expires_at === null || row.expires_at > nowMs);
+    const valid = row !== undefined && same && row.revokedAt === null && (row.key.expiresAt ?? Infinity) > nowMs;
     if (!valid) return err('unauthorized');
-    const key = recordOf(row);
-    if (scope !== undefined && !key.scopes.includes(scope))
+    if (scope !== undefined && !row.key.scopes.includes(scope))
       return err('insufficient_scope', `this needs a key with the scope ${scope}`);
-    return { ok: true, key };
+    return { ok: true, key: row.key };
   }
 
   /** Returns what the signatures of a key are checked with; undefined if there is no such key, or it is revoked. */
   signerOf(id: string): { hash: string; signer: Uint8Array | null } | undefined {
-    const [row] = this.#sql
-      .exec<Pick<KeyRow, 'hash' | 'signer'>>('SELECT hash, signer FROM api_key WHERE id = ? AND revoked_at IS NULL', id)
-      .toArray();
-    return row && { hash: row.hash, signer: row.signer === null ? null : new Uint8Array(row.signer) };
+    const [row] = this.#read('WHERE id = ? AND revoked_at IS NULL', id);
+    return row && { hash: row.hash, signer: row.signer };
   }
 
   /** Adds the public half of what a key signs with to the row of a key that is older than it. */
   setSigner(id: string, signer: Uint8Array): void {
-    this.#sql.exec('UPDATE api_key SET signer = ? WHERE id = ? AND signer IS NULL', signer, id);
+    update(this.#sql, 'api_key', { signer }, 'id = ? AND signer IS NULL', id);
   }
 
   /** The account's private key, sealed to this key; null for a key without `read`. */
   sealed(id: string): Uint8Array | null {
-    const [row] = this.#sql
-      .exec<{ sealed: ArrayBuffer | null }>('SELECT sealed FROM api_key WHERE id = ?', id)
-      .toArray();
-    const sealed = row?.sealed ?? null;
-    return sealed === null ? null : new Uint8Array(sealed);
+    return this.#read('WHERE id = ?', id)[0]?.sealed ?? null;
   }
 
   add(key: NewKey): void {
-    this.#sql.exec(
-      `INSERT INTO api_key (id, hash, label, scopes, created_at, expires_at, created_by, sealed, signer)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      key.id,
-      key.hash,
-      key.label,
-      key.scopes.join(' '),
-      key.createdAt,
-      key.expiresAt,
-      key.createdBy,
-      key.sealed,
-      key.signer,
-    );
+    insert(this.#sql, 'api_key', { ...rowOf(keyColumns, key), ...rowOf(hiddenKeyColumns, key) });
     if (key.limits !== undefined) new KeyLimits(this.#sql).add(key.id, key.limits);
     this.#events.add({ action: 'key.created', by: key.createdBy, subject: key.id });
   }
 
   /** The keys that are not revoked, oldest first. */
   list(): KeyRecord[] {
-    return this.#sql
-      .exec<KeyRow>(`SELECT * FROM ${keys} WHERE revoked_at IS NULL ORDER BY created_at, api_key.rowid`)
-      .toArray()
-      .map((row) => recordOf(row));
+    return this.#read('WHERE revoked_at IS NULL ORDER BY created_at, api_key.rowid').map(({ key }) => key);
   }
 
   /**
@@ -179,15 +139,15 @@ export class KeyRegistry {
    * @returns their IDs; `not_found`; `insufficient_scope` when one of them has a scope that the caller lacks; `conflict` when
    * an option is missing that allows it
    */
-  revocable(caller: KeyRecord, id: string, o: RevokeOptions, nowMs: number): Result<{ ids: string[] }> {
-    const keys = this.#withDescendants(id, o.cascade);
+  revocable(caller: KeyRecord, id: string, options: RevokeOptions, nowMs: number): Result<{ ids: string[] }> {
+    const keys = this.#withDescendants(id, options.cascade);
     if (keys.length === 0) return err('not_found');
     if (keys.some((key) => key.scopes.some((scope) => !caller.scopes.includes(scope))))
       return err('insufficient_scope', 'a key among these has a scope that yours lacks');
     const ids = keys.map((key) => key.id);
-    if (!o.self && ids.includes(caller.id))
+    if (!options.self && ids.includes(caller.id))
       return err('conflict', 'this would revoke the key that the request is made with; self=true allows it');
-    const loss = o.destroy ? undefined : lockout(this.list(), ids, nowMs);
+    const loss = options.destroy ? undefined : lockout(this.list(), ids, nowMs);
     return loss === undefined ? { ok: true, ids } : err('conflict', loss);
   }
 
@@ -200,12 +160,8 @@ export class KeyRegistry {
       this.#events.add({ action: 'key.revoked', by, subject: id });
       // The page of the database is overwritten, not only given back.
       this.#sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ? AND sealed IS NOT NULL', id);
-      const rows = this.#sql.exec<{ hash: string }>(
-        'UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash',
-        nowMs,
-        id,
-      );
-      return rows.toArray().map((row) => outbox.add({ op: 'forget', target: row.hash }));
+      const statement = 'UPDATE api_key SET sealed = NULL, revoked_at = ? WHERE id = ? RETURNING hash';
+      return list<string>(this.#sql, statement, nowMs, id).map((hash) => outbox.add({ op: 'forget', target: hash }));
     });
   }
 
@@ -214,28 +170,18 @@ export class KeyRegistry {
    * no such key.
    */
   #withDescendants(id: string, cascade: boolean): KeyRecord[] {
-    const rows = this.#sql.exec<KeyRow>(
-      cascade
-        ? `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key JOIN family ON api_key.created_by = family.id)
-           SELECT * FROM ${keys} WHERE id IN family`
-        : `SELECT * FROM ${keys} WHERE id = ?`,
-      id,
-    );
-    const found = rows.toArray().filter((row) => row.revoked_at === null);
-    return found.some((row) => row.id === id) ? found.map((row) => recordOf(row)) : [];
+    const family = `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key JOIN family ON api_key.created_by = family.id)`;
+    const rows = cascade ? this.#read('WHERE id IN family', id, family) : this.#read('WHERE id = ?', id);
+    const found = rows.filter((row) => row.revokedAt === null);
+    return found.some(({ key }) => key.id === id) ? found.map(({ key }) => key) : [];
   }
-}
 
-function recordOf(row: KeyRow): KeyRecord {
-  return {
-    id: row.id,
-    label: row.label,
-    scopes: row.scopes.split(' ') as Scope[],
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    createdBy: row.created_by,
-    limits: limitsOf(row),
-  };
+  #read(rest: string, id?: string, before = ''): StoredKey[] {
+    const values = id === undefined ? [] : [id];
+    return all<LimitColumns & Record<string, SqlStorageValue>>(this.#sql, `${before} ${keys} ${rest}`, ...values).map(
+      (row) => ({ ...recordOf(hiddenKeyColumns, row), key: { ...recordOf(keyColumns, row), limits: limitsOf(row) } }),
+    );
+  }
 }
 
 /** Compares two hashes in constant time. */

@@ -1,4 +1,5 @@
 /** Signed URLs that were used and may be used once: remembered until they expire. */
+import { exists, insert, least } from '../../sql.ts';
 
 /** A signed URL: the ID of its API key, its own name, and when it expires, in ms. */
 export type SignedUse = { apiKey: string; name: string; expiresAt: number };
@@ -13,21 +14,12 @@ export class SignedUses {
 
   /** Records a use, in a transaction of the caller's. @returns whether it is the first one */
   add({ apiKey, name, expiresAt }: SignedUse): boolean {
-    return (
-      this.#sql
-        .exec(
-          'INSERT INTO signed_use (api_key, name, expires_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING name',
-          apiKey,
-          name,
-          expiresAt,
-        )
-        .toArray().length > 0
-    );
+    const row = { api_key: apiKey, name, expires_at: expiresAt };
+    return insert(this.#sql, 'signed_use', row, 'ON CONFLICT DO NOTHING RETURNING name') !== undefined;
   }
 
   has({ apiKey, name }: Pick<SignedUse, 'apiKey' | 'name'>): boolean {
-    const rows = this.#sql.exec('SELECT 1 FROM signed_use WHERE api_key = ? AND name = ?', apiKey, name);
-    return rows.toArray().length > 0;
+    return exists(this.#sql, 'signed_use WHERE api_key = ? AND name = ?', apiKey, name);
   }
 
   /** Forgets those of URLs that have expired. */
@@ -37,8 +29,6 @@ export class SignedUses {
 
   /** Returns the time at which the next URL expires, in ms. */
   nextDue(): number | undefined {
-    return (
-      this.#sql.exec<{ due: number | null }>('SELECT min(expires_at) AS due FROM signed_use').one().due ?? undefined
-    );
+    return least(this.#sql, 'expires_at', 'signed_use');
   }
 }

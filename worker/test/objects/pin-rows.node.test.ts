@@ -1,7 +1,7 @@
 /** The tables of an object of pins, in SQLite. */
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it } from 'vitest';
-import { PinRows } from '../../objects/pin/pin-table.ts';
+import { PinRows } from '../../objects/pin/pin-rows.ts';
 import { storageOf } from '../sqlite-storage.ts';
 
 /** The columns of a table, with their types and defaults, in the order of their names. */

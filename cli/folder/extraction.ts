@@ -12,7 +12,8 @@ import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure } from '../errno.ts';
 import { removeTree } from '../io/remove-tree.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
-import { checkTarget, isInside, LeavingLinks, namesOf, UnsafePath } from './archive-path.ts';
+import { checkTarget, isInside, namesOf, UnsafePath } from './archive-path.ts';
+import { LeavingLinks } from './leaving-links.ts';
 
 /** Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask applies, too. */
 const permissions = 0o777;
@@ -38,12 +39,7 @@ type Directory = { readonly name: string; readonly path: string; mtime: Date };
 /** A link that may lead out. Until the end, a link to itself has its place, which leads nowhere. */
 type Leaving = { readonly name: string; readonly path: string; readonly target: string };
 
-/**
- * Checks that a directory can be created, before any work is done for it; nothing is created yet. An empty one may exist.
- *
- * @param path as given
- * @throws file_exists, file_unwritable
- */
+/** Checks that a directory can be created; an empty one may exist. @throws file_exists, file_unwritable */
 export async function openExtraction(path: string, environment: Pick<Environment, 'cwd'>): Promise<Extraction> {
   const target = resolve(environment.cwd, path);
   await refuseTarget(path, target);
@@ -88,7 +84,6 @@ export class Extraction {
 
   /**
    * Writes all that is in an archive, and reads the stream to its end.
-   *
    * @param signal stops it
    * @throws archive_invalid for what is not a tar archive, or would write outside of the directory; file_unwritable, disk_full and the errors of
    *   the stream
@@ -150,7 +145,7 @@ export class Extraction {
       const last = names.pop();
       if (last === undefined) {
         if (header.type !== 'directory') throw new UnsafePath('it has no name');
-        this.#root.mtime = timeOf(header);
+        this.#root.mtime = entryTime(header);
         return;
       }
       await this.#enter(names);
@@ -190,7 +185,7 @@ export class Extraction {
 
   async #directory(name: string, path: string, header: TarHeader): Promise<void> {
     if (!(await makeDirectory(path, permissionsOf(header) | ownDirectory))) await directoryStats(path);
-    this.#open.push({ name, path, mtime: timeOf(header) });
+    this.#open.push({ name, path, mtime: entryTime(header) });
   }
 
   async #file(path: string, header: TarHeader, body: ReadableStream<Uint8Array>): Promise<void> {
@@ -204,7 +199,7 @@ export class Extraction {
       await file.close();
       throw error;
     }
-    const closing = finish(file, header).catch((cause: unknown) => {
+    const closing = closeFile(file, header).catch((cause: unknown) => {
       this.#failure ??= { cause: writeFailure(header.name, cause) };
     });
     this.#closing.add(closing);
@@ -235,7 +230,7 @@ export class Extraction {
     path = join(path, names.at(-1) ?? '');
     const stats = await lstat(path).catch(() => undefined);
     if (stats?.isFile() !== true)
-      throw new UnsafePath(`it is a link to ${shortened(target)}, which is no file before it`);
+      throw new UnsafePath(`it is a link to ${shortName(target)}, which is no file before it`);
     return path;
   }
 }
@@ -275,8 +270,8 @@ async function writeWhole(file: FileHandle, chunk: Uint8Array): Promise<void> {
   for (let done = 0; done < chunk.length;) done += (await file.write(chunk, done)).bytesWritten;
 }
 
-async function finish(file: FileHandle, header: TarHeader): Promise<void> {
-  const mtime = timeOf(header);
+async function closeFile(file: FileHandle, header: TarHeader): Promise<void> {
+  const mtime = entryTime(header);
   try {
     await file.utimes(mtime, mtime);
     // An empty file has nothing but its name and times, which the directory's sync takes along.
@@ -290,7 +285,7 @@ function permissionsOf({ mode = 0 }: TarHeader): number {
   return mode & permissions;
 }
 
-function timeOf({ mtime }: TarHeader): Date {
+function entryTime({ mtime }: TarHeader): Date {
   const time = mtime?.getTime() ?? Number.NaN;
   return new Date(Number.isNaN(time) ? 0 : Math.min(Math.max(time, 0), latestMs));
 }
@@ -298,7 +293,7 @@ function timeOf({ mtime }: TarHeader): Date {
 /** Explains why an entry cannot be extracted, with its name. */
 function entryFailure(name: string, error: unknown): unknown {
   if (error instanceof SealpinError) return error;
-  const shown = shortened(name);
+  const shown = shortName(name);
   if (error instanceof UnsafePath) return unsafe(shown, error.message, error);
   const errno = errnoOf(error);
   if (errno === undefined) return error;
@@ -307,7 +302,7 @@ function entryFailure(name: string, error: unknown): unknown {
   return writeFailure(shown, error);
 }
 
-function shortened(name: string): string {
+function shortName(name: string): string {
   return name.length > shownLength ? `${name.slice(0, shownLength)}…` : name;
 }
 

@@ -1,7 +1,9 @@
 /** The allowance that unfinished uploads take: what they announced counts for limits and quota before it has come. */
+import type { StoredFile } from '../../../../shared/api.ts';
 import { detachedPayloadBytes } from '../../../../shared/crypto/index.ts';
+import { all } from '../../sql.ts';
 
-type Mode = 'encrypted' | 'plain';
+type Mode = StoredFile['mode'];
 
 /** An unfinished upload of an API key, and the bytes on IPFS that it will have; those that have come, where it did not announce more. */
 export type Reserved = { apiKey: string; bytes: number };
@@ -15,9 +17,7 @@ export function storedBytes(mode: Mode, bytes: number): number {
 
 /** Returns what the unfinished uploads of the account take. @param except the ID of one that does not count */
 export function reservedBy(sql: SqlStorage, except?: string): Reserved[] {
-  return sql
-    .exec<Row>(`SELECT id, api_key, mode, length, offset FROM upload WHERE state IN ('open', 'finishing')`)
-    .toArray()
+  return all<Row>(sql, `SELECT id, api_key, mode, length, offset FROM upload WHERE state IN ('open', 'finishing')`)
     .filter(({ id }) => id !== except)
     .map((row) => ({ apiKey: row.api_key, bytes: storedBytes(row.mode, row.length ?? row.offset) }));
 }

@@ -3,23 +3,23 @@ import { isSealpinError, SealpinError, type Code } from '../../../../shared/erro
 import { sha256, treeOf } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
 import { errorText, log } from '../../../log.ts';
-import type { Intake } from '../../../backends/contract.ts';
 import { importRoot } from '../../../backends/import-root.ts';
 import { backoffMs } from '../../alarm.ts';
-import type { Claims } from './claims.ts';
-import type { Files, NewFile } from '../files/file-rows.ts';
-import { referenceRemoval, type Outbox } from '../outbox.ts';
-import type { Parts } from './parts.ts';
-import { pendingMs } from './pending-uploads.ts';
-import type { PinPlan } from '../../pin/pin-ownership.ts';
-import type { Reference } from '../../pin/pin-table.ts';
 import { err, toError, unwrap, type Result } from '../../result.ts';
-import type { UploadRecord, UploadRows } from './upload-rows.ts';
+import type { AccountContext } from '../account-context.ts';
+import { addReference } from '../delivery.ts';
+import type { NewFile } from '../files/file-rows.ts';
+import { referenceRemoval } from '../outbox.ts';
+import { resumedIntake } from '../uploads/resumed-intake.ts';
+import type { UploadRecord } from '../uploads/upload-rows.ts';
+import { pendingMs } from './pending-calls.ts';
 
 /** Files up to this size are stored while the client waits: pinning takes 2 ms for each MiB where the disk's cache has it. */
 const waitBytes = 1024 ** 3;
 /** The longest time between two attempts, in ms. */
 const longestRetryMs = 900_000;
+/** Retention of the row of an ended upload, in ms: longer than a claim is kept. */
+const endedMs = 2 * 86_400_000;
 /**
  * Attempts after which a missing block is lost: what an attempt imports itself may be collected before it is pinned.
  */
@@ -30,45 +30,17 @@ export function retryMs(attempts: number): number {
   return Math.min(backoffMs(attempts), longestRetryMs);
 }
 
-/** Context that uploads share with the object that they belong to. */
-export type UploadContext = {
-  storage: DurableObjectStorage;
-  parts: Parts;
-  files: Files;
-  claims: Claims;
-  outbox: Outbox;
-  /** The ID of the account; undefined where it is deleted. */
-  account(): string | undefined;
-  /** What takes the rest of an upload. @throws pinning_unavailable where its backend is not configured any more */
-  intake(upload: UploadRecord, requestId: string): Intake;
-  /** Adds a reference, whose row is written already. */
-  addReference(reference: Reference): Promise<Result<PinPlan>>;
-  /** Rings the alarm at that time (in ms) or before. */
-  alarmBy(dueMs: number): Promise<void>;
-  /** Rings the alarm for what is due in the outbox, and for the next file that expires. */
-  flushSoon(): Promise<void>;
-  /** Runs after secrets are overwritten. */
-  erased(): Promise<void>;
-  now(): number;
-};
-
-type Options = UploadContext & {
-  rows: UploadRows;
-  /** Retention of the row of an ended upload, in ms. */
-  endedMs: number;
-};
-
 /** Leaves that make a file. */
 type Leaves = { digests: Uint8Array; bytes: number; lastLeaf: Uint8Array | undefined };
 
 /** Finishes the uploads of an account. */
 export class UploadFinisher {
-  readonly #o: Options;
+  readonly #context: AccountContext;
   /** Attempts that run. An object that is started again has none, and its alarm begins another one. */
   readonly #running = new Map<string, Promise<void>>();
 
-  constructor(options: Options) {
-    this.#o = options;
+  constructor(context: AccountContext) {
+    this.#context = context;
   }
 
   /**
@@ -77,24 +49,24 @@ export class UploadFinisher {
    * @returns the CID of the file; `cid_mismatch`, `gone`, `not_found`
    */
   async begin(uploadId: string, requestId: string): Promise<Result<{ cid: string }>> {
-    const { rows, alarmBy, now } = this.#o;
-    const upload = rows.find(uploadId);
+    const { uploads, alarm, now } = this.#context;
+    const upload = uploads.find(uploadId);
     if (upload === undefined) return err('not_found');
     if (upload.state === 'failed') return err(upload.code ?? 'gone');
     const leaves = await this.#leaves(upload);
     const cid = upload.cid ?? (await treeOf(leaves.digests, leaves.bytes)).text;
     if (upload.state === 'done') return { ok: true, cid };
-    rows.finish(uploadId, cid, requestId);
+    uploads.update(uploadId, { cid, requestId });
     if (upload.announced !== null && upload.announced !== cid) {
-      await this.#failNow(uploadId, 'cid_mismatch');
+      await this.fail(uploadId, 'cid_mismatch');
       return err('cid_mismatch');
     }
     if (leaves.bytes > waitBytes) {
       // The alarm takes what is due; so far that was left to this call.
-      rows.setDue(uploadId, now());
-      await alarmBy(now());
+      uploads.update(uploadId, { due: now() });
+      await alarm.by(now());
     } else await this.attempt(uploadId);
-    const { state, code } = rows.find(uploadId) ?? {};
+    const { state, code } = uploads.find(uploadId) ?? {};
     return state === 'failed' && code ? err(code) : { ok: true, cid };
   }
 
@@ -109,91 +81,103 @@ export class UploadFinisher {
     }
   }
 
-  /** Ends an upload without a file, in a transaction of the caller's. The row remains, and says why. */
-  fail(uploadId: string, code: Code, expiresAtMs: number): void {
-    this.abandon(uploadId);
-    this.#o.rows.end(uploadId, { state: 'failed', code, expiresAtMs });
-  }
-
-  /** Releases what an upload holds, in a transaction of the caller's. A file that is stored stays. */
-  abandon(uploadId: string): void {
-    const { parts, files, claims, outbox, now } = this.#o;
-    parts.release(uploadId);
-    const pending = files.remove(uploadId, 'pending');
-    // A pin of it may be on its way.
-    if (pending !== undefined) outbox.add(referenceRemoval(pending), { dueMs: now() + pendingMs });
-    if (files.find(uploadId) === undefined) claims.drop(uploadId);
-    files.forget(uploadId);
+  /** Ends an upload without a file. The row remains, and says why. */
+  async fail(uploadId: string, code: Code): Promise<void> {
+    const { uploads, alarm, erased, now } = this.#context;
+    const expiresAt = now() + endedMs;
+    this.#context.transaction(() => {
+      abandonUpload(this.#context, uploadId);
+      uploads.end(uploadId, { state: 'failed', code, expiresAt });
+    });
+    await alarm.by(expiresAt);
+    await this.#context.flushSoon();
+    await erased();
   }
 
   async #attempt(uploadId: string): Promise<void> {
-    const { rows, alarmBy, now } = this.#o;
-    const upload = rows.find(uploadId);
+    const { uploads, alarm, now } = this.#context;
+    const upload = uploads.find(uploadId);
     if (upload === undefined || upload.state !== 'finishing') return;
     const attempts = upload.attempts + 1;
     // Before anything goes out: an object that dies while it waits must find the row due.
     const due = now() + retryMs(attempts);
     // The request that had the last bytes may have ended before it could say so.
-    const { requestId = crypto.randomUUID() } = upload;
-    rows.attempt(uploadId, attempts, due, requestId);
-    await alarmBy(due);
+    const requestId = upload.requestId ?? crypto.randomUUID();
+    uploads.update(uploadId, { attempts, due, requestId });
+    await alarm.by(due);
     try {
       await this.#store(upload, requestId);
     } catch (error) {
       log({ event: 'upload.finish', requestId, attempts, error: errorText(error) });
       const code = lastingCode(error, attempts, upload.expiresAt <= now());
-      if (code !== undefined) await this.#failNow(uploadId, code);
+      if (code !== undefined) await this.fail(uploadId, code);
     }
   }
 
   async #store(upload: UploadRecord, requestId: string): Promise<void> {
-    const { rows, files, parts, storage, account, addReference, flushSoon, erased, alarmBy, endedMs, now } = this.#o;
-    const { uploadId, apiKey, mode, filename, contentType, beginning, header } = upload;
-    const service = this.#o.intake(upload, requestId);
+    const { uploads, files, parts, row, env, erased, alarm, now } = this.#context;
+    const { uploadId, createdBy, mode, filename, contentType, beginning, header } = upload;
+    const service = resumedIntake(env, upload.service, { account: row.open?.id ?? '', uploadId, parts, requestId });
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
     // The service's own time limits end a step that takes too long.
     const { signal } = new AbortController();
     const cid = await importRoot(service, { digests, bytes, lastLeaf, signal });
     if (cid !== upload.cid) throw new SealpinError('internal', 'the parts of an upload are not those that arrived');
-    const owner = account();
+    const account = row.open?.id;
     // It was removed in the meantime.
-    if (owner === undefined || rows.find(uploadId)?.state !== 'finishing') return;
-    const about = { filename, contentType, header, expiresAt: files.expiryOf(uploadId) };
-    const file: NewFile = { fileId: uploadId, mode, ...about, bytes, beginning, cid, service: service.id };
+    if (account === undefined || uploads.find(uploadId)?.state !== 'finishing') return;
+    const stored = { fileId: uploadId, cid, service: service.id };
+    const about = { mode, filename, contentType, beginning, header, ...files.detailsOf(uploadId) };
+    const file: NewFile = { ...stored, ...about, bytes };
     // Without an end of its own: the upload's row says what to undo.
-    if (!files.isPending(uploadId)) files.add(file, apiKey, now(), null);
-    const plan = await unwrap(addReference({ cid, service: service.id, fileId: uploadId, account: owner, requestId }));
+    if (!files.isPending(uploadId)) files.add(file, createdBy, now(), null);
+    const plan = await unwrap(addReference(env, { ...stored, account, requestId }));
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
     else await service.abandon?.();
-    storage.transactionSync(() => {
+    const expiresAt = now() + endedMs;
+    this.#context.transaction(() => {
       const failure = files.checkAllowance(uploadId, true);
       if (failure !== undefined) throw toError(failure);
       // The pending file is gone if the upload was removed in the meantime.
       if (!files.markReady(uploadId)) return;
       parts.release(uploadId);
-      rows.end(uploadId, { state: 'done', code: null, expiresAtMs: now() + endedMs });
+      uploads.end(uploadId, { state: 'done', code: null, expiresAt });
     });
-    await alarmBy(now() + endedMs);
-    await flushSoon();
+    await alarm.by(expiresAt);
+    await this.#context.flushSoon();
     await erased();
   }
 
   async #leaves({ uploadId, tail }: UploadRecord): Promise<Leaves> {
-    const parts = this.#o.parts.pinned(uploadId);
+    const parts = this.#context.parts.pinned(uploadId);
     const before = parts.reduce((sum, part) => sum + part.bytes, 0);
     // An empty file is one empty leaf.
     const lastLeaf = tail.length > 0 || before === 0 ? tail : undefined;
     const digests = concat(...parts.map((part) => part.digests), ...(lastLeaf ? [await sha256(lastLeaf)] : []));
     return { digests, bytes: before + tail.length, lastLeaf };
   }
+}
 
-  async #failNow(uploadId: string, code: Code): Promise<void> {
-    const { storage, alarmBy, flushSoon, erased, endedMs, now } = this.#o;
-    storage.transactionSync(() => this.fail(uploadId, code, now() + endedMs));
-    await alarmBy(now() + endedMs);
-    await flushSoon();
-    await erased();
-  }
+/** Removes an upload, in a transaction of the caller's, who cares for the outbox and for what was overwritten. A file that is stored stays. */
+export function removeUpload(context: AccountContext, uploadId: string): void {
+  abandonUpload(context, uploadId);
+  context.uploads.remove(uploadId);
+}
+
+/** Does so for the unfinished uploads of API keys; without `apiKeys` for all uploads. */
+export function removeUploads(context: AccountContext, apiKeys?: readonly string[]): void {
+  for (const { uploadId } of context.uploads.unfinished(apiKeys)) removeUpload(context, uploadId);
+  if (apiKeys === undefined) context.uploads.removeAll();
+}
+
+/** Releases what an upload holds. */
+function abandonUpload({ parts, files, claims, outbox, now }: AccountContext, uploadId: string): void {
+  parts.release(uploadId);
+  const pending = files.remove(uploadId, 'pending');
+  // A pin of it may be on its way.
+  if (pending !== undefined) outbox.add(referenceRemoval(pending), { dueMs: now() + pendingMs });
+  if (files.find(uploadId) === undefined) claims.drop(uploadId);
+  files.forget(uploadId);
 }
 
 /** The code with which an upload fails for good; undefined where another attempt may succeed. */

@@ -1,5 +1,6 @@
 /** Circuit breakers: while a service does not respond, it is asked once in a while, and not for each of its rows. */
 import { backoffMs, withJitter } from '../alarm.ts';
+import { first, insert } from '../sql.ts';
 
 type BreakerRow = { failures: number; open_until: number };
 
@@ -22,12 +23,11 @@ export class Breakers {
     // Requests that were under way together fail together.
     const failures = row === undefined ? 1 : row.failures + (row.open_until <= nowMs ? 1 : 0);
     const openUntil = nowMs + Math.max(withJitter(backoffMs(failures)), retryAfterSeconds * 1000);
-    this.#sql.exec(
-      `INSERT INTO breaker (service, failures, open_until) VALUES (?1, ?2, ?3)
-       ON CONFLICT (service) DO UPDATE SET failures = ?2, open_until = max(open_until, ?3)`,
-      service,
-      failures,
-      openUntil,
+    insert(
+      this.#sql,
+      'breaker',
+      { service, failures, open_until: openUntil },
+      'ON CONFLICT (service) DO UPDATE SET failures = excluded.failures, open_until = max(open_until, excluded.open_until)',
     );
   }
 
@@ -42,8 +42,6 @@ export class Breakers {
   }
 
   #row(service: string): BreakerRow | undefined {
-    return this.#sql
-      .exec<BreakerRow>('SELECT failures, open_until FROM breaker WHERE service = ?', service)
-      .toArray()[0];
+    return first(this.#sql, 'SELECT failures, open_until FROM breaker WHERE service = ?', service);
   }
 }

@@ -1,0 +1,147 @@
+/** The parts of an account's object that its calls share: its rows, its clock and alarm, and who may call. */
+import type { Scope } from '../../../shared/api.ts';
+import { Alarm, backoffMs, soonest } from '../alarm.ts';
+import type { Removal } from '../pin/pin-steps.ts';
+import { err, type Result } from '../result.ts';
+import { AccountRow, type AccountRecord } from './account-row.ts';
+import { AccountSettings } from './account-settings.ts';
+import { send, type AccountEnv } from './delivery.ts';
+import { EventRows } from './event-rows.ts';
+import { FileRows } from './files/file-rows.ts';
+import { ReceiptRows } from './files/receipt-rows.ts';
+import { KeyRows, type KeyMaterial, type KeyRecord } from './keys/key-rows.ts';
+import { KeyUsage } from './keys/key-usage.ts';
+import { Outbox } from './outbox.ts';
+import { ShareRows } from './shares/share-rows.ts';
+import { Claims } from './uploads/claims.ts';
+import { PartRows } from './uploads/part-rows.ts';
+import { UploadRows } from './uploads/upload-rows.ts';
+
+/** A caller whose key is valid. */
+export type Caller = { key: KeyRecord; account: AccountRecord };
+
+/** What a subclass of the object may replace. */
+type Hooks = {
+  /** The clock, in ms. */
+  now(): number;
+  /** Runs after headers, records or sealed keys are overwritten and before the result is returned. */
+  erased(): Promise<void>;
+  /** Duration of a claim, for tests. */
+  leaseMs(): number | undefined;
+};
+
+/** The context of one object; its rows are there before the account is. */
+export class AccountContext {
+  readonly storage: DurableObjectStorage;
+  readonly sql: SqlStorage;
+  readonly env: AccountEnv;
+  readonly now: () => number;
+  readonly erased: () => Promise<void>;
+  readonly alarm: Alarm;
+  readonly row: AccountRow;
+  readonly settings: AccountSettings;
+  readonly events: EventRows;
+  readonly keys: KeyRows;
+  readonly usage: KeyUsage;
+  readonly files: FileRows;
+  readonly receipts: ReceiptRows;
+  readonly outbox: Outbox;
+  readonly shares: ShareRows;
+  readonly uploads: UploadRows;
+  readonly parts: PartRows;
+  readonly claims: Claims;
+  #isListed = false;
+
+  constructor(storage: DurableObjectStorage, env: AccountEnv, { now, erased, leaseMs }: Hooks) {
+    const { sql } = storage;
+    this.storage = storage;
+    this.sql = sql;
+    this.env = env;
+    this.now = now;
+    this.erased = erased;
+    this.alarm = new Alarm(storage);
+    this.row = new AccountRow(sql);
+    this.settings = new AccountSettings(sql);
+    this.events = new EventRows(sql, now);
+    this.keys = new KeyRows(sql, this.events);
+    this.usage = new KeyUsage(sql, now);
+    this.files = new FileRows(sql, this);
+    this.receipts = new ReceiptRows(sql);
+    this.outbox = new Outbox(sql, {
+      send: (message, requestId) => send(env, this.row.id, message, requestId),
+      unreferred: (fileId, pins) => this.receipts.setPins(fileId, pins),
+      now,
+    });
+    this.shares = new ShareRows(sql, this.outbox, this.events);
+    this.uploads = new UploadRows(sql);
+    this.parts = new PartRows(sql, this.outbox);
+    const isReady = (id: string): boolean => this.files.find(id) !== undefined || this.uploads.find(id) !== undefined;
+    this.claims = new Claims(sql, { isReady, now, leaseMs });
+  }
+
+  /** Does work in one transaction. */
+  transaction<T>(work: () => T): T {
+    return this.storage.transactionSync(work);
+  }
+
+  /** Finds the key with a hash. @returns unauthorized, insufficient_scope, account_disabled where it may not be used */
+  authorize(hash: string, scope: Scope | undefined): Result<Caller> {
+    const account = this.row.open;
+    if (account === undefined) return err('unauthorized');
+    const found = this.keys.authorize(hash, scope, this.now());
+    if (!found.ok) return found;
+    if (this.settings.get().disabled) return err('account_disabled');
+    if (found.key.scopes.includes('write')) this.files.provisional.postpone(found.key.id, this.now());
+    return { ok: true, key: found.key, account };
+  }
+
+  /** Runs an operation for the caller with this key, if the key is valid and has the scope. */
+  async as<T extends object>(
+    hash: string,
+    scope: Scope | undefined,
+    operation: (caller: Caller) => Result<T> | Promise<Result<T>>,
+  ): Promise<Result<T>> {
+    const caller = this.authorize(hash, scope);
+    if (!caller.ok) return caller;
+    const result = await operation(caller);
+    if (!this.#isListed) await this.listAccount();
+    return result;
+  }
+
+  /** The caller's key, and the account's keys. @param withSealed also the private one, sealed to the caller's key */
+  material({ key, account }: Caller, withSealed: boolean): KeyMaterial {
+    return { key, spki: account.spki, sealed: withSealed ? this.keys.sealed(key.id) : null };
+  }
+
+  /** Enters an account that is not in the list yet, in a transaction with the message that does it, which is sent at once. */
+  async listAccount(): Promise<void> {
+    const { open } = this.row;
+    if (open === undefined) return;
+    this.#isListed = true;
+    if (this.settings.isListed) return;
+    const message = this.transaction(() => {
+      this.settings.markListed();
+      return this.outbox.add({ op: 'enlist', target: open.id });
+    });
+    await this.deliver([message]);
+  }
+
+  /** Delivers messages at once; what is not acknowledged stays for the alarm. */
+  async deliver(ids: readonly number[]): Promise<Removal> {
+    await this.alarm.by(this.now() + backoffMs(1));
+    return await this.outbox.deliver(ids);
+  }
+
+  /** Rings the alarm for what is due in the outbox, and for the next file that expires. */
+  async flushSoon(): Promise<void> {
+    const due = soonest(this.outbox.nextDue(), this.files.nextExpiry());
+    if (due !== undefined) await this.alarm.by(due);
+  }
+
+  /** Returns the time of the next work, in ms. */
+  nextDue(): number | undefined {
+    const { files, receipts, parts, claims, uploads, shares, outbox, events, usage } = this;
+    const rows = [files, receipts, parts, claims, uploads, shares, outbox, events, usage];
+    return soonest(files.nextExpiry(), ...rows.map((each) => each.nextDue()));
+  }
+}

@@ -1,0 +1,217 @@
+/** The files of an account, as the Worker calls them on the account's object. */
+import type { DeletionReason } from '../../../../shared/api.ts';
+import { errorText, log } from '../../../log.ts';
+import { err, type Failure, type Result } from '../../result.ts';
+import { removingAt } from '../delivery.ts';
+import { pageOfFiles, type Page, type PageOptions } from '../files/file-list.ts';
+import type { FileRecord, FileUpdate } from '../files/file-rows.ts';
+import type { ReceiptRecord } from '../files/receipt-rows.ts';
+import type { KeyMaterial } from '../keys/key-rows.ts';
+import { referenceRemoval } from '../outbox.ts';
+import type { Ended } from '../shares/share-rows.ts';
+import { AccountCalls } from './account-calls.ts';
+
+/** Number of expired files that one call deletes, so that it stays short; the alarm rings again for the others. */
+const batch = 500;
+/** Interval at which the objects of pins are asked for removals, all of them, in ms. */
+const askMs = 60_000;
+/** Seconds after which those who change one file at once may try again. */
+const conflictSeconds = 1;
+
+/** The files of an account that are stored. */
+export class FileCalls extends AccountCalls {
+  /** Time at which the objects of pins were last asked for removals, in ms. */
+  #askedAt = -Infinity;
+
+  /** A file, and what opens it. */
+  find(
+    hash: string,
+    fileId: string,
+    { sealed }: { sealed: boolean },
+  ): Promise<Result<KeyMaterial & { file: FileRecord }>> {
+    return this.context.as(hash, 'read', (caller) => {
+      const found = this.context.files.readable(fileId);
+      if (!found.ok) return found;
+      const isSealed = sealed && found.file.mode === 'encrypted';
+      return { ok: true, ...this.context.material(caller, isSealed), file: found.file };
+    });
+  }
+
+  /** Returns the keys that open the files. */
+  reader(hash: string): Promise<Result<KeyMaterial>> {
+    return this.context.as(hash, 'read', (caller) => ({ ok: true, ...this.context.material(caller, true) }));
+  }
+
+  /** A page of files, and what opens them. */
+  list(hash: string, { sealed, ...page }: PageOptions & { sealed: boolean }): Promise<Result<KeyMaterial & Page>> {
+    const { sql, now } = this.context;
+    return this.context.as(hash, 'read', (caller) => ({
+      ok: true,
+      ...this.context.material(caller, sealed),
+      ...pageOfFiles(sql, now(), page),
+    }));
+  }
+
+  /** Checks that a caller may change files, before a body is read. */
+  changer(hash: string): Promise<Result> {
+    return this.context.as(hash, 'read', () => this.context.as(hash, 'write', () => ({ ok: true })));
+  }
+
+  /**
+   * Changes a file. A key that sets its end must be allowed to delete it.
+   * @returns the file as it is now; `conflict` where it was changed after the version that the update was made from
+   */
+  async change(hash: string, fileId: string, update: FileUpdate): Promise<Result<{ file: FileRecord }>> {
+    const { files, events, alarm, erased } = this.context;
+    let by: string | null = null;
+    for (const scope of ['read', 'write', ...(update.expiresAt === undefined ? [] : (['delete'] as const))] as const) {
+      const caller = this.context.authorize(hash, scope);
+      if (!caller.ok) return caller;
+      by = caller.key.id;
+    }
+    const changed = this.context.transaction((): Result<{ file: FileRecord }> => {
+      const file = files.find(fileId);
+      if (file === undefined) return files.missing(fileId);
+      if (file.version !== update.version) return changedMeanwhile();
+      files.update(fileId, update);
+      events.add({ action: 'file.changed', by, subject: fileId });
+      const now = files.find(fileId);
+      return now === undefined ? err('not_found') : { ok: true, file: now };
+    });
+    if (!changed.ok) return changed;
+    if (changed.file.expiresAt !== null) await alarm.by(changed.file.expiresAt);
+    if (update.header !== undefined) await erased();
+    return changed;
+  }
+
+  /** A file that a caller may delete, for the conditions of the request. */
+  removable(hash: string, fileId: string): Promise<Result<{ file: FileRecord }>> {
+    const { files } = this.context;
+    return this.context.as(hash, 'delete', () => {
+      const file = files.find(fileId);
+      return file === undefined ? files.missing(fileId) : { ok: true, file };
+    });
+  }
+
+  /**
+   * Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference.
+   * @param version the only one that is deleted; undefined: any
+   * @returns `conflict` where it has another version
+   */
+  remove(
+    hash: string,
+    fileId: string,
+    requestId: string,
+    version: number | undefined,
+  ): Promise<Result<{ receipt: ReceiptRecord }>> {
+    const { files, erased } = this.context;
+    return this.context.as(hash, 'delete', async ({ key }) => {
+      const removed = this.context.transaction(() => {
+        if (version !== undefined && files.find(fileId)?.version !== version) return changedMeanwhile();
+        return this.#remove(fileId, 'deleted', key.id, requestId) ?? files.missing(fileId);
+      });
+      if ('ok' in removed) return removed;
+      await this.context.deliver([...removed.ended.map(({ message }) => message), removed.message]);
+      await erased();
+      return this.#receipt(fileId);
+    });
+  }
+
+  /** Checks that a caller may delete files, before a body is read. */
+  remover(hash: string): Promise<Result> {
+    return this.context.as(hash, 'delete', () => ({ ok: true }));
+  }
+
+  /**
+   * Deletes files, all in one transaction; shares and pins follow in the alarm, since one event cannot make so many calls.
+   * @returns the receipts of those that were there, in the order of the IDs; `finishing` where one of them is about to be stored
+   */
+  removeMany(
+    hash: string,
+    fileIds: readonly string[],
+    requestId: string,
+  ): Promise<Result<{ receipts: ReceiptRecord[] }>> {
+    const { files, receipts, alarm, erased, now } = this.context;
+    return this.context.as(hash, 'delete', async ({ key }) => {
+      const removed = this.context.transaction(() => {
+        const finishing = fileIds.map((fileId) => files.missing(fileId)).find(({ code }) => code === 'finishing');
+        if (finishing !== undefined) return finishing;
+        return fileIds.filter((fileId) => this.#remove(fileId, 'deleted', key.id, requestId) !== undefined);
+      });
+      if ('ok' in removed) return removed;
+      await alarm.by(now());
+      await erased();
+      return { ok: true, receipts: removed.flatMap((fileId) => receipts.find(fileId, now()) ?? []) };
+    });
+  }
+
+  /** The receipt of a file that was deleted, or that has expired. */
+  receipt(hash: string, fileId: string): Promise<Result<{ receipt: ReceiptRecord }>> {
+    return this.context.as(hash, 'read', async () => {
+      // The alarm may be late.
+      await this.sweep();
+      if (this.context.receipts.isForgotten(fileId)) await this.#complete();
+      return this.#receipt(fileId);
+    });
+  }
+
+  /** Completes receipts of earlier versions: where nothing is being removed at a service any more, their removals there are done. */
+  async #complete(): Promise<void> {
+    const { env, receipts, now } = this.context;
+    if (now() - this.#askedAt < askMs) return;
+    this.#askedAt = now();
+    try {
+      receipts.complete(await removingAt(env));
+    } catch (error) {
+      log({ event: 'account.receipt', error: errorText(error) });
+    }
+  }
+
+  /** Deletes the files that have expired, as `remove` does; the outbox delivers the consequences. Forgets old receipts. */
+  async sweep(): Promise<void> {
+    const { files, receipts, alarm, erased, now } = this.context;
+    receipts.sweep(now());
+    const expired = files.expired(batch);
+    if (expired.length === 0) return;
+    const requestId = crypto.randomUUID();
+    this.context.transaction(() => {
+      for (const fileId of expired) this.#remove(fileId, 'expired', null, requestId);
+    });
+    await alarm.by(now());
+    await erased();
+  }
+
+  /**
+   * Removes a file in a transaction of the caller's, who then delivers.
+   * @param by the ID of the key that does it; null: the clock @param requestId goes with the messages
+   */
+  #remove(
+    fileId: string,
+    reason: DeletionReason,
+    by: string | null,
+    requestId: string,
+  ): { ended: Ended[]; message: number } | undefined {
+    const { files, claims, outbox, events, shares, receipts, now } = this.context;
+    const file = files.remove(fileId, 'ready');
+    if (file === undefined) return undefined;
+    claims.drop(fileId);
+    events.add({ action: `file.${reason}`, by, subject: fileId });
+    const ended = shares.endOfFile(fileId, { by, requestId });
+    receipts.add(
+      file,
+      reason,
+      ended.map(({ id }) => id),
+      now(),
+    );
+    return { ended, message: outbox.add(referenceRemoval(file), { requestId }) };
+  }
+
+  #receipt(fileId: string): Result<{ receipt: ReceiptRecord }> {
+    const receipt = this.context.receipts.find(fileId, this.context.now());
+    return receipt === undefined ? err('not_found') : { ok: true, receipt };
+  }
+}
+
+function changedMeanwhile(): Failure {
+  return err('conflict', 'other requests keep changing this file', conflictSeconds);
+}

@@ -1,0 +1,302 @@
+/** Uploads that may be continued, as the Worker calls them on an account's object. */
+import { describe } from '../../../../shared/errors.ts';
+import type { PinPlan } from '../../pin/pin-ownership.ts';
+import { err, type Failure, type Result } from '../../result.ts';
+import type { AccountContext, Caller } from '../account-context.ts';
+import { addReference } from '../delivery.ts';
+import type { FileDetails } from '../files/file-rows.ts';
+import { exceedsAllowance } from '../keys/key-limits.ts';
+import { storedBytes } from '../keys/reserved.ts';
+import type { Claim } from '../uploads/claims.ts';
+import type { NewPart } from '../uploads/part-rows.ts';
+import type { Ending, NewUpload, Progress, UploadRecord } from '../uploads/upload-rows.ts';
+import { AccountCalls } from './account-calls.ts';
+import { pendingMs } from './pending-calls.ts';
+import { RunningRequests } from './running-requests.ts';
+import { removeUpload, retryMs, UploadFinisher } from './upload-finisher.ts';
+
+/** Limits on unfinished uploads: of an account, and of one API key, so that no key takes the place of the others. */
+const maxUnfinished = { account: 100, key: 10 };
+/** Time for which an upload may rest before it expires, in ms: 7 days. */
+const restMs = 7 * 86_400_000;
+/**
+ * Time for which an upload is not taken over from the request that continues it, in ms: a request whose line broke
+ * records within it what has arrived.
+ */
+const endingMs = 3000;
+
+/** The request that continues an upload. */
+export type Resumption = {
+  /** Names the request. */
+  lease: string;
+  /** Offset at which the client wants to continue. */
+  offset: number;
+  /** The length of the file, where the client tells it now. */
+  length: number | undefined;
+};
+
+/** An upload that a request continues: `leaves` of it are stored, `spki` is the account's public key. */
+export type Resumed = { upload: UploadRecord; leaves: number; spki: Uint8Array };
+
+/** A commit. `partId`: of the part whose pin it makes known. `ending`: every byte has arrived. */
+export type Commit = Progress & { partId: string | undefined; ending: Ending | undefined };
+
+/** The file of an upload that begins. `isProvisional`: see `UploadTerms`. */
+type BegunFile = { details: FileDetails; isProvisional: boolean };
+
+/**
+ * The uploads of an account. An upload belongs to the API key that created it; no other key can continue it, and only
+ * one with `keys` sees it, and may end it.
+ */
+export class UploadCalls extends AccountCalls {
+  readonly #finisher: UploadFinisher;
+  readonly #running = new RunningRequests();
+
+  constructor(context: AccountContext) {
+    super(context);
+    this.#finisher = new UploadFinisher(context);
+  }
+
+  /** Begins an upload, unless a first request with this claim has. */
+  create(
+    hash: string,
+    upload: NewUpload,
+    { details, isProvisional }: BegunFile,
+    claim: Claim | undefined,
+  ): Promise<Result<{ upload: UploadRecord; replayed: boolean }>> {
+    return this.context.as(hash, 'write', async ({ key }) => {
+      const { uploads, claims, files, alarm, now } = this.context;
+      const { uploadId, mode, length } = upload;
+      const expiresAt = now() + restMs;
+      const begun = this.context.transaction((): Result<{ first?: string }> => {
+        const taken: Result<{ first?: string }> = claim === undefined ? { ok: true } : claims.take(claim, uploadId);
+        if (!taken.ok || taken.first !== undefined) return taken;
+        const failure =
+          tooMany(uploads.countUnfinished(key.id)) ??
+          exceedsAllowance(files.allowance(key.id), length === null ? 0 : storedBytes(mode, length));
+        if (failure !== undefined) {
+          claims.drop(uploadId);
+          return failure;
+        }
+        uploads.add(upload, key.id, expiresAt);
+        files.addDetails(uploadId, details);
+        if (isProvisional) files.provisional.add(uploadId, key.id);
+        claims.keep(claim, uploadId);
+        return taken;
+      });
+      if (!begun.ok) return begun;
+      await alarm.by(expiresAt);
+      const stored = uploads.find(begun.first ?? uploadId);
+      if (stored === undefined) return err('not_found');
+      return { ok: true, upload: stored, replayed: begun.first !== undefined };
+    });
+  }
+
+  /**
+   * Returns an upload.
+   * @param takeOver whether a request that continues it must stop, once it had time to end by itself
+   * @returns `not_found`; `gone` for one that failed, where `takeOver` asks for one that can be continued
+   */
+  async look(hash: string, uploadId: string, takeOver: boolean): Promise<Result<{ upload: UploadRecord }>> {
+    if (!takeOver) return this.#findToManage(hash, uploadId);
+    const before = this.#find(hash, uploadId);
+    if (!before.ok) return before;
+    await this.#running.idle(uploadId, endingMs);
+    const found = this.#find(hash, uploadId);
+    if (!found.ok) return found;
+    const failure = failureOf(found.upload);
+    if (failure === undefined) this.context.uploads.update(uploadId, { lease: null });
+    return failure ?? found;
+  }
+
+  /** The uploads of the caller's key; with `keys`, those of the account. */
+  list(hash: string): Promise<Result<{ uploads: UploadRecord[] }>> {
+    const { uploads, now } = this.context;
+    return this.context.as(hash, undefined, ({ key }) => {
+      const listed = uploads.list(key.scopes.includes('keys') ? undefined : key.id);
+      return { ok: true, uploads: listed.filter(({ expiresAt }) => expiresAt > now()) };
+    });
+  }
+
+  /**
+   * Lets a request continue an upload; an earlier one that still runs must stop.
+   * @returns an upload that is not `open` where every byte has arrived; `not_found`, `gone`, `offset_mismatch`,
+   * `invalid_request`
+   */
+  async resume(hash: string, uploadId: string, { lease, offset, length }: Resumption): Promise<Result<Resumed>> {
+    const found = this.#find(hash, uploadId);
+    if (!found.ok) return found;
+    const { uploads, parts, files } = this.context;
+    const { upload, spki } = found;
+    const failure = failureOf(upload);
+    if (failure !== undefined) return failure;
+    if (offset !== upload.offset)
+      return err('offset_mismatch', `the upload is at ${upload.offset}, and Upload-Offset is ${offset}`);
+    if (length !== undefined && upload.length !== null && length !== upload.length)
+      return err('invalid_request', `Upload-Length is ${length}, and was ${upload.length} before`);
+    if (length !== undefined && length < offset)
+      return err('invalid_request', `Upload-Length is ${length}, and ${offset} bytes have arrived already`);
+    if (upload.state === 'open') {
+      if (length !== undefined && upload.length === null) {
+        const full = exceedsAllowance(files.allowance(upload.createdBy, uploadId), storedBytes(upload.mode, length));
+        if (full !== undefined) return full;
+        uploads.update(uploadId, { length });
+      }
+      uploads.update(uploadId, { lease });
+      this.#running.begin(uploadId, lease);
+    }
+    const resumed = { ...upload, length: upload.length ?? length ?? null };
+    return { ok: true, upload: resumed, leaves: parts.leaves(uploadId), spki };
+  }
+
+  /**
+   * Records that leaves of an encrypted upload are about to be sent. Other bytes than before under the same nonces would reveal both,
+   * and let others forge chunks: they end the upload.
+   * @param first the number of the first one @param digests SHA-256 of each, 32 bytes each, in order
+   * @returns `upload_busy`, `upload_changed`
+   */
+  async show(uploadId: string, lease: string, first: number, digests: Uint8Array): Promise<Result> {
+    const { uploads } = this.context;
+    if (!uploads.isHeld(uploadId, lease)) return takenOver();
+    if (uploads.show(uploadId, first, digests)) return { ok: true };
+    await this.#finisher.fail(uploadId, 'upload_changed');
+    return err('upload_changed');
+  }
+
+  /** Writes the row of a part, then the reference, before the part is pinned. */
+  intendPart(hash: string, lease: string, part: NewPart): Promise<Result<PinPlan>> {
+    return this.context.as(hash, 'write', async ({ account }) => {
+      const { uploads, parts, env, alarm, now } = this.context;
+      if (!uploads.isHeld(part.uploadId, lease)) return takenOver();
+      // Until it is committed, and long enough for a pin that is on its way.
+      parts.intend(part, now() + pendingMs);
+      await alarm.by(now() + pendingMs);
+      const result = await addReference(env, { ...part, fileId: part.id, account: account.id, isPart: true });
+      if (!result.ok) {
+        this.context.transaction(() => parts.withdraw(part.id, now()));
+        await this.context.flushSoon();
+      }
+      return result;
+    });
+  }
+
+  /**
+   * Records how far an upload has come: offset, part, tail and rest together.
+   * @returns `upload_busy` where another request has it; `quota_exceeded`, which ends it, where its key has no room for so much
+   */
+  commit(
+    hash: string,
+    uploadId: string,
+    lease: string,
+    { partId, ending, ...progress }: Commit,
+  ): Promise<Result<{ expiresAt: number }>> {
+    return this.context.as(hash, 'write', async ({ key }) => {
+      const { uploads, parts, files, alarm, erased, now } = this.context;
+      const isReserved = uploads.find(uploadId)?.length !== null;
+      const allowance = isReserved ? files.allowanceOfReserved(key.id) : files.allowance(key.id, uploadId);
+      const full = exceedsAllowance(allowance, progress.offset);
+      if (full !== undefined) {
+        if (uploads.isHeld(uploadId, lease)) await this.#finisher.fail(uploadId, full.code);
+        return full;
+      }
+      const expiresAt = now() + restMs;
+      const retryAt = now() + retryMs(1);
+      const failure = this.context.transaction((): Failure | undefined => {
+        if (!uploads.isHeld(uploadId, lease)) return takenOver();
+        if (partId !== undefined) {
+          if (!parts.commitForGood(partId)) return err('pinning_timeout', 'the part of the upload timed out');
+          uploads.forgetShown(uploadId, parts.leaves(uploadId));
+        }
+        uploads.advance(uploadId, progress, expiresAt);
+        if (ending !== undefined) uploads.seal(uploadId, ending, retryAt);
+        return undefined;
+      });
+      if (failure !== undefined) return failure;
+      await alarm.by(ending === undefined ? expiresAt : retryAt);
+      if (ending !== undefined) await erased();
+      return { ok: true, expiresAt };
+    });
+  }
+
+  /**
+   * Stores the file of an upload whose bytes have all arrived; a large one, and one that cannot be stored now, in the alarm.
+   * @returns the CID of the file; `cid_mismatch`
+   */
+  async finish(uploadId: string, requestId: string): Promise<Result<{ cid: string }>> {
+    return await this.#finisher.begin(uploadId, requestId);
+  }
+
+  /** Says that the request with this lease has ended. */
+  async release(uploadId: string, lease: string): Promise<void> {
+    this.#running.end(uploadId, lease);
+  }
+
+  /** Ends an upload and releases its parts. A file that was stored stays. */
+  async remove(hash: string, uploadId: string): Promise<Result> {
+    const found = this.#findToManage(hash, uploadId);
+    if (!found.ok) return found;
+    this.context.transaction(() => removeUpload(this.context, uploadId));
+    await this.context.flushSoon();
+    await this.context.erased();
+    return { ok: true };
+  }
+
+  /** Removes what has expired, and finishes what is not finished. */
+  async sweep(): Promise<void> {
+    const { uploads, erased, now } = this.context;
+    const due = uploads.due(now());
+    const expired = due.filter(({ state }) => state !== 'finishing');
+    this.context.transaction(() => {
+      for (const { uploadId } of expired) removeUpload(this.context, uploadId);
+    });
+    if (expired.some(({ state }) => state === 'open')) await erased();
+    for (const { uploadId, state, cid } of due) {
+      if (state !== 'finishing') continue;
+      // The request with its last bytes may have ended before it could ask for this.
+      if (cid === null) await this.#finisher.begin(uploadId, crypto.randomUUID());
+      else await this.#finisher.attempt(uploadId);
+    }
+  }
+
+  /** An upload of the caller's key. */
+  #find(hash: string, uploadId: string): Result<{ upload: UploadRecord; spki: Uint8Array }> {
+    const caller = this.context.authorize(hash, 'write');
+    return caller.ok ? this.#findOf(caller, uploadId, false) : caller;
+  }
+
+  /** The same, or with `keys` any upload of the account. */
+  #findToManage(hash: string, uploadId: string): Result<{ upload: UploadRecord }> {
+    const caller = this.context.authorize(hash, undefined);
+    return caller.ok ? this.#findOf(caller, uploadId, caller.key.scopes.includes('keys')) : caller;
+  }
+
+  #findOf(
+    { key, account }: Caller,
+    uploadId: string,
+    ofAnyKey: boolean,
+  ): Result<{ upload: UploadRecord; spki: Uint8Array }> {
+    const upload = this.context.uploads.find(uploadId);
+    const isTheirs = upload !== undefined && (ofAnyKey || upload.createdBy === key.id);
+    return isTheirs && upload.expiresAt > this.context.now()
+      ? { ok: true, upload, spki: account.spki }
+      : err('not_found');
+  }
+}
+
+function tooMany({ all, own }: { all: number; own: number }): Failure | undefined {
+  if (own >= maxUnfinished.key)
+    return err('too_many_uploads', `an API key may have ${maxUnfinished.key} unfinished uploads`);
+  if (all >= maxUnfinished.account)
+    return err('too_many_uploads', `an account may have ${maxUnfinished.account} unfinished uploads`);
+  return undefined;
+}
+
+/** Tells why an upload cannot be continued. */
+function failureOf({ state, code }: UploadRecord): Failure | undefined {
+  if (state !== 'failed') return undefined;
+  return err('gone', `the upload has failed: ${describe(code ?? 'internal').title}`);
+}
+
+function takenOver(): Failure {
+  return err('upload_busy', 'another request has taken the upload over, or ended it');
+}

@@ -1,0 +1,30 @@
+/** What uploads and copies see of a pinning service that takes no new files, told to the object `Metrics`, which health asks. */
+import { errorText, log } from '../../log.ts';
+import { unwrap } from '../result.ts';
+import { metricsOf, type MetricsBinding } from './metrics-binding.ts';
+
+/** Codes by which a service says that it would refuse the next file as well. */
+const refusing = ['disk_full', 'misconfigured'];
+
+/** Tells whether a code means that a service takes no new files. */
+export function isRefusal(code: string | null): code is string {
+  return code !== null && refusing.includes(code);
+}
+
+/** Time for which a refusal counts, in ms: longer than the longest wait before the same copy is tried again. */
+const countsMs = 2 * 3_600_000;
+
+/** Tells that a service has refused a file, with its code, or that it takes files again (null). It does not throw. */
+export async function tellRefusal(
+  env: MetricsBinding,
+  service: string,
+  code: string | null,
+  forMs = countsMs,
+): Promise<void> {
+  const metrics = metricsOf(env);
+  try {
+    await unwrap(code === null ? metrics.accepted(service) : metrics.refused(service, code, forMs));
+  } catch (error) {
+    log({ event: 'metrics.refusal', service, error: errorText(error) });
+  }
+}
