@@ -59,8 +59,9 @@ export class ObjectCalls extends RpcTarget {
     const checked = await this.#checked(objects);
     if (!checked.ok) return checked;
     const row = rows.find(objects.id);
-    if (row !== undefined && row.state !== 'open') return err('gone', 'the upload has ended');
-    const due = Math.max(row?.due ?? 0, now() + forMs);
+    if (row?.state === 'removing') return err('gone', 'the upload has ended');
+    // One that has become a file asks when it is due: its end may be repeated.
+    const due = row?.state === 'stored' ? row.due : Math.max(row?.due ?? 0, now() + forMs);
     const from = row?.parts ?? 0;
     if (row === undefined) rows.add({ ...objects, state: 'open', cid: null, parts: numbers, due });
     else rows.change(row.id, { parts: from + numbers, due });

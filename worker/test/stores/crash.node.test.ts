@@ -1,6 +1,7 @@
 /** Service and store after workerd is killed, or a call is lost, between any two steps: what was acknowledged is there, and nothing else. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { FileList } from '../../../shared/api.ts';
 import { bytesOf, jsonOf } from '../client.ts';
 import type { Fault } from '../clock.ts';
 import { create, patch } from '../uploads/tus-client.ts';
@@ -34,6 +35,9 @@ describe.each(kinds)('%s', (kind) => {
       expect(Buffer.compare(await bytesOf(store.owner.call(`/v1/storage/${fileId}/content`)), bytes)).toBe(0);
       expect((await store.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' })).status).toBe(200);
     }
+    // Who has no answer finds the file in the list.
+    const { files } = await jsonOf<FileList>(await store.owner.call('/v1/storage'));
+    for (const each of files) await jsonOf(await store.owner.call(`/v1/storage/${each.fileId}`, { method: 'DELETE' }));
     await store.pass(3 * day, { rounds: 4 });
     expect(await store.keys()).toEqual(['service']);
   }

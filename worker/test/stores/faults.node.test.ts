@@ -125,7 +125,12 @@ describe.skipIf(why !== undefined)(`a hostile S3${why === undefined ? '' : `: ${
   it('other bytes, fewer and more are found, and never served', async () => {
     const bytes = randomBytes(2 * mib);
     const { fileId } = await jsonOf<{ fileId: string }>(await post(bytes), 201);
-    for (const fault of [{ kind: 'flip', atByte: 5 } as const, resizes(-1), resizes(1), { kind: 'cut', afterBytes: 50 } as const]) {
+    for (const fault of [
+      { kind: 'flip', atByte: 5 } as const,
+      resizes(-1),
+      resizes(1),
+      { kind: 'cut', afterBytes: 50 } as const,
+    ]) {
       obey({ method: 'GET', key: data, fault });
       const response = await read(fileId);
       expect(response.status).toBeGreaterThanOrEqual(500);

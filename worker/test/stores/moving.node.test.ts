@@ -111,7 +111,9 @@ describe.each(kinds)('%s', (kind) => {
       for (const file of files)
         await until(store, file.cid, async () => (await pinsOf(store, file)).join() === `${to} pinned`);
       for (const [at, file] of files.entries())
-        expect(Buffer.compare(await bytesIn(store, file), bytes[at] ?? Buffer.alloc(1)), `${file.cid} at ${to}`).toBe(0);
+        expect(Buffer.compare(await bytesIn(store, file), bytes[at] ?? Buffer.alloc(1)), `${file.cid} at ${to}`).toBe(
+          0,
+        );
       const indexes = (await store.keys()).filter((key) => key.startsWith('cid/'));
       expect(indexes.length).toBe(to === 'store' ? files.length : 0);
     }

@@ -1,6 +1,7 @@
 /** A service with an object store of a kind as its backend, and the bucket seen from outside. */
 import { mkdir, readFile, readdir, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { shardName } from '../../objects/pin/shard-names.ts';
 import { startHostileStore, type HostileStore } from '../../../testkit/object-stores/hostile-store.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { startService, type Service, type ServiceOptions } from '../../../testkit/service.ts';
@@ -70,8 +71,8 @@ export async function startStore(
   async function keys(): Promise<string[]> {
     const found = await listed();
     for (const key of found) {
-      const id = /^data\/(..)/.exec(key)?.[1];
-      if (id !== undefined) touched.add(id);
+      const [, kind, name = ''] = /^(data|cid)\/([^/]+)/.exec(key) ?? [];
+      if (kind !== undefined) touched.add(await shardName(name));
     }
     return found;
   }
