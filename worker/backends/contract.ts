@@ -1,7 +1,7 @@
 import type * as v from 'valibot';
 import type { SealpinError } from '../../shared/errors.ts';
 import type { BlockSource, Cid } from '../../shared/ipfs/index.ts';
-import type { ObjectStore } from './objects/object-store.ts';
+import type { ObjectStore } from './objects/store-contract.ts';
 
 /**
  * A recursive pin: none, ours, somebody else's with its name, or `unknown`: there is one, at a service that keeps no

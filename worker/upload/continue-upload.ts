@@ -16,7 +16,7 @@ import { unwrap } from '../objects/result.ts';
 import type { Ending, UploadRecord } from '../objects/account/uploads/upload-rows.ts';
 import { backendOf } from '../backends/configured.ts';
 import type { Intake } from '../backends/contract.ts';
-import { intakeOf } from '../objects/pin/object-intake.ts';
+import { intakeOf } from '../objects/pin/stores/object-intake.ts';
 import type { PinBinding } from '../objects/pin/shard.ts';
 import { atServices } from '../backends/unavailable.ts';
 import { withBody, type ArrivingBody } from './checked-body.ts';

@@ -18,7 +18,7 @@ import { concat } from '../../../shared/streams/concat.ts';
 export type DataObject = { n: number; bytes: number };
 
 /** The leaves of a file in the order of its data. `lengths`: of each, where they are not those of the profile. */
-export type Leaves = { digests: Uint8Array; lengths?: readonly number[] | undefined };
+type Leaves = { digests: Uint8Array; lengths?: readonly number[] | undefined };
 
 /** A file in a store. `nodes`: the blocks above its leaves, where they do not follow from these. */
 export type StoredObjects = {
@@ -40,7 +40,7 @@ export type ObjectIndex = StoredObjects & {
 
 /** The largest index, and the most bytes of the nodes in one. */
 export const maxIndexBytes = 16 * 1_048_576;
-export const maxNodesBytes = 4 * 1_048_576;
+const maxNodesBytes = 4 * 1_048_576;
 
 const magic = new TextEncoder().encode('sealpin');
 const idBytes = 16;

@@ -2,48 +2,9 @@
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { maxBlockBytes, parseCid, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { readAll } from '../../../shared/streams/read-all.ts';
-import type { Held } from '../contract.ts';
-import type { Bucket, Erasure, Listing, ObjectBody } from './bucket.ts';
-import { decodeIndex, encodeIndex, maxIndexBytes, type ObjectIndex, type StoredObjects } from './object-index.ts';
-
-/**
- * An object store, as Sealpin uses it. It cannot be a `PinningService`: that one knows blocks by their CIDs, and keeps what is pinned,
- * while here the caller says where bytes are kept before it knows their CID, and removes them itself. Its methods throw as those of
- * a `Bucket`. Nobody but the `Pin` objects changes an index, or removes anything.
- */
-export interface ObjectStore {
-  /** The name from the configuration, kept in rows. */
-  readonly id: string;
-  readonly takes: 'objects';
-  /** Kind, address, bucket and prefix. The same ones belong to an `id` for ever. */
-  readonly place: string;
-
-  /** Stores an object with bytes of a file. */
-  put(id: string, n: number, body: ObjectBody, signal: AbortSignal): Promise<void>;
-  /** Writes the index of a file. @param replace one that is there @returns whether it is written */
-  putIndex(cid: string, file: StoredObjects, replace: boolean, signal: AbortSignal): Promise<boolean>;
-  /** The verified index of a file. @throws pinning_lost where there is none, content_mismatch where it is of something else */
-  index(cid: string, signal: AbortSignal): Promise<ObjectIndex>;
-  /** Tells whether all objects that an index names are there, by their lengths. */
-  isComplete(file: Pick<StoredObjects, 'id' | 'objects'>, signal: AbortSignal): Promise<boolean>;
-  /** Tells whether there is an index of the CID. */
-  stat(cid: string, signal: AbortSignal): Promise<Held>;
-  /** Removes the index of a CID. @returns whether a listing has shown that nothing is left */
-  removeIndex(cid: string, signal: AbortSignal): Promise<boolean>;
-  /** Removes objects of an upload: those with these numbers, or all. @returns whether nothing is left of these */
-  removeData(id: string, signal: AbortSignal, ns?: readonly number[]): Promise<boolean>;
-  /** Lists a page of the objects whose `<id>` begins with these digits. */
-  listData(start: string, after: string | undefined, signal: AbortSignal): Promise<Listing>;
-  /** Returns the `<id>` of a key that `listData` has given. */
-  idOf(key: string): string | undefined;
-  /** Tells whether the prefix belongs to this service; it does from now on where it belonged to nobody. */
-  ownsPrefix(signal: AbortSignal): Promise<boolean>;
-  /** The file of a CID as a source. */
-  source(root: string): BlockSource & Required<Pick<BlockSource, 'read'>>;
-  erasure(signal: AbortSignal): Promise<Erasure>;
-  /** Checks that the bucket responds and accepts our credentials. */
-  ping(signal: AbortSignal): Promise<{ version?: string }>;
-}
+import type { Bucket } from './bucket.ts';
+import { decodeIndex, encodeIndex, maxIndexBytes, type ObjectIndex } from './object-index.ts';
+import type { ObjectStore } from './store-contract.ts';
 
 export type StoreOptions = { id: string; prefix: string; serviceId: string; bucket: Bucket };
 
@@ -106,7 +67,7 @@ export function objectStore({ id: backend, prefix, serviceId, bucket }: StoreOpt
         return await loading;
       } catch (error) {
         if (known === loading) known = undefined;
-        // Whoever asks takes what is not of the file for a fault of the blocks, of which the index has none.
+        // Readers take what is not of the file for a fault of the blocks, of which the index has none.
         throw isSealpinError(error, 'content_mismatch') ? lost(`usable index of ${root}`) : error;
       }
     }

@@ -11,7 +11,7 @@ const waitsMs = [250, 1_100, 2_500] as const;
 export const slowDownSeconds = 5;
 
 /** Runs a request under the caller's signal and a time limit. @throws pinning_timeout */
-export async function withinTime<T>(
+async function withinTime<T>(
   id: string,
   signal: AbortSignal,
   request: (signal: AbortSignal) => Promise<T>,

@@ -7,7 +7,7 @@ import { kvKeyName } from './keys/key-cache.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
 import type { Delivered, Message } from './outbox.ts';
-import { numbersOf, parseObjectNames } from '../pin/object-names.ts';
+import { numbersOf, parseObjectNames } from '../pin/stores/object-names.ts';
 import type { PinPlan } from '../pin/pin-ownership.ts';
 import type { Reference } from '../pin/pin-rows.ts';
 import { err, unwrap, type Result } from '../result.ts';

@@ -4,7 +4,7 @@ import { serviceId } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
 import { heldBeside } from '../../backends/anchor.ts';
 import { isReadable, readableOf, takesBlocks, type PinningService, type Replica } from '../../backends/contract.ts';
-import type { ObjectStore } from '../../backends/objects/object-store.ts';
+import type { ObjectStore } from '../../backends/objects/store-contract.ts';
 import { blockAtBreaks } from '../../backends/network.ts';
 import { backoffMs, lastRetryMs, withJitter } from '../alarm.ts';
 import { drain } from './copy-blocks.ts';

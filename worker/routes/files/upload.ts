@@ -17,6 +17,7 @@ import { recognize } from '../../upload/leaf-source.ts';
 import type { SentPart } from '../../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../../upload/pin-planned.ts';
 import { sendCar } from '../../upload/send-car.ts';
+import { requestIntake } from '../../upload/request-intake.ts';
 import { sendFile } from '../../upload/send-file.ts';
 import type { SentFile } from '../../upload/send-parts.ts';
 import { withPermit, leafPermits } from '../../upload/semaphore.ts';
@@ -28,9 +29,6 @@ import type { FileDetails, FileRecord, NewFile } from '../../objects/account/fil
 import type { Claim } from '../../objects/account/uploads/claims.ts';
 import type { KeyMaterial, KeyRecord } from '../../objects/account/keys/key-rows.ts';
 import { storedBytes } from '../../objects/account/keys/reserved.ts';
-import { firstBackendOf } from '../../backends/configured.ts';
-import { intakeOf } from '../../objects/pin/object-intake.ts';
-import { uploadMs } from '../../objects/pin/object-rows.ts';
 import { atServices } from '../../backends/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
 import { newPins } from './file-backends.ts';
@@ -223,13 +221,8 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
   const { requestId } = c.var;
-  const service = intakeOf(c.env, firstBackendOf(c.env, requestId), {
-    account: caller.account.name ?? '',
-    uploadId: fileId,
-    numbers: mostObjects,
-    forMs: uploadMs,
-    isForeign: announced.car,
-  });
+  const intake = { account: account.name, uploadId: fileId, isForeign: announced.car, requestId };
+  const service = requestIntake(c.env, intake);
   const { isOnly, isProvisional, names } = announced;
   const terms = { claim, isOnly, isProvisional, names, requestId };
   const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
@@ -273,9 +266,6 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     throw atServices(error, [service.id]);
   }
 }
-
-/** The most objects of one request: each has a MiB, but for the last of each part of a CAR. */
-const mostObjects = 100_000;
 
 /** Bytes of the file as it is stored, where the request says so. */
 function storedLength(c: Ctx, mode: Mode): number | undefined {

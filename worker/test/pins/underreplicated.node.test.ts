@@ -10,7 +10,7 @@ import { Migrations } from '../../objects/pin/migrations.ts';
 import { backendPin } from '../../objects/pin/backend-pin.ts';
 import { nothingToRead, PinRows } from '../../objects/pin/pin-rows.ts';
 import { CidQueue } from '../../objects/pin/cid-queue.ts';
-import { StoredPins } from '../../objects/pin/stored-pins.ts';
+import { StoredPins } from '../../objects/pin/stores/stored-pins.ts';
 import { PinWork } from '../../objects/pin/pin-work.ts';
 import { storedPin } from '../../routes/files/file-backends.ts';
 import { storageOf } from '../sqlite-storage.ts';

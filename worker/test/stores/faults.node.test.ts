@@ -10,6 +10,7 @@ import {
   resizes,
   type Rule,
 } from '../../../testkit/object-stores/hostile-store.ts';
+import { present } from '../../../testkit/present.ts';
 import { bytesOf, jsonOf } from '../client.ts';
 import { shardObject } from '../stored-state.ts';
 import { create, offsetOf, patch, send } from '../uploads/tus-client.ts';
@@ -27,7 +28,7 @@ describe.skipIf(why !== undefined)(`a hostile S3${why === undefined ? '' : `: ${
   afterEach(() => obey());
   afterAll(() => store.close());
 
-  const obey = (...rules: Rule[]): void => store.hostile!.obey(...rules);
+  const obey = (...rules: Rule[]): void => present(store.hostile).obey(...rules);
   const post = (bytes: Uint8Array): Promise<Response> =>
     store.owner.call('/v1/storage/plain', {
       method: 'POST',
@@ -89,7 +90,7 @@ describe.skipIf(why !== undefined)(`a hostile S3${why === undefined ? '' : `: ${
     const offset = await offsetOf(store.owner.call, path);
     expect(offset).toBe(3 * mib);
     const last = await send(store.owner.call, path, bytes, 4 * mib, offset);
-    const fileId = last.headers.get('Sealpin-File')!;
+    const fileId = present(last.headers.get('Sealpin-File'));
     expect(Buffer.compare(await bytesOf(read(fileId)), bytes)).toBe(0);
     await remove(fileId);
     await expectEmpty();

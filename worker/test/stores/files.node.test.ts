@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { decodeIndex } from '../../backends/objects/object-index.ts';
 import { cidBuilder } from '../../../shared/ipfs/index.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
 import { create, patch, send } from '../uploads/tus-client.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
@@ -34,7 +35,7 @@ describe.each(kinds)('%s', (kind) => {
     const file = await store.owner.call.store('plain', bytes);
     const keys = await store.keys();
     expect(keys).toEqual([`cid/${file.cid}`, expect.stringMatching(/^data\/[0-9a-f]{32}\/00000000$/), 'service']);
-    expect(Buffer.compare(await store.read(keys[1]!), bytes)).toBe(0);
+    expect(Buffer.compare(await store.read(itemOf(keys, 1)), bytes)).toBe(0);
     expect((await store.read('service')).toString()).toBe('tested');
     expect((await remove(file.fileId)).pins).toEqual([{ service: 'store', status: 'unpinned' }]);
     expect(await store.keys()).toEqual(['service']);
@@ -72,7 +73,7 @@ describe.each(kinds)('%s', (kind) => {
     const { path } = await create(store.owner.call, 'plain', 2 * mib + 7);
     const resumed = await send(store.owner.call, path, randomBytes(2 * mib + 7), mib);
     expect(resumed.status).toBe(204);
-    const cids = [...files.map(({ cid }) => cid), resumed.headers.get('Sealpin-Cid')!];
+    const cids = [...files.map(({ cid }) => cid), present(resumed.headers.get('Sealpin-Cid'))];
     const keys = await store.keys();
     const objects = new Map(await Promise.all(keys.map(async (key) => [key, await store.read(key)] as const)));
     expect(
@@ -82,10 +83,10 @@ describe.each(kinds)('%s', (kind) => {
         .toSorted(),
     ).toEqual(cids.toSorted());
     for (const cid of cids) {
-      const index = await decodeIndex(cid, objects.get(`cid/${cid}`)!);
+      const index = await decodeIndex(cid, present(objects.get(`cid/${cid}`)));
       const whole = Buffer.concat(
         index.objects.map(({ n, bytes }) =>
-          objects.get(`data/${index.id}/${String(n).padStart(8, '0')}`)!.subarray(0, bytes),
+          present(objects.get(`data/${index.id}/${String(n).padStart(8, '0')}`)).subarray(0, bytes),
         ),
       );
       const builder = cidBuilder();
@@ -93,7 +94,7 @@ describe.each(kinds)('%s', (kind) => {
       expect(await builder.finish()).toEqual({ cid, bytes: index.size });
     }
     for (const { fileId } of files) await remove(fileId);
-    await remove(resumed.headers.get('Sealpin-File')!);
+    await remove(present(resumed.headers.get('Sealpin-File')));
     expect(await store.keys()).toEqual(['service']);
   });
 
@@ -104,8 +105,8 @@ describe.each(kinds)('%s', (kind) => {
     expect((await data()).length).toBeLessThanOrEqual(2);
     expect(new Set((await data()).map((key) => key.split('/')[1])).size).toBe(1);
     for (const { fileId } of stored.slice(1)) await remove(fileId);
-    expect(Buffer.compare(await bytesOf(get(stored[0]!.fileId)), bytes)).toBe(0);
-    await remove(stored[0]!.fileId);
+    expect(Buffer.compare(await bytesOf(get(first(stored).fileId)), bytes)).toBe(0);
+    await remove(first(stored).fileId);
     await store.pass(0);
     expect(await store.keys()).toEqual(['service']);
   });
@@ -122,12 +123,12 @@ describe.each(kinds)('%s', (kind) => {
     expect(await verify()).toBe('pinned');
     const [key = ''] = await data();
     const object = await store.read(key);
-    await store.write(key, Buffer.concat([Buffer.of(object[0]! ^ 1), object.subarray(1)]));
+    await store.write(key, Buffer.concat([Buffer.of(first(object) ^ 1), object.subarray(1)]));
     expect(await verify()).toBe('lost');
     expect(await problemOf(get(file.fileId))).toBe('502 content_mismatch');
     const again = await store.owner.call.store('plain', bytes);
     expect(Buffer.compare(await bytesOf(get(file.fileId)), bytes)).toBe(0);
-    for (const lost of [(await data()).at(-1)!, `cid/${file.cid}`]) {
+    for (const lost of [itemOf(await data(), -1), `cid/${file.cid}`]) {
       await store.lose(lost);
       expect(await verify()).toBe('lost');
       const third = await store.owner.call.store('plain', bytes);

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startNode, type RunningNode } from '../../../cli/local/node/server.ts';
+import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import type { StoredFile } from '../../../shared/api.ts';
 import { adminToken, rpcToken } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf } from '../client.ts';

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { cidOf, encodeNode, leafBytes, parseCid, treeOf } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
+import { first, flip } from '../../../testkit/present.ts';
 import { decodeIndex, encodeIndex, indexOf } from '../../backends/objects/object-index.ts';
 
 const sha = (bytes: Uint8Array): Uint8Array => new Uint8Array(createHash('sha256').update(bytes).digest());
@@ -26,7 +27,7 @@ async function profiled(size: number) {
 async function foreign() {
   const leaves = [leafOf(1, 3), leafOf(2, 3)];
   const cids = leaves.map((leaf) => cidOf('raw', sha(leaf)));
-  const links = [...cids, cids[0]!].map((cid) => ({ cid, fileBytes: 3, dagBytes: 3 }));
+  const links = [...cids, first(cids)].map((cid) => ({ cid, fileBytes: 3, dagBytes: 3 }));
   const node = encodeNode(links);
   const cid = cidOf('dag-pb', sha(node)).text;
   const stored = await indexOf(cid, {
@@ -120,7 +121,7 @@ describe('an index', () => {
       const unproven = (at: number) => at >= 8 && at < 24;
       for (let at = 0; at < bytes.length; at += 1) {
         const changed = bytes.slice();
-        changed[at]! ^= 1;
+        flip(changed, at);
         const read = decodeIndex(cid, changed).catch((error: unknown) => error);
         const isPlace = unproven(at) || ((at - 36) % 8 < 4 && at >= 36 && at < 36 + 8 * stored.objects.length);
         if (isPlace) expect(await read).toMatchObject({ size: before.size, leaves: before.leaves });

@@ -30,7 +30,7 @@ export type StoreUnderTest = {
   close(): Promise<void>;
 };
 
-export const prefix = 'sealpin-tested/';
+const prefix = 'sealpin-tested/';
 
 /** Starts one. @param o.others entries behind the store @param o.keeps as that of versitygw */
 export async function startStore(

@@ -3,9 +3,9 @@ import { concat } from '../../../../shared/streams/concat.ts';
 import type { Env } from '../../../env.ts';
 import { backendOf } from '../../../backends/configured.ts';
 import type { Intake } from '../../../backends/contract.ts';
-import { uploadMs } from '../../pin/object-rows.ts';
-import { intakeOf } from '../../pin/object-intake.ts';
-import { objectsOf, parseObjectNames } from '../../pin/object-names.ts';
+import { uploadMs } from '../../pin/stores/object-rows.ts';
+import { intakeOf } from '../../pin/stores/object-intake.ts';
+import { objectsOf, parseObjectNames } from '../../pin/stores/object-names.ts';
 import type { PinBinding } from '../../pin/shard.ts';
 import type { PartRows } from './part-rows.ts';
 

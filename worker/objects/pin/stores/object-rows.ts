@@ -1,4 +1,5 @@
 /** The rows of what lies in object stores below `data/<id>/`: each is in the `Pin` object of the first byte of its `<id>`. */
+import type { Result } from '../../result.ts';
 
 /** Time in which an upload of one request must have ended, in ms. */
 export const uploadMs = 86_400_000;
@@ -27,6 +28,15 @@ export type ObjectRow = NewObjects & {
 
 /** When what begins with the digits of this object is compared with the rows next, in ms, and behind which key that begins. */
 export type Sweep = { service: string; digits: string; due: number; after: string | null };
+
+/** The calls of the object that has a row, or is responsible for a CID, as another one makes them. */
+export type ObjectShard = {
+  open(objects: NewObjects, limits: { numbers: number; forMs: number }): PromiseLike<Result<{ from: number }>>;
+  bind(kept: { id: string; service: string; cid: string }): PromiseLike<Result>;
+  remove(id: string, service: string): PromiseLike<Result<{ isGone: boolean }>>;
+  abandon(id: string): PromiseLike<Result>;
+  holds(cid: string, service: string, id: string): PromiseLike<Result<{ answer: 'holds' | 'not' | 'unsure' }>>;
+};
 
 /** A store that objects are in, and where it was when the first one was stored. */
 type Place = { service: string; place: string };

@@ -1,6 +1,6 @@
 /** Names of objects in stores, where rows of parts and references have the CID of a part at pinning services. */
-import { leafBytes } from '../../../shared/ipfs/index.ts';
-import type { DataObject } from '../../backends/objects/object-index.ts';
+import { leafBytes } from '../../../../shared/ipfs/index.ts';
+import type { DataObject } from '../../../backends/objects/object-index.ts';
 
 /** Objects of an upload: one with several leaves, or several that have a leaf each. */
 export type ObjectNames = { id: string; first: number; last: number };

@@ -1,15 +1,15 @@
 /** What takes the blocks of an upload for an object store: leaves become objects, and the index is written by the `Pin` object of the CID. */
-import { leafBytes, type Cid } from '../../../shared/ipfs/index.ts';
-import { SealpinError } from '../../../shared/errors.ts';
-import { concat } from '../../../shared/streams/concat.ts';
-import { leafMemory } from '../../leaf-memory.ts';
-import type { BlockImport, Intake, PinningService } from '../../backends/contract.ts';
-import { fixedLength } from '../../backends/objects/fixed-length.ts';
-import { indexOf, type DataObject } from '../../backends/objects/object-index.ts';
-import type { ObjectStore } from '../../backends/objects/object-store.ts';
-import { unwrap } from '../result.ts';
+import { leafBytes, type Cid } from '../../../../shared/ipfs/index.ts';
+import { SealpinError } from '../../../../shared/errors.ts';
+import { concat } from '../../../../shared/streams/concat.ts';
+import { leafMemory } from '../../../leaf-memory.ts';
+import type { BlockImport, Intake, PinningService } from '../../../backends/contract.ts';
+import { fixedLength } from '../../../backends/objects/fixed-length.ts';
+import { indexOf, type DataObject } from '../../../backends/objects/object-index.ts';
+import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
+import { unwrap } from '../../result.ts';
 import { nameOfObjects, objectIdOf } from './object-names.ts';
-import { pinOf, type PinBinding } from './shard.ts';
+import { pinOf, type PinBinding } from '../shard.ts';
 
 /** Leaves of an object, and of the part that is one or several of them. */
 const objectLeaves = 16;

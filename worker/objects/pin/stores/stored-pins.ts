@@ -1,5 +1,5 @@
 /** CIDs in object stores, for the `Pin` object that is responsible for them: nobody else changes an index. */
-import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
 import {
   blocksOf,
   decodeNode,
@@ -9,10 +9,10 @@ import {
   parseCid,
   readBlock,
   type BlockSource,
-} from '../../../shared/ipfs/index.ts';
-import { concat } from '../../../shared/streams/concat.ts';
-import { storeOf } from '../../backends/configured.ts';
-import type { ObjectStore } from '../../backends/objects/object-store.ts';
+} from '../../../../shared/ipfs/index.ts';
+import { concat } from '../../../../shared/streams/concat.ts';
+import { storeOf } from '../../../backends/configured.ts';
+import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
 import {
   indexOf,
   maxIndexBytes,
@@ -20,18 +20,18 @@ import {
   type DataObject,
   type ObjectIndex,
   type StoredObjects,
-} from '../../backends/objects/object-index.ts';
-import { fixedLength } from '../../backends/objects/fixed-length.ts';
-import { sourceError, type SourceError } from '../../backends/source-error.ts';
-import type { Held } from '../../backends/contract.ts';
-import type { Env } from '../../env.ts';
-import { err, unwrap, type Result } from '../result.ts';
-import type { CidQueue } from './cid-queue.ts';
-import type { Ownership } from './pin-ownership.ts';
-import type { ObjectShard } from './object-calls.ts';
+} from '../../../backends/objects/object-index.ts';
+import { fixedLength } from '../../../backends/objects/fixed-length.ts';
+import { sourceError, type SourceError } from '../../../backends/source-error.ts';
+import type { Held } from '../../../backends/contract.ts';
+import type { Env } from '../../../env.ts';
+import { err, unwrap, type Result } from '../../result.ts';
+import type { CidQueue } from '../cid-queue.ts';
+import type { Ownership } from '../pin-ownership.ts';
+import type { ObjectShard } from './object-rows.ts';
 import { newObjectId } from './object-names.ts';
-import { blockMs, requestMs, step } from './pin-steps.ts';
-import type { PinRow, PinRows } from './pin-rows.ts';
+import { blockMs, requestMs, step } from '../pin-steps.ts';
+import type { PinRow, PinRows } from '../pin-rows.ts';
 
 /** A file whose objects are stored: what its index says. */
 export type Kept = { cid: string; service: string; file: StoredObjects };
@@ -78,7 +78,7 @@ export class StoredPins {
   async holds(cid: string, service: string, id: string): Promise<'holds' | 'not' | 'unsure'> {
     const row = this.#o.rows.find(cid, service);
     if (row === undefined) {
-      // A row of the database may be lost, and its file be there: only the index tells, and whoever restores the row.
+      // A row of the database may be lost, and its file be there: only the index tells.
       const index = await this.#found(storeOf(this.#o.env, service), cid);
       return index?.id === id ? 'unsure' : 'not';
     }

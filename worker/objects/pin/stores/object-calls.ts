@@ -3,14 +3,14 @@
  * a listing is empty. Whether bytes are needed is not decided here: a row asks the object of its CID.
  */
 import { RpcTarget } from 'cloudflare:workers';
-import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
-import type { Env } from '../../env.ts';
-import { errorText, log } from '../../log.ts';
-import { storeOf } from '../../backends/configured.ts';
-import { backoffMs } from '../alarm.ts';
-import { err, toFailure, unwrap, type Result } from '../result.ts';
-import { type NewObjects, type ObjectRow, type ObjectRows, type Sweep } from './object-rows.ts';
-import { requestMs } from './pin-steps.ts';
+import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
+import type { Env } from '../../../env.ts';
+import { errorText, log } from '../../../log.ts';
+import { storeOf } from '../../../backends/configured.ts';
+import { backoffMs } from '../../alarm.ts';
+import { err, toFailure, unwrap, type Result } from '../../result.ts';
+import type { NewObjects, ObjectRow, ObjectRows, ObjectShard, Sweep } from './object-rows.ts';
+import { requestMs } from '../pin-steps.ts';
 import type { Kept, StoredPins } from './stored-pins.ts';
 
 /** Times in ms: until a row asks for the first time, and again; of a removal. */
@@ -24,9 +24,6 @@ const sweepPages = 20;
 const most = { objects: 100, share: 0.05 };
 /** Rows that one alarm looks at. */
 const batch = 50;
-
-/** The calls of an object of the class, as another one makes them. */
-export type ObjectShard = Pick<ObjectCalls, 'open' | 'bind' | 'remove' | 'abandon' | 'holds'>;
 
 type Context = {
   env: Env;
