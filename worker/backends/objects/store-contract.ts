@@ -24,7 +24,10 @@ export interface ObjectStore {
   /** Tells whether all objects that an index names are there, by their lengths. */
   isComplete(file: Pick<StoredObjects, 'id' | 'objects'>, signal: AbortSignal): Promise<boolean>;
   /** Tells whether there is an index of the CID. */
-  stat(cid: string, signal: AbortSignal): Promise<{ pin: 'ours' | 'absent'; lacks?: undefined }>;
+  stat(
+    cid: string,
+    signal: AbortSignal,
+  ): Promise<{ pin: 'absent'; lacks?: undefined } | { pin: 'ours'; lacks?: string }>;
   /** Removes the index of a CID. @returns whether a listing has shown that nothing is left */
   removeIndex(cid: string, signal: AbortSignal): Promise<boolean>;
   /** Removes objects of an upload: those with these numbers, or all. @returns whether nothing is left of these */
