@@ -166,7 +166,7 @@ export function faultIn(parse: () => unknown): ConfigurationFault[] {
     return [
       {
         what: error.message,
-        todo: error.hint ?? 'correct it in the configuration; worker/README.md lists the settings',
+        todo: error.hint ?? 'correct it in the configuration; docs/operating.md lists the settings',
       },
     ];
   }

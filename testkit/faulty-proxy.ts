@@ -54,7 +54,6 @@ export async function faultyProxy(target: () => string, fault: Choice): Promise<
 
 /**
  * Starts a proxy in front of a service.
- *
  * @param o.keepsHost whether the service sees the host of the proxy, as it must where requests are signed
  */
 export async function startFaultyProxy(

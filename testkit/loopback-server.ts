@@ -1,6 +1,7 @@
 /** An HTTP server of a test. */
+import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 
 /** `url` has no slash at its end. `close` also ends the connections that are open. */
 export type LoopbackServer = { readonly url: string; close(): Promise<void> };
@@ -28,4 +29,17 @@ export async function freePort(): Promise<string> {
   const server = await startLoopbackServer(() => undefined);
   await server.close();
   return new URL(server.url).port;
+}
+
+/** Tells whether something listens on a port of 127.0.0.1. */
+export async function isOpen(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
 }

@@ -1,15 +1,15 @@
 /** The form that all sending begins with: files, who may open them, and words for the receiver. */
+import { dayMs, hourMs } from '../shared/time.ts';
 import { dayText, durationText, sizeText } from './amounts.ts';
 import { startPasswordField } from './password-field.ts';
 import { sendableName, type SendableName } from './sendable-name.ts';
 import type { SenderWords, FormTerms } from './protocol.ts';
 import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
 
-const hourMs = 3_600_000;
 /** Choices that a service allows unless its operator says otherwise: 30 days, 100 opens. */
-const lifetimes = [hourMs, 24 * hourMs, 7 * 24 * hourMs, 30 * 24 * hourMs];
+const lifetimes = [hourMs, dayMs, 7 * dayMs, 30 * dayMs];
 const counts = [1, 5, 20, 100];
-const defaults = { lifetime: 7 * 24 * hourMs, count: 5 };
+const defaults = { lifetime: 7 * dayMs, count: 5 };
 
 /** Input of the form. */
 export type ComposedDraft = { files: File[]; terms: FormTerms; words: SenderWords };

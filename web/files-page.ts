@@ -75,7 +75,7 @@ function composeShare(file: StoredView): void {
     button: words.newLink,
     hasTerms: true,
     fixed: [{ name: shownName(file), size: file.size }],
-    submit: (draft) => void share('sendOn', draft),
+    submit: (draft) => void sendDraft('sendOn', draft),
     back: () => show('stored'),
   });
 }
@@ -88,12 +88,12 @@ function composeChange(): void {
     button: words.newLink,
     hasTerms: true,
     fixed: [{ name: shownName(shared), size: shared.size }],
-    submit: (draft) => void share('change', draft),
+    submit: (draft) => void sendDraft('change', draft),
     back: () => show('sent'),
   });
 }
 
-async function share(how: 'sendOn' | 'change', { terms, words: said }: ComposedDraft): Promise<void> {
+async function sendDraft(how: 'sendOn' | 'change', { terms, words: said }: ComposedDraft): Promise<void> {
   const fileId = shared?.fileId ?? '';
   try {
     const view = await transfer((options) =>

@@ -1,22 +1,22 @@
 /** The share that this tab has opened, until its files are saved: a reload within some minutes opens it again, and counts nothing. */
 
 /** A link, what it was opened with, and the time until which that is worth anything, in ms. */
-type Opening = { link: string; opening: string; until: number };
+type KeptOpening = { link: string; opening: string; until: number };
 
-const name = 'opened';
+const itemName = 'opened';
 /** Time for which a service repeats an opening, in ms. */
 const repeatMs = 600_000;
 
 /** Keeps what a share is opened with, for this tab alone. */
 export function keepOpening(link: string, opening: string): void {
   const until = keptOpening(link)?.until ?? Date.now() + repeatMs;
-  storage()?.setItem(name, JSON.stringify({ link, opening, until } satisfies Opening));
+  storage()?.setItem(itemName, JSON.stringify({ link, opening, until } satisfies KeptOpening));
   setTimeout(() => keptOpening(), until - Date.now());
 }
 
 /** Returns what is kept, of this link or of any, and forgets what is worth nothing any more. */
-export function keptOpening(link?: string): Opening | undefined {
-  const kept = JSON.parse(storage()?.getItem(name) ?? 'null') as Opening | null;
+export function keptOpening(link?: string): KeptOpening | undefined {
+  const kept = JSON.parse(storage()?.getItem(itemName) ?? 'null') as KeptOpening | null;
   if (kept === null) return undefined;
   if (kept.until > Date.now()) return link === undefined || kept.link === link ? kept : undefined;
   forgetOpening();
@@ -25,7 +25,7 @@ export function keptOpening(link?: string): Opening | undefined {
 
 /** Forgets it: its files are saved, or nobody wants them. */
 export function forgetOpening(): void {
-  storage()?.removeItem(name);
+  storage()?.removeItem(itemName);
 }
 
 /** The storage of this tab, unless the browser lets no page store anything. */

@@ -12,6 +12,7 @@ import {
   type Identity,
   type Recipient,
 } from '../../shared/crypto/index.ts';
+import { maxHeaderBytes } from '../../shared/crypto/header.ts';
 import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
 import { byteReader } from '../../shared/streams/reader.ts';
 import type { Context } from '../context.ts';
@@ -224,9 +225,6 @@ async function containerHeader({ fileId, bytes }: BackupEntry, { http, context }
     await body.cancel().catch(() => undefined);
   }
 }
-
-/** As long as any header is (C2SP age.md, as this project reads it). */
-const maxHeaderBytes = 1024 * 1024;
 
 const ofOneFile = [
   'not_found',

@@ -90,7 +90,7 @@ const table = {
   ],
 } satisfies Readonly<Record<string, CommandRow>>;
 
-const rows = new Map<string, CommandRow>(Object.entries(table));
+const commandRows = new Map<string, CommandRow>(Object.entries(table));
 
 /** The name and summary of each command, in the order of `help all`. */
 export const headings: readonly Heading[] = Object.entries(table).map(([name, [summary]]) => ({ name, summary }));
@@ -110,7 +110,7 @@ export const firstPage: Readonly<Record<string, readonly Heading[]>> = Object.fr
 
 /** Loads one command by its name as typed, such as `key create`; undefined when there is none. */
 export async function loadCommand(name: string): Promise<Command | undefined> {
-  const [summary, load] = rows.get(name) ?? [];
+  const [summary, load] = commandRows.get(name) ?? [];
   if (summary === undefined || load === undefined) return undefined;
   const loaded = await load();
   return ('command' in loaded ? loaded.command : loaded)({ name, summary });

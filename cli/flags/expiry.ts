@@ -1,8 +1,8 @@
 /** `--expires`. */
 import { SealpinError } from '../../shared/errors.ts';
+import { dayMs, hourMs } from '../../shared/time.ts';
 
-const hourMs = 3600 * 1000;
-const unitMs = { h: hourMs, d: 24 * hourMs } as const;
+const unitMs = { h: hourMs, d: dayMs } as const;
 
 /** Parses when something expires: `12h`, `30d`, or a date. @returns the time in RFC 3339 @throws usage */
 export function parseExpiry(text: string, nowMs: number): string {

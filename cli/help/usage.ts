@@ -75,7 +75,6 @@ export function commandUsage(command: Command, terminalColumns: number): string 
 
 /**
  * An overview of commands.
- *
  * @param groups the commands under their titles
  * @param terminalColumns as for `commandUsage`
  */

@@ -1,4 +1,4 @@
-/** The operator's routes that the command line uses (worker/README.md). */
+/** The operator's routes that the command line uses (docs/operating.md). */
 import {
   AccountList,
   AccountReceipt,

@@ -52,7 +52,6 @@ const anyType = 'application/octet-stream';
 /**
  * Stores a blob under its CID, whatever its layout is: as a CAR, or, where that is too large for one request, in several, which take
  * Sealpin's own layout only. Every block is verified before it is sent.
- *
  * @param sources of its blocks, in order of preference
  * @param o.idempotencyKey the same for a repeated call, which then continues what is stored in several requests; `onBytes` gets the
  *   length of what is on its way
@@ -106,7 +105,6 @@ export async function storeCopy(
 /**
  * Stores a plaintext that the service encrypts to the account's key. In one request a digest of what arrived is compared with what was
  * sent, where the service gives one.
- *
  * @param o.idempotencyKey the same for a repeated call, which stores nothing twice; `onBytes` gets the length of what is on its way
  * @throws content_mismatch when something else arrived (it is then deleted); too_large; what the service refuses with
  */
@@ -154,7 +152,7 @@ export async function storeEncrypted(
   return { fileId, cid, bytes };
 }
 
-type Body = NonNullable<RequestOptions['body']>;
+type CopyBody = NonNullable<RequestOptions['body']>;
 
 /** Stores in one request. Where the service asks to wait, it has stored nothing: the request is sent again, from the beginning. */
 async function inOneRequest(
@@ -162,7 +160,7 @@ async function inOneRequest(
   mode: 'plain' | 'encrypted',
   headers: Readonly<Record<string, string>>,
   onBytes: (bytes: number) => void,
-  bodyOf: (onBytes: (bytes: number) => void) => Body | Promise<Body>,
+  bodyOf: (onBytes: (bytes: number) => void) => CopyBody | Promise<CopyBody>,
 ): Promise<NewlyStoredFile> {
   const { signal, timeouts } = context;
   const isTemporary = (error: unknown): error is SealpinError =>

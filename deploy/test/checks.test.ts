@@ -171,10 +171,10 @@ describe('the deployed service', () => {
   });
 
   test('from before the operator’s routes had their own path is named, and what to deploy first', async () => {
-    const before = await startLoopbackServer(async (request, response) => {
+    const before = await startLoopbackServer((request, response) => {
       const isMissing = request.url?.startsWith('/v1/operator/') === true;
-      const answer = await fetch(`${service.url}${isMissing ? '/v1/missing' : request.url}`);
-      response.writeHead(answer.status).end(await answer.text());
+      const asked = fetch(`${service.url}${isMissing ? '/v1/missing' : request.url}`);
+      void asked.then(async (answer) => response.writeHead(answer.status).end(await answer.text()));
     });
     onTestFinished(() => before.close());
     const lines = await check({ url: before.url });

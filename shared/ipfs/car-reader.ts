@@ -21,7 +21,7 @@ export interface CarReader {
 }
 
 /** A header with one root has 59 bytes. */
-const maxHeaderBytes = 65_536;
+const maxCarHeaderBytes = 65_536;
 
 /** CBOR of `"version": 1` (RFC 8949): a text string of 7 bytes, then 1. In a CARv2 pragma it is 2. */
 const versionOne = [0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x01];
@@ -45,7 +45,7 @@ export function carReader(source: ReadableStream<Uint8Array> | ByteReader, pool?
       if (byte < 0x80) break;
       if (shift >= 14) throw invalid('its header has no length');
     }
-    if (length > maxHeaderBytes) throw invalid('its header is too large');
+    if (length > maxCarHeaderBytes) throw invalid('its header is too large');
     const bytes = await exactly(reader, length);
     position += length;
     if (!bytes.join().includes(versionOne.join())) throw invalid('it is not a CARv1');

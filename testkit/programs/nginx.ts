@@ -2,12 +2,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { endWithProcess } from '../end-with-process.ts';
 import { pathOf } from './programs.ts';
-import { freePort } from '../loopback-server.ts';
+import { freePort, isOpen } from '../loopback-server.ts';
 
 const docsFolder = join(import.meta.dirname, '../../docs');
 
@@ -44,7 +43,7 @@ export async function startNginx(
   let output = '';
   nginx.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const ended = once(nginx, 'exit');
-  while (!(await isOpen(port))) {
+  while (!(await isOpen(Number(port)))) {
     if (nginx.exitCode !== null) throw new Error(`nginx ended: ${output}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
@@ -61,16 +60,4 @@ export async function startNginx(
 /** nginx makes these folders at its start, by default in its own. */
 function temporary(dir: string): string {
   return ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((of) => `${of}_temp_path ${dir}/${of};`).join('\n');
-}
-
-async function isOpen(port: string): Promise<boolean> {
-  const socket = connect(Number(port), '127.0.0.1');
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
 }

@@ -87,7 +87,8 @@ const floors: Record<string, string[][]> = {
     ['account.ts'],
   ],
   'worker/routes': [
-    ['page.ts', 'route-parts.ts', 'openapi.ts', 'web-pages.ts', 'files', 'uploads'],
+    ['page.ts', 'route-parts.ts'],
+    ['openapi.ts', 'web-pages.ts', 'files', 'uploads'],
     ['accounts', 'gateway', 'shares'],
     ['operator'],
     ['table.ts'],

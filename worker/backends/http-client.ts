@@ -14,7 +14,7 @@ export type HttpOptions = {
 };
 
 /** API that is expected at the address. */
-type Api = {
+type HttpApi = {
   /** Added to the root, with a slash at its end. */
   path: string;
   /** The statuses whose responses the caller reads. */
@@ -49,7 +49,7 @@ const maxWords = 200;
 const minSecretChars = 8;
 
 /** Makes the client of an API, as functions that know how its failures are reported. */
-export function httpClient(o: HttpOptions, api: Api) {
+export function httpClient(o: HttpOptions, api: HttpApi) {
   const root = o.url.replace(/\/+$/, '');
 
   function failed(detail: string, cause?: unknown): SealpinError {

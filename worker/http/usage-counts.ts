@@ -13,7 +13,7 @@ import { Collector } from './collector.ts';
 type AccountBinding = { ACCOUNT: DurableObjectNamespace<Account> };
 
 /** The most accounts that are told at one time: one event may make 1,000 calls (Cloudflare's limits of Workers). */
-const batch = 500;
+const maxAccounts = 500;
 
 /** Counts by account and key. */
 const counted = new Map<string, Map<string, Used>>();
@@ -35,7 +35,7 @@ export function countUsage(c: Ctx): void {
 
 /** Hands over what this isolate has counted, to so many accounts at a time. */
 async function handOverAll(env: AccountBinding): Promise<void> {
-  const accounts = [...counted.keys()].slice(0, batch);
+  const accounts = [...counted.keys()].slice(0, maxAccounts);
   await Promise.all(accounts.map((account) => handOverUsage(env, account)));
 }
 

@@ -1,7 +1,7 @@
 /** Requests to many objects, a batch at a time, so that no number of them floods a service. */
 
 /** Number of objects that are asked at once. */
-const batch = 32;
+const atOnce = 32;
 
 /**
  * Asks for each item, some at once.
@@ -16,7 +16,7 @@ export async function askInBatches<Item, Answer>(
   isEnough: (answers: readonly Answer[]) => boolean = () => false,
 ): Promise<Answer[]> {
   const answers: Answer[] = [];
-  for (let at = 0; at < items.length && !isEnough(answers); at += batch)
-    answers.push(...(await Promise.all(items.slice(at, at + batch).map((item) => ask(item)))));
+  for (let at = 0; at < items.length && !isEnough(answers); at += atOnce)
+    answers.push(...(await Promise.all(items.slice(at, at + atOnce).map((item) => ask(item)))));
   return answers;
 }

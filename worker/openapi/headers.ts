@@ -3,7 +3,7 @@ import { describe, type Code } from '../../shared/errors.ts';
 import type { JsonSchema } from './schemas.ts';
 
 const text = { type: 'string' };
-const bytes = { type: 'integer', format: 'int64', minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
+const byteCount = { type: 'integer', format: 'int64', minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
 
 /** The shapes of request headers; any other one is text. */
 export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
@@ -20,9 +20,9 @@ export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
   'Repr-Digest': { ...text, examples: ['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:'] },
   'Tus-Resumable': { ...text, enum: ['1.0.0'] },
   'Upload-Defer-Length': { ...text, enum: ['1'] },
-  'Upload-Length': bytes,
+  'Upload-Length': byteCount,
   'Upload-Metadata': { ...text, examples: ['filename cmVwb3J0LnBkZg==,filetype YXBwbGljYXRpb24vcGRm'] },
-  'Upload-Offset': bytes,
+  'Upload-Offset': byteCount,
   'Want-Repr-Digest': { ...text, examples: ['sha-256=10'] },
 };
 
@@ -59,14 +59,14 @@ export const responseHeaders = {
     schema: { ...text, format: 'uuid' },
   },
   'Tus-Extension': { description: 'the extensions of tus, separated by commas', schema: text },
-  'Tus-Max-Size': { description: 'the largest file', schema: bytes },
+  'Tus-Max-Size': { description: 'the largest file', schema: byteCount },
   'Tus-Resumable': { description: 'the version of tus', schema: { ...text, enum: ['1.0.0'] } },
   'Tus-Version': { description: 'the versions of tus that the service knows', schema: text },
   'Upload-Defer-Length': { description: '`1` until the length is known', schema: { ...text, enum: ['1'] } },
   'Upload-Expires': { description: 'when the upload expires, unless it is continued before', schema: text },
-  'Upload-Length': { description: 'bytes of the file', schema: bytes },
+  'Upload-Length': { description: 'bytes of the file', schema: byteCount },
   'Upload-Metadata': { description: 'as it was sent', schema: text },
-  'Upload-Offset': { description: 'how many bytes of the file have arrived', schema: bytes },
+  'Upload-Offset': { description: 'how many bytes of the file have arrived', schema: byteCount },
   'WWW-Authenticate': { description: 'the scheme: `Bearer`', schema: text },
   'X-Request-Id': {
     description: 'the ID of the request in the log of the service',

@@ -50,7 +50,9 @@ function headOf(route: Route, { responses, ...rest }: JsonSchema): JsonSchema {
     operationId: route.operationId.replace(/^get/, 'head'),
     summary: `${route.summary}: the headers alone`,
     description: accessOf(route),
-    responses: Object.fromEntries(Object.entries(all).map(([status, { content: _, ...each }]) => [status, each])),
+    responses: Object.fromEntries(
+      Object.entries(all).map(([status, { content: _content, ...each }]) => [status, each]),
+    ),
   };
 }
 

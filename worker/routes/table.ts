@@ -41,7 +41,7 @@ import { upload } from './files/upload.ts';
 import { uploadRoutes } from './uploads/uploads-table.ts';
 
 const json = 'application/json';
-const bytes = 'application/octet-stream';
+const bytesType = 'application/octet-stream';
 
 function uploadRoute(mode: 'encrypted' | 'plain'): Route {
   return route('post', `/v1/storage/${mode}`, mode === 'encrypted' ? 'storeEncrypted' : 'storePlain', {
@@ -65,7 +65,7 @@ function uploadRoute(mode: 'encrypted' | 'plain'): Route {
     body: {
       [json]: mode === 'encrypted' ? EncryptedJsonUpload : JsonUpload,
       ...(mode === 'plain' ? { [carType]: null } : {}),
-      [bytes]: null,
+      [bytesType]: null,
     },
     responses: { 201: { [json]: NewlyStoredFile } },
     responseHeaders: { 201: ['Location', 'Idempotency-Replayed'] },
@@ -150,8 +150,8 @@ const userRoutes: readonly Route[] = [
       ...range,
     },
     responses: {
-      200: { [json]: FileWithData, [bytes]: null, 'application/vnd.sealpin': null, '*/*': null },
-      206: { [bytes]: null, '*/*': null },
+      200: { [json]: FileWithData, [bytesType]: null, 'application/vnd.sealpin': null, '*/*': null },
+      206: { [bytesType]: null, '*/*': null },
       304: null,
     },
     responseHeaders: whole,
@@ -206,7 +206,7 @@ const userRoutes: readonly Route[] = [
     who: 'key',
     scopes: ['read'],
     headers: { ...conditions, ...dates, ...range },
-    responses: { 200: { [bytes]: null, '*/*': null }, 206: { [bytes]: null, '*/*': null }, 304: null },
+    responses: { 200: { [bytesType]: null, '*/*': null }, 206: { [bytesType]: null, '*/*': null }, 304: null },
     responseHeaders: whole,
     codes: readCodes.filter((code) => code !== 'not_acceptable'),
     handler: readContent,
@@ -219,8 +219,8 @@ const userRoutes: readonly Route[] = [
     ignoresUnknownQuery: true,
     headers: { Accept: 'the bytes, application/vnd.ipld.car or application/vnd.ipld.raw', ...conditions, ...range },
     responses: {
-      200: { [bytes]: null, [carType]: null, 'application/vnd.ipld.raw': null },
-      206: { [bytes]: null, 'application/vnd.ipld.raw': null },
+      200: { [bytesType]: null, [carType]: null, 'application/vnd.ipld.raw': null },
+      206: { [bytesType]: null, 'application/vnd.ipld.raw': null },
       304: null,
     },
     responseHeaders: { 200: entity, 206: [...entity, 'Content-Range'], 304: ['ETag'] },

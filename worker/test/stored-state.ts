@@ -36,6 +36,11 @@ export async function newOwner(service: Service): Promise<Owner> {
   return { id: account.id, call: client(service.url, apiKey), object: accountObject(service, account.id) };
 }
 
+/** The owner as before, at a service that was started again. */
+export function ownerAt(service: Service, { id, call }: Owner): Owner {
+  return { id, call: client(service.url, call.apiKey), object: accountObject(service, id) };
+}
+
 /**
  * Calls an object by a request: Miniflare's own way to it starts a thread for each workerd, which costs more than
  * workerd itself.

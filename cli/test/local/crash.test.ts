@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -75,11 +76,11 @@ describe('a workerd that crashed', () => {
     });
     process.kill(pid, 'SIGKILL');
     for (let taken = false; !taken; await sleep(1)) {
-      taken = await new Promise((resolve) => {
-        thief.once('error', () => resolve(false));
-        thief.listen(port, '127.0.0.1', () => resolve(true));
-      });
-      thief.removeAllListeners('error');
+      thief.listen(port, '127.0.0.1');
+      taken = await once(thief, 'listening').then(
+        () => true,
+        () => false,
+      );
     }
     const listed = await here(['list', `--data-dir=${service.dataDir}`]);
     expect(heard).not.toContain('Bearer');

@@ -8,7 +8,7 @@ import { hkdf } from '../providers/kdf.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import type { Identity, Recipient } from '../types.ts';
 
-const name = 'X25519';
+const stanzaName = 'X25519';
 /** Each key wraps one file key, so its nonce is zero. */
 const zeroNonce = new Uint8Array(12);
 
@@ -25,7 +25,7 @@ async function wrapAead(backend: Backend, shared: Uint8Array, share: Uint8Array,
 }
 
 function checkFormat(format: FormatRow): void {
-  if (!format.stanzas.has(name)) throw new SealpinError('key_invalid', 'an X25519 key takes age files only');
+  if (!format.stanzas.has(stanzaName)) throw new SealpinError('key_invalid', 'an X25519 key takes age files only');
 }
 
 /** Makes the recipient of an `age1…` text; throws `key_invalid`. */
@@ -39,7 +39,7 @@ export function x25519Recipient(text: string): Recipient {
       const secret = draw(backend, 32);
       const share = backend.x25519.publicKey(secret);
       const aead = await wrapAead(backend, await backend.x25519.agree(secret, recipient), share, recipient);
-      return { args: [name, encodeBase64(share)], body: await aead.seal(zeroNonce, fileKey) };
+      return { args: [stanzaName, encodeBase64(share)], body: await aead.seal(zeroNonce, fileKey) };
     },
   };
 }
@@ -51,9 +51,9 @@ export function x25519Identity(text: string, backend: Backend): { identity: Iden
   const identity: Identity = {
     kind: 'key',
     async unwrap({ stanzas }, format, backend) {
-      if (!format.stanzas.has(name)) return undefined;
+      if (!format.stanzas.has(stanzaName)) return undefined;
       for (const stanza of stanzas) {
-        if (stanza.args[0] !== name) continue;
+        if (stanza.args[0] !== stanzaName) continue;
         const { share } = parseX25519Stanza(stanza);
         const aead = await wrapAead(backend, await sharedSecret(backend, secret, share), share, recipient);
         try {

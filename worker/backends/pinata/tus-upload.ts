@@ -1,7 +1,7 @@
 /** An upload by tus 1.0.0 (https://tus.io/protocols/resumable-upload): bytes in requests of a fixed size, each of which may be repeated. */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { httpClient, type HttpOptions } from '../http-client.ts';
-import { sleep } from '../sleep.ts';
+import { sleep } from '../../../shared/streams/timing.ts';
 
 export type TusOptions = HttpOptions & {
   /** Bytes of a request; one such piece is in memory. */
@@ -37,7 +37,7 @@ export async function tusUpload(o: TusOptions, file: TusFile, signal: AbortSigna
   const endpoint = new URL(o.url);
 
   async function create(): Promise<URL> {
-    const metadata = Object.entries(file.metadata).map(([key, text]) => `${key} ${base64(text)}`);
+    const metadata = Object.entries(file.metadata).map(([key, text]) => `${key} ${base64Text(text)}`);
     const headers = { ...version, 'upload-length': String(file.length), 'upload-metadata': metadata.join(',') };
     const response = await request({ method: 'POST', headers, at: endpoint });
     const location = URL.parse(response.headers.get('location') ?? '', endpoint);
@@ -125,6 +125,6 @@ async function* piecesOf(body: ReadableStream<Uint8Array>, bytes: number): Async
   }
 }
 
-function base64(text: string): string {
+function base64Text(text: string): string {
   return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }

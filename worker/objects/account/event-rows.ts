@@ -11,7 +11,7 @@ export const eventRetentionMs = 90 * 86_400_000;
 /** Interval at which the alarm looks for older ones, in ms. */
 const pruneMs = 86_400_000;
 /** Number of events that one alarm removes, and one page reads, so that a call stays short. */
-const batch = 10_000;
+const maxLooked = 10_000;
 
 /** An event; `number` counts the events of the account, `time` is in ms. */
 export type EventRecord = RecordOf<typeof eventColumns>;
@@ -80,7 +80,7 @@ export class EventRows {
     const events: EventRecord[] = [];
     let next = from;
     let looked = 0;
-    for (const row of this.#sql.exec<Row>('SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', from, batch)) {
+    for (const row of this.#sql.exec<Row>('SELECT * FROM event WHERE seq > ? ORDER BY seq LIMIT ?', from, maxLooked)) {
       const { seq, action, api_key: by } = row;
       const isVisible = by === key.id || visible.has(action.split('.', 1)[0] ?? '');
       if (isVisible && events.length === limit) return { ok: true, events, next, more: true };
@@ -88,7 +88,7 @@ export class EventRows {
       next = seq;
       looked += 1;
     }
-    return { ok: true, events, next: next === 0 ? undefined : next, more: looked === batch };
+    return { ok: true, events, next: next === 0 ? undefined : next, more: looked === maxLooked };
   }
 
   /** Makes the next event have a number above a given one, where none is kept that does. */
@@ -110,7 +110,7 @@ export class EventRows {
          (SELECT seq FROM event WHERE time > ?1 ORDER BY seq LIMIT 1), ?2) ORDER BY seq LIMIT ?3)`,
       this.#now() - eventRetentionMs,
       Number.MAX_SAFE_INTEGER,
-      batch,
+      maxLooked,
     );
   }
 

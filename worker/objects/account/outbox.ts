@@ -39,7 +39,7 @@ type OutboxRow = {
 };
 
 /** Number of messages that one alarm delivers, so that it stays within the subrequests of one event. */
-const batch = 200;
+const maxSent = 200;
 
 type OutboxOptions = {
   send: Send;
@@ -90,7 +90,7 @@ export class Outbox {
   /** Delivers the messages that are due, at most as many as one event can. */
   async flush(): Promise<void> {
     const query = 'SELECT * FROM outbox WHERE due <= ? ORDER BY due LIMIT ?';
-    for (const row of all<OutboxRow>(this.#sql, query, this.#options.now(), batch)) await this.#deliverRow(row);
+    for (const row of all<OutboxRow>(this.#sql, query, this.#options.now(), maxSent)) await this.#deliverRow(row);
   }
 
   /** Returns the time at which the next message is due, in ms. */

@@ -16,7 +16,7 @@ export type BlockShard = {
   removeBlocks(root: string): PromiseLike<Result>;
 };
 
-type Context = {
+type IndexContext = {
   /** The object of that name. */
   shard(name: string): BlockShard;
   /** Tells whether a file needs the CID. */
@@ -42,9 +42,9 @@ const upgradeMs = 7 * 86_400_000;
 /** The roots in an object's storage; `due` is null where the rows are written. */
 export class BlockIndex {
   readonly #sql: SqlStorage;
-  readonly #context: Context;
+  readonly #context: IndexContext;
 
-  constructor(sql: SqlStorage, context: Context) {
+  constructor(sql: SqlStorage, context: IndexContext) {
     this.#sql = sql;
     this.#context = context;
   }

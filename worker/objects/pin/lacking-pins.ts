@@ -1,4 +1,5 @@
 /** Pins that a service holds with too few copies: when each is looked at again, so that a service is not asked for all of them at once. */
+import { dayMs, hourMs } from '../../../shared/time.ts';
 import { printable } from '../../backends/printable.ts';
 import { withJitter } from '../alarm.ts';
 import { maxDetail } from './pin-faults.ts';
@@ -8,12 +9,11 @@ import { nothingToRead, type PinRow } from './pin-rows.ts';
 /** Reason in a row of a pin that the service holds with too few copies. */
 export const underreplicated = 'underreplicated';
 
-const hourMs = 3_600_000;
 /**
  * Waits before a pin is looked at again, in ms: after `firstMs`, then twice that, and so on up to `lastMs`, and from the beginning once
  * the service says something else of it; but only once in `othersMs` where enough others are looked at before.
  */
-const waits = { firstMs: 60_000, lastMs: hourMs, othersMs: 24 * hourMs };
+const waits = { firstMs: 60_000, lastMs: hourMs, othersMs: dayMs };
 /** Number of pins of an object and a service that are enough. */
 const scouts = 4;
 /** Time for one pin, in ms, when a service is asked for many: with 256 objects some 25 pins a second. */

@@ -25,7 +25,7 @@ const ofFile = 'account = ? AND file_id = ?';
 type File = { account: string; file_id: string };
 
 /** Largest number of accounts that one alarm informs. */
-const batch = 100;
+const maxRemovals = 100;
 
 /** The rows in an object's storage. */
 export class PinRemovals {
@@ -93,7 +93,7 @@ export class PinRemovals {
       this.#sql,
       'SELECT account, file_id, max(attempts) AS attempts FROM removal WHERE due <= ? GROUP BY account, file_id LIMIT ?',
       now(),
-      batch,
+      maxRemovals,
     );
     for (const { attempts, ...file } of due) await this.#report(file, attempts + 1);
   }

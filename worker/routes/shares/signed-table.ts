@@ -4,7 +4,7 @@ import type { Code } from '../../../shared/errors.ts';
 import { route, type Route } from '../../openapi/route.ts';
 import { readSigned, storeSigned } from './signed.ts';
 
-const bytes = 'application/octet-stream';
+const bytesType = 'application/octet-stream';
 export const path = '/v1/accounts/:id/signed/:token';
 const params = { id: AccountId };
 const codes: readonly Code[] = ['unauthorized', 'account_disabled', 'insufficient_scope', 'forbidden', 'gone'];
@@ -25,8 +25,8 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
       who: 'address',
       ...read,
       responses: {
-        200: { [bytes]: null, 'application/vnd.sealpin': null, '*/*': null },
-        206: { [bytes]: null, '*/*': null },
+        200: { [bytesType]: null, 'application/vnd.sealpin': null, '*/*': null },
+        206: { [bytesType]: null, '*/*': null },
         304: null,
       },
       codes: [...codes, ...(read.codes ?? []).filter((code) => !unread.includes(code))],
@@ -37,7 +37,7 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
       params,
       who: 'address',
       headers: Object.fromEntries(sent),
-      body: { 'application/json': JsonUpload, [bytes]: null },
+      body: { 'application/json': JsonUpload, [bytesType]: null },
       responses: store.responses,
       ...(store.responseHeaders === undefined ? {} : { responseHeaders: store.responseHeaders }),
       codes: [...codes, ...(store.codes ?? [])],

@@ -1,4 +1,4 @@
-/** The examples of worker/README.md, run in their order. */
+/** The examples of worker/README.md, and those of the operator's routes in docs/operating.md, run in their order. */
 import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -33,7 +33,11 @@ const runnable = has('curl') && has('bash') && python !== undefined;
 if (!runnable && process.env['SEALPIN_REQUIRE_ALL'] === '1')
   throw new Error('curl, bash and .ci/cryptography are needed');
 
-const manual = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+const read = (path: string): string => readFileSync(join(import.meta.dirname, '../../..', path), 'utf8');
+const api = read('worker/README.md');
+const operating = /^## The operator's routes\n.*?(?=^## )/ms.exec(read('docs/operating.md'))?.[0] ?? '';
+/** What comes first on the page: all that most programs need. */
+const [, , firstScreen = ''] = /^```sh\n(.*?)^```.*?^```sh\n(.*?)^```$/ms.exec(api) ?? [];
 
 /** The routes in the table of a manual: `METHOD path: access`, without HEAD. `…/x` abbreviates a path beside the one before. */
 function listedRoutes(text: string): string[] {
@@ -54,7 +58,10 @@ function listedRoutes(text: string): string[] {
   });
 }
 
-it('lists every route with its access, and no other', () => {
+it.each([
+  ['worker/README.md', api, false],
+  ['docs/operating.md', operating, true],
+])('%s lists every route of its readers with its access, and no other', (_, manual, isOperators) => {
   const access = (route: Route): string => {
     if (route.who === 'key') return (route.scopes ?? ['key']).join(' ');
     if (route.who === 'monitor') return 'METRICS_TOKEN';
@@ -62,10 +69,31 @@ it('lists every route with its access, and no other', () => {
   };
   expect(listedRoutes(manual).toSorted()).toEqual(
     routes
-      .filter(({ method }) => method !== 'head')
+      .filter(({ method, path }) => method !== 'head' && path.startsWith('/v1/operator/') === isOperators)
       .map((route) => `${route.method.toUpperCase()} ${route.path}: ${access(route)}`)
       .toSorted(),
   );
+});
+
+it.skipIf(!runnable)('the first screen stores, reads, lists, shares and deletes in five calls of curl', async () => {
+  expect(api.indexOf(firstScreen)).toBeLessThan(1500);
+  const dir = mkdtempSync(join(tmpdir(), 'sealpin-first-'));
+  const service = await startService();
+  try {
+    const { apiKey } = await service.account();
+    writeFileSync(join(dir, 'key.txt'), `Authorization: Bearer ${apiKey}\n`);
+    writeFileSync(join(dir, 'report.pdf'), randomBytes(3000));
+    service.log.length = 0;
+    const env = { PATH: process.env['PATH'], SERVICE: service.url };
+    await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', firstScreen], { cwd: dir, env });
+    expect(readFileSync(join(dir, 'report.copy'))).toEqual(readFileSync(join(dir, 'report.pdf')));
+    const seen = service.log.map((line) => JSON.parse(line) as { event: string; method: string; status: number });
+    const requests = seen.filter(({ event }) => event === 'request').map(({ method, status }) => `${method} ${status}`);
+    expect(requests).toEqual(['POST 201', 'GET 200', 'GET 200', 'POST 201', 'DELETE 200']);
+  } finally {
+    await service.close();
+    rmSync(dir, { recursive: true, force: true });
+  }
 });
 
 it.skipIf(!runnable)(
@@ -117,7 +145,7 @@ it.skipIf(!runnable)(
         CID: file.cid,
         KEY_ID: spare.key.id,
       };
-      for (const [, script] of manual.matchAll(/^```sh\n(.*?)^```$/gms)) {
+      for (const [, script] of `${api}\n${operating}`.matchAll(/^```sh\n(.*?)^```$/gms)) {
         await promisify(execFile)('bash', ['-eu', '-c', present(script)], { cwd: dir, env }).catch(
           (error: { stdout?: string; stderr?: string }) => {
             throw new Error(`${script}\n${error.stdout}\n${error.stderr}`);
@@ -128,7 +156,7 @@ it.skipIf(!runnable)(
       expect(Buffer.compare(readFileSync(join(dir, 'report.start')), report.subarray(0, 100))).toBe(0);
       expect(existsSync(join(dir, 'report.sealpin'))).toBe(true);
       // Other users can see arguments: no key stands in one, and the files that hold keys are closed to them.
-      const commands = [...manual.matchAll(/\bcurl\b(?:[^\n`]|\\\n)*/g)].map(([command]) => command);
+      const commands = [...`${api}\n${operating}`.matchAll(/\bcurl\b(?:[^\n`]|\\\n)*/g)].map(([command]) => command);
       expect(commands.length).toBeGreaterThan(20);
       expect(commands.filter((command) => /Bearer|\$\{?(KEY|[A-Z]+_TOKEN)\b/.test(command))).toEqual([]);
       for (const name of ['key.txt', 'operator.txt']) expect(statSync(join(dir, name)).mode & 0o777).toBe(0o600);

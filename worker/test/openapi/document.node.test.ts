@@ -2,17 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import {
-  scopes,
-  type NewAccountResponse,
-  type NewApiKeyResponse,
-  type Problem,
-  type StoredFile,
-} from '../../../shared/api.ts';
+import { scopes, type NewAccountResponse, type StoredFile } from '../../../shared/api.ts';
 import { describe as describeCode } from '../../../shared/errors.ts';
-import { codesOf, scopesOf } from '../../openapi/route.ts';
+import { codesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
-import { client, jsonOf } from '../client.ts';
+import { client } from '../client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
@@ -312,55 +306,6 @@ it('knows every route of the service, and no other', async () => {
     // HEAD comes with a GET, unless it has a row of its own.
     .filter((each) => !each.startsWith('head ') || rows.includes(each));
   expect(described.sort()).toEqual(rows.sort());
-});
-
-it('names the scope that each route asks for', async () => {
-  const { account, apiKey: owner } = await service.account();
-  const withScopes = async (scopes: readonly string[]): Promise<string> =>
-    (await jsonOf<NewApiKeyResponse>(client(service.url, owner).json('/v1/keys', { label: 'x', scopes }), 201)).apiKey;
-  const ids: Record<string, string> = {
-    id: account.id,
-    fileId: crypto.randomUUID(),
-    uploadId: crypto.randomUUID(),
-    shareId: '0'.repeat(22),
-    cid: 'bafkqaaa',
-  };
-  // As much of a request as it takes to ask the account.
-  const storing = { 'Content-Disposition': 'attachment; filename="x"' };
-  const uploading = {
-    'Tus-Resumable': '1.0.0',
-    'Upload-Length': '1',
-    'Upload-Offset': '0',
-    'Upload-Metadata': 'filename eA==',
-    'Content-Type': 'application/offset+octet-stream',
-  };
-  let checked = 0;
-  for (const route of routes) {
-    const needed = scopesOf(route);
-    if (needed === undefined) continue;
-    const path = route.path.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? name);
-    const headers = route.path.startsWith('/v1/uploads') ? uploading : storing;
-    const codeFor = async (scopes: readonly string[]): Promise<unknown> => {
-      const response = await client(service.url, await withScopes(scopes))(path, {
-        method: route.method.toUpperCase(),
-        headers,
-      });
-      if (route.method === 'head') return response.status === 403 ? 'insufficient_scope' : undefined;
-      const text = await response.text();
-      return response.ok ? undefined : (JSON.parse(text) as Problem).code;
-    };
-    const context = `${route.method} ${route.path}`;
-    for (const each of needed)
-      expect(await codeFor(scopes.filter((other) => other !== each)), `${context} without ${each}`).toBe(
-        'insufficient_scope',
-      );
-    for (const enough of needed.length > 0 ? [needed] : scopes.map((each) => [each]))
-      expect(await codeFor(enough), context).not.toBe('insufficient_scope');
-    const described = operations.find(({ operationId }) => operationId === route.operationId);
-    expect(described?.security, context).toEqual([{ key: needed }]);
-    checked += needed.length;
-  }
-  expect(checked).toBeGreaterThan(7);
 });
 
 it('is what the service does', async () => {

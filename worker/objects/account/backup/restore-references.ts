@@ -10,7 +10,7 @@ import { pinOf } from '../../pin/shard.ts';
 /** Time in which a pinning service must say what it holds, in ms. */
 const statMs = 10_000;
 /** Number of files that are asked for at once. */
-const batch = 10;
+const referencesAtOnce = 10;
 
 /**
  * Adds the references of a page of files, which are in the account's rows already. Can be repeated.
@@ -25,9 +25,9 @@ export async function restoreReferences(
 ): Promise<Result<{ unpinned: string[]; denied: string[] }>> {
   const unpinned: string[] = [];
   const denied: string[] = [];
-  for (let at = 0; at < files.length; at += batch) {
+  for (let at = 0; at < files.length; at += referencesAtOnce) {
     const found = await Promise.all(
-      files.slice(at, at + batch).map((file) => restoreReference(env, accountId, file, requestId)),
+      files.slice(at, at + referencesAtOnce).map((file) => restoreReference(env, accountId, file, requestId)),
     );
     for (const each of found) {
       if (!each.ok) return each;

@@ -6,7 +6,7 @@ import { err, type Result } from '../../result.ts';
 import { shareOf, type ShareBinding } from '../../share/share-binding.ts';
 
 /** Number of objects that are asked at once. */
-const batch = 10;
+const sharesAtOnce = 10;
 
 /** Adds to the shares of a page what their objects know. One that its object has forgotten ended long ago. @returns `overloaded` */
 export async function withRecords(
@@ -15,8 +15,8 @@ export async function withRecords(
 ): Promise<Result<{ shares: BackupShare[] }>> {
   const shares: BackupShare[] = [];
   try {
-    for (let at = 0; at < rows.length; at += batch)
-      shares.push(...(await Promise.all(rows.slice(at, at + batch).map((row) => withRecord(env, row)))));
+    for (let at = 0; at < rows.length; at += sharesAtOnce)
+      shares.push(...(await Promise.all(rows.slice(at, at + sharesAtOnce).map((row) => withRecord(env, row)))));
     return { ok: true, shares };
   } catch (error) {
     log({ event: 'account.backup', error: errorText(error) });
@@ -37,8 +37,8 @@ export async function restoreRecords(
   { accountId, shares }: { accountId: string; shares: readonly BackupShare[] },
 ): Promise<Result> {
   try {
-    for (let at = 0; at < shares.length; at += batch)
-      await Promise.all(shares.slice(at, at + batch).map((share) => restoreRecord(env, accountId, share)));
+    for (let at = 0; at < shares.length; at += sharesAtOnce)
+      await Promise.all(shares.slice(at, at + sharesAtOnce).map((share) => restoreRecord(env, accountId, share)));
     return { ok: true };
   } catch (error) {
     log({ event: 'account.restore', error: errorText(error) });

@@ -19,7 +19,7 @@ const dayMs = 86_400_000;
 /** Number of days that are kept besides the current one. */
 const usageRetentionDays = 90;
 /** Number of rows that one alarm removes, so that it stays short. */
-const batch = 10_000;
+const maxCounted = 10_000;
 
 /** The use in an object's storage. Days are counted since 1970. */
 export class KeyUsage {
@@ -59,7 +59,7 @@ export class KeyUsage {
     this.#sql.exec(
       'DELETE FROM key_usage WHERE seq IN (SELECT seq FROM key_usage WHERE day < ? ORDER BY seq LIMIT ?)',
       this.#oldest(),
-      batch,
+      maxCounted,
     );
   }
 

@@ -15,7 +15,7 @@ const entries = [
 ];
 
 test('the table in the manual says of each type what its label says', () => {
-  const readme = readFileSync(join(import.meta.dirname, '../../../README.md'), 'utf8').replaceAll('**', '');
+  const readme = readFileSync(join(import.meta.dirname, '../../../../docs/operating.md'), 'utf8').replaceAll('**', '');
   const bucket = { createMultipartUpload: null };
   const context = { secretOf: () => 'jwt', bindingOf: () => bucket, serviceId: 'x', fetch };
   for (const { type, triedAgainst } of configuredBackends(JSON.stringify(entries), 'BACKENDS', context)) {
