@@ -1,6 +1,6 @@
 /** What requests to buckets of every kind have in common: time limits, and another attempt for what is held in memory. */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
-import { sleep } from '../sleep.ts';
+import { sleep } from '../../../shared/streams/timing.ts';
 
 /** The longest wait for a response that needs no more bytes of ours, in ms. */
 const responseMs = 30_000;
