@@ -93,8 +93,10 @@ export async function askNode(
   });
 }
 
-/** All CIDs that the node has pinned. */
+/** All CIDs that the node has pinned, or that the bucket has an index of, where that takes its place. */
 export async function pinned(service: Service): Promise<string[]> {
+  if (service.bucket !== undefined)
+    return (await service.bucket()).filter((key) => key.includes('/cid/')).map((key) => key.slice(-59));
   const answer = await askNode(service, 'pin/ls', { type: 'recursive' });
   return Object.keys((await answer.json<{ Keys: Record<string, unknown> }>()).Keys);
 }

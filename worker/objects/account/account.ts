@@ -6,7 +6,6 @@ import { DurableObject } from 'cloudflare:workers';
 import type { Scope } from '../../../shared/api.ts';
 import type { Recovery } from './keys/recovery-file.ts';
 import { errorText, log } from '../../log.ts';
-import { blockServiceOf } from '../../backends/configured.ts';
 import { AccountAccess } from './account-access.ts';
 import { AccountFiles } from './files/account-files.ts';
 import { Keys } from './keys/account-keys.ts';
@@ -23,6 +22,7 @@ import { Events, eventRetentionMs, type EventPage } from './event-rows.ts';
 import type { Opening } from '../share/openings.ts';
 import { Outbox } from './outbox.ts';
 import { Parts, type NewPart } from './uploads/parts.ts';
+import { resumedIntake } from './uploads/resumed-intake.ts';
 import { PendingUploads, pendingMs, type UploadTerms } from './uploads/pending-uploads.ts';
 import type { PinPlan } from '../pin/pin-ownership.ts';
 import type { RemovedPin } from '../pin/backend-pin.ts';
@@ -100,7 +100,8 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #resumable = new ResumableUploads({
     ...this.#stores,
     authorize: (hash, scope) => this.#access.authorize(hash, scope),
-    service: (id, requestId) => blockServiceOf(this.env, id, requestId),
+    intake: ({ uploadId, service }, requestId) =>
+      resumedIntake(this.env, service, { account: this.#row.open?.id ?? '', uploadId, parts: this.#parts, requestId }),
     addReference: (reference) => addReference(this.env, reference),
     flushSoon: () => this.#flushSoon(),
   });

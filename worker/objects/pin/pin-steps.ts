@@ -4,6 +4,7 @@ import type { Env } from '../../env.ts';
 import type { Breakers } from './breaker.ts';
 import type { Migrations } from './migrations.ts';
 import type { PinRows } from './pin-table.ts';
+import type { StoredPins } from './stored-pins.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
 export const requestMs = 8_000;
@@ -22,6 +23,8 @@ export type WorkContext = {
   rows: PinRows;
   breakers: Breakers;
   migrations: Migrations;
+  /** CIDs in object stores. */
+  stored: StoredPins;
   /** Takes note of what became of a CID at a service, in the step that removes the row. */
   removed(cid: string, service: string, status: Removal): void;
   /** The clock, in ms. */

@@ -68,6 +68,8 @@ export type PinRow = {
   damaged: string | null;
   /** The service that it replaces, where a migration made the row. */
   moved_from: string | null;
+  /** At an object store: the `<id>` of its objects; null where no row says so. */
+  object: string | null;
   /** ID of the request from which the work on it follows, or of the work itself; null if nothing is done. */
   request_id: string | null;
 };
@@ -107,6 +109,7 @@ const columns = {
     ['moved_from', 'TEXT'],
     ['request_id', 'TEXT'],
     ['detail', 'TEXT'],
+    ['object', 'TEXT'],
   ],
   reference: [['is_part', 'INTEGER NOT NULL DEFAULT 0']],
   migration: [['stayed', 'INTEGER']],

@@ -11,7 +11,7 @@ import type { SurveyState } from '../../../shared/api.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
-import { blockServiceOf } from '../../backends/configured.ts';
+import { backendOf } from '../../backends/configured.ts';
 import type { Held } from '../../backends/contract.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
@@ -20,14 +20,18 @@ import { Breakers } from './breaker.ts';
 import { beingRemoved, CidQueue, waitMs } from './cid-queue.ts';
 import { Denylist } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
+import { ObjectCalls, type ObjectShard } from './object-calls.ts';
+import { ObjectRows } from './object-rows.ts';
 import { dueRow, dueTimes } from './pin-due.ts';
 import { ownership, type PinPlan } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { backendPin, byReadPriority, type BackendPin, type RemovedPin } from './backend-pin.ts';
-import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
+import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-table.ts';
 import { Removals, type RemovalLog } from './pin-removals.ts';
-import { leastDone, repairedMs, requestMs, settledMs, type Removal } from './pin-steps.ts';
+import { leastDone, requestMs, settledMs, type Removal } from './pin-steps.ts';
 import { PinWork } from './pin-work.ts';
+import { shardName } from './shard-names.ts';
+import { StoredPins } from './stored-pins.ts';
 import { verifyPins } from './pin-verification.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyCursor, type SurveyedPin } from './pin-survey.ts';
 import { err, toFailure, unwrap, type Result } from '../result.ts';
@@ -36,7 +40,11 @@ import { err, toFailure, unwrap, type Result } from '../result.ts';
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** The objects of this class, as one of them asks others, and those of accounts. */
 type PinObjects = {
-  PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
+  PIN: {
+    getByName(
+      name: string,
+    ): BlockShard & { objects: ObjectShard; migrations(): PromiseLike<Result<{ migrations: Migration[] }>> };
+  };
   ACCOUNT: { getByName(name: string): RemovalLog };
 };
 
@@ -53,11 +61,28 @@ export class Pin extends DurableObject<Env & PinObjects> {
     report: (account, fileId, pins) => this.env.ACCOUNT.getByName(account).unreferred(fileId, pins),
     now: () => this.now(),
   });
+  readonly #queue = new CidQueue();
+  readonly #stored = new StoredPins({
+    env: this.env,
+    rows: this.#rows,
+    queue: this.#queue,
+    shard: async (text) => this.env.PIN.getByName(await shardName(text)),
+    now: () => this.now(),
+  });
+  readonly #objects = new ObjectCalls({
+    env: this.env,
+    rows: new ObjectRows(this.#sql),
+    pins: this.#stored,
+    shard: async (text) => this.env.PIN.getByName(await shardName(text)),
+    wake: () => this.#wake(),
+    now: () => this.now(),
+  });
   readonly #work = new PinWork({
     env: this.env,
     rows: this.#rows,
     breakers: this.#breakers,
     migrations: this.#migrations,
+    stored: this.#stored,
     removed: (cid, service, status) => this.#removals.note(cid, service, status),
     now: () => this.now(),
   });
@@ -68,7 +93,6 @@ export class Pin extends DurableObject<Env & PinObjects> {
     markSuspect: (cid, service) => this.#work.sources.markSuspect(cid, service),
     now: () => this.now(),
   });
-  readonly #queue = new CidQueue();
   #creating: Promise<void> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env & PinObjects) {
@@ -79,6 +103,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
     this.#index.create(Date.now());
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
     void ctx.blockConcurrencyWhile(() => this.#wake());
+  }
+
+  /** Calls about what lies in object stores. */
+  get objects(): ObjectCalls {
+    return this.#objects;
   }
 
   /** The clock, in ms. */
@@ -106,40 +135,29 @@ export class Pin extends DurableObject<Env & PinObjects> {
         row = this.#rows.find(cid, service);
       }
       let held: Held;
+      let isStore: boolean;
+      let object = row?.object ?? null;
       try {
-        const backend = blockServiceOf(this.env, service, reference.requestId);
-        if (row?.state === 'unpinning' && backend.ordersRequests !== true) return beingRemoved();
-        if (row?.state === 'lost' && row.damaged !== null) {
+        const backend = backendOf(this.env, service, reference.requestId);
+        const isOrdered = backend.takes === 'blocks' && backend.ordersRequests === true;
+        if (row?.state === 'unpinning' && !isOrdered) return beingRemoved();
+        if (row?.state === 'lost' && row.damaged !== null && backend.takes === 'blocks') {
           // The service has kept it instead of the one that was sent.
           await this.#work.clear(row);
           return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
         }
         held = await backend.stat(cid, AbortSignal.timeout(requestMs));
+        isStore = backend.takes === 'objects';
+        if (isStore && held.pin === 'ours' && object === null) object = await this.#stored.adopt(cid, service);
         if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
       } catch (error) {
         log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
         return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
       }
-      const { pinned, ...own } = ownership(held, row);
+      const { pinned, ...own } = isStore ? this.#stored.ownership(held, row) : ownership(held, row);
       this.ctx.storage.transactionSync(() => {
-        this.#rows.add(cid, service, 'live', this.#work.nextCheck());
-        const isNew = !pinned && (row === undefined || row.read_from === null);
-        const look = isNew ? { ...nothingToRead, due: this.#work.soon() } : {};
-        this.#rows.change({ cid, service }, { ...own, ...look, wanted: 1 });
-        this.#rows.addReference(reference);
-        // What is being removed is copied again afterwards.
-        for (const each of this.#rows.ofCid(cid))
-          if (each.state === 'unpinning' && this.#migrations.targetOf(each.service) === undefined)
-            this.#rows.change(each, { wanted: 1 });
-        const target = this.#migrations.targetOf(service);
-        if (target !== undefined) this.#migrations.move(cid, service, target);
-        if (!isPart) this.#work.addBackends(cid, reference.requestId ?? null);
+        this.#work.refer(reference, row, { ...own, pinned, object });
         if (!isPart) this.#index.add(cid, this.now() + settledMs, reference.requestId);
-        // The upload that follows is to repair it, and may fail.
-        if (row !== undefined && row.state !== 'live') {
-          this.#work.readAll(row);
-          this.#rows.change(row, { state: 'live', checked_at: null, attempts: 0, due: this.now() + repairedMs });
-        }
       });
       await this.#alarm.by(Math.max(this.now() + settledMs, this.#nextTime() ?? Infinity));
       return { ok: true, beside: own.was_there === 1, pinned, denied };
@@ -327,6 +345,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
         else break;
         requests += turn.ofStep;
       }
+      await this.#objects.work();
       if (this.#rows.exists) await this.#removals.flush();
       await this.#alarm.reset(this.#nextTime());
     } catch (error) {
@@ -364,13 +383,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** Returns the time of the next work, in ms. */
   #nextTime(): number | undefined {
-    if (!this.#rows.exists) return undefined;
-    const times = [
-      ...dueTimes(this.#rows, this.#breakers),
-      this.#index.nextTime() ?? Infinity,
-      this.#removals.nextTime() ?? Infinity,
-    ];
-    return Math.min(...times) === Infinity ? undefined : Math.min(...times);
+    const others = this.#rows.exists
+      ? [...dueTimes(this.#rows, this.#breakers), this.#index.nextTime(), this.#removals.nextTime()]
+      : [];
+    const next = Math.min(...[...others, this.#objects.nextTime()].map((time) => time ?? Infinity));
+    return next === Infinity ? undefined : next;
   }
 
   async #wake(): Promise<void> {

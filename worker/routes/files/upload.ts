@@ -25,10 +25,13 @@ import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../../env.ts';
 import { parseClaim } from '../../upload/idempotency-key.ts';
 import { errorText, log } from '../../log.ts';
 import type { KeyMaterial } from '../../objects/account/account.ts';
+import { storedBytes } from '../../objects/account/files/reserved.ts';
 import type { FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
 import type { Claim } from '../../objects/account/uploads/claims.ts';
 import type { KeyRecord } from '../../objects/account/keys/key-registry.ts';
-import { firstServiceOf } from '../../backends/configured.ts';
+import { firstBackendOf } from '../../backends/configured.ts';
+import { intakeOf } from '../../objects/pin/object-intake.ts';
+import { uploadMs } from '../../objects/pin/object-rows.ts';
 import { atServices } from '../../backends/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
 import { newPins } from './file-backends.ts';
@@ -222,7 +225,13 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
   const { requestId } = c.var;
-  const service = firstServiceOf(c.env, requestId);
+  const service = intakeOf(c.env, firstBackendOf(c.env, requestId), {
+    account: caller.account.name ?? '',
+    uploadId: fileId,
+    numbers: mostObjects,
+    forMs: uploadMs,
+    isForeign: announced.car,
+  });
   const { isOnly, isProvisional, names } = announced;
   const terms = { claim, isOnly, isProvisional, names, requestId };
   const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
@@ -239,7 +248,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const options = { service, signal, permits: leafPermits, keep, now: Date.now };
     const sent: SentFile & { head?: Uint8Array } = announced.car
       ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
-      : await sendFile(encrypted?.payload ?? body.stream, options);
+      : await sendFile(encrypted?.payload ?? body.stream, { ...options, bytes: storedLength(c, mode) });
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const size = announced.car ? sent.bytes : body.size;
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
@@ -255,8 +264,18 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
       digest: announced.car ? undefined : await body.digest(),
     };
   } catch (error) {
+    await service.abandon?.().catch((failure: unknown) => log({ event: 'upload.abandon', requestId, error: errorText(failure) }));
     throw atServices(error, [service.id]);
   }
+}
+
+/** The most objects of one request: each has a MiB, but for the last of each part of a CAR. */
+const mostObjects = 100_000;
+
+/** Bytes of the file as it is stored, where the request says so. */
+function storedLength(c: Ctx, mode: Mode): number | undefined {
+  const bytes = fileBytes(c.req.raw);
+  return bytes === undefined ? undefined : storedBytes(mode, bytes);
 }
 
 function newFile(

@@ -3,7 +3,7 @@ import { isSealpinError, SealpinError, type Code } from '../../../../shared/erro
 import { sha256, treeOf } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
 import { errorText, log } from '../../../log.ts';
-import type { PinningService } from '../../../backends/contract.ts';
+import type { Intake } from '../../../backends/contract.ts';
 import { importRoot } from '../../../backends/import-root.ts';
 import { backoffMs } from '../../alarm.ts';
 import type { Claims } from './claims.ts';
@@ -39,8 +39,8 @@ export type UploadContext = {
   outbox: Outbox;
   /** The ID of the account; undefined where it is deleted. */
   account(): string | undefined;
-  /** @throws pinning_unavailable where the service is not configured any more */
-  service(id: string, requestId: string): PinningService;
+  /** What takes the rest of an upload. @throws pinning_unavailable where its backend is not configured any more */
+  intake(upload: UploadRecord, requestId: string): Intake;
   /** Adds a reference, whose row is written already. */
   addReference(reference: Reference): Promise<Result<PinPlan>>;
   /** Rings the alarm at that time (in ms) or before. */
@@ -149,7 +149,7 @@ export class UploadFinisher {
   async #store(upload: UploadRecord, requestId: string): Promise<void> {
     const { rows, files, parts, storage, account, addReference, flushSoon, erased, alarmBy, endedMs, now } = this.#o;
     const { uploadId, apiKey, mode, filename, contentType, beginning, header } = upload;
-    const service = this.#o.service(upload.service, requestId);
+    const service = this.#o.intake(upload, requestId);
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
     // The service's own time limits end a step that takes too long.
     const { signal } = new AbortController();
@@ -164,6 +164,7 @@ export class UploadFinisher {
     if (!files.isPending(uploadId)) files.add(file, apiKey, now(), null);
     const plan = await unwrap(addReference({ cid, service: service.id, fileId: uploadId, account: owner, requestId }));
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
+    else await service.abandon?.();
     storage.transactionSync(() => {
       const failure = files.checkAllowance(uploadId, true);
       if (failure !== undefined) throw toError(failure);
