@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, openSync, readdirSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -45,7 +45,8 @@ const osdCount = 3;
 export async function startCeph(): Promise<Ceph> {
   const folder = cephFolder();
   if (folder === undefined) throw new Error(noCeph);
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-ceph-'));
+  // On a disk: the temporary directory of the tests may be in memory, and OSDs hold gigabytes.
+  const dir = await mkdtemp('/var/tmp/sealpin-ceph-');
   const libraries = join(folder, 'usr/lib/x86_64-linux-gnu');
   const env = {
     PATH: `${join(folder, 'usr/bin')}:${process.env['PATH'] ?? ''}`,
