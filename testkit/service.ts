@@ -8,7 +8,7 @@ import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
 import { bundledOnce, directoryOfRun } from './run-cache.ts';
 import { keysOf, type Bucket } from './object-stores/s3-requests.ts';
-import { startVersitygw } from './object-stores/versitygw.ts';
+import { startVersitygw, type Versitygw } from './object-stores/versitygw.ts';
 import { bundledModule, startWorker, type RunningWorker } from './workerd.ts';
 
 /** The operator’s token of every service that tests start. */
@@ -90,6 +90,29 @@ function entryOf(node: string, bucket: Bucket | undefined): object {
   return { id: 'node', type: 'kubo', url: node, tokenSecret: 'KUBO_TOKEN' };
 }
 
+/** The settings of a service. @param pinning URL of its node */
+function bindingsOf(
+  vars: Readonly<Record<string, string>>,
+  port: number,
+  { pinning, gateway }: { pinning: string; gateway: Versitygw | undefined },
+): Record<string, string> {
+  return {
+    ADMIN_TOKEN: adminToken,
+    METRICS_TOKEN: metricsToken,
+    RESTORE_TOKEN: restoreToken,
+    KUBO_TOKEN: rpcToken,
+    ...(gateway && { S3_KEY: gateway.keyId, S3_SECRET: gateway.secret }),
+    ...(vars['BACKENDS'] === undefined && { PINNING_SERVICES: JSON.stringify([entryOf(pinning, gateway)]) }),
+    RECOVERY_DAYS: '0',
+    ...vars,
+    ...(guarded && {
+      LOCAL_PORT: String(port),
+      LOCAL_CONTROL: rpcToken,
+      LOCAL_ORIGINS: vars['CORS_ORIGINS'] ?? '',
+    }),
+  };
+}
+
 /** Starts the service and its IPFS node on free ports of 127.0.0.1. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
@@ -106,23 +129,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     modules,
     ...(guarded && { compatibilityFlags: guardFlags }),
     ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
-    bindings: {
-      ADMIN_TOKEN: adminToken,
-      METRICS_TOKEN: metricsToken,
-      RESTORE_TOKEN: restoreToken,
-      KUBO_TOKEN: rpcToken,
-      ...(gateway && { S3_KEY: gateway.keyId, S3_SECRET: gateway.secret }),
-      ...(o.vars?.['BACKENDS'] === undefined && {
-        PINNING_SERVICES: JSON.stringify([entryOf(pinning, gateway)]),
-      }),
-      RECOVERY_DAYS: '0',
-      ...o.vars,
-      ...(guarded && {
-        LOCAL_PORT: String(port),
-        LOCAL_CONTROL: rpcToken,
-        LOCAL_ORIGINS: o.vars?.['CORS_ORIGINS'] ?? '',
-      }),
-    },
+    bindings: bindingsOf(o.vars ?? {}, port, { pinning, gateway }),
   }));
   return {
     url,

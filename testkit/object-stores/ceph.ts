@@ -61,39 +61,11 @@ export async function startCeph(): Promise<Ceph> {
   await writeFile(env.CEPH_CONF, configuration({ dir, libraries, fsid, monitorPort, port }));
   await mkdir(join(dir, 'rgw'));
 
-  const daemon = async (name: string, program: string, ...args: string[]): Promise<Daemon> => {
-    let running: { child: ChildProcess; ended: Promise<unknown> } | undefined;
-    const output = openSync(join(dir, `${name}.out`), 'a');
-    const started = {
-      name,
-      async start() {
-        const child = spawn(join(folder, 'usr/bin', program), [...args, '-f'], {
-          env,
-          stdio: ['ignore', output, output],
-        });
-        endWithProcess(child);
-        running = { child, ended: once(child, 'exit') };
-        await once(child, 'spawn');
-      },
-      async kill() {
-        running?.child.kill('SIGKILL');
-        await running?.ended;
-      },
-    };
-    await started.start();
-    return started;
-  };
+  const daemon = (name: string, program: string, ...args: string[]): Promise<Daemon> =>
+    startDaemon(name, { dir, program: join(folder, 'usr/bin', program), args, env });
 
-  await call(
-    'monmaptool',
-    '--create',
-    '--fsid',
-    fsid,
-    '--addv',
-    'a',
-    `[v2:127.0.0.1:${monitorPort}]`,
-    join(dir, 'monmap'),
-  );
+  const address = `[v2:127.0.0.1:${monitorPort}]`;
+  await call('monmaptool', '--create', '--fsid', fsid, '--addv', 'a', address, join(dir, 'monmap'));
   await call('ceph-mon', '-i', 'a', '--mkfs', '--monmap', join(dir, 'monmap'));
   const monitor = await daemon('monitor', 'ceph-mon', '-i', 'a');
   const osds: Daemon[] = [];
@@ -104,12 +76,8 @@ export async function startCeph(): Promise<Ceph> {
     await call('ceph-osd', '-i', `${i}`, '--mkfs', '--osd-uuid', uuid);
     osds.push(await daemon(`osd.${i}`, 'ceph-osd', '-i', `${i}`));
   }
-  const osdsUp = async (): Promise<number> => {
-    const { num_up_osds: up } = JSON.parse(await call('ceph', 'osd', 'stat', '--format=json')) as {
-      num_up_osds: number;
-    };
-    return up;
-  };
+  const osdsUp = async (): Promise<number> =>
+    (JSON.parse(await call('ceph', 'osd', 'stat', '--format=json')) as { num_up_osds: number }).num_up_osds;
   while ((await osdsUp()) < osdCount) await sleep(200);
   const own = { region: 'default', keyId: 'key-of-the-tests', secret: 'secret-of-the-tests', bucket: 'sealpin-tests' };
   const key = [`--access-key=${own.keyId}`, `--secret=${own.secret}`];
@@ -122,19 +90,37 @@ export async function startCeph(): Promise<Ceph> {
   return {
     ...bucket,
     osds,
-    gateway: {
-      ...gateway,
-      async start() {
-        await gateway.start();
-        await whenAnswers(bucket.url);
-      },
-    },
+    gateway: { ...gateway, start: () => gateway.start().then(() => whenAnswers(bucket.url)) },
     osdsUp,
     async close() {
       for (const each of [gateway, ...osds, monitor]) await each.kill();
       await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+/** Starts a daemon. @param o.dir where its output goes */
+async function startDaemon(
+  name: string,
+  o: { dir: string; program: string; args: readonly string[]; env: NodeJS.ProcessEnv },
+): Promise<Daemon> {
+  let running: { child: ChildProcess; ended: Promise<unknown> } | undefined;
+  const output = openSync(join(o.dir, `${name}.out`), 'a');
+  const started = {
+    name,
+    async start() {
+      const child = spawn(o.program, [...o.args, '-f'], { env: o.env, stdio: ['ignore', output, output] });
+      endWithProcess(child);
+      running = { child, ended: once(child, 'exit') };
+      await once(child, 'spawn');
+    },
+    async kill() {
+      running?.child.kill('SIGKILL');
+      await running?.ended;
+    },
+  };
+  await started.start();
+  return started;
 }
 
 async function whenAnswers(url: string): Promise<void> {

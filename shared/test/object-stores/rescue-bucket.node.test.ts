@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, 
 import { dirname, join } from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { itemOf, present } from '../../../testkit/present.ts';
 import { inDirectory, run, withProgram } from '../../../testkit/programs/programs.ts';
 import { bytesOf, makeCopies, type BucketCopies, type Content } from './bucket-copies.ts';
 
@@ -81,7 +82,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         expect(ended.map(({ message }) => message)).toEqual(vectors.files.map(() => null));
         for (const [i, { name, sha256: sha }] of vectors.files.entries())
           expect(sha256(readFileSync(path(`${i}`))), name).toBe(sha);
-        const { cid } = main!;
+        const { cid } = present(main);
         const [again, nowhere] = runs([
           ['bucket', path('copy'), cid, path('0')],
           ['bucket', path('copy'), cid.replace(/.$/, 'a'), path('none')],
@@ -90,7 +91,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           expect.stringContaining('exists'),
           expect.stringContaining('has no such file'),
         ]);
-        const stdout = run('cryptography-python', [script, 'bucket', path('copy'), vectors.files[1]!.cid, '-']);
+        const stdout = run('cryptography-python', [script, 'bucket', path('copy'), itemOf(vectors.files, 1).cid, '-']);
         expect(new TextDecoder().decode(stdout)).toBe('hello');
       }));
 
@@ -115,9 +116,12 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
 
     test('ends with a sentence on folders that are no copies, and on files that never end', () =>
       inDirectory(async (path) => {
-        const { cid } = vectors.files[1]!;
-        const key = Object.keys(vectors.objects).find((each) => each.endsWith(cid))!;
-        const data = Object.keys(vectors.objects).filter((each) => each.includes('/data/'))[1]!;
+        const { cid } = itemOf(vectors.files, 1);
+        const key = present(Object.keys(vectors.objects).find((each) => each.endsWith(cid)));
+        const data = itemOf(
+          Object.keys(vectors.objects).filter((each) => each.includes('/data/')),
+          1,
+        );
         const replaced = (name: string, at: string, make: (path: string) => void): string => {
           copyTo(path(name), vectors.objects);
           rmSync(join(path(name), at));
@@ -158,8 +162,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         const cases: string[][] = [];
         for (let i = 0; i < random.length; i += 4) {
           const [which = 0, at = 0, kind = 0, value = 0] = random.slice(i, i + 4);
-          const changed = names[which % names.length]!;
-          const bytes = bytesOf(copy[changed]!);
+          const changed = itemOf(names, which % names.length);
+          const bytes = bytesOf(present(copy[changed]));
           const content = damaged(bytes, at % Math.max(1, bytes.length), kind % 4, value % 256);
           copyTo(path(`${i}`), { ...copy, [changed]: content.toString('base64') });
           for (const { cid } of small) cases.push(['bucket', path(`${i}`), cid, path(`out-${i}-${cid}`)]);
