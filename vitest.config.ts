@@ -102,6 +102,17 @@ export default defineConfig({
         },
       },
       {
+        // Files in a bucket of R2 instead of an IPFS node.
+        plugins: [webPlugin],
+        test: {
+          name: 'r2',
+          include: ['worker/test/{files/storage,uploads/lengths}.node.test.ts'],
+          env: { SEALPIN_TEST_BACKEND: 'r2' },
+          ...shared,
+          ...timeouts,
+        },
+      },
+      {
         plugins: [
           webPlugin,
           cloudflareTest({ main: './worker/index.ts', wrangler: { configPath: './wrangler.toml' } }),

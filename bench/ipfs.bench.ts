@@ -129,6 +129,38 @@ function carSections(mebibytes: number): Uint8Array[] {
   );
 }
 
+/** Speeds of a node: a file added and read, and as many leaves imported. */
+async function speeds({ url, token }: { url: string; token: string }, mebibytes: number, before: Uint8Array[]) {
+  const port = Number(new URL(url).port);
+  const headers = { authorization: `Bearer ${token}` };
+  const head = Buffer.concat([form.head, Buffer.from(String(Math.random()))]);
+  let added = '';
+  const add = await mebibytesPerSecond(mebibytes, async () => {
+    added = await transfer(
+      port,
+      '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
+      { ...headers, 'content-type': form.type },
+      mebibytes,
+      { head, tail: form.tail },
+    );
+  });
+  const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
+  const cat = await mebibytesPerSecond(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
+  await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
+  const car = Buffer.concat([form.head, carHeader()]);
+  const imported = await mebibytesPerSecond(mebibytes, () =>
+    transfer(
+      port,
+      '/api/v0/dag/import?pin-roots=false&stats=true',
+      { ...headers, 'content-type': form.type },
+      mebibytes,
+      { head: car, tail: form.tail, before },
+    ),
+  );
+  await transfer(port, '/api/v0/repo/gc', headers, 0);
+  return { add, cat, imported };
+}
+
 /** Files of 256 MiB, each different: added, read, removed; and as many leaves imported and collected. */
 async function* nodes(): AsyncGenerator<Figure> {
   const node = await embeddedNode();
@@ -138,42 +170,12 @@ async function* nodes(): AsyncGenerator<Figure> {
     const kubo = await peerNode?.start();
     const mebibytes = 256;
     const before = carSections(mebibytes);
-    const speeds = async ({ url, token }: { url: string; token: string }) => {
-      const port = Number(new URL(url).port);
-      const headers = { authorization: `Bearer ${token}` };
-      const head = Buffer.concat([form.head, Buffer.from(String(Math.random()))]);
-      let added = '';
-      const add = await mebibytesPerSecond(mebibytes, async () => {
-        added = await transfer(
-          port,
-          '/api/v0/add?cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024',
-          { ...headers, 'content-type': form.type },
-          mebibytes,
-          { head, tail: form.tail },
-        );
-      });
-      const { Hash } = JSON.parse(added.trim().split('\n').at(-1) ?? '') as { Hash: string };
-      const cat = await mebibytesPerSecond(mebibytes, () => transfer(port, `/api/v0/cat?arg=${Hash}`, headers, 0));
-      await transfer(port, `/api/v0/pin/rm?arg=${Hash}`, headers, 0);
-      const car = Buffer.concat([form.head, carHeader()]);
-      const imported = await mebibytesPerSecond(mebibytes, () =>
-        transfer(
-          port,
-          '/api/v0/dag/import?pin-roots=false&stats=true',
-          { ...headers, 'content-type': form.type },
-          mebibytes,
-          { head: car, tail: form.tail, before },
-        ),
-      );
-      await transfer(port, '/api/v0/repo/gc', headers, 0);
-      return { add, cat, imported };
-    };
     // One run gives three figures: the other tasks hand over what the first has measured.
     const ours = { cat: 0, imported: 0 };
     const theirs = { cat: 0, imported: 0 };
     const tasks = {
       async add() {
-        const { add, ...others } = await speeds(embedded);
+        const { add, ...others } = await speeds(embedded, mebibytes, before);
         Object.assign(ours, others);
         return add;
       },
@@ -181,7 +183,7 @@ async function* nodes(): AsyncGenerator<Figure> {
       imported: async () => ours.imported,
       async kuboAdd() {
         if (!kubo) return 0;
-        const { add, ...others } = await speeds(kubo);
+        const { add, ...others } = await speeds(kubo, mebibytes, before);
         Object.assign(theirs, others);
         return add;
       },

@@ -79,7 +79,11 @@ async function demo(): Promise<void> {
   }
 
   await byLink();
+  await throughApi(url, keyFile);
+}
 
+/** Stores, reads and deletes the file over HTTP. */
+async function throughApi(url: string, keyFile: string): Promise<void> {
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
   const api = (path: string, init: RequestInit = {}): Promise<Response> =>
     fetch(url + path, {

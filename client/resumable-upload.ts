@@ -119,73 +119,99 @@ export async function sendUpload(
   transport: Transport,
   uploadId: string,
   source: UploadSource,
-  o: SendOptions,
+  options: SendOptions,
 ): Promise<UploadedFile> {
-  const { signal } = o;
-  const partBytes = Math.min(o.maxBodyBytes ?? Infinity, maxPartBytes);
-  const path = `v1/uploads/${uploadId}`;
-  const attempts = attemptsOf(o);
-  let offset: number | undefined;
-  for (;;) {
-    try {
-      offset ??= await askOffset();
-      const end = Math.min(source.bytes, offset + partBytes);
-      if (offset < source.bytes) offset = await sendPart(offset, end);
-      else {
-        const file = await finish();
-        if (file !== undefined) return file;
+  return await new Sending(transport, uploadId, source, options).run();
+}
+
+class Sending {
+  readonly #transport: Transport;
+  readonly #path: string;
+  readonly #source: UploadSource;
+  readonly #options: SendOptions;
+  readonly #attempts: ReturnType<typeof attemptsOf>;
+
+  constructor(transport: Transport, uploadId: string, source: UploadSource, options: SendOptions) {
+    this.#transport = transport;
+    this.#path = `v1/uploads/${uploadId}`;
+    this.#source = source;
+    this.#options = options;
+    this.#attempts = attemptsOf(options);
+  }
+
+  async run(): Promise<UploadedFile> {
+    const { bytes } = this.#source;
+    const partBytes = Math.min(this.#options.maxBodyBytes ?? Infinity, maxPartBytes);
+    let offset: number | undefined;
+    for (;;) {
+      try {
+        offset ??= await this.#askOffset();
+        if (offset < bytes) offset = await this.#sendPart(offset, Math.min(bytes, offset + partBytes));
+        else {
+          const file = await this.#finish();
+          if (file !== undefined) return file;
+        }
+      } catch (error) {
+        offset = undefined;
+        await this.#attempts.failed(error);
       }
-    } catch (error) {
-      offset = undefined;
-      await attempts.failed(error);
     }
   }
 
   /** Asks for the offset at which to resume. */
-  async function askOffset(): Promise<number> {
-    const reply = await transport.request({ method: 'HEAD', path, headers: protocol, signal });
+  async #askOffset(): Promise<number> {
+    const { signal } = this.#options;
+    const reply = await this.#transport.request({ method: 'HEAD', path: this.#path, headers: protocol, signal });
     // It has no body: another request asks for the reason of a refusal.
-    if (reply.status >= 300 && !isTemporary(reply.status)) await askStatus();
-    return accept(reply, 0);
+    if (reply.status >= 300 && !isTemporary(reply.status)) await this.#askStatus();
+    return this.#accept(reply, 0);
   }
 
-  async function sendPart(start: number, end: number): Promise<number> {
-    const headers = { ...protocol, 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': String(start) };
-    const body = { stream: partChunks(source.read(start, end), o.onBytes), bytes: end - start };
-    const next = accept(await exchange(transport, { method: 'PATCH', path, headers, body, signal }), start);
+  async #sendPart(start: number, end: number): Promise<number> {
+    const { signal, onBytes } = this.#options;
+    const headers = {
+      ...protocol,
+      'Content-Type': 'application/offset+octet-stream',
+      'Upload-Offset': String(start),
+    };
+    const body = { stream: partChunks(this.#source.read(start, end), onBytes), bytes: end - start };
+    const request = { method: 'PATCH', path: this.#path, headers, body, signal } as const;
+    const next = this.#accept(await exchange(this.#transport, request), start);
     if (next === start && end > start) throw new TemporaryError('service_answer', 'the service accepts no more bytes');
     if (next > end) throw unexpected('it has more bytes than were sent');
     return next;
   }
 
   /** The offset in a response, which is reported. */
-  function accept(reply: Reply, least: number): number {
-    if (reply.status >= 300) throw uploadFailure(transport, reply);
+  #accept(reply: Reply, least: number): number {
+    if (reply.status >= 300) throw uploadFailure(this.#transport, reply);
     const text = reply.header('upload-offset') ?? '';
     const next = Number(text);
-    if (!/^[0-9]{1,16}$/.test(text) || next < least || next > source.bytes)
+    if (!/^[0-9]{1,16}$/.test(text) || next < least || next > this.#source.bytes)
       throw unexpected('its offset is impossible');
-    attempts.reached(next);
-    o.onOffset?.(next);
+    this.#attempts.reached(next);
+    this.#options.onOffset?.(next);
     return next;
   }
 
-  async function askStatus(): Promise<ResumableUpload> {
-    return parseStatus(await exchange(transport, { method: 'GET', path, headers: {}, signal }));
+  async #askStatus(): Promise<ResumableUpload> {
+    const { signal } = this.#options;
+    return parseStatus(await exchange(this.#transport, { method: 'GET', path: this.#path, headers: {}, signal }));
   }
 
   /** The file, once it is built; else undefined, after a moment. */
-  async function finish(): Promise<UploadedFile | undefined> {
-    const { state, code, file } = await askStatus();
+  async #finish(): Promise<UploadedFile | undefined> {
+    const { bytes } = this.#source;
+    const { state, code, file } = await this.#askStatus();
     if (state === 'failed')
       throw new SealpinError(isCode(code) ? code : 'service_answer', 'the service could not finish the upload');
     if (state === 'done' && file !== undefined) return file;
     if (state !== 'finishing') {
       // It stopped between the last byte and the file: an empty part lets it go on.
-      await sendPart(source.bytes, source.bytes);
+      await this.#sendPart(bytes, bytes);
       throw new TemporaryError('service_answer', 'the service has all bytes, and does not finish the upload');
     }
-    await attempts.pause(firstPauseMs);
+    await this.#attempts.pause(firstPauseMs);
     return undefined;
   }
 }

@@ -61,39 +61,21 @@ export function serviceHttp({
   fetch?: Fetch | undefined;
   errorOf?: ServiceHttp['errorOf'];
 }): ServiceHttp {
-  const errorOf = ownErrorOf ?? refusal;
   const root = parseService(service);
   const { host } = root;
-  if (apiKey !== undefined && !isApiKeyText(apiKey))
-    throw new SealpinError('unauthorized', 'the text is not an API key', { hint: apiKeyHint });
-  if (apiKey !== undefined && root.protocol === 'http:' && !isLoopback(root))
-    throw new SealpinError('invalid_request', `the API key would be sent to ${host} unencrypted`, {
-      hint: 'use https:',
-    });
+  const errorOf: ServiceHttp['errorOf'] =
+    ownErrorOf ?? (({ status }, text, retryAfter) => refusal(host, status, text, retryAfter));
+  checkKey(apiKey, root);
 
-  async function send({ method = 'GET', path, query = {}, headers, body, signal }: ServiceRequest): Promise<Response> {
+  async function send(request: ServiceRequest): Promise<Response> {
+    const { path, query = {}, signal } = request;
     signal?.throwIfAborted();
     const url = urlBelow(root, path);
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, String(value));
-    let response;
-    try {
-      response = await fetchFrom(url, {
-        method,
-        headers: {
-          Accept: 'application/json',
-          ...(apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }),
-          ...headers,
-        },
-        redirect: 'manual',
-        body: body ?? null,
-        signal: signal ?? null,
-        // Required for a stream (Fetch standard, "RequestInit.duplex"), which types of the DOM do not have.
-        ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
-      });
-    } catch (cause) {
+    const response = await fetchFrom(url, initOf(request, apiKey)).catch((cause: unknown) => {
       throw requestFailure(cause, `${host} cannot be reached`, signal, { hint: originHint(cause, root) });
-    }
+    });
     // A browser hides what a redirect is: its status is 0.
     if (response.status === 0 || (response.status >= 300 && response.status < 400)) {
       response.body?.cancel().catch(() => undefined);
@@ -102,42 +84,11 @@ export function serviceHttp({
     return response;
   }
 
+  const body: ServiceHttp['body'] = (response, length, signal) => bodyOf(response, { host, length, signal });
+
   async function text(response: Response, signal: AbortSignal | undefined): Promise<string> {
-    const bytes = await readAll(
-      body(response, undefined, signal),
-      maxTextBytes,
-      () => new SealpinError('service_answer', 'the response of the service is too large'),
-    );
-    return new TextDecoder().decode(bytes);
-  }
-
-  function body(
-    response: Response,
-    length: number | undefined,
-    signal: AbortSignal | undefined,
-  ): ReadableStream<Uint8Array> {
-    let received = 0;
-    return observed(response.body ?? streamOf(new Uint8Array()), {
-      onChunk(chunk) {
-        received += chunk.length;
-      },
-      onEnd() {
-        if (length === undefined || received === length) return;
-        throw new SealpinError('service_unreachable', `${host} sent ${received} of ${length} bytes`, broken);
-      },
-      onFail: (cause) => requestFailure(cause, `${host} stopped in the middle of its response`, signal, broken),
-    });
-  }
-
-  function refusal({ status }: Pick<Response, 'status'>, problemText: string, retryAfter: string | null): SealpinError {
-    const problem = parseProblem(problemText);
-    if (problem !== undefined) {
-      // The service's hint is for who writes the HTTP request.
-      const hint = problem.code === 'unauthorized' ? 'check the API key' : undefined;
-      return problemError(problem, { retryAfter, hint });
-    }
-    const what = status >= 500 ? 'failed without a reason' : 'is not a Sealpin service';
-    return new SealpinError('service_answer', `${host} ${what} (status ${status})`);
+    const tooLarge = () => new SealpinError('service_answer', 'the response of the service is too large');
+    return new TextDecoder().decode(await readAll(body(response, undefined, signal), maxTextBytes, tooLarge));
   }
 
   async function call(request: ServiceRequest): Promise<Response> {
@@ -158,6 +109,59 @@ export function serviceHttp({
       return parseResponse(shape, parseJson(answer) ?? null);
     },
   };
+}
+
+function checkKey(apiKey: string | undefined, root: URL): void {
+  if (apiKey === undefined) return;
+  if (!isApiKeyText(apiKey)) throw new SealpinError('unauthorized', 'the text is not an API key', { hint: apiKeyHint });
+  if (root.protocol === 'http:' && !isLoopback(root))
+    throw new SealpinError('invalid_request', `the API key would be sent to ${root.host} unencrypted`, {
+      hint: 'use https:',
+    });
+}
+
+function initOf({ method = 'GET', headers, body, signal }: ServiceRequest, apiKey: string | undefined): RequestInit {
+  return {
+    method,
+    headers: {
+      Accept: 'application/json',
+      ...(apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }),
+      ...headers,
+    },
+    redirect: 'manual',
+    body: body ?? null,
+    signal: signal ?? null,
+    // Required for a stream (Fetch standard, "RequestInit.duplex"), which types of the DOM do not have.
+    ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+  };
+}
+
+function bodyOf(
+  { body }: Response,
+  { host, length, signal }: { host: string; length: number | undefined; signal: AbortSignal | undefined },
+): ReadableStream<Uint8Array> {
+  let received = 0;
+  return observed(body ?? streamOf(new Uint8Array()), {
+    onChunk(chunk) {
+      received += chunk.length;
+    },
+    onEnd() {
+      if (length === undefined || received === length) return;
+      throw new SealpinError('service_unreachable', `${host} sent ${received} of ${length} bytes`, broken);
+    },
+    onFail: (cause) => requestFailure(cause, `${host} stopped in the middle of its response`, signal, broken),
+  });
+}
+
+function refusal(host: string, status: number, problemText: string, retryAfter: string | null): SealpinError {
+  const problem = parseProblem(problemText);
+  if (problem !== undefined) {
+    // The service's hint is for who writes the HTTP request.
+    const hint = problem.code === 'unauthorized' ? 'check the API key' : undefined;
+    return problemError(problem, { retryAfter, hint });
+  }
+  const what = status >= 500 ? 'failed without a reason' : 'is not a Sealpin service';
+  return new SealpinError('service_answer', `${host} ${what} (status ${status})`);
 }
 
 /** The URL of a service, with a slash at its end. @throws SealpinError `invalid_request` */
@@ -204,6 +208,7 @@ function originHint(cause: unknown, service: URL): string | undefined {
 
 /**
  * The URL of a path of the API. An ID that is empty, or goes up with dots, would be the path of something else.
+ *
  * @param path relative, with a query at most
  * @throws SealpinError `not_found`
  */

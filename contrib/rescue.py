@@ -9,8 +9,10 @@ Written from shared/README.md, which defines the formats, with Python 3.9 or new
     rescue.py --file-key key.txt letter.sealpin letter.pdf     # with the key of this one file
     rescue.py --key account.key --header header payload out    # a header that is stored apart
     rescue.py --key private.key letter.car letter.pdf          # a blob as a CAR file (`sealpin export`, `ipfs dag export`)
+    rescue.py bucket copy                                      # what a copy of a bucket has: bytes and CIDs
+    rescue.py bucket copy bafy… letter.age                     # one file of it, as it was stored
 
-The output appears when all of it is authentic. With `-` it goes to standard output as it is read, and only exit code 0
+For `bucket`, rescue_bucket.py has to be beside this file. The output appears when all of it is authentic. With `-` it goes to standard output as it is read, and only exit code 0
 says that it is complete.
 """
 
@@ -40,6 +42,9 @@ MAX_HEADER = 1 << 20
 MAX_STANZAS = 1024
 MAX_BLOCK = 1 << 22
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, LookupError, OverflowError, UnsupportedAlgorithm)
 
 
 class Refused(Exception):
@@ -492,6 +497,10 @@ def main():
     parser.add_argument("--header", help="the header of the file, where it is stored apart")
     parser.add_argument("input")
     parser.add_argument("output")
+    if sys.argv[1:2] == ["bucket"]:
+        import rescue_bucket
+
+        return rescue_bucket.main(sys.argv[2:])
     o = parser.parse_args()
 
     def ask():
@@ -512,21 +521,26 @@ def main():
     with open(o.input, "rb") as source, tempfile.TemporaryFile() as blob:
         if is_car(source):
             source = blob_of_car(source, blob)
-        if o.output == "-":
-            open_container(source, sys.stdout.buffer, identities, file_key, header)
-            sys.stdout.buffer.flush()
-            return
-        if os.path.exists(o.output):
-            raise Refused(f"{o.output} exists")
-        part = f"{o.output}.part"
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with open(descriptor, "wb") as target:
-                open_container(source, target, identities, file_key, header)
-            os.rename(part, o.output)
-        except BaseException:
-            os.unlink(part)
-            raise
+        write_to(o.output, lambda target: open_container(source, target, identities, file_key, header))
+
+
+def write_to(output, write):
+    """Lets `write` write a file, which appears when it is complete, or to standard output."""
+    if output == "-":
+        write(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    if os.path.exists(output):
+        raise Refused(f"{output} exists")
+    part = f"{output}.part"
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "wb") as target:
+            write(target)
+        os.rename(part, output)
+    except BaseException:
+        os.unlink(part)
+        raise
 
 
 def failure():
@@ -535,10 +549,14 @@ def failure():
         main()
     except Refused as error:
         return f"rescue.py: {error}"
-    except (OSError, EOFError, ValueError, TypeError, IndexError, OverflowError, UnsupportedAlgorithm) as error:
+    except UNREADABLE as error:
         return f"rescue.py: it cannot be read: {type(error).__name__}: {error}"
     return None
 
 
 if __name__ == "__main__":
-    sys.exit(failure())
+    # rescue_bucket.py raises what the module has that it imports, so that one runs.
+    sys.dont_write_bytecode = True
+    import rescue
+
+    sys.exit(rescue.failure())

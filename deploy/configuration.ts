@@ -3,6 +3,7 @@ import { unstable_readConfig as readConfig } from 'wrangler';
 import { isLoopback } from '../client/loopback.ts';
 import { SealpinError, isSealpinError } from '../shared/errors.ts';
 import {
+  backendsSetting,
   backupDays,
   maxFileBytes,
   maxUploadBytes,
@@ -15,7 +16,7 @@ import {
   type Env,
 } from '../worker/env.ts';
 import type { ConfiguredService } from '../worker/backends/services.ts';
-import { pinningServices } from '../worker/backends/services.ts';
+import { configuredBackends } from '../worker/backends/services.ts';
 
 /** Configuration of a deployment. */
 export type Configuration = {
@@ -174,7 +175,7 @@ export function faultIn(parse: () => unknown): ConfigurationFault[] {
 /** Every URL in `PINNING_SERVICES`, whatever the type of the service. */
 function addressesOf(vars: Record<string, string>): URL[] {
   const found: URL[] = [];
-  JSON.parse(vars['PINNING_SERVICES'] ?? '[]', (_name, value: unknown) => {
+  JSON.parse(backendsSetting(vars).json || '[]', (_name, value: unknown) => {
     const url = typeof value === 'string' ? URL.parse(value) : null;
     if (url !== null && /^https?:$/.test(url.protocol)) found.push(url);
     return value;
@@ -209,7 +210,8 @@ export function pinning(
   secretOf: (name: string) => string | undefined,
 ): ConfiguredService[] {
   // Nothing of this name outlives a check.
-  return pinningServices(vars['PINNING_SERVICES'] ?? '', { secretOf, pinName: 'sealpin:doctor', fetch });
+  const { json, setting } = backendsSetting(vars);
+  return configuredBackends(json, setting, { secretOf, bindingOf: () => undefined, serviceId: 'doctor', fetch });
 }
 
 /** The secrets that a configuration needs: the operator's token, and those that the pinning services name. */

@@ -51,6 +51,7 @@ const table = {
   // The service and what it depends on
   internal: { status: 500, fault: 'system', title: 'Internal error of the service' },
   misconfigured: { status: 500, fault: 'system', title: 'The service is misconfigured' },
+  backend_changed: { status: 500, fault: 'system', title: 'The service looks for files where they were not stored' },
   pinning_failed: { status: 502, fault: 'system', title: 'Unexpected response from the pinning service' },
   pinning_lost: { status: 502, fault: 'system', title: 'The pinning service no longer has this file (asked offline)' },
   content_mismatch: { status: 502, fault: 'system', title: 'The content does not match its blob ID' },
@@ -120,6 +121,8 @@ const hints: Readonly<Partial<Record<Code, string>>> = {
   rate_limited: 'wait as long as Retry-After says',
   internal: 'contact the operator and quote the requestId',
   misconfigured: 'contact the operator: the log of the service has the reason',
+  backend_changed:
+    'contact the operator: an ID of a backend now names another kind, bucket or prefix, and needs one of its own',
   pinning_failed: 'nothing was kept; try again',
   pinning_lost: 'store the same bytes again, or put them back on the node of the pinning service',
   content_mismatch: 'try another source of the same blob ID',

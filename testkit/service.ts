@@ -7,6 +7,8 @@ import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
 import { bundledOnce, directoryOfRun } from './run-cache.ts';
+import { keysOf, type Bucket } from './object-stores/s3-requests.ts';
+import { startVersitygw, type Versitygw } from './object-stores/versitygw.ts';
 import { bundledModule, startWorker, type RunningWorker } from './workerd.ts';
 
 /** The operator’s token of every service that tests start. */
@@ -46,6 +48,8 @@ export type Service = {
   /** The process of workerd. */
   pid: number;
   miniflare: RunningWorker['miniflare'];
+  /** Lists the keys of the bucket that takes the place of the IPFS node. */
+  bucket?(): Promise<string[]>;
   /** Creates an account as the operator. */
   account(): Promise<NewAccountResponse>;
   /** Kills workerd, as a power cut would. */
@@ -56,6 +60,9 @@ export type Service = {
 /** With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and must behave the same. */
 const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 
+/** With `SEALPIN_TEST_BACKEND=r2` or `s3`, files go to a bucket instead of the IPFS node. */
+const kind = process.env['SEALPIN_TEST_BACKEND'] ?? 'kubo';
+
 /** The Worker as `wrangler deploy` sends it, and what runs in front of it. */
 async function modulesOf(entry: string) {
   const contents = await bundledModule(entry);
@@ -65,34 +72,64 @@ async function modulesOf(entry: string) {
   return [{ type: 'ESModule', path: '/guard.js', contents: guard } as const, worker];
 }
 
+/** The entry of the backend: the node, or what takes its place. */
+function entryOf(node: string, bucket: Bucket | undefined): object {
+  if (bucket !== undefined) {
+    const { url, region } = bucket;
+    return {
+      id: 'node',
+      type: 's3',
+      url,
+      region,
+      bucket: bucket.bucket,
+      keySecret: 'S3_KEY',
+      secretSecret: 'S3_SECRET',
+    };
+  }
+  if (kind === 'r2') return { id: 'node', type: 'r2', binding: 'BUCKET' };
+  return { id: 'node', type: 'kubo', url: node, tokenSecret: 'KUBO_TOKEN' };
+}
+
+/** The settings of a service. @param pinning URL of its node */
+function bindingsOf(
+  vars: Readonly<Record<string, string>>,
+  port: number,
+  { pinning, gateway }: { pinning: string; gateway: Versitygw | undefined },
+): Record<string, string> {
+  return {
+    ADMIN_TOKEN: adminToken,
+    METRICS_TOKEN: metricsToken,
+    RESTORE_TOKEN: restoreToken,
+    KUBO_TOKEN: rpcToken,
+    ...(gateway && { S3_KEY: gateway.keyId, S3_SECRET: gateway.secret }),
+    ...(vars['BACKENDS'] === undefined && { PINNING_SERVICES: JSON.stringify([entryOf(pinning, gateway)]) }),
+    RECOVERY_DAYS: '0',
+    ...vars,
+    ...(guarded && {
+      LOCAL_PORT: String(port),
+      LOCAL_CONTROL: rpcToken,
+      LOCAL_ORIGINS: vars['CORS_ORIGINS'] ?? '',
+    }),
+  };
+}
+
 /** Starts the service and its IPFS node on free ports of 127.0.0.1. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
   const node: Pick<RunningNode, 'url' | 'close'> =
     o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
+  const gateway = kind === 's3' ? await startVersitygw() : undefined;
   const pinning = (await o.through?.(node.url)) ?? node.url;
   const log: string[] = [];
   const modules = await modulesOf(o.entry ?? 'worker/index.ts');
   const { url, pid, miniflare } = await startWorker((port) => ({
     ...serviceState(join(dir, 'state')),
+    r2Buckets: ['BUCKET'],
     handleStructuredLogs: ({ message }: { message: string }) => void log.push(message),
     modules,
     ...(guarded && { compatibilityFlags: guardFlags }),
     ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
-    bindings: {
-      ADMIN_TOKEN: adminToken,
-      METRICS_TOKEN: metricsToken,
-      RESTORE_TOKEN: restoreToken,
-      KUBO_TOKEN: rpcToken,
-      PINNING_SERVICES: JSON.stringify([{ id: 'node', type: 'kubo', url: pinning, tokenSecret: 'KUBO_TOKEN' }]),
-      RECOVERY_DAYS: '0',
-      ...o.vars,
-      ...(guarded && {
-        LOCAL_PORT: String(port),
-        LOCAL_CONTROL: rpcToken,
-        LOCAL_ORIGINS: o.vars?.['CORS_ORIGINS'] ?? '',
-      }),
-    },
+    bindings: bindingsOf(o.vars ?? {}, port, { pinning, gateway }),
   }));
   return {
     url,
@@ -102,6 +139,13 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     log,
     pid,
     miniflare,
+    ...(gateway !== undefined && { bucket: () => keysOf(gateway) }),
+    ...(kind === 'r2' && {
+      async bucket() {
+        const { objects } = await (await miniflare.getR2Bucket('BUCKET')).list();
+        return objects.map(({ key }) => key);
+      },
+    }),
     async account() {
       const response = await fetch(`${url}/v1/operator/accounts`, {
         method: 'POST',
@@ -118,6 +162,7 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     },
     async close() {
       await miniflare.dispose();
+      await gateway?.close();
       if (o.node === undefined) await node.close();
       if (o.dir === undefined) await rm(dir, { recursive: true, force: true });
     },

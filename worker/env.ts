@@ -12,7 +12,8 @@ export type Env = {
   ADDRESS_LIMIT?: RateLimit;
   KEY_LIMIT_POLICY?: string;
   ADDRESS_LIMIT_POLICY?: string;
-  PINNING_SERVICES: string;
+  BACKENDS?: string;
+  PINNING_SERVICES?: string;
   REPLICAS?: string;
   SERVICE_ID?: string;
   MAX_UPLOAD_BYTES?: string;
@@ -90,6 +91,23 @@ export function uploadIdleMs(env: Env): number {
   if (!/^[1-9][0-9]{0,4}$/.test(text))
     throw new SealpinError('misconfigured', 'UPLOAD_IDLE_SECONDS is not a whole number of seconds');
   return Number(text) * 1000;
+}
+
+/**
+ * Returns where bytes are kept: `BACKENDS`, or `PINNING_SERVICES`, its old name.
+ * @throws misconfigured when both are set, or none
+ */
+export function backendsSetting({ BACKENDS = '', PINNING_SERVICES = '' }: Pick<Env, 'BACKENDS' | 'PINNING_SERVICES'>): {
+  json: string;
+  setting: string;
+} {
+  if (BACKENDS !== '' && PINNING_SERVICES !== '')
+    throw new SealpinError('misconfigured', 'BACKENDS and PINNING_SERVICES are both set', {
+      hint: 'PINNING_SERVICES is the old name of BACKENDS: the operator must remove one of them',
+    });
+  return PINNING_SERVICES === ''
+    ? { json: BACKENDS, setting: 'BACKENDS' }
+    : { json: PINNING_SERVICES, setting: 'PINNING_SERVICES' };
 }
 
 /**

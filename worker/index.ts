@@ -2,7 +2,17 @@
 import { Hono } from 'hono';
 import type { App } from './http/app.ts';
 import { cors } from './http/cors.ts';
-import { methodNotAllowed, notAsCode, notFound, onError, onlyHead, requestId } from './http/middleware.ts';
+import {
+  accessLog,
+  headLength,
+  inertHeaders,
+  methodNotAllowed,
+  notAsCode,
+  notFound,
+  onError,
+  onlyHead,
+  requestId,
+} from './http/middleware.ts';
 import { rateLimitFields } from './http/rate-limit-fields.ts';
 import { methodOverride, tus } from './http/tus.ts';
 import { handlerOf, middlewareOf } from './openapi/route.ts';
@@ -24,7 +34,7 @@ app.use(
   uploads,
   methodOverride((request, env, context) => app.fetch(request, env, context)),
 );
-app.use(requestId, cors, rateLimitFields);
+app.use(requestId, accessLog, inertHeaders, headLength, cors, rateLimitFields);
 app.use(uploads, tus);
 app.use(signedPath, withoutReferrer, notAsCode);
 app.use('/ipfs/*', notAsCode);

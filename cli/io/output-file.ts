@@ -6,7 +6,7 @@ import { constants } from 'node:fs';
 import { access, type FileHandle, link, lstat, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
-import { type BlockWriter, blockWriter } from './block-writer.ts';
+import { BlockWriter } from './block-writer.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure, ifMissing } from '../errno.ts';
 import type { FileIdentity } from './input.ts';
@@ -157,7 +157,7 @@ class FileSink implements Sink {
         constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0),
         this.#mode,
       );
-      this.#opened = { file, blocks: blockWriter(file, blockBytes) };
+      this.#opened = { file, blocks: new BlockWriter(file, blockBytes) };
     }
     return this.#opened;
   }

@@ -155,20 +155,9 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   const { promise: failed, resolve: resolveFailed } = Promise.withResolvers<Error>();
   let processes: ProcessMark[] = [];
   const logEvent = (event: string, error: string): void => options.log(JSON.stringify({ event, error }));
-  /** Miniflare reports a crash, and a restart that failed, only in its log. */
-  class CrashLog extends Log {
-    override warn(message: string): void {
-      if (message.includes('crashed')) logEvent('workerd.crashed', message);
-    }
-    override error(error: Error): void {
-      logEvent('workerd.error', error.message);
-      if (errnoOf(error) === 'ERR_RUNTIME_FAILURE') resolveFailed(error);
-    }
-    override logWithLevel(): void {}
-  }
   const workerWith = (code: WorkerCode): WorkerDescription => ({
     ...serviceState(options.stateDir),
-    log: new CrashLog(LogLevel.WARN),
+    log: new CrashLog(logEvent, resolveFailed),
     unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },
     unsafeHandleRuntimeRestart: async () => {
       processes = workerdsOf(options.stateDir);
@@ -188,15 +177,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
       LOCAL_ORIGINS: (options.origins ?? []).join(','),
     },
     serviceBindings: {
-      LOCAL_DATABASE: async (request: Module.Request) => {
-        const [, name, id = ''] = /^\/(\w+)\/([0-9a-f]{64})$/.exec(new URL(request.url).pathname) ?? [];
-        const className = erasingClasses.find((each) => each === name);
-        if (className === undefined) return new MiniflareResponse('there is no such object', { status: 400 });
-        if (request.method === 'GET')
-          return new MiniflareResponse(null, { status: (options.exists?.(className, id) ?? true) ? 204 : 404 });
-        const erased = (await options.erase?.(className, id)) ?? true;
-        return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
-      },
+      LOCAL_DATABASE: (request: Module.Request) => answerOnDatabase(request, options),
     },
   });
   const miniflare = await launch(options.port, workerWith(options.code), options.tmpDir);
@@ -218,4 +199,38 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     },
     close: () => miniflare.dispose(),
   };
+}
+
+/** Answers whether an object has a database, and erases one. */
+async function answerOnDatabase(request: Module.Request, { exists, erase }: WorkerdOptions): Promise<Module.Response> {
+  const [, name, id = ''] = /^\/(\w+)\/([0-9a-f]{64})$/.exec(new URL(request.url).pathname) ?? [];
+  const className = erasingClasses.find((each) => each === name);
+  if (className === undefined) return new MiniflareResponse('there is no such object', { status: 400 });
+  if (request.method === 'GET')
+    return new MiniflareResponse(null, { status: (exists?.(className, id) ?? true) ? 204 : 404 });
+  const erased = (await erase?.(className, id)) ?? true;
+  return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
+}
+
+/** Miniflare reports a crash, and a restart that failed, only in its log. */
+class CrashLog extends Log {
+  readonly #onEvent: (event: string, error: string) => void;
+  readonly #onFailure: (error: Error) => void;
+
+  constructor(onEvent: (event: string, error: string) => void, onFailure: (error: Error) => void) {
+    super(LogLevel.WARN);
+    this.#onEvent = onEvent;
+    this.#onFailure = onFailure;
+  }
+
+  override warn(message: string): void {
+    if (message.includes('crashed')) this.#onEvent('workerd.crashed', message);
+  }
+
+  override error(error: Error): void {
+    this.#onEvent('workerd.error', error.message);
+    if (errnoOf(error) === 'ERR_RUNTIME_FAILURE') this.#onFailure(error);
+  }
+
+  override logWithLevel(): void {}
 }

@@ -24,7 +24,7 @@ import type { Workerd } from './miniflare.ts';
 import { isFull } from './node/reserve.ts';
 import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
-import { markProcess } from './process.ts';
+import { markProcess, type ProcessMark } from './process.ts';
 import { localPaths, saveRun, type Secrets } from './state.ts';
 import { rebuildWorkerCode, workerCode } from './code/worker-code.ts';
 
@@ -89,27 +89,14 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
   const cacheDir = getCompileCacheDir() ?? paths.cache; // NODE_COMPILE_CACHE moves what V8 compiled and what is built here
   // If it must be built, the compiler works in a process of its own while this one reads Miniflare.
   const [code, { startWorkerd }] = await Promise.all([workerCode(cacheDir), import('./miniflare.ts')]);
-  const recovered: string[] = [];
-  const node = await startNode({
-    dir: paths.ipfs,
-    token: secrets.rpcToken,
-    note(sentence) {
-      recovered.push(`${sentence} (in ${paths.ipfs})`);
-      log(JSON.stringify({ event: 'node.recovered', detail: recovered.at(-1) }));
-    },
-  });
+  const { node, recovered } = await nodeOf(paths.ipfs, secrets.rpcToken, log);
   cleanup.add(() => node.close());
 
-  const startedAt = new Date().toISOString();
-  const service = markProcess(process.pid);
-  if (service === undefined) throw new SealpinError('internal', 'this process cannot be found in the process table');
-  let runningWorkerd: Workerd | undefined = undefined;
-  const writeRunFile = (url: string): Promise<void> =>
-    saveRun(dataDir, { v: 1, service, workerd: runningWorkerd?.processes ?? [], url, startedAt });
+  const run = new RunFile(dataDir);
   cleanup.add(() => saveRun(dataDir, undefined));
   const { workerd, url } = await onFreePort(options.port, async (port) => {
     const url = `http://127.0.0.1:${port}`;
-    await writeRunFile(url);
+    await run.write(url);
     const workerd = await startWorkerd({
       stateDir,
       tmpDir: paths.tmp,
@@ -119,40 +106,21 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
       origins: options.origins ?? [],
       exists: (className, objectId) => hasObject(stateDir, className, objectId),
       erase: (className, objectId) => eraseLive(stateDir, className, objectId),
-      onRestart: () => (runningWorkerd === undefined ? undefined : writeRunFile(url)),
+      onRestart: () => (run.workerd === undefined ? undefined : run.write(url)),
       vars: workerVars(secrets, node.url, choice, options.origins ?? []),
     });
     return { workerd, url };
   });
   cleanup.add(() => eraseDeleted(stateDir));
   cleanup.add(() => workerd.close());
-  runningWorkerd = workerd;
-  await writeRunFile(url);
+  run.workerd = workerd;
+  await run.write(url);
 
   const { account, apiKey } = await openAccount(url, dataDir, secrets);
-  const { promise: stopped, resolve: resolveStopped, reject: rejectStopped } = Promise.withResolvers<void>();
-  const stop = once((why?: SealpinError) =>
-    cleanup.run().then(() => (why === undefined ? resolveStopped() : rejectStopped(why)), rejectStopped),
-  );
-  void workerd.failed.then((cause) => {
-    const detail = `the runtime crashed and could not be restarted at ${url}: the service has stopped`;
-    return stop(new SealpinError('service_unreachable', detail, { hint: 'start it again: sealpin start', cause }));
-  });
-  const socket = await listenForControl(
-    paths.control,
-    controlsOf({
-      url,
-      startedAt,
-      nodeUrl: node.url,
-      verify: () => node.verify(),
-      recovered,
-      choice,
-      workerd,
-      cacheDir,
-      writeRunFile,
-      stop,
-    }),
-  );
+  const { stop, stopped } = stopOf(cleanup, workerd, url);
+  const about = { url, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, workerd, cacheDir, stop };
+  const acts = { verify: () => node.verify(), writeRunFile: (url: string) => run.write(url) };
+  const socket = await listenForControl(paths.control, controlsOf({ ...about, ...acts }));
   cleanup.add(() => socket.close());
   return {
     url,
@@ -165,6 +133,57 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
       await stopped;
     },
   };
+}
+
+/** What other commands find this process by. */
+class RunFile {
+  readonly startedAt = new Date().toISOString();
+  /** Set once it takes requests. */
+  workerd: Workerd | undefined;
+  readonly #dataDir: string;
+  readonly #service: ProcessMark;
+
+  constructor(dataDir: string) {
+    const service = markProcess(process.pid);
+    if (service === undefined) throw new SealpinError('internal', 'this process cannot be found in the process table');
+    this.#dataDir = dataDir;
+    this.#service = service;
+  }
+
+  async write(url: string): Promise<void> {
+    const workerd = this.workerd?.processes ?? [];
+    await saveRun(this.#dataDir, { v: 1, service: this.#service, workerd, url, startedAt: this.startedAt });
+  }
+}
+
+async function nodeOf(
+  dir: string,
+  token: string,
+  log: (line: string) => void,
+): Promise<{ node: RunningNode; recovered: string[] }> {
+  const recovered: string[] = [];
+  const note = (sentence: string): void => {
+    recovered.push(`${sentence} (in ${dir})`);
+    log(JSON.stringify({ event: 'node.recovered', detail: recovered.at(-1) }));
+  };
+  return { node: await startNode({ dir, token, note }), recovered };
+}
+
+/** Makes what stops the service once, for whatever reason; `stopped` rejects where that is a failure. */
+function stopOf(
+  cleanup: CleanupStack,
+  workerd: Workerd,
+  url: string,
+): { stop: (why?: SealpinError) => Promise<void>; stopped: Promise<void> } {
+  const { promise: stopped, resolve: resolveStopped, reject: rejectStopped } = Promise.withResolvers<void>();
+  const stop = once((why?: SealpinError) =>
+    cleanup.run().then(() => (why === undefined ? resolveStopped() : rejectStopped(why)), rejectStopped),
+  );
+  void workerd.failed.then((cause) => {
+    const detail = `the runtime crashed and could not be restarted at ${url}: the service has stopped`;
+    return stop(new SealpinError('service_unreachable', detail, { hint: 'start it again: sealpin start', cause }));
+  });
+  return { stop, stopped };
 }
 
 /** Variables and secrets of the Worker, as `wrangler.toml` and its secrets give them to a deployed one. */

@@ -47,31 +47,6 @@ export type SpoolState = {
 
 type World = Pick<Context, 'dataDir' | 'stdout' | 'cwd'>;
 
-export interface Spool {
-  /** Undefined while there is no complete ciphertext. */
-  readonly state: SpoolState | undefined;
-  /** Reports that an earlier process began to fill it and did not finish. */
-  readonly isIncomplete: boolean;
-  /**
-   * Writes the ciphertext, and then the state.
-   * @param about all of the state but what follows from the ciphertext
-   * @throws disk_full, file_unwritable, what the stream throws; then nothing is left
-   */
-  fill(
-    container: { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined },
-    about: Omit<SpoolState, 'v' | 'bytes' | 'cid'>,
-    onBytes: (bytes: number) => void,
-  ): Promise<SpoolState>;
-  /** Changes the state on the disk, synced. */
-  save(state: SpoolState): Promise<SpoolState>;
-  /** The ciphertext, from any byte. */
-  source(): UploadSource;
-  /** Removes the ciphertext and the state. */
-  empty(): Promise<void>;
-  /** Lets other processes have it. An empty one disappears. */
-  release(): Promise<void>;
-}
-
 const idBytes = 16;
 /** The files of a spool. */
 const spoolFiles = ['container', 'state.json'];
@@ -105,86 +80,131 @@ export async function spoolIds(dataDir: string): Promise<string[]> {
 
 /**
  * Opens a spool, for this process alone, and creates its folder.
+ *
  * @throws conflict when another process has it, file_unwritable, disk_full
  */
 export async function openSpool(id: string, environment: World): Promise<Spool> {
   const folder = join(pathsIn(environment.dataDir).uploads, id);
-  const containerPath = join(folder, 'container');
-  const statePath = join(folder, 'state.json');
   const held = await holdFolder(folder, environment.dataDir);
   if (held === undefined)
     throw new SealpinError('conflict', 'another sealpin is uploading the same file', {
       hint: 'wait until it has ended, and see: sealpin list',
     });
-  let state: SpoolState | undefined;
-  let isIncomplete: boolean;
   try {
-    isIncomplete = (await readdir(folder)).some((name) => !name.startsWith(lockName) && name !== 'state.json');
-    state = await readState(statePath, containerPath);
+    const isUsed = (await readdir(folder)).some((name) => !name.startsWith(lockName) && name !== 'state.json');
+    return new Spool(folder, environment, held, await readState(folder), isUsed);
   } catch (error) {
     held.release();
     throw error;
   }
+}
 
-  async function save(next: SpoolState): Promise<SpoolState> {
-    await writeSmall(statePath, Buffer.from(`${JSON.stringify(next, null, 2)}\n`), { force: true, environment });
-    state = next;
-    return next;
+/** A spool that this process has. */
+export class Spool {
+  /** Reports that an earlier process began to fill it and did not finish. */
+  readonly isIncomplete: boolean;
+  readonly #folder: string;
+  readonly #environment: World;
+  readonly #held: { release(): void };
+  #state: SpoolState | undefined;
+
+  constructor(
+    folder: string,
+    environment: World,
+    held: { release(): void },
+    state: SpoolState | undefined,
+    isUsed: boolean,
+  ) {
+    this.#folder = folder;
+    this.#environment = environment;
+    this.#held = held;
+    this.#state = state;
+    this.isIncomplete = isUsed && state === undefined;
   }
 
-  return {
-    get state() {
-      return state;
-    },
-    isIncomplete: isIncomplete && state === undefined,
-    save,
-    async fill({ stream, bytes }, about, onBytes) {
-      await rm(statePath, { force: true });
-      state = undefined;
-      const sink = await openSink(containerPath, { force: true, environment });
-      const builder = cidBuilder({ digest: nodeBackend.sha256 });
-      try {
-        await rm(containerPath, { force: true });
-        if (bytes !== undefined) await sink.room(bytes);
-        for await (const chunk of stream) {
-          const { length } = chunk;
-          await builder.write(chunk);
-          await sink.write(chunk, () => release(chunk));
-          onBytes(length);
-        }
-        const made = await builder.finish();
-        await sink.commit();
-        return await save({ v: 1, ...about, ...made });
-      } catch (error) {
-        throw isSealpinError(error, 'disk_full') ? spoolFull(error, bytes) : error;
-      } finally {
-        await sink.abort();
+  /** Undefined while there is no complete ciphertext. */
+  get state(): SpoolState | undefined {
+    return this.#state;
+  }
+
+  /**
+   * Writes the ciphertext, and then the state.
+   *
+   * @param about all of the state but what follows from the ciphertext
+   * @throws disk_full, file_unwritable, what the stream throws; then nothing is left
+   */
+  async fill(
+    { stream, bytes }: { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined },
+    about: Omit<SpoolState, 'v' | 'bytes' | 'cid'>,
+    onBytes: (bytes: number) => void,
+  ): Promise<SpoolState> {
+    await this.#forgetState();
+    const sink = await openSink(containerIn(this.#folder), { force: true, environment: this.#environment });
+    const builder = cidBuilder({ digest: nodeBackend.sha256 });
+    try {
+      await rm(containerIn(this.#folder), { force: true });
+      if (bytes !== undefined) await sink.room(bytes);
+      for await (const chunk of stream) {
+        const { length } = chunk;
+        await builder.write(chunk);
+        await sink.write(chunk, () => release(chunk));
+        onBytes(length);
       }
-    },
-    source: () => ({
-      bytes: state?.bytes ?? 0,
+      const made = await builder.finish();
+      await sink.commit();
+      return await this.save({ v: 1, ...about, ...made });
+    } catch (error) {
+      throw isSealpinError(error, 'disk_full') ? spoolFull(error, bytes) : error;
+    } finally {
+      await sink.abort();
+    }
+  }
+
+  /** Changes the state on the disk, synced. */
+  async save(state: SpoolState): Promise<SpoolState> {
+    const text = Buffer.from(`${JSON.stringify(state, null, 2)}\n`);
+    await writeSmall(stateIn(this.#folder), text, { force: true, environment: this.#environment });
+    this.#state = state;
+    return state;
+  }
+
+  /** The ciphertext, from any byte. */
+  source(): UploadSource {
+    const path = containerIn(this.#folder);
+    return {
+      bytes: this.#state?.bytes ?? 0,
       async *read(start, end) {
         try {
-          if (end > start)
-            yield* createReadStream(containerPath, { start, end: end - 1, highWaterMark: spoolPieceBytes });
+          if (end > start) yield* createReadStream(path, { start, end: end - 1, highWaterMark: spoolPieceBytes });
         } catch (error) {
-          throw readFailure(containerPath, error);
+          throw readFailure(path, error);
         }
       },
-    }),
-    async empty() {
-      // The state goes first: what is left of a removal that breaks off is not continued.
-      await rm(statePath, { force: true });
-      state = undefined;
-      for (const name of await readdir(folder))
-        if (!name.startsWith(lockName)) await rm(join(folder, name), { force: true });
-    },
-    async release() {
-      if (state === undefined) await removeFolder(folder, spoolFiles);
-      held.release();
-    },
-  };
+    };
+  }
+
+  /** Removes the ciphertext and the state. */
+  async empty(): Promise<void> {
+    // The state goes first: what is left of a removal that breaks off is not continued.
+    await this.#forgetState();
+    for (const name of await readdir(this.#folder))
+      if (!name.startsWith(lockName)) await rm(join(this.#folder, name), { force: true });
+  }
+
+  /** Lets other processes have it. An empty one disappears. */
+  async release(): Promise<void> {
+    if (this.#state === undefined) await removeFolder(this.#folder, spoolFiles);
+    this.#held.release();
+  }
+
+  async #forgetState(): Promise<void> {
+    await rm(stateIn(this.#folder), { force: true });
+    this.#state = undefined;
+  }
 }
+
+const containerIn = (folder: string): string => join(folder, 'container');
+const stateIn = (folder: string): string => join(folder, 'state.json');
 
 const spoolPieceBytes = 256 * 1024;
 
@@ -199,7 +219,8 @@ function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError
 }
 
 /** The state; undefined when it is missing, damaged or of another version, or when the ciphertext is not the one it means. */
-async function readState(statePath: string, containerPath: string): Promise<SpoolState | undefined> {
+async function readState(folder: string): Promise<SpoolState | undefined> {
+  const statePath = stateIn(folder);
   const text = await ifMissing(readFile(statePath, 'utf8'), undefined).catch((error: unknown) => {
     throw readFailure(statePath, error);
   });
@@ -213,7 +234,7 @@ async function readState(statePath: string, containerPath: string): Promise<Spoo
   const { v, bytes, service, cid, idempotencyKey, startedAt } = found;
   const texts = [service, cid, idempotencyKey, startedAt];
   if (v !== 1 || texts.some((text) => typeof text !== 'string') || !Number.isSafeInteger(bytes)) return undefined;
-  const size = await stat(containerPath).then(
+  const size = await stat(containerIn(folder)).then(
     (stats) => stats.size,
     () => undefined,
   );

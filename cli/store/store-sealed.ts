@@ -48,6 +48,7 @@ const worthContinuingBytes = 16 * 1024 * 1024;
 
 /**
  * Names the upload of a file: the same for the same command, and another one each time for a pipe.
+ *
  * @param o.path as given, or `-`
  * @param o.kind tells one way to encrypt from another
  */
@@ -64,28 +65,28 @@ export function uploadIdOf(
   return spoolId([o.service.url.href, o.keyId, source, ...o.kind]);
 }
 
+/** How a file is stored. */
+type Sealing = Destination & {
+  readonly id: string;
+  readonly path: string;
+  readonly identity?: Identity | undefined;
+  readonly encrypt: (input: Input) => Promise<Container>;
+  readonly keep?: boolean;
+  /** Of the progress. */
+  readonly label: string;
+  readonly context: Context;
+};
+
 /**
  * Stores what `encrypt` makes of the input. A later run with the same `id` continues an upload that broke off.
+ *
  * @param o.id of `uploadIdOf`
  * @param o.path as given: the file is opened again when the connection breaks
  * @param o.keep see `upload`
  * @throws too_large, and the codes of `store`, `upload` and `encrypt`
  */
-export async function storeSealed(
-  input: Input,
-  o: Destination & {
-    readonly id: string;
-    readonly path: string;
-    readonly identity?: Identity | undefined;
-    readonly encrypt: (input: Input) => Promise<Container>;
-    readonly keep?: boolean;
-    /** Of the progress. */
-    readonly label: string;
-    readonly context: Context;
-  },
-): Promise<StoredContainer> {
+export async function storeSealed(input: Input, o: Sealing): Promise<StoredContainer> {
   const { context, limits, routes: api, service, keyId, provisional } = o;
-  const { output, signal } = context;
   const path = resolve(context.cwd, o.path);
   const source = markOf(path, input);
   const uploading: Omit<Uploading, 'encrypt'> = {
@@ -110,6 +111,24 @@ export async function storeSealed(
     if (!start.isAll) return upload({ ...uploading, encrypt: async () => start.container });
     container = start.container;
   }
+  const stored = await storeAtOnce(container, o, source !== undefined);
+  if (stored !== undefined) return stored;
+  const again = await openInput(o.path, context);
+  try {
+    return await upload({ ...uploading, source: markOf(path, again), encrypt: () => o.encrypt(again) });
+  } finally {
+    await again.close();
+  }
+}
+
+/** Stores a container in one request. @returns undefined, once it is time to, where a resumable upload is worth it */
+async function storeAtOnce(
+  container: Container,
+  o: Sealing,
+  canReadAgain: boolean,
+): Promise<StoredContainer | undefined> {
+  const { context, limits, routes: api, provisional } = o;
+  const { output, signal } = context;
   let sentBytes = 0;
   const progress = output.progress(o.label, container.expectedBytes);
   const onBytes = (bytes: number): void => {
@@ -133,18 +152,13 @@ export async function storeSealed(
     const isWorthIt = isBroken
       ? bytes > worthContinuingBytes
       : waitSeconds !== undefined && waitSeconds <= maxRetryAfterSeconds;
-    if (!isSealpinError(error) || !isWorthIt || bytes > limits.uploadBytes || source === undefined) throw error;
+    if (!isSealpinError(error) || !isWorthIt || bytes > limits.uploadBytes || !canReadAgain) throw error;
     const when = waitSeconds === undefined ? '' : `, in ${waitSeconds} second${waitSeconds === 1 ? '' : 's'}`;
     output.note(`${error.message}; it is stored by a resumable upload instead${when}`);
     await sleep((waitSeconds ?? 0) * 1000, signal);
+    return undefined;
   } finally {
     progress.done();
-  }
-  const again = await openInput(o.path, context);
-  try {
-    return await upload({ ...uploading, source: markOf(path, again), encrypt: () => o.encrypt(again) });
-  } finally {
-    await again.close();
   }
 }
 

@@ -51,8 +51,10 @@ export type Uploading = {
 
 /** An upload that nobody continued for so long is ended: the service keeps it no longer, either. */
 const maxAgeMs = 7 * 24 * 3600 * 1000;
-/** Number of times that an upload lost by the service is begun again. */
-const maxBeginnings = 3;
+/** Number of times that an upload is created, where the service loses it. */
+const maxCreations = 3;
+/** Time in which the service is told that an upload is abandoned, in ms: without that it ends by itself in some days. */
+const abandonMs = 10_000;
 
 /**
  * Stores a file by a resumable upload, and continues the one that an earlier run of the same command left.
@@ -61,24 +63,13 @@ const maxBeginnings = 3;
  *   the same command continues, service_unreachable and other temporary failures
  */
 export async function upload(
-  o: Uploading,
+  options: Uploading,
 ): Promise<UploadedFile & { readonly size: number; readonly fileKey?: Uint8Array | undefined }> {
-  const { context, api } = o;
-  const transport = uploadTransport(o.service, context);
-  await removeLeftovers(o, transport);
-  const spool = await openSpool(o.id, context);
+  const transport = uploadTransport(options.service, options.context);
+  await removeLeftovers(options, transport);
+  const spool = await openSpool(options.id, options.context);
   try {
-    await keepOnlyUsable(spool, o, transport);
-    const isOlder = spool.state !== undefined;
-    if (!isOlder) await fill(spool, o);
-    const { bytes: size, cid, sealedKey } = computed(spool);
-    const file = { ...(await send(spool, isOlder, o, transport)), size };
-    await refuseOther(file, { cid, bytes: size }, api);
-    const fileKey = sealedKey === undefined ? undefined : await unsealed(sealedKey, o);
-    if (!o.keep) await spool.empty();
-    return { ...file, fileKey };
-  } catch (error) {
-    throw await afterFailure(spool, error, o, transport);
+    return await new SpooledUpload(spool, options, transport).run();
   } finally {
     await spool.release();
   }
@@ -95,160 +86,191 @@ export async function forgetUpload(id: string, context: Context): Promise<void> 
   }
 }
 
-function computed({ state }: Spool): SpoolState {
-  if (state === undefined) throw new TypeError('a spool without ciphertext');
-  return state;
-}
+/** An upload by tus of the ciphertext in a spool. */
+class SpooledUpload {
+  readonly #spool: Spool;
+  readonly #options: Uploading;
+  readonly #transport: Transport;
 
-/** Ends an older upload that this command must not continue, and says why. */
-async function keepOnlyUsable(spool: Spool, o: Uploading, transport: Transport): Promise<void> {
-  const { state } = spool;
-  if (state === undefined) return;
-  const reason = await reasonAgainst(spool, state, o);
-  if (reason === undefined) return;
-  o.context.output.note(`the interrupted upload of ${o.name} is not continued: ${reason}; it starts afresh`);
-  await end(spool, state, o, transport);
-}
-
-async function reasonAgainst(spool: Spool, state: SpoolState, o: Uploading): Promise<string | undefined> {
-  const { source } = state;
-  if (source === undefined || o.source === undefined) return 'what came through the pipe cannot be read again';
-  const names = ['path', 'size', 'mtimeNs', 'dev', 'ino'] as const;
-  if (names.some((name) => source[name] !== o.source?.[name])) return 'the file has changed since';
-  if (state.sealedKey !== undefined && (await unsealed(state.sealedKey, o).catch(() => undefined)) === undefined)
-    return 'the API key does not open what was kept of it';
-  if (o.identity === undefined || (await opens(spool, state, o.identity, o.context))) return undefined;
-  return 'it was encrypted with another password';
-}
-
-/** Checks that the user can open the spooled container: its header is opened, and no more. */
-async function opens(spool: Spool, state: SpoolState, identity: Identity, { output }: Context): Promise<boolean> {
-  const progress = output.progress('deriving the key from the password');
-  try {
-    const bytes = spool.source().read(0, state.bytes)[Symbol.asyncIterator]();
-    const stream = bytesFrom({
-      next: async () => (await bytes.next()).value as Uint8Array | undefined,
-      cancel: async () => void (await bytes.return?.()),
-    });
-    const container = await open(stream, { backend: nodeBackend });
-    if (container.kind === 'plain' || container.kind === 'detached') return false;
-    await (await container.decrypt([identity])).cancel();
-    return true;
-  } catch (error) {
-    if (isSealpinError(error, 'file_unreadable')) throw error;
-    return false;
-  } finally {
-    progress.done();
+  constructor(spool: Spool, options: Uploading, transport: Transport) {
+    this.#spool = spool;
+    this.#options = options;
+    this.#transport = transport;
   }
-}
 
-/** Seals a file key for its upload, as the service seals those of its own. @throws unauthorized for a mistyped API key */
-async function keySeal({ id, service }: Uploading): Promise<UploadSeal> {
-  const key = await parseApiKey(service.apiKey ?? '');
-  if (key === undefined)
-    throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match', {
-      hint: 'copy all of it again',
-    });
-  return uploadSeal(key, { uploadId: id, preamble: new Uint8Array(0) });
-}
+  get #state(): SpoolState {
+    const { state } = this.#spool;
+    if (state === undefined) throw new TypeError('a spool without ciphertext');
+    return state;
+  }
 
-async function unsealed(sealedKey: string, o: Uploading): Promise<Uint8Array> {
-  return (await keySeal(o)).open(Buffer.from(sealedKey, 'base64'));
-}
-
-async function fill(spool: Spool, o: Uploading): Promise<void> {
-  const { output, now } = o.context;
-  const container = await o.encrypt();
-  const { fileKey } = container;
-  const sealedKey = fileKey === undefined ? undefined : await (await keySeal(o)).seal(fileKey);
-  const size = container.bytes === undefined ? '' : ` of ${sizeText(container.bytes)}`;
-  output.note(`encrypting into a copy${size} on this disk, so that the upload can continue after a break`);
-  const progress = output.progress('encrypting', container.bytes);
-  const about = {
-    service: o.service.url.href,
-    keyId: o.keyId,
-    source: o.source,
-    idempotencyKey: crypto.randomUUID(),
-    sealedKey: sealedKey === undefined ? undefined : Buffer.from(sealedKey).toString('base64'),
-    startedAt: new Date(now()).toISOString(),
-  };
-  await spool.fill(container, about, progress.add);
-  progress.done();
-}
-
-/** Sends the ciphertext. An upload that the service has lost begins again with the same bytes. */
-async function send(spool: Spool, isOlder: boolean, o: Uploading, transport: Transport): Promise<UploadedFile> {
-  let isContinued = isOlder && computed(spool).uploadId !== undefined;
-  for (let beginnings = 1; ; beginnings += 1) {
+  async run(): ReturnType<typeof upload> {
+    const { api, keep } = this.#options;
     try {
-      return await sendOnce(spool, isContinued, o, transport);
+      await this.#abandonUnusable();
+      const isOlder = this.#spool.state !== undefined;
+      if (!isOlder) await this.#encryptIntoSpool();
+      const { bytes: size, cid, sealedKey } = this.#state;
+      const file = { ...(await this.#sendUntilStored(isOlder)), size };
+      await refuseOther(file, { cid, bytes: size }, api);
+      const fileKey = sealedKey === undefined ? undefined : await this.#openKey(sealedKey);
+      if (!keep) await this.#spool.empty();
+      return { ...file, fileKey };
     } catch (error) {
-      const { uploadId, ...state } = computed(spool);
-      if (!isSealpinError(error, 'gone') || uploadId === undefined || beginnings === maxBeginnings) throw error;
-      // It may have been finished long ago, by a run that was killed before it could say so.
-      // Without the scope for it, nobody can tell.
-      const listed = await otherwise(o.api.list({ cid: state.cid, limit: 1 }), 'insufficient_scope', undefined);
-      const stored = listed?.files[0];
-      if (stored !== undefined) return stored;
-      o.context.output.note(`the service no longer has the upload of ${o.name}; it starts again at the first byte`);
-      await spool.save({ ...state, idempotencyKey: crypto.randomUUID() });
-      isContinued = false;
+      throw await this.#afterFailure(error);
     }
   }
-}
 
-async function sendOnce(
-  spool: Spool,
-  isContinued: boolean,
-  { context, name, maxUploadBytes, provisional }: Uploading,
-  transport: Transport,
-): Promise<UploadedFile> {
-  const { output, signal } = context;
-  const state = computed(spool);
-  let shown = 0;
-  let progress: ReturnType<typeof output.progress> | undefined;
-  let isBroken = false;
-  const onRetry = (failure: SealpinError): void => {
-    // Once for each break, and not for each attempt.
-    if (!isBroken) output.note(`${failure.message}; trying again, from where the service stopped`);
-    isBroken = true;
-  };
-  const uploadId = state.uploadId ?? (await createUpload(transport, { ...state, provisional }, { signal, onRetry }));
-  if (state.uploadId === undefined) await spool.save({ ...state, uploadId });
-  const file = await sendUpload(transport, uploadId, spool.source(), {
-    signal,
-    maxBodyBytes: maxUploadBytes,
-    onOffset(offset) {
-      isBroken = false;
-      if (progress === undefined) {
-        if (isContinued)
-          output.note(`continuing the upload of ${name} at ${sizeText(offset)} of ${sizeText(state.bytes)}`);
-        progress = output.progress('uploading', state.bytes, { from: offset });
-        shown = offset;
+  /** Abandons an older upload that this command must not continue, and says why. */
+  async #abandonUnusable(): Promise<void> {
+    if (this.#spool.state === undefined) return;
+    const { name, context } = this.#options;
+    const reason = await this.#reasonAgainst(this.#state);
+    if (reason === undefined) return;
+    context.output.note(`the interrupted upload of ${name} is not continued: ${reason}; it starts afresh`);
+    await abandon(this.#spool, this.#state, this.#options, this.#transport);
+  }
+
+  async #reasonAgainst({ source, sealedKey, bytes }: SpoolState): Promise<string | undefined> {
+    const { source: current, identity } = this.#options;
+    if (source === undefined || current === undefined) return 'what came through the pipe cannot be read again';
+    const names = ['path', 'size', 'mtimeNs', 'dev', 'ino'] as const;
+    if (names.some((name) => source[name] !== current[name])) return 'the file has changed since';
+    if (sealedKey !== undefined && (await this.#openKey(sealedKey).catch(() => undefined)) === undefined)
+      return 'the API key does not open what was kept of it';
+    if (identity === undefined || (await this.#opens(bytes, identity))) return undefined;
+    return 'it was encrypted with another password';
+  }
+
+  /** Checks that the user can open the spooled container: its header is opened, and no more. */
+  async #opens(length: number, identity: Identity): Promise<boolean> {
+    const progress = this.#options.context.output.progress('deriving the key from the password');
+    try {
+      const bytes = this.#spool.source().read(0, length)[Symbol.asyncIterator]();
+      const stream = bytesFrom({
+        next: async () => (await bytes.next()).value as Uint8Array | undefined,
+        cancel: async () => void (await bytes.return?.()),
+      });
+      const container = await open(stream, { backend: nodeBackend });
+      if (container.kind === 'plain' || container.kind === 'detached') return false;
+      await (await container.decrypt([identity])).cancel();
+      return true;
+    } catch (error) {
+      if (isSealpinError(error, 'file_unreadable')) throw error;
+      return false;
+    } finally {
+      progress.done();
+    }
+  }
+
+  /** Seals a file key for its upload, as the service seals those of its own. @throws unauthorized for a mistyped API key */
+  async #keySeal(): Promise<UploadSeal> {
+    const { id, service } = this.#options;
+    const key = await parseApiKey(service.apiKey ?? '');
+    if (key === undefined)
+      throw new SealpinError('unauthorized', 'the API key is mistyped: its checksum does not match', {
+        hint: 'copy all of it again',
+      });
+    return uploadSeal(key, { uploadId: id, preamble: new Uint8Array(0) });
+  }
+
+  async #openKey(sealedKey: string): Promise<Uint8Array> {
+    return (await this.#keySeal()).open(Buffer.from(sealedKey, 'base64'));
+  }
+
+  async #encryptIntoSpool(): Promise<void> {
+    const { context, encrypt, service, keyId, source } = this.#options;
+    const { output, now } = context;
+    const container = await encrypt();
+    const { fileKey } = container;
+    const sealedKey = fileKey === undefined ? undefined : await (await this.#keySeal()).seal(fileKey);
+    const size = container.bytes === undefined ? '' : ` of ${sizeText(container.bytes)}`;
+    output.note(`encrypting into a copy${size} on this disk, so that the upload can continue after a break`);
+    const progress = output.progress('encrypting', container.bytes);
+    const about = {
+      service: service.url.href,
+      keyId,
+      source,
+      idempotencyKey: crypto.randomUUID(),
+      sealedKey: sealedKey === undefined ? undefined : Buffer.from(sealedKey).toString('base64'),
+      startedAt: new Date(now()).toISOString(),
+    };
+    await this.#spool.fill(container, about, progress.add);
+    progress.done();
+  }
+
+  /** Sends the ciphertext. An upload that the service has lost is created again with the same bytes. */
+  async #sendUntilStored(isOlder: boolean): Promise<UploadedFile> {
+    const { api, context, name } = this.#options;
+    let isResumed = isOlder && this.#state.uploadId !== undefined;
+    for (let creations = 1; ; creations += 1) {
+      try {
+        return await this.#createAndSend(isResumed);
+      } catch (error) {
+        const { uploadId, ...state } = this.#state;
+        if (!isSealpinError(error, 'gone') || uploadId === undefined || creations === maxCreations) throw error;
+        // It may have been finished long ago, by a run that was killed before it could say so.
+        // Without the scope for it, nobody can tell.
+        const listed = await otherwise(api.list({ cid: state.cid, limit: 1 }), 'insufficient_scope', undefined);
+        const stored = listed?.files[0];
+        if (stored !== undefined) return stored;
+        context.output.note(`the service no longer has the upload of ${name}; it starts again at the first byte`);
+        await this.#spool.save({ ...state, idempotencyKey: crypto.randomUUID() });
+        isResumed = false;
       }
-      progress.add(offset - shown);
-      shown = offset;
-    },
-    onBytes(bytes) {
-      progress?.add(bytes);
-      shown += bytes;
-    },
-    onRetry,
-  });
-  progress?.done();
-  return file;
-}
+    }
+  }
 
-/** Keeps what another run can continue, ends the rest, and says which. */
-async function afterFailure(spool: Spool, error: unknown, o: Uploading, transport: Transport): Promise<unknown> {
-  const { state } = spool;
-  const canContinue = o.source !== undefined && isWorthRetrying(error, o.context);
-  if (state === undefined || !canContinue) {
-    await (state === undefined ? spool.empty() : end(spool, state, o, transport));
-    if (o.context.signal.aborted && !o.keep) o.context.output.note('nothing was stored: the same command begins again');
+  /** Creates the upload unless it was created before, asks for its offset, and sends the bytes from there. */
+  async #createAndSend(isResumed: boolean): Promise<UploadedFile> {
+    const { context, name, maxUploadBytes, provisional } = this.#options;
+    const { output, signal } = context;
+    const state = this.#state;
+    let shown = 0;
+    let progress: ReturnType<typeof output.progress> | undefined;
+    let isBroken = false;
+    const onRetry = (failure: SealpinError): void => {
+      // Once for each break, and not for each attempt.
+      if (!isBroken) output.note(`${failure.message}; trying again, from where the service stopped`);
+      isBroken = true;
+    };
+    const creation = { ...state, provisional };
+    const uploadId = state.uploadId ?? (await createUpload(this.#transport, creation, { signal, onRetry }));
+    if (state.uploadId === undefined) await this.#spool.save({ ...state, uploadId });
+    const file = await sendUpload(this.#transport, uploadId, this.#spool.source(), {
+      signal,
+      maxBodyBytes: maxUploadBytes,
+      onOffset(offset) {
+        isBroken = false;
+        if (progress === undefined) {
+          if (isResumed)
+            output.note(`continuing the upload of ${name} at ${sizeText(offset)} of ${sizeText(state.bytes)}`);
+          progress = output.progress('uploading', state.bytes, { from: offset });
+          shown = offset;
+        }
+        progress.add(offset - shown);
+        shown = offset;
+      },
+      onBytes(bytes) {
+        progress?.add(bytes);
+        shown += bytes;
+      },
+      onRetry,
+    });
+    progress?.done();
+    return file;
+  }
+
+  /** Keeps what another run can continue, abandons the rest, and says which. */
+  async #afterFailure(error: unknown): Promise<unknown> {
+    const { context, source, keep } = this.#options;
+    const { state } = this.#spool;
+    const canContinue = source !== undefined && isWorthRetrying(error, context);
+    if (state !== undefined && canContinue) return keep ? error : withResumeHint(error, context);
+    await (state === undefined ? this.#spool.empty() : abandon(this.#spool, state, this.#options, this.#transport));
+    if (context.signal.aborted && !keep) context.output.note('nothing was stored: the same command begins again');
     return error;
   }
-  return o.keep ? error : withResumeHint(error, o.context);
 }
 
 /** Tells whether the same command may succeed later: it was interrupted, or the failure may pass. */
@@ -278,40 +300,35 @@ function withHint(error: unknown, hint: string): unknown {
   });
 }
 
-/** Removes a spool, and ends its upload if the service can be asked; it ends itself in some days, too. */
-async function end(spool: Spool, state: SpoolState, o: Uploading, transport: Transport): Promise<void> {
+/** Removes a spool, and ends its upload if the service can be asked. */
+async function abandon(spool: Spool, state: SpoolState, options: Uploading, transport: Transport): Promise<void> {
   const { uploadId, service, keyId } = state;
   await spool.empty();
-  if (uploadId === undefined || service !== o.service.url.href || keyId !== o.keyId) return;
-  // If it cannot be asked now, it ends the upload itself in some days.
-  await endUpload(transport, uploadId, AbortSignal.timeout(endMs)).catch(() => undefined);
+  if (uploadId === undefined || service !== options.service.url.href || keyId !== options.keyId) return;
+  await endUpload(transport, uploadId, AbortSignal.timeout(abandonMs)).catch(() => undefined);
 }
 
-const endMs = 10_000;
-
 /** Removes the spools that nobody can or will continue. */
-async function removeLeftovers(o: Uploading, transport: Transport): Promise<void> {
-  const { dataDir, output, now } = o.context;
-  for (const id of await spoolIds(dataDir)) {
-    let spool;
+async function removeLeftovers(options: Uploading, transport: Transport): Promise<void> {
+  for (const id of await spoolIds(options.context.dataDir)) {
+    // What another process has is no leftover.
+    const spool = await otherwise(openSpool(id, options.context), 'conflict', undefined);
     try {
-      spool = await openSpool(id, o.context);
-    } catch (error) {
-      if (isSealpinError(error, 'conflict')) continue;
-      throw error;
-    }
-    try {
-      const { state, isIncomplete } = spool;
-      if (id === o.id && isIncomplete)
-        output.note(`the interrupted upload of ${o.name} cannot be continued: it was not encrypted to its end`);
-      const ageMs = state === undefined ? Infinity : now() - Date.parse(state.startedAt);
-      if (state?.source !== undefined && ageMs <= maxAgeMs) continue;
-      if (state?.source !== undefined)
-        output.note(`removed the copy of ${state.source.path} of an upload that was interrupted over 7 days ago`);
-      if (state === undefined) await spool.empty();
-      else await end(spool, state, o, transport);
+      if (spool !== undefined) await removeIfLeft(id, spool, options, transport);
     } finally {
-      await spool.release();
+      await spool?.release();
     }
   }
+}
+
+async function removeIfLeft(id: string, spool: Spool, options: Uploading, transport: Transport): Promise<void> {
+  const { output, now } = options.context;
+  const { state, isIncomplete } = spool;
+  if (id === options.id && isIncomplete)
+    output.note(`the interrupted upload of ${options.name} cannot be continued: it was not encrypted to its end`);
+  const ageMs = state === undefined ? Infinity : now() - Date.parse(state.startedAt);
+  if (state?.source !== undefined && ageMs <= maxAgeMs) return;
+  if (state?.source !== undefined)
+    output.note(`removed the copy of ${state.source.path} of an upload that was interrupted over 7 days ago`);
+  await (state === undefined ? spool.empty() : abandon(spool, state, options, transport));
 }

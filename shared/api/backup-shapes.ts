@@ -21,17 +21,19 @@ const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repe
 /** Members of a shape as a backup has them: null for nothing, and missing where the backup is older than the member. */
 type BackedUp<E extends v.ObjectEntries> = {
   [K in keyof E]: E[K] extends v.OptionalSchema<infer S, undefined>
-    ? v.OptionalSchema<v.NullableSchema<S, undefined>, undefined>
+    ? v.OptionalSchema<
+        S extends v.NullableSchema<v.GenericSchema, undefined> ? S : v.NullableSchema<S, undefined>,
+        undefined
+      >
     : E[K];
 };
 
 function backedUp<E extends v.ObjectEntries>({ entries }: { readonly entries: E }): BackedUp<E> {
-  const members = Object.entries(entries).map(([name, member]) => [
-    name,
-    v.isOfType('optional', member)
-      ? v.optional(v.nullable((member as v.OptionalSchema<v.GenericSchema, undefined>).wrapped))
-      : member,
-  ]);
+  const members = Object.entries(entries).map(([name, member]) => {
+    if (!v.isOfType('optional', member)) return [name, member];
+    const { wrapped } = member as v.OptionalSchema<v.GenericSchema, undefined>;
+    return [name, v.optional(v.isOfType('nullable', wrapped) ? wrapped : v.nullable(wrapped))];
+  });
   return Object.fromEntries(members) as BackedUp<E>;
 }
 

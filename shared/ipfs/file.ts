@@ -8,6 +8,7 @@ import { FailoverReader, type Strikes } from './failover-reader.ts';
 import { decodeNode } from './unixfs.ts';
 import { fetchRoot, walk, type Block, type Root } from './walk.ts';
 import { pulled } from '../streams/pulled.ts';
+import { timeLimit } from '../streams/timing.ts';
 
 /** Caps on what a source may cost. */
 export type ReadingLimits = {
@@ -178,33 +179,41 @@ export async function openDag(
   return {
     root,
     blocks(start, end) {
-      const stop = new AbortController();
-      const timer = setTimeout(
-        () => stop.abort(new SealpinError('pinning_timeout', `reading took longer than ${totalMs} ms`)),
+      const limit = timeLimit(
         totalMs,
+        () => new SealpinError('pinning_timeout', `reading took longer than ${totalMs} ms`),
       );
-      const reader = readerFor(start, end, stop.signal);
-      const order = walk(root, start, end, reader.fetchBlock);
+      const reader = readerFor(start, end, limit.signal);
+      return blocksInOrder(walk(root, start, end, reader.fetchBlock), { reader, limit, onBlock });
+    },
+  };
+}
 
-      function close(reason?: unknown): void {
-        clearTimeout(timer);
-        reader.close(reason);
+function blocksInOrder(
+  order: AsyncGenerator<Block, void>,
+  {
+    reader,
+    limit,
+    onBlock,
+  }: { reader: FailoverReader; limit: ReturnType<typeof timeLimit>; onBlock: OpenOptions['onBlock'] },
+): BlockIterator {
+  function close(reason?: unknown): void {
+    limit.clear();
+    reader.close(reason);
+  }
+  return {
+    close,
+    async next() {
+      try {
+        limit.signal.throwIfAborted();
+        const { done, value } = await order.next();
+        if (done === true) return undefined;
+        await onBlock?.(value);
+        return value;
+      } catch (cause) {
+        close(cause);
+        throw cause;
       }
-      return {
-        close,
-        async next() {
-          try {
-            stop.signal.throwIfAborted();
-            const { done, value } = await order.next();
-            if (done) return undefined;
-            await onBlock?.(value);
-            return value;
-          } catch (cause) {
-            close(cause);
-            throw cause;
-          }
-        },
-      };
     },
   };
 }

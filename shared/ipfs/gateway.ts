@@ -1,4 +1,7 @@
-/** A trustless gateway (specs.ipfs.tech/http-gateways/trustless-gateway), such as a Sealpin service, as a source. */
+/**
+ * A trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/) as a source of blocks. A Sealpin service is such a
+ * gateway, too.
+ */
 import { SealpinError, type Code } from '../errors.ts';
 import { byteReader } from '../streams/reader.ts';
 import type { BlockSource } from './block-source.ts';
@@ -33,7 +36,10 @@ export type GatewayOptions = {
   readProblem?: ((response: GatewayResponse) => Promise<GatewayProblem | undefined>) | undefined;
 };
 
-/** Statuses of gateways that have blocks and no CAR files: bad request, not acceptable, media type, not implemented. */
+/**
+ * Statuses of gateways that have blocks, and no CAR files: bad request, not acceptable, unsupported media type, not
+ * implemented.
+ */
 const statusesWithoutCar: readonly number[] = [400, 406, 415, 501];
 
 /** The refusal of a gateway that gives no CAR files. */
@@ -47,23 +53,71 @@ class WithoutCar extends SealpinError {}
  * content_mismatch (a Sealpin service says so), service_answer for any other response, and the errors of `fetch` that are a
  * SealpinError.
  */
-export function gateway({
-  url,
-  id = url.replace(/\/+$/, ''),
-  fetch: fetchFrom = fetch,
-  headers = {},
-  readProblem = async () => undefined,
-}: GatewayOptions): BlockSource {
-  const root = url.replace(/\/+$/, '');
+export function gateway(options: GatewayOptions): BlockSource {
+  return new Gateway(options);
+}
 
-  async function get(
+class Gateway implements BlockSource {
+  readonly id: string;
+  readonly #options: GatewayOptions;
+  #givesCar = true;
+
+  constructor(options: GatewayOptions) {
+    this.#options = options;
+    this.id = options.id ?? withoutSlash(options.url);
+  }
+
+  async block(cid: string, signal: AbortSignal): Promise<Uint8Array> {
+    const reader = byteReader(await this.#get(cid, { format: 'raw' }, 'application/vnd.ipld.raw', '', signal));
+    // One byte too many is enough to see that it is no block.
+    const bytes = await reader.read(maxBlockBytes + 1);
+    await reader.cancel();
+    return bytes;
+  }
+
+  async car(
+    cid: string,
+    start: number,
+    end: number | undefined,
+    signal: AbortSignal,
+  ): Promise<ReadableStream<Uint8Array>> {
+    if (!this.#givesCar) return this.#carOfBlocks(cid, await this.block(cid, signal), { start, end, signal });
+    const query: Record<string, string> = { format: 'car', 'dag-scope': 'entity', 'car-dups': 'y' };
+    if (start > 0 || end !== undefined) query['entity-bytes'] = `${start}:${end === undefined ? '*' : end - 1}`;
+    try {
+      return await this.#get(cid, query, carType, ';version=1;order=dfs;dups=y', signal);
+    } catch (error) {
+      if (!(error instanceof WithoutCar)) throw error;
+      const root = await this.block(cid, signal).catch(() => {
+        signal.throwIfAborted();
+        throw error;
+      });
+      this.#givesCar = false;
+      return this.#carOfBlocks(cid, root, { start, end, signal });
+    }
+  }
+
+  /** A CAR from single blocks, the first of which is here already. */
+  #carOfBlocks(
+    cid: string,
+    root: Uint8Array,
+    { start, end, signal }: { start: number; end: number | undefined; signal: AbortSignal },
+  ): ReadableStream<Uint8Array> {
+    const block = async (each: string, stop: AbortSignal) => (each === cid ? root : this.block(each, stop));
+    const entityBytes = { from: start, to: end === undefined ? undefined : end - 1 };
+    return carOf(cid, [{ id: this.id, block }], { signal, entityBytes });
+  }
+
+  async #get(
     cid: string,
     query: Record<string, string>,
     type: string,
     parameters: string,
     signal: AbortSignal,
   ): Promise<ReadableStream<Uint8Array>> {
-    const response = await fetchFrom(`${root}/ipfs/${cid}?${new URLSearchParams(query).toString()}`, {
+    const { url, fetch: fetchFrom = fetch, headers = {}, readProblem } = this.#options;
+    const address = `${withoutSlash(url)}/ipfs/${cid}?${new URLSearchParams(query).toString()}`;
+    const response = await fetchFrom(address, {
       headers: { ...headers, accept: `${type}${parameters}` },
       redirect: 'manual',
       signal,
@@ -75,52 +129,14 @@ export function gateway({
     // The type alone proves nothing, which is why blocks are hashed; it tells an HTML page from a damaged block.
     if (response.status === 200 && response.body && response.headers.get('content-type')?.startsWith(type))
       return response.body;
-    const problem = await readProblem(response);
+    const problem = await readProblem?.(response);
     // What read the problem has finished with the body.
     if (response.body?.locked === false) await response.body.cancel();
     throw refusalOf(response, type, problem);
   }
-
-  async function block(cid: string, signal: AbortSignal): Promise<Uint8Array> {
-    const reader = byteReader(await get(cid, { format: 'raw' }, 'application/vnd.ipld.raw', '', signal));
-    // One byte too many is enough to see that it is no block.
-    const bytes = await reader.read(maxBlockBytes + 1);
-    await reader.cancel();
-    return bytes;
-  }
-
-  /** A CAR from single blocks, the first of which is here already. */
-  function carOfBlocks(
-    cid: string,
-    root: Uint8Array,
-    { start, end, signal }: { start: number; end: number | undefined; signal: AbortSignal },
-  ): ReadableStream<Uint8Array> {
-    const blocks = { id, block: async (each: string, stop: AbortSignal) => (each === cid ? root : block(each, stop)) };
-    return carOf(cid, [blocks], { signal, entityBytes: { from: start, to: end === undefined ? undefined : end - 1 } });
-  }
-
-  let givesCar = true;
-  return {
-    id,
-    block,
-    async car(cid, start, end, signal) {
-      if (!givesCar) return carOfBlocks(cid, await block(cid, signal), { start, end, signal });
-      const query: Record<string, string> = { format: 'car', 'dag-scope': 'entity', 'car-dups': 'y' };
-      if (start > 0 || end !== undefined) query['entity-bytes'] = `${start}:${end === undefined ? '*' : end - 1}`;
-      try {
-        return await get(cid, query, carType, ';version=1;order=dfs;dups=y', signal);
-      } catch (error) {
-        if (!(error instanceof WithoutCar)) throw error;
-        const root = await block(cid, signal).catch(() => {
-          signal.throwIfAborted();
-          throw error;
-        });
-        givesCar = false;
-        return carOfBlocks(cid, root, { start, end, signal });
-      }
-    },
-  };
 }
+
+const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 
 /** The error for a response that has no block. Nothing of the response but its status and its problem goes into it. */
 function refusalOf(

@@ -6,7 +6,7 @@
  * file that is at hand, and a `BlockSource` of your own can be anything that has blocks: all of it is verified.
  */
 export { canonicalCid } from './spellings.ts';
-export { addOptions, leafBytes, maxBlockBytes } from './profile.ts';
+export { addOptions, leafBytes, linksPerNode, maxBlockBytes } from './profile.ts';
 export { bytesOfCid, cidFromBytes, cidFromV0, cidOf, digestOfBytes, isCid, parseCid, type Cid } from './cid.ts';
 export { cidBuilder, type CidBuilder, type CidBuilderOptions, type SizedCid } from './builder.ts';
 export { digestBytes, sha256, treeOf, type Digest } from './tree.ts';

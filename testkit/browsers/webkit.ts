@@ -1,5 +1,5 @@
 /** WebKitGTK, on a screen that nobody sees (Xvfb), driven over W3C WebDriver. */
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { endWithProcess } from '../end-with-process.ts';
 import { freePort } from '../loopback-server.ts';
 import { installed } from '../programs/programs.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 
 /** A running WebKitGTK, which has one window. */
 export type WebKit = {
@@ -52,20 +53,20 @@ export async function launchWebKit(): Promise<WebKit> {
   });
   endWithProcess(driver);
   const ask = async <T>(method: string, path: string, body?: object): Promise<T> => {
-    const o = body === undefined ? {} : { body: JSON.stringify(body) };
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, ...o });
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, body: JSON.stringify(body) ?? null });
     const { value } = (await response.json()) as { value: unknown };
     if (!response.ok) throw new Error((value as { message: string }).message);
     return value as T;
   };
-  const isReady = (): Promise<boolean> =>
-    ask('GET', '/status').then(
-      () => true,
+  while (
+    await ask('GET', '/status').then(
       () => false,
-    );
-  while (!(await isReady())) await new Promise((resolve) => setTimeout(resolve, 50));
-  const alwaysMatch = { timeouts: { script: scriptMs } };
-  const { sessionId } = await ask<{ sessionId: string }>('POST', '/session', { capabilities: { alwaysMatch } });
+      () => true,
+    )
+  )
+    await sleep(50);
+  const capabilities = { alwaysMatch: { timeouts: { script: scriptMs } } };
+  const { sessionId } = await ask<{ sessionId: string }>('POST', '/session', { capabilities });
   const session = `/session/${sessionId}`;
   const elementAt = async (value: string): Promise<string> => {
     const found = await ask<Record<string, string>>('POST', `${session}/element`, { using: 'css selector', value });
@@ -88,12 +89,14 @@ export async function launchWebKit(): Promise<WebKit> {
     },
     async close() {
       await ask('DELETE', session);
-      for (const child of [driver, screen]) {
-        const ended = once(child, 'exit');
-        child.kill();
-        await ended;
-      }
+      for (const child of [driver, screen]) await killed(child);
       await rm(directory, { recursive: true, force: true, maxRetries: 3 });
     },
   };
+}
+
+async function killed(child: ChildProcess): Promise<void> {
+  const ended = once(child, 'exit');
+  child.kill();
+  await ended;
 }

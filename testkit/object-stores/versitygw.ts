@@ -54,27 +54,7 @@ export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}):
     const args = ['--quiet', '--keep-alive', '--region', own.region, '--port', `127.0.0.1:${port}`];
     const kept = o.keeps !== undefined ? ['--versioning-dir', versions] : [];
     const all = [...args, ...(isReadOnly ? ['--readonly'] : []), 'posix', ...kept, root];
-    const gateway = spawn(program, all, {
-      env: { ROOT_ACCESS_KEY_ID: own.keyId, ROOT_SECRET_ACCESS_KEY: own.secret },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    endWithProcess(gateway);
-    const ended = once(gateway, 'exit');
-    let output = '';
-    for (const stream of [gateway.stdout, gateway.stderr])
-      stream.on('data', (chunk: Buffer) => (output = `${output}${chunk.toString()}`.slice(-4_096)));
-    while (gateway.exitCode === null && !(await isOpen(port))) await new Promise((resolve) => setTimeout(resolve, 10));
-    if (gateway.exitCode !== null)
-      throw output.includes('address already in use')
-        ? new SealpinError('port_in_use', `port ${port} is in use by another program`)
-        : new Error(`versitygw ended: ${output}`);
-    return {
-      port,
-      async kill() {
-        gateway.kill('SIGKILL');
-        await ended;
-      },
-    };
+    return await startGateway(program, all, { port, ...own });
   };
   let running = await onFreePort(0, start);
   const url = `http://127.0.0.1:${running.port}`;
@@ -96,15 +76,7 @@ export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}):
     ...bucket,
     folder,
     addBucket,
-    async damage(key, atByte) {
-      const file = await open(join(folder, key), 'r+');
-      const { atime, mtime } = await file.stat();
-      const byte = Buffer.alloc(1);
-      await file.read(byte, 0, 1, atByte);
-      await file.write(Buffer.of(byte.readUInt8() ^ 1), 0, 1, atByte);
-      await file.utimes(atime, mtime);
-      await file.close();
-    },
+    damage: (key, atByte) => flipBit(join(folder, key), atByte),
     lose: (key) => rm(join(folder, key)),
     kill: () => running.kill(),
     async start({ isReadOnly } = {}) {
@@ -116,6 +88,44 @@ export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}):
       await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+async function startGateway(
+  program: string,
+  args: readonly string[],
+  { port, keyId, secret }: { port: number; keyId: string; secret: string },
+): Promise<{ port: number; kill(): Promise<void> }> {
+  const gateway = spawn(program, args, {
+    env: { ROOT_ACCESS_KEY_ID: keyId, ROOT_SECRET_ACCESS_KEY: secret },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  endWithProcess(gateway);
+  const ended = once(gateway, 'exit');
+  let output = '';
+  for (const stream of [gateway.stdout, gateway.stderr])
+    stream.on('data', (chunk: Buffer) => (output = `${output}${chunk.toString()}`.slice(-4_096)));
+  while (gateway.exitCode === null && !(await isOpen(port))) await new Promise((resolve) => setTimeout(resolve, 10));
+  if (gateway.exitCode !== null)
+    throw output.includes('address already in use')
+      ? new SealpinError('port_in_use', `port ${port} is in use by another program`)
+      : new Error(`versitygw ended: ${output}`);
+  return {
+    port,
+    async kill() {
+      gateway.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+async function flipBit(path: string, atByte: number): Promise<void> {
+  const file = await open(path, 'r+');
+  const { atime, mtime } = await file.stat();
+  const byte = Buffer.alloc(1);
+  await file.read(byte, 0, 1, atByte);
+  await file.write(Buffer.of(byte.readUInt8() ^ 1), 0, 1, atByte);
+  await file.utimes(atime, mtime);
+  await file.close();
 }
 
 const keepsVersions = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';

@@ -89,17 +89,12 @@ export async function startKubo(
     const PATH = `${dirname(program)}:${env.PATH}`;
     await execute('sh', [o.setUp], { env: { ...env, PATH, KUBO_TOKEN: token, ...o.setUpEnv } });
   }
-  const addressOf = async (name: string) => {
-    const text = existsSync(join(dir, name)) ? (await readFile(join(dir, name), 'utf8')).trim() : '';
-    const [, host, port] = /^\/ip4\/([\d.]+)\/tcp\/(\d+)/.exec(text) ?? [];
-    return host === undefined ? text : `http://${host}:${port}`;
-  };
   const args = ['daemon', ...(o.online ? [] : ['--offline'])];
   const startDaemon = () => startProgram(program, args, { env, ready: /Daemon is ready/ });
   let daemon = await startDaemon();
   const kubo: RealKubo = {
-    url: await addressOf('api'),
-    gateway: await addressOf('gateway'),
+    url: await addressIn(join(dir, 'api')),
+    gateway: await addressIn(join(dir, 'gateway')),
     token,
     dir,
     ipfs: async (...args) =>
@@ -108,8 +103,8 @@ export async function startKubo(
     kill: () => daemon.stop('SIGKILL'),
     async start() {
       daemon = await startDaemon();
-      kubo.url = await addressOf('api');
-      kubo.gateway = await addressOf('gateway');
+      kubo.url = await addressIn(join(dir, 'api'));
+      kubo.gateway = await addressIn(join(dir, 'gateway'));
     },
     async close() {
       await daemon.stop();
@@ -117,4 +112,10 @@ export async function startKubo(
     },
   };
   return kubo;
+}
+
+async function addressIn(path: string): Promise<string> {
+  const text = existsSync(path) ? (await readFile(path, 'utf8')).trim() : '';
+  const [, host, port] = /^\/ip4\/([\d.]+)\/tcp\/(\d+)/.exec(text) ?? [];
+  return host === undefined ? text : `http://${host}:${port}`;
 }

@@ -26,7 +26,10 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
     rooms: ['shared/errors.ts', 'shared/filename.ts', 'shared/streams', 'shared/crypto', 'shared/ipfs'],
     npm: /^valibot$/,
   },
-  worker: { rooms: ['shared'], npm: /^(hono|valibot|@valibot\/to-json-schema|cloudflare:workers|sealpin:web)($|\/)/ },
+  worker: {
+    rooms: ['shared'],
+    npm: /^(aws4fetch|hono|valibot|@valibot\/to-json-schema|cloudflare:workers|sealpin:web)($|\/)/,
+  },
   client: { rooms: ['shared'], npm: /^$/ },
   cli: {
     rooms: ['shared', 'client'],

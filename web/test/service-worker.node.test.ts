@@ -27,7 +27,8 @@ type Player = typeof globalThis & {
 async function play(): Promise<void> {
   const page = globalThis as Player;
   const registration = await navigator.serviceWorker.register('dl/sw.js');
-  const worker = present(registration.active ?? registration.waiting ?? registration.installing);
+  const worker = registration.active ?? registration.waiting ?? registration.installing;
+  if (worker === null) throw new Error('no service worker');
   while (worker.state !== 'activated')
     await new Promise((resolve) => worker.addEventListener('statechange', resolve, { once: true }));
   const ports = new Map<string, MessagePort>();

@@ -1,6 +1,7 @@
 import type * as v from 'valibot';
 import type { SealpinError } from '../../shared/errors.ts';
 import type { BlockSource, Cid } from '../../shared/ipfs/index.ts';
+import type { ObjectStore } from './objects/store-contract.ts';
 
 /**
  * A recursive pin: none, ours, somebody else's with its name, or `unknown`: there is one, at a service that keeps no
@@ -31,6 +32,12 @@ export interface BlockImport {
 
   /** Ends the request; `write` and `finish` throw the reason afterwards. Blocks that have arrived stay until they are collected. */
   abort(reason: unknown): void;
+
+  /** The bytes of leaves that it takes, no more and no less, where their number is announced to the backend. */
+  readonly bytes?: number;
+
+  /** Returns the name that stands for what was sent, where that is not a CID; known at the end. */
+  name?(): string;
 }
 
 /**
@@ -118,6 +125,16 @@ export interface PinningService {
   ping(signal: AbortSignal): Promise<{ version: string; peers?: PeerCount }>;
 }
 
+/** What an upload asks of the backend that takes it: a pinning service, or what makes objects of blocks for a store. */
+export type Intake = Pick<PinningService, 'id' | 'verifiesImports' | 'pin'> & {
+  /** Opens an import. @param bytes of leaves that come for certain, and soon; 0: that is not known */
+  importBlocks(signal: AbortSignal, bytes?: number): BlockImport;
+  /** The most leaves of a part; that of the engine where it is left out. */
+  readonly partLeaves?: number;
+  /** Removes what was sent, unless it has become a file. */
+  abandon?(): Promise<void>;
+};
+
 /** A file that a replica is to hold. */
 export type SourceFile = {
   cid: string;
@@ -155,17 +172,36 @@ export interface Replica {
   ping(signal: AbortSignal): Promise<{ version?: string }>;
 }
 
-/** Tells whether the blocks of a service can be written and read. */
-export function takesBlocks(service: PinningService | Replica): service is PinningService {
-  return service.takes === 'blocks';
+/** A place that keeps bytes. */
+export type Backend = PinningService | ObjectStore | Replica;
+
+/** Tells whether a backend is one whose blocks are pinned. */
+export function takesBlocks<B extends Backend>(backend: B): backend is B & PinningService {
+  return backend.takes === 'blocks';
+}
+
+/** Tells whether a backend can be read from, and takes uploads. */
+export function isReadable<B extends Backend>(backend: B): backend is B & (PinningService | ObjectStore) {
+  return backend.takes !== 'files';
+}
+
+/** A backend that is asked for a file. */
+export type Readable = Pick<PinningService, 'id' | 'block' | 'read' | 'search'>;
+
+/** A backend as one that is asked for the file of a CID. */
+export function readableOf(backend: PinningService | ObjectStore, root: string): Readable {
+  return backend.takes === 'blocks' ? backend : backend.source(root);
 }
 
 /** Context of an adapter, besides its own options. */
 export type AdapterContext = {
   /** The ID of the entry. */
   id: string;
-  /** The name of this service's pins: at most 80 bytes of ASCII. */
+  /** The ID of this service, and the name of its pins: at most 80 bytes of ASCII. */
+  serviceId: string;
   pinName: string;
+  /** What is bound to the Worker by a name. */
+  bindingOf(name: string): unknown;
   /** The value of a secret by its name; undefined where it is not set. */
   secretOf(name: string): string | undefined;
   fetch: typeof fetch;
@@ -182,5 +218,5 @@ export type Adapter<S extends v.GenericSchema> = {
   /** Label for operators, which claims nothing but what the adapter was tried against. */
   triedAgainst: string;
   /** @throws misconfigured */
-  make(options: v.InferOutput<S>, context: AdapterContext): PinningService | Replica;
+  make(options: v.InferOutput<S>, context: AdapterContext): Backend;
 };

@@ -1,5 +1,6 @@
 /** Peers of a service that can all do the same, of which some may be down. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { pulled } from '../../shared/streams/pulled.ts';
 
 /** Tells whether another peer may succeed where this one failed. */
 function isElsewhere(error: unknown): error is SealpinError {
@@ -98,40 +99,30 @@ export async function failoverStream<T>(
   let { result: reader, rest } = await next(order);
   let hasEnded = false;
 
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        for (;;) {
-          let failure: unknown;
-          try {
-            const { done, value } = await reader.read();
-            if (!done) {
-              at += value.length;
-              controller.enqueue(value);
-              return;
-            }
-            hasEnded = true;
-          } catch (cause) {
-            signal.throwIfAborted();
-            failure = cause;
-          }
-          if (at >= end || rest.length === 0) {
-            if (at < end && !hasEnded) throw failure;
-            controller.close();
-            return;
-          }
-          try {
-            ({ result: reader, rest } = await next(rest));
-          } catch (cause) {
-            rest = [];
-            if (!hasEnded) throw failure ?? cause;
-            controller.close();
-            return;
-          }
+  return pulled({
+    async next() {
+      for (;;) {
+        let failure: unknown;
+        try {
+          const { value } = await reader.read();
+          at += value?.length ?? 0;
+          if (value !== undefined) return value;
+          hasEnded = true;
+        } catch (cause) {
+          signal.throwIfAborted();
+          failure = cause;
         }
-      },
-      cancel: (reason) => reader.cancel(reason),
+        if (at >= end || (rest.length === 0 && hasEnded)) return undefined;
+        if (rest.length === 0) throw failure;
+        try {
+          ({ result: reader, rest } = await next(rest));
+        } catch (cause) {
+          rest = [];
+          if (hasEnded) return undefined;
+          throw failure ?? cause;
+        }
+      }
     },
-    { highWaterMark: 0 },
-  );
+    cancel: (reason) => reader.cancel(reason),
+  });
 }

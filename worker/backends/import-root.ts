@@ -1,6 +1,6 @@
 /** The end of an import: the nodes above the leaves of a whole file. */
 import { cidOf, digestBytes, treeOf } from '../../shared/ipfs/index.ts';
-import type { PinningService } from './contract.ts';
+import type { Intake } from './contract.ts';
 
 /**
  * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are there already, but for the last one
@@ -11,7 +11,7 @@ import type { PinningService } from './contract.ts';
  * @returns the CID of the file
  */
 export async function importRoot(
-  service: PinningService,
+  service: Intake,
   {
     digests,
     bytes,

@@ -1,14 +1,14 @@
 /** The IPFS network as the last source of a file that lives here: a backend that has lost a block asks the nodes that it is connected to. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { BlockSource } from '../../shared/ipfs/index.ts';
-import type { PinningService } from './contract.ts';
+import type { Readable } from './contract.ts';
 
 /**
  * The backends of a file as its sources. The last one that can search does so for blocks that it says it does not have: by then the
  * others have been asked. Nothing else is searched for, so that the service does not become a proxy for what is not stored here.
  * @param backends in the order in which they are to be asked
  */
-export function withNetwork(backends: readonly PinningService[]): BlockSource[] {
+export function withNetwork(backends: readonly Readable[]): BlockSource[] {
   const last = backends.findLast(({ search }) => search !== undefined);
   return backends.map((backend) => blockAtBreaks(backend, backend === last ? backend.search : undefined));
 }
@@ -18,7 +18,7 @@ export function withNetwork(backends: readonly PinningService[]): BlockSource[] 
  * of a file that lacks one.
  * @param search gives what the backend does not have
  */
-export function blockAtBreaks(backend: PinningService, search?: PinningService['search']): BlockSource {
+export function blockAtBreaks(backend: Readable, search?: Readable['search']): BlockSource {
   let isIncomplete = false;
   /** End of the last stream, as it was planned. */
   let end = 0;

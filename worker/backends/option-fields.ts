@@ -70,3 +70,20 @@ function isHeaders(value: unknown): boolean {
     ([name, text]) => /^[\w!#$%&'*+.^`|~-]+$/.test(name) && typeof text === 'string' && /^[\t\x20-\x7e]*$/.test(text),
   );
 }
+
+/** The beginning of the keys of an object store. */
+export const prefixField = v.optional(
+  v.pipe(
+    v.string('prefix must be a string'),
+    v.regex(
+      /^([\w.-]+\/)*$/,
+      'prefix must be empty, or names of letters, digits, ., _ and -, each with a slash behind it',
+    ),
+    v.maxLength(512, 'prefix must have at most 512 characters'),
+  ),
+);
+
+/** The beginning of the keys where the entry has none: services that share a bucket do not meet. */
+export function storePrefix(prefix: string | undefined, serviceId: string): string {
+  return prefix ?? `sealpin-${serviceId}/`;
+}

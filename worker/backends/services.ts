@@ -2,10 +2,12 @@
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 import { clusterAdapter } from './cluster/cluster-options.ts';
-import { takesBlocks, type Adapter, type AdapterContext, type PinningService, type Replica } from './contract.ts';
+import { isReadable, type Adapter, type AdapterContext, type Backend } from './contract.ts';
 import { kuboAdapter } from './kubo/kubo-options.ts';
 import { pinataAdapter } from './pinata/pinata-options.ts';
 import { psaAdapter } from './psa/psa-options.ts';
+import { r2Adapter } from './r2/r2.ts';
+import { s3Adapter } from './s3/s3-options.ts';
 
 /** The types of service. Each adapter parses its own options. */
 const adapters = {
@@ -13,6 +15,8 @@ const adapters = {
   cluster: entryOf(clusterAdapter),
   psa: entryOf(psaAdapter),
   pinata: entryOf(pinataAdapter),
+  r2: entryOf(r2Adapter),
+  s3: entryOf(s3Adapter),
 };
 
 /** Types that were removed, and what is said of their entries. */
@@ -24,7 +28,7 @@ export const removedTypes: Record<string, { what: string; hint: string }> = {
 };
 
 /** A service of an entry, with the type of the entry and what the adapter of that type was tried against. */
-export type ConfiguredService = (PinningService | Replica) & {
+export type ConfiguredService = Backend & {
   type: string;
   triedAgainst: string;
   /** The same service, whose requests have an `X-Request-Id`: what the service logs can be compared with our log. */
@@ -59,19 +63,21 @@ const isType = (value: unknown): value is keyof typeof adapters =>
   typeof value === 'string' && Object.hasOwn(adapters, value);
 
 /** Context of all adapters; `fetch` is the platform's except in tests. */
-export type ServicesContext = Pick<AdapterContext, 'pinName' | 'secretOf' | 'fetch'>;
+export type ServicesContext = Pick<AdapterContext, 'serviceId' | 'bindingOf' | 'secretOf' | 'fetch'>;
 
 /**
- * Parses `PINNING_SERVICES`: a list of at least one object with `id`, `type` and the options of that type's adapter.
+ * Parses `BACKENDS`: a list of at least one object with `id`, `type` and the options of that type's adapter.
+ * @param setting the name that it has in messages: `PINNING_SERVICES` is the old one
  * @throws misconfigured, naming the entry and the field
  */
-export function pinningServices(json: string, context: ServicesContext): ConfiguredService[] {
+export function configuredBackends(json: string, setting: string, context: ServicesContext): ConfiguredService[] {
   const known = new Set<string>();
-  return parseList(json).map((entry, index) => {
+  const pinName = `sealpin:${context.serviceId}`;
+  return parseList(json, setting).map((entry, index) => {
     const misconfigured = (what: string, o: { hint?: string } = {}): SealpinError =>
       new SealpinError(
         'misconfigured',
-        `PINNING_SERVICES[${index}]${typeof entry['id'] === 'string' ? ` (${entry['id']})` : ''}: ${what}`,
+        `${setting}[${index}]${typeof entry['id'] === 'string' ? ` (${entry['id']})` : ''}: ${what}`,
         o,
       );
     const { id, type, ...rest } = entry;
@@ -84,8 +90,8 @@ export function pinningServices(json: string, context: ServicesContext): Configu
       throw misconfigured(what, { hint });
     }
     if (!isType(type)) throw misconfigured(`type must be one of ${Object.keys(adapters).join(', ')}`);
-    const service = adapters[type](rest, type, { ...context, id, misconfigured });
-    if (index === 0 && !takesBlocks(service))
+    const service = adapters[type](rest, type, { ...context, pinName, id, misconfigured });
+    if (index === 0 && !isReadable(service))
       throw misconfigured(
         `the first service takes uploads, which come in parts, and ${type} does not: list another one before it`,
       );
@@ -93,16 +99,16 @@ export function pinningServices(json: string, context: ServicesContext): Configu
   });
 }
 
-function parseList(json: string): Record<string, unknown>[] {
+function parseList(json: string, setting: string): Record<string, unknown>[] {
   let value: unknown;
   try {
     value = JSON.parse(json);
   } catch (cause) {
-    throw new SealpinError('misconfigured', 'PINNING_SERVICES is not JSON', { cause });
+    throw new SealpinError('misconfigured', `${setting} is not JSON`, { cause });
   }
   const isObject = (entry: unknown) => typeof entry === 'object' && entry !== null && !Array.isArray(entry);
   if (!Array.isArray(value) || value.length === 0 || !value.every(isObject)) {
-    throw new SealpinError('misconfigured', 'PINNING_SERVICES must be a list of at least one object');
+    throw new SealpinError('misconfigured', `${setting} must be a list of at least one object`);
   }
   return value as Record<string, unknown>[];
 }

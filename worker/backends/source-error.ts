@@ -1,5 +1,6 @@
 /** Errors of where a file is copied from: the service that it goes to has no part in them. */
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { observed } from '../../shared/streams/pulled.ts';
 
 /** A copy failed where it was read, not where it was sent to. */
 export class SourceError extends SealpinError {}
@@ -12,20 +13,5 @@ export function sourceError(error: unknown): SourceError {
 
 /** A stream that fails by a `SourceError` where the one that it passes on fails. */
 export function fromSource(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
-  const reader = stream.getReader();
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        } catch (error) {
-          throw sourceError(error);
-        }
-      },
-      cancel: (reason) => reader.cancel(reason),
-    },
-    { highWaterMark: 0 },
-  );
+  return observed(stream, { onFail: sourceError });
 }

@@ -12,36 +12,50 @@ import { countRequest } from './request-counts.ts';
 import { parseTraceId } from './trace-context.ts';
 import { countUsage } from './usage-counts.ts';
 
-const inertHeaders = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "default-src 'none'" };
-
-/** Gives each request an id of our own, which its response and the log carry, and writes a line about it. */
+/** Gives each request an ID of our own, which its response and the log carry. */
 export const requestId: MiddlewareHandler<App> = async (c, next) => {
-  const startedAt = Date.now();
   const id = crypto.randomUUID();
   c.set('requestId', id);
   await next();
-  const { headers, status } = c.res;
-  headers.set('X-Request-Id', id);
-  // No response of the API is a page, whatever a browser makes of its bytes. Some routes set stricter headers themselves.
-  for (const [name, value] of Object.entries(inertHeaders)) if (!headers.has(name)) headers.set(name, value);
-  // The body of a GET that answers HEAD is dropped, and the length with it that the runtime would announce.
-  if (isHead(c) && c.res.body !== null && !headers.has('Content-Length'))
-    headers.set('Content-Length', String((await c.res.arrayBuffer()).byteLength));
+  c.res.headers.set('X-Request-Id', id);
+};
+
+/** Counts each request for metrics and for the usage of its API key, and writes a line about it. */
+export const accessLog: MiddlewareHandler<App> = async (c, next) => {
+  const startedAt = Date.now();
+  await next();
   const ms = Date.now() - startedAt;
   countRequest(c, ms);
   countUsage(c);
   log({
     event: 'request',
-    requestId: id,
+    requestId: c.var.requestId,
     method: c.req.raw.method,
     // The pattern of the route, because an address may hold what must not be logged.
     route: routePath(c),
-    status,
+    status: c.res.status,
     ms,
     // Left out of the line where they are undefined.
     code: c.var.code,
     trace: parseTraceId(c.req.header('traceparent')),
   });
+};
+
+const inert = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "default-src 'none'" };
+
+/** Keeps responses of the API from being pages, whatever a browser makes of their bytes. Some routes set stricter headers themselves. */
+export const inertHeaders: MiddlewareHandler<App> = async (c, next) => {
+  await next();
+  const { headers } = c.res;
+  for (const [name, value] of Object.entries(inert)) if (!headers.has(name)) headers.set(name, value);
+};
+
+/** Announces the length of what HEAD would get: the runtime drops the body of a GET that answers it, and the length with it. */
+export const headLength: MiddlewareHandler<App> = async (c, next) => {
+  await next();
+  const { headers, body } = c.res;
+  if (isHead(c) && body !== null && !headers.has('Content-Length'))
+    headers.set('Content-Length', String((await c.res.arrayBuffer()).byteLength));
 };
 
 /** Turns an error into a response, and logs what the operator must see. */

@@ -1,5 +1,6 @@
 /** Bodies of responses. Their length is announced, so that a body that breaks off cannot look complete. */
 import { concat } from '../../shared/streams/concat.ts';
+import { observed, peeked, pulled } from '../../shared/streams/pulled.ts';
 import { errorText, log } from '../log.ts';
 
 /** Headers of every response that carries bytes of a file. */
@@ -31,7 +32,7 @@ export function withContentLength<B extends Uint8Array>(
 
 /**
  * Waits for the first chunk of a stream, so that an error before it can still become a response of its own.
- * @param onCancel runs when the client cancels the stream
+ * @param onCancel runs when the client cancels the stream, or when it fails
  * @returns the whole stream
  * @throws what the stream throws before its first chunk
  */
@@ -39,52 +40,29 @@ export async function awaitFirstChunk(
   stream: ReadableStream<Uint8Array>,
   onCancel: (reason: unknown) => void,
 ): Promise<ReadableStream<Uint8Array>> {
-  const reader = stream.getReader();
-  let next: ReadableStreamReadResult<Uint8Array> | undefined = await reader.read();
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { value, done } = next ?? (await reader.read());
-        next = undefined;
-        if (done) controller.close();
-        else controller.enqueue(value);
-      },
-      async cancel(reason) {
-        onCancel(reason);
-        await reader.cancel(reason);
-      },
-    },
-    { highWaterMark: 0 },
-  );
+  return (await peeked(observed(stream, { onCancel }))).stream;
 }
 
 /** One stream of bytes and streams in their order. */
 export function concatStreams(parts: readonly (ReadableStream<Uint8Array> | Uint8Array)[]): ReadableStream<Uint8Array> {
-  let index = 0;
+  const rest = [...parts];
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        for (;;) {
-          if (reader === undefined) {
-            const part = parts[index];
-            if (part === undefined) return controller.close();
-            index += 1;
-            if (part instanceof Uint8Array) return controller.enqueue(part);
-            reader = part.getReader();
-          }
-          const { value, done } = await reader.read();
-          if (!done) return controller.enqueue(value);
-          reader = undefined;
-        }
-      },
-      async cancel(reason) {
-        const rest = parts.slice(index).filter((part) => part instanceof ReadableStream);
-        await Promise.all([reader?.cancel(reason), ...rest.map((part) => part.cancel(reason))]);
-      },
+  return pulled({
+    async next() {
+      for (;;) {
+        const value = (await reader?.read())?.value;
+        if (value !== undefined) return value;
+        reader = undefined;
+        const part = rest.shift();
+        if (part === undefined || part instanceof Uint8Array) return part;
+        reader = part.getReader();
+      }
     },
-    { highWaterMark: 0 },
-  );
+    async cancel(reason) {
+      const streams = rest.filter((part) => part instanceof ReadableStream);
+      await Promise.all([reader?.cancel(reason), ...streams.map((part) => part.cancel(reason))]);
+    },
+  });
 }
 
 /** Encodes bytes as base64 text (RFC 4648 section 4). */

@@ -87,7 +87,13 @@ const guards: Record<Route['who'], { middleware: readonly MiddlewareHandler<App>
 };
 
 /** The codes of every route. */
-export const commonCodes: readonly Code[] = ['invalid_request', 'internal', 'misconfigured', 'method_not_allowed'];
+export const commonCodes: readonly Code[] = [
+  'invalid_request',
+  'internal',
+  'misconfigured',
+  'backend_changed',
+  'method_not_allowed',
+];
 
 /** The codes of a route that takes JSON and nothing else. */
 const jsonCodes: readonly Code[] = ['invalid_json', 'too_large', 'unsupported_media_type'];

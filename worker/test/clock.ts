@@ -243,7 +243,7 @@ export class Pin extends RealPin {
     );
   }
 
-  rows(table: 'pin' | 'reference' | 'removal' | 'block_index' | 'block_below'): Row[] {
+  rows(table: 'pin' | 'reference' | 'removal' | 'block_index' | 'block_below' | 'object' | 'object_sweep'): Row[] {
     const { sql } = this.ctx.storage;
     const isThere = sql.exec('SELECT 1 FROM sqlite_master WHERE name = ?', table).toArray().length > 0;
     return isThere ? sql.exec<Row>(`SELECT * FROM ${table}`).toArray() : [];
@@ -331,12 +331,17 @@ function failing<T extends object>(namespace: T, faults: Map<string, Fault>): T 
 
 /** An object whose calls may fail. */
 function withFaults<T extends object>(target: T, faults: Map<string, Fault>): T {
-  return wrapped(
+  const calls = wrapped(
     target,
     (name, call) =>
       (...args) =>
         faulty(faults, name, () => Promise.resolve(call(...args))),
   );
+  return new Proxy(calls, {
+    // Calls about objects in stores are those of a part of the object.
+    get: (all, name) =>
+      name === 'objects' ? withFaults(Reflect.get(target, name) as object, faults) : Reflect.get(all, name),
+  });
 }
 
 type Method = (...args: unknown[]) => unknown;

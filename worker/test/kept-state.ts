@@ -3,8 +3,9 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { afterAll, beforeAll } from 'vitest';
 import { startNode, type RunningNode } from '../../testkit/node.ts';
-import { rpcToken } from '../../testkit/service.ts';
+import { rpcToken, startService, type Service, type ServiceOptions } from '../../testkit/service.ts';
 
 /** An IPFS node and a directory, as `startService` takes them. */
 export type KeptState = { dir: string; node: RunningNode; close(): Promise<void> };
@@ -37,4 +38,51 @@ export async function changeDatabases(dir: string, change: (database: DatabaseSy
 /** Tells whether a database has a table. */
 export function hasTable(database: DatabaseSync, name: string): boolean {
   return database.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(name) !== undefined;
+}
+
+/** How a file of tests ends its service and starts it again. */
+export type Restartable = {
+  /** Ends it, and changes its databases where there is a change to make. */
+  again(change?: (database: DatabaseSync) => void): Promise<void>;
+  /** Kills it, as a power cut would. */
+  kill(): Promise<void>;
+};
+
+/**
+ * Declares a service for all tests of a file, whose state stays when one of them ends it.
+ *
+ * @param name of what is tested
+ * @param started takes the service each time it has started
+ * @param optionsOf it, asked before each start
+ */
+export function restartable(
+  name: string,
+  started: (service: Service) => void,
+  optionsOf: (kept: KeptState) => ServiceOptions | Promise<ServiceOptions> = () => ({}),
+): Restartable {
+  let kept: KeptState;
+  let service: Service;
+  const start = async (): Promise<void> => {
+    service = await startService({ entry: 'worker/test/clock.ts', ...kept, ...(await optionsOf(kept)) });
+    started(service);
+  };
+  beforeAll(async () => {
+    kept = await keepState(name);
+    await start();
+  });
+  afterAll(async () => {
+    await service.close();
+    await kept.close();
+  });
+  return {
+    async again(change) {
+      await service.close();
+      if (change !== undefined) await changeDatabases(kept.dir, change);
+      await start();
+    },
+    async kill() {
+      await service.kill();
+      await start();
+    },
+  };
 }

@@ -36,6 +36,11 @@ export async function newOwner(service: Service): Promise<Owner> {
   return { id: account.id, call: client(service.url, apiKey), object: accountObject(service, account.id) };
 }
 
+/** The owner as before, at a service that was started again. */
+export function ownerAt(service: Service, { id, call }: Owner): Owner {
+  return { id, call: client(service.url, call.apiKey), object: accountObject(service, id) };
+}
+
 /**
  * Calls an object by a request: Miniflare's own way to it starts a thread for each workerd, which costs more than
  * workerd itself.
@@ -93,8 +98,10 @@ export async function askNode(
   });
 }
 
-/** All CIDs that the node has pinned. */
+/** All CIDs that the node has pinned, or that the bucket has an index of, where that takes its place. */
 export async function pinned(service: Service): Promise<string[]> {
+  if (service.bucket !== undefined)
+    return (await service.bucket()).filter((key) => key.includes('/cid/')).map((key) => key.slice(-59));
   const answer = await askNode(service, 'pin/ls', { type: 'recursive' });
   return Object.keys((await answer.json<{ Keys: Record<string, unknown> }>()).Keys);
 }

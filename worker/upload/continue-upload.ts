@@ -14,8 +14,10 @@ import { maxFileBytes, type Env } from '../env.ts';
 import { leafMemory } from '../leaf-memory.ts';
 import { unwrap } from '../objects/result.ts';
 import type { Ending, UploadRecord } from '../objects/account/uploads/upload-rows.ts';
-import { blockServiceOf } from '../backends/configured.ts';
-import type { PinningService } from '../backends/contract.ts';
+import { backendOf } from '../backends/configured.ts';
+import type { Intake } from '../backends/contract.ts';
+import { intakeOf } from '../objects/pin/stores/object-intake.ts';
+import type { PinBinding } from '../objects/pin/shard.ts';
 import { atServices } from '../backends/unavailable.ts';
 import { withBody, type ArrivingBody } from './checked-body.ts';
 import { leafAnnouncer } from './leaf-announcer.ts';
@@ -48,7 +50,7 @@ export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'c
  *   upload_changed, cid_mismatch, gone, not_found, what the pinning service reports
  */
 export function continueUpload(
-  env: Env,
+  env: Env & PinBinding,
   request: Request,
   caller: Principal,
   options: {
@@ -67,10 +69,16 @@ export function continueUpload(
     const { upload, leaves, spki } = await unwrap(uploads.resume(hash, uploadId, { lease, offset, length }));
     checkBody(request, upload, maxFileBytes(env));
     if (upload.state === 'open') {
-      const service = blockServiceOf(env, upload.service, requestId);
-      const bytes = request.headers.get('Content-Length');
-      const expected = bytes === null ? undefined : Math.floor(Number(bytes) / leafBytes);
-      const resumed = new ResumedUpload({ caller, upload, lease, spki, service, expected, requestId });
+      const announced = request.headers.get('Content-Length');
+      const bytes = announced === null ? undefined : Number(announced);
+      const service = intakeOf(env, backendOf(env, upload.service, requestId), {
+        account: caller.account.name ?? '',
+        uploadId,
+        // Encrypted bytes are a little more.
+        numbers: Math.ceil(((bytes ?? maxFileBytes(env)) / leafBytes) * 1.001) + 2,
+        forMs: restingMs,
+      });
+      const resumed = new ResumedUpload({ caller, upload, lease, spki, service, bytes, requestId });
       const receive = (body: ArrivingBody): Promise<number> => resumed.receive(env, body, leaves);
       const arrived = await withBody({ env, request, onArrival }, receive).catch((error: unknown) => {
         throw atServices(error, [service.id]);
@@ -81,6 +89,18 @@ export function continueUpload(
     return { state: 'finishing', offset: upload.length ?? offset, expiresAt: upload.expiresAt, cid };
   });
 }
+
+/** Time for which the objects of an upload may rest, in ms: a day longer than the upload. */
+const restingMs = 8 * 86_400_000;
+
+/** Bytes of the whole leaves that so many bytes of a client make at least: a sealer holds back what may be the last chunk. */
+function leastLeafBytes({ mode, tail }: UploadRecord, bytes: number): number {
+  const heldBack = mode === 'encrypted' ? sealedChunkBytes : 0;
+  return Math.max(0, Math.floor((tail.length + bytes - heldBack) / leafBytes) * leafBytes);
+}
+
+/** Bytes of a chunk that is sealed as one. */
+const sealedChunkBytes = 16_400;
 
 /** @throws too_large for a body that the upload has no room for */
 function checkBody(request: Request, { offset, length }: UploadRecord, maxBytes: number): void {
@@ -96,9 +116,9 @@ type ResumedUploadOptions = {
   lease: string;
   /** The account's public key. */
   spki: Uint8Array;
-  service: PinningService;
-  /** Number of leaves that the request brings, about; undefined if it does not say. */
-  expected: number | undefined;
+  service: Intake;
+  /** Bytes that the request brings; undefined if it does not say. */
+  bytes: number | undefined;
   /** ID of the request, for the log. */
   requestId: string;
 };
@@ -116,7 +136,7 @@ class ResumedUpload {
 
   /** Receives bytes. @returns how many bytes of the file have arrived */
   async receive(env: Env, body: ArrivingBody, leaves: number): Promise<number> {
-    const { caller, upload, lease, service, expected } = this.#options;
+    const { caller, upload, lease, service, bytes } = this.#options;
     const { uploadId, mode, offset, length, preamble } = upload;
     const seal = await uploadSeal(caller.key, { uploadId, preamble });
     const sealer = mode === 'encrypted' ? await resumedSealer(upload, seal) : undefined;
@@ -142,7 +162,8 @@ class ResumedUpload {
           firstLeaf: leaves,
           isContinued: true,
           announcer,
-          expected,
+          expected: bytes === undefined ? undefined : Math.floor(bytes / leafBytes),
+          bytes: bytes === undefined ? undefined : leastLeafBytes(upload, bytes),
           now: Date.now,
         }),
         offset,
@@ -173,11 +194,14 @@ class ResumedUpload {
     const { uploads } = caller.account;
     const partId = sent && crypto.randomUUID();
     if (sent !== undefined && partId !== undefined) {
-      const { part, held } = sent;
-      const row = { ...part, id: partId, uploadId, service: service.id, requestId };
+      const { part, held, name } = sent;
+      // Objects have their row, and their name is known once they are stored.
+      if (name !== undefined) await held;
+      const row = { ...part, cid: name?.() ?? part.cid, id: partId, uploadId, service: service.id, requestId };
       const plan = await unwrap(uploads.intendPart(caller.key.hash, lease, row));
       const withdraw = (): Promise<unknown> => caller.account.pending.withdrawPart(partId);
-      await pinPlanned(service, part, { held, plan, withdraw, signal: this.#stop.signal, requestId });
+      if (name === undefined)
+        await pinPlanned(service, part, { held, plan, withdraw, signal: this.#stop.signal, requestId });
     }
     const { offset, rest, tail, beginning } = take();
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));

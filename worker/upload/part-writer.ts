@@ -2,9 +2,9 @@
  * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is one import at the pinning service, which
  * ends with the node above its leaves. The root above the parts is made at the end, from the digests of the leaves alone.
  */
-import { cidOf, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
+import { cidOf, leafBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
-import type { BlockImport, PinningService } from '../backends/contract.ts';
+import type { BlockImport, Intake } from '../backends/contract.ts';
 import type { LeafAnnouncer } from './leaf-announcer.ts';
 
 /** Leaves of the first part of a file. */
@@ -37,11 +37,14 @@ export type Part = {
   bytes: number;
 };
 
-/** A part that was sent. `held` resolves once the service holds its blocks; it may fail before anybody waits for it. */
-export type SentPart = { part: Part; held: Promise<void> };
+/**
+ * A part that was sent. `held` resolves once the service holds its blocks; it may fail before anybody waits for it. `name`: of its objects
+ * in a store, from then on.
+ */
+export type SentPart = { part: Part; held: Promise<void>; name?: (() => string) | undefined };
 
 export type PartWriterOptions = {
-  service: PinningService;
+  service: Intake;
   /** Ends the request to the service. */
   signal: AbortSignal;
   /** The number of the first leaf in the file: how many were sent before, in this request or an earlier one. */
@@ -58,6 +61,8 @@ export type PartWriterOptions = {
    * sent then.
    */
   expected?: number | undefined;
+  /** Bytes of leaves that come for certain; undefined where that is not known. */
+  bytes?: number | undefined;
   /** The clock, in ms. */
   now(): number;
 };
@@ -71,6 +76,9 @@ type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[];
 export class PartWriter {
   readonly #options: PartWriterOptions;
   #next: number;
+  /** Bytes that still come for certain, and when the last leaf came, in ms. */
+  #left: number;
+  #lastAt: number;
   #open: OpenPart | undefined;
   #sent: Promise<void> = Promise.resolve();
   #announced = this.#sent;
@@ -80,6 +88,8 @@ export class PartWriter {
   constructor(options: PartWriterOptions) {
     this.#options = options;
     this.#next = options.firstLeaf;
+    this.#left = options.bytes ?? 0;
+    this.#lastAt = options.now();
   }
 
   /**
@@ -93,7 +103,17 @@ export class PartWriter {
     const bytes = leaf.length;
     const openedAt = now();
     const digest = await sha256(leaf);
-    this.#open ??= { blocks: service.importBlocks(signal), firstLeaf: this.#next, digests: [], bytes: 0, openedAt };
+    const planned = this.#plan(openedAt);
+    const firstOfPart = this.#next;
+    this.#open ??= {
+      blocks: service.importBlocks(signal, planned),
+      firstLeaf: firstOfPart,
+      digests: [],
+      bytes: 0,
+      openedAt,
+    };
+    this.#lastAt = openedAt;
+    this.#left = Math.max(0, this.#left - bytes);
     const { blocks } = this.#open;
     const ready = Promise.all([this.#sent, announcer?.add(this.#next, digest)]);
     const sent = ready.then(() => blocks.write(cidOf('raw', digest), leaf));
@@ -124,13 +144,17 @@ export class PartWriter {
   isDue(): boolean {
     const dueAt = this.dueAt();
     if (this.#open === undefined || dueAt === undefined) return false;
-    const { firstLeaf, digests } = this.#open;
-    return digests.length >= partLeaves(firstLeaf) || this.#options.now() >= dueAt;
+    return this.#isFull(this.#open) || this.#options.now() >= dueAt;
   }
 
-  /** Returns the time at which the open part is due at the latest, in ms; undefined if none is open. */
+  /** Tells whether nothing is open that lacks bytes which were announced. */
+  canClose(): boolean {
+    return this.#open?.blocks.bytes === undefined || this.#isFull(this.#open);
+  }
+
+  /** Returns the time at which the open part is due at the latest, in ms; undefined if none is open that can be ended. */
   dueAt(): number | undefined {
-    if (this.#open === undefined) return undefined;
+    if (this.#open === undefined || !this.canClose()) return undefined;
     const { openedAt, digests } = this.#open;
     return openedAt + (this.#options.isContinued === true && digests.length >= leastPartLeaves ? largePartMs : partMs);
   }
@@ -153,7 +177,7 @@ export class PartWriter {
       await blocks.finish();
     });
     held.catch(() => undefined);
-    return { part: { cid: root.text, firstLeaf, digests, bytes }, held };
+    return { part: { cid: root.text, firstLeaf, digests, bytes }, held, name: blocks.name };
   }
 
   /** Ends the import that is open. */
@@ -161,5 +185,20 @@ export class PartWriter {
     this.#options.announcer?.abort(reason);
     this.#open?.blocks.abort(reason);
     this.#open = undefined;
+  }
+
+  #isFull({ blocks, firstLeaf, digests, bytes }: OpenPart): boolean {
+    return blocks.bytes === undefined ? digests.length >= this.#most(firstLeaf) : bytes >= blocks.bytes;
+  }
+
+  /** The most leaves of a part. */
+  #most(firstLeaf: number): number {
+    return Math.min(partLeaves(firstLeaf), this.#options.service.partLeaves ?? mostPartLeaves);
+  }
+
+  /** Bytes of the part that a leaf begins, as many as come within its time at the pace of that leaf. */
+  #plan(openedAt: number): number {
+    const leaves = Math.floor(partMs / Math.max(1, openedAt - this.#lastAt));
+    return Math.min(this.#left, Math.max(1, Math.min(leaves, this.#most(this.#next))) * leafBytes);
   }
 }

@@ -4,7 +4,7 @@ import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';
 import type { PinPlan } from '../objects/pin/pin-ownership.ts';
 import { unwrap } from '../objects/result.ts';
-import type { PinningService } from '../backends/contract.ts';
+import type { Intake } from '../backends/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';
 
 /** The upload that parts belong to. */
@@ -13,7 +13,7 @@ export type PartOwner = {
   /** The SHA-256 of the caller's API key, in hex. */
   hash: string;
   uploadId: string;
-  service: PinningService;
+  service: Intake;
   /** The request that uploads, for the log. */
   requestId: string;
 };
@@ -36,7 +36,7 @@ type PinOptions = {
  * @throws what `held`, and what `PinningService.pin` throws
  */
 export async function pinPlanned(
-  service: PinningService,
+  service: Intake,
   { cid, bytes }: Pick<Part, 'cid' | 'bytes'>,
   { held, plan, withdraw, signal, requestId }: PinOptions,
 ): Promise<void> {
@@ -46,6 +46,7 @@ export async function pinPlanned(
     await held;
     isAsked = true;
     if (!pinned) await service.pin(cid, { bytes, beside, signal });
+    else await service.abandon?.();
   } catch (error) {
     const isMissing = isSealpinError(error) && error.reason === 'blob_unavailable';
     // It runs out by itself, so a failure here does not hide the error of the pin.
@@ -60,9 +61,11 @@ export async function pinPlanned(
 /** Makes a part stay until the upload ends, once the service holds it. @throws what the account and the service report */
 export async function keepPart(
   { account, hash, uploadId, service, requestId }: PartOwner,
-  { part, held }: SentPart,
+  { part, held, name }: SentPart,
   signal: AbortSignal,
 ): Promise<void> {
+  // The row of its objects was there before, and one request ends the upload, or abandons them all.
+  if (name !== undefined) return await held;
   const id = crypto.randomUUID();
   const plan = await unwrap(
     account.pending.intendPart(hash, { ...part, id, uploadId, service: service.id, requestId }),

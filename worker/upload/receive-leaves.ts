@@ -1,4 +1,5 @@
 /** The bytes of a request that continues an upload: into leaves, into parts, and recorded every few seconds. */
+import { SealpinError } from '../../shared/errors.ts';
 import { sha256 } from '../../shared/ipfs/index.ts';
 import { settlesWithin } from '../../shared/streams/timing.ts';
 import { leafMemory } from '../leaf-memory.ts';
@@ -83,9 +84,13 @@ class Receiver {
       const broken = await this.#receive();
       if (this.#offset === this.#options.length) await this.#saveLast();
       else {
-        await this.#saveSoon();
+        const isWhole = writer.canClose();
+        if (isWhole) await this.#saveSoon();
+        // What was announced to a store, and has not come, is not stored, nor is what came before it.
+        else writer.abort(broken);
         await this.#saving;
         if (broken !== undefined) throw broken;
+        if (!isWhole) throw new SealpinError('body_incomplete');
       }
       return this.#offset;
     } catch (error) {
@@ -116,7 +121,9 @@ class Receiver {
   }
 
   #dueAt(): number {
-    return Math.min(this.#unsavedSince + saveMs, this.#options.writer.dueAt() ?? Number.POSITIVE_INFINITY);
+    const { writer } = this.#options;
+    if (!writer.canClose()) return Number.POSITIVE_INFINITY;
+    return Math.min(this.#unsavedSince + saveMs, writer.dueAt() ?? Number.POSITIVE_INFINITY);
   }
 
   /**

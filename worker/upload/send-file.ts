@@ -8,16 +8,19 @@ import { sendParts, type Pieces, type SendOptions, type SentFile } from './send-
 
 /**
  * Sends a file to a service. Its root is not pinned afterwards; all parts but the last one are kept, where there are several.
- * @param file is cancelled where the upload fails
+ * @param file is cancelled where the upload fails @param o.bytes it has, where that is known
  * @throws as `sendParts`
  */
-export async function sendFile(file: ReadableStream<Uint8Array>, o: SendOptions): Promise<SentFile> {
-  const { service, now } = o;
+export async function sendFile(
+  file: ReadableStream<Uint8Array>,
+  o: SendOptions & { bytes: number | undefined },
+): Promise<SentFile> {
+  const { service, bytes: announced, now } = o;
   return await sendParts(
     o,
     (signal) => ({
       pieces: leavesOf(file),
-      writer: new PartWriter({ service, signal, firstLeaf: 0, now }),
+      writer: new PartWriter({ service, signal, firstLeaf: 0, bytes: announced, now }),
     }),
     async (parts, signal) => {
       const digests = concat(...parts.map((part) => part.digests));

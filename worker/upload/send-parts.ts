@@ -1,11 +1,11 @@
 /** Sending of a request's pieces in parts, each of which is kept while the next one arrives. */
 import { settlesWithin } from '../../shared/streams/timing.ts';
-import type { PinningService } from '../backends/contract.ts';
+import type { Intake } from '../backends/contract.ts';
 import type { Part, SentPart } from './part-writer.ts';
 import type { Semaphore } from './semaphore.ts';
 
 export type SendOptions = {
-  service: PinningService;
+  service: Intake;
   /** Ends the upload. */
   signal: AbortSignal;
   /** Makes a part stay, once the service holds it: it has a row from before it is pinned. */

@@ -52,34 +52,9 @@ type Web = { readonly hash: string; readonly documents: readonly WebDocument[]; 
 /** Builds the pages. @param o.words a catalogue instead of the English one, for tests */
 export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web> {
   const room = join(packageRoot(), 'web');
-  const { build } = requireLocal('esbuild') as typeof Esbuild;
   const source = (name: string): Promise<string> => readFile(join(room, 'html', name), 'utf8');
-  const compile = async (
-    { entry, writes = false, loadsCurves = false }: Script,
-    o: { globalName?: string; define?: Record<string, string> } = {},
-  ): Promise<string> => {
-    const { outputFiles } = await build({
-      ...o,
-      absWorkingDir: room,
-      entryPoints: [entry],
-      bundle: true,
-      minify: true,
-      format: 'iife',
-      target: oldestBrowsers,
-      charset: 'utf8',
-      legalComments: 'none',
-      logLevel: 'silent',
-      write: false,
-      plugins: [
-        withoutUnusedShapes,
-        withoutTitles,
-        ...(writes ? [] : [withoutWriter]),
-        ...(loadsCurves ? [replaceCurves(join(room, 'workers/lazy-curves.ts'))] : []),
-        ...(words === undefined ? [] : [replaceEnglish(words)]),
-      ],
-    });
-    return outputFiles.map(({ text }) => text.trim()).join('\n');
-  };
+  const compile = (script: Script, options: { globalName?: string; define?: Record<string, string> } = {}) =>
+    compiledScript(room, script, words, options);
   const type = 'text/javascript; charset=utf-8';
   const curves = await compile({ entry: curvesEntry }, { globalName: 'curves' });
   // An engine may outlive the deployment that it came from. It takes the curves that it was built with, or none.
@@ -117,6 +92,36 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   const parts = [...files.map(({ path, text }) => [path, text]), ...unsigned.map(({ paths, html }) => [paths, html])];
   const hash = textDigest(JSON.stringify(parts)).toString('hex');
   return { hash, files, documents: unsigned.map((each) => ({ ...each, html: fillTemplate(each.html, { hash }) })) };
+}
+
+async function compiledScript(
+  room: string,
+  { entry, writes = false, loadsCurves = false }: Script,
+  words: string | undefined,
+  options: { globalName?: string; define?: Record<string, string> },
+): Promise<string> {
+  const { build } = requireLocal('esbuild') as typeof Esbuild;
+  const { outputFiles } = await build({
+    ...options,
+    absWorkingDir: room,
+    entryPoints: [entry],
+    bundle: true,
+    minify: true,
+    format: 'iife',
+    target: oldestBrowsers,
+    charset: 'utf8',
+    legalComments: 'none',
+    logLevel: 'silent',
+    write: false,
+    plugins: [
+      withoutUnusedShapes,
+      withoutTitles,
+      ...(writes ? [] : [withoutWriter]),
+      ...(loadsCurves ? [replaceCurves(join(room, 'workers/lazy-curves.ts'))] : []),
+      ...(words === undefined ? [] : [replaceEnglish(words)]),
+    ],
+  });
+  return outputFiles.map(({ text }) => text.trim()).join('\n');
 }
 
 function textDigest(text: string): Buffer {

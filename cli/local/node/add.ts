@@ -4,7 +4,8 @@ import { arrivals } from './arrivals.ts';
 import { boundaryOf, parts } from './multipart.ts';
 import { flag, lines, RpcError, type RpcCall } from './rpc.ts';
 import type { Written } from './indexer.ts';
-import type { Store, Writer } from './store.ts';
+import type { Writer } from './writer.ts';
+import type { Store } from './store.ts';
 
 /** Every option of Kubo's `add` that changes the CID, with the one value that the profile allows. */
 const requiredOptions = {

@@ -5,7 +5,7 @@
  */
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../../shared/errors.ts';
-import { filesBelow, openReach, type Reach } from './reach.ts';
+import { filesBelow, Reach } from './reach.ts';
 import { prepareTables } from './schema.ts';
 
 /**
@@ -26,7 +26,7 @@ export type BlockLocation = { file: string; offset: number; bytes: number; node:
 type PinnedRoot = { cid: string; name: string };
 
 /** A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be pinned. */
-type CatalogFile = {
+export type CatalogFile = {
   file: string;
   /** Its root: the last of its blocks. */
   cid: string;
@@ -38,52 +38,13 @@ type CatalogFile = {
 /** CIDs of blocks that are gone, and names on disk as `publish` returns them. */
 type Collected = { cids: string[]; files: string[] };
 
-export interface Catalog extends Omit<Reach, 'liveness'> {
-  /** Writes rows before their file is complete, without much memory; they are visible after `publish`. */
-  stage(file: string, blocks: readonly BlockRow[]): void;
-  /** Forgets the staged rows of a file that was given up. */
-  unstage(file: string): void;
-  /**
-   * Adds files, all or none. A file replaces an older one with the same root if it has all of its blocks: the older copy may be
-   * damaged or missing. Returns the names on disk of the replaced copies; `removed` lists them until they are forgotten.
-   * @param forget dropped names whose removal is on the disk
-   */
-  publish(files: readonly CatalogFile[], forget?: readonly string[]): string[];
-  /** Finds the newest copy of a block in a complete file; undefined when there is none. */
-  find(cid: string): BlockLocation | undefined;
-  /** Some blocks of complete files, in the order of their rows. @param after the row of the last one before */
-  blocksAfter(after: number, count: number): (BlockLocation & { row: number; cid: string })[];
-  pin(cid: string, name: string): void;
-  /**
-   * Removes pins, all or none, and collects in the same transaction. When a CID has no pin, nothing is removed and that CID is returned.
-   * @param now in milliseconds since 1970
-   */
-  unpin(cids: readonly string[], now: number): string | Collected;
-  pins(cid?: string): PinnedRoot[];
-  /**
-   * Drops every file that no pin holds and whose time is over. A pin holds a file when a block of it that no other file has is
-   * pinned or below a pin.
-   * @param now in milliseconds since 1970; undefined: the time of every file is over
-   */
-  collect(now?: number): Collected;
-  /** The names on disk that belong to complete files. */
-  files(): Set<string>;
-  /** Names on disk that were dropped and may still be there: their removal may have been interrupted. */
-  removed(): Set<string>;
-  /** Forgets dropped names; only after their removal is on the disk. */
-  forget(names: readonly string[]): void;
-  /**
-   * Looks at all of it, once. A page that lies elsewhere than it was written can look like an empty table, and nothing is to be removed by
-   * what that says. @throws what SQLite throws of a damaged file
-   */
-  check(): void;
-  close(): void;
-}
-
 /** `keep_until` of a file that a pin holds: nobody asks again before a pin above it is removed. */
 const held = Number.MAX_SAFE_INTEGER;
 
-/** SQLITE_CORRUPT and SQLITE_NOTADB, the result codes for a damaged file (https://sqlite.org/rescode.html). */
+/**
+ * Primary result codes of SQLite for a damaged file (https://sqlite.org/rescode.html): SQLITE_CORRUPT and
+ * SQLITE_NOTADB.
+ */
 const damageCodes = [11, 26];
 
 /** Recognizes an error by which SQLite reports a damaged catalog. */
@@ -119,82 +80,188 @@ export function catalogError(path: string, thrown: unknown): unknown {
   });
 }
 
-/** Opens the catalog, for this process alone. @throws config_invalid for a damaged or newer file, which stays */
+/**
+ * Opens the catalog, for this process alone.
+ * @throws config_invalid when the file is damaged or of a newer sealpin; it is left as it is
+ */
 export function openCatalog(path: string): Catalog {
   const db = new DatabaseSync(path, { enableForeignKeyConstraints: true, timeout: 1000 });
   try {
-    return catalogOf(db, path);
+    return new Catalog(db, path);
   } catch (cause) {
     db.close();
     throw catalogError(path, cause);
   }
 }
 
-function catalogOf(db: DatabaseSync, path: string): Catalog {
-  db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
-  prepareTables(db, path);
-  const { liveness, ...reach } = openReach(db);
-
-  const insertFile = db.prepare(
-    `INSERT INTO file (name, keep_until) VALUES (?, ${held}) ON CONFLICT (name) DO NOTHING`,
-  );
-  const fileId = db.prepare('SELECT id FROM file WHERE name = ?');
-  const insertBlock = db.prepare(
+const statements = (db: DatabaseSync) => ({
+  insertFile: db.prepare(`INSERT INTO file (name, keep_until) VALUES (?, ${held}) ON CONFLICT (name) DO NOTHING`),
+  fileId: db.prepare('SELECT id FROM file WHERE name = ?'),
+  insertBlock: db.prepare(
     'INSERT INTO block (cid, file, start, bytes, node) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
-  );
-  const insertLink = db.prepare('INSERT INTO link (parent, child) VALUES (?, ?) ON CONFLICT DO NOTHING');
-  const complete = db.prepare('UPDATE file SET cid = ?, keep_until = ? WHERE id = ?');
-  const replacedBy = db.prepare(`
+  ),
+  insertLink: db.prepare('INSERT INTO link (parent, child) VALUES (?, ?) ON CONFLICT DO NOTHING'),
+  complete: db.prepare('UPDATE file SET cid = ?, keep_until = ? WHERE id = ?'),
+  replacedBy: db.prepare(`
     SELECT id, name, keep_until FROM file WHERE cid = ?1 AND id <> ?2 AND NOT EXISTS (
       SELECT 1 FROM block AS old WHERE old.file = file.id AND NOT EXISTS (
-        SELECT 1 FROM block AS new WHERE new.cid = old.cid AND new.file = ?2))`);
-  const location = db.prepare(`
+        SELECT 1 FROM block AS new WHERE new.cid = old.cid AND new.file = ?2))`),
+  location: db.prepare(`
     SELECT name AS file, start AS offset, bytes, node FROM block JOIN file ON file.id = block.file
-    WHERE block.cid = ? AND file.cid IS NOT NULL ORDER BY block.file DESC LIMIT 1`);
-  const page = db.prepare(`
+    WHERE block.cid = ? AND file.cid IS NOT NULL ORDER BY block.file DESC LIMIT 1`),
+  page: db.prepare(`
     SELECT block.rowid AS row, block.cid, name AS file, start AS offset, bytes, node FROM block
-    JOIN file ON file.id = block.file WHERE block.rowid > ? AND file.cid IS NOT NULL ORDER BY block.rowid LIMIT ?`);
-  const insertPin = db.prepare(
+    JOIN file ON file.id = block.file WHERE block.rowid > ? AND file.cid IS NOT NULL ORDER BY block.rowid LIMIT ?`),
+  insertPin: db.prepare(
     'INSERT INTO pin (cid, name) VALUES (?, ?) ON CONFLICT (cid) DO UPDATE SET name = excluded.name',
-  );
-  const deletePin = db.prepare('DELETE FROM pin WHERE cid = ?');
-  const pins = db.prepare('SELECT cid, name FROM pin WHERE ?1 IS NULL OR cid = ?1');
-  const expireNow = db.prepare('UPDATE file SET keep_until = 0 WHERE cid = ?');
-  const expireHeld = db.prepare(`UPDATE file SET keep_until = 0 WHERE keep_until = ${held} AND id IN (${filesBelow})`);
-  const expired = db.prepare(
+  ),
+  deletePin: db.prepare('DELETE FROM pin WHERE cid = ?'),
+  pins: db.prepare('SELECT cid, name FROM pin WHERE ?1 IS NULL OR cid = ?1'),
+  expireNow: db.prepare('UPDATE file SET keep_until = 0 WHERE cid = ?'),
+  expireHeld: db.prepare(`UPDATE file SET keep_until = 0 WHERE keep_until = ${held} AND id IN (${filesBelow})`),
+  expired: db.prepare(
     `SELECT id, name FROM file WHERE cid IS NOT NULL AND keep_until <= ? AND keep_until <> ${held} ORDER BY id`,
-  );
-  const hold = db.prepare(`UPDATE file SET keep_until = ${held} WHERE id = ?`);
-  const onlyHere = db.prepare(`
+  ),
+  hold: db.prepare(`UPDATE file SET keep_until = ${held} WHERE id = ?`),
+  onlyHere: db.prepare(`
     SELECT cid FROM block WHERE file = ?1 AND NOT EXISTS (
       SELECT 1 FROM block AS other JOIN file ON file.id = other.file
-      WHERE other.cid = block.cid AND other.file <> ?1 AND file.cid IS NOT NULL)`);
-  const staged = db.prepare('SELECT id FROM file WHERE cid IS NULL AND (?1 IS NULL OR name = ?1)');
-  const deleteLinks = db.prepare(`
+      WHERE other.cid = block.cid AND other.file <> ?1 AND file.cid IS NOT NULL)`),
+  staged: db.prepare('SELECT id FROM file WHERE cid IS NULL AND (?1 IS NULL OR name = ?1)'),
+  deleteLinks: db.prepare(`
     DELETE FROM link WHERE parent IN (SELECT cid FROM block WHERE file = ?1 AND node IS NOT NULL AND NOT EXISTS (
-      SELECT 1 FROM block AS other WHERE other.cid = block.cid AND other.file <> ?1))`);
-  const deleteFile = db.prepare('DELETE FROM file WHERE id = ?');
-  const insertRemoved = db.prepare('INSERT INTO removed (name) VALUES (?) ON CONFLICT DO NOTHING');
-  const deleteRemoved = db.prepare('DELETE FROM removed WHERE name = ?');
+      SELECT 1 FROM block AS other WHERE other.cid = block.cid AND other.file <> ?1))`),
+  deleteFile: db.prepare('DELETE FROM file WHERE id = ?'),
+  insertRemoved: db.prepare('INSERT INTO removed (name) VALUES (?) ON CONFLICT DO NOTHING'),
+  deleteRemoved: db.prepare('DELETE FROM removed WHERE name = ?'),
+  files: db.prepare('SELECT name FROM file'),
+  removed: db.prepare('SELECT name FROM removed'),
+});
 
-  function transaction<T>(work: () => T): T {
-    db.exec('BEGIN IMMEDIATE');
+/** The rows of the node's files, blocks and pins. */
+export class Catalog extends Reach {
+  readonly #db: DatabaseSync;
+  readonly #sql: ReturnType<typeof statements>;
+  #isChecked = false;
+
+  /** @param db is prepared for it @param path of its file, for errors */
+  constructor(db: DatabaseSync, path: string) {
+    db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
+    prepareTables(db, path);
+    super(db);
+    this.#db = db;
+    this.#sql = statements(db);
+    this.#transaction(() => this.#dropStaged());
+  }
+
+  /** Writes rows before their file is complete, so that a huge one needs no memory; they are not visible before `publish`. */
+  stage(file: string, blocks: readonly BlockRow[]): void {
+    this.#transaction(() => this.#insert(file, blocks));
+  }
+
+  /** Forgets the staged rows of a file that was given up. */
+  unstage(file: string): void {
+    this.#transaction(() => this.#dropStaged(file));
+  }
+
+  /**
+   * Adds files, all or none. A file replaces an older one with the same root if it has all of its blocks: the older copy may be
+   * damaged or missing. Returns the names on disk of the replaced copies; `removed` lists them until they are forgotten.
+   * @param forget dropped names whose removal is on the disk
+   */
+  publish(files: readonly CatalogFile[], forget: readonly string[] = []): string[] {
+    return this.#transaction(() => {
+      for (const name of forget) this.#sql.deleteRemoved.run(name);
+      return files.flatMap((file) => this.#add(file));
+    });
+  }
+
+  /** Finds the newest copy of a block in a complete file; undefined when there is none. */
+  find(cid: string): BlockLocation | undefined {
+    return this.#sql.location.get(cid) as BlockLocation | undefined;
+  }
+
+  /** Some blocks of complete files, in the order of their rows. @param after the row of the last one before */
+  blocksAfter(after: number, count: number): (BlockLocation & { row: number; cid: string })[] {
+    return this.#sql.page.all(after, count) as ReturnType<Catalog['blocksAfter']>;
+  }
+
+  pin(cid: string, name: string): void {
+    this.#transaction(() => this.#setPin(cid, name));
+  }
+
+  /**
+   * Removes pins, all or none, and collects in the same transaction. When a CID has no pin, nothing is removed and that CID is returned.
+   * @param now in milliseconds since 1970
+   */
+  unpin(cids: readonly string[], now: number): string | Collected {
+    const missing = cids.find((cid) => this.#sql.pins.get(cid) === undefined);
+    if (missing !== undefined) return missing;
+    return this.#transaction(() => {
+      for (const cid of cids) {
+        this.#sql.deletePin.run(cid);
+        this.#sql.expireHeld.run(cid);
+      }
+      return this.#collect(now, true);
+    });
+  }
+
+  pins(cid?: string): PinnedRoot[] {
+    return this.#sql.pins.all(cid ?? null) as PinnedRoot[];
+  }
+
+  /**
+   * Drops every file that no pin holds and whose time is over. A pin holds a file when a block of it that no other file has is
+   * pinned or below a pin.
+   * @param now in milliseconds since 1970; undefined: the time of every file is over
+   */
+  collect(now = held): Collected {
+    return this.#transaction(() => this.#collect(now, false));
+  }
+
+  /** The names on disk that belong to complete files. */
+  files(): Set<string> {
+    return new Set(this.#sql.files.all().map((row) => String(row['name'])));
+  }
+
+  /** Names on disk that were dropped and may still be there: their removal may have been interrupted. */
+  removed(): Set<string> {
+    return new Set(this.#sql.removed.all().map((row) => String(row['name'])));
+  }
+
+  /** Forgets dropped names; only after their removal is on the disk. */
+  forget(names: readonly string[]): void {
+    this.#transaction(() => names.forEach((name) => this.#sql.deleteRemoved.run(name)));
+  }
+
+  /**
+   * Looks at all of it, once. A page that lies elsewhere than it was written can look like an empty table, and nothing is to be removed by
+   * what that says. @throws what SQLite throws of a damaged file
+   */
+  check(): void {
+    if (!this.#isChecked && this.#db.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'] !== 'ok')
+      throw Object.assign(new Error('database disk image is malformed'), { errcode: damageCodes[0] });
+    this.#isChecked = true;
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  #transaction<T>(work: () => T): T {
+    this.#db.exec('BEGIN IMMEDIATE');
     try {
       const result = work();
-      db.exec('COMMIT');
+      this.#db.exec('COMMIT');
       return result;
     } catch (cause) {
-      if (db.isTransaction) db.exec('ROLLBACK');
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
       throw cause;
     }
   }
 
-  function names(table: 'file' | 'removed'): Set<string> {
-    const rows = db.prepare(`SELECT name FROM ${table}`).all();
-    return new Set(rows.map((row) => String(row['name'])));
-  }
-
-  function insert(file: string, blocks: readonly BlockRow[]): number {
+  #insert(file: string, blocks: readonly BlockRow[]): number {
+    const { insertFile, fileId, insertBlock, insertLink } = this.#sql;
     insertFile.run(file);
     const id = Number(fileId.get(file)?.['id']);
     for (const { cid, offset, bytes, node, links } of blocks) {
@@ -204,96 +271,54 @@ function catalogOf(db: DatabaseSync, path: string): Catalog {
     return id;
   }
 
-  function deleteRows(id: number): void {
-    deleteLinks.run(id);
-    deleteFile.run(id);
+  #deleteRows(id: number): void {
+    this.#sql.deleteLinks.run(id);
+    this.#sql.deleteFile.run(id);
   }
 
-  function drop(id: number, name: string): void {
-    deleteRows(id);
-    insertRemoved.run(name);
+  #drop(id: number, name: string): void {
+    this.#deleteRows(id);
+    this.#sql.insertRemoved.run(name);
   }
 
   /** Drops the rows of files that never became complete. */
-  function dropStaged(name?: string): void {
-    for (const { id } of staged.all(name ?? null)) deleteRows(Number(id));
+  #dropStaged(name?: string): void {
+    for (const { id } of this.#sql.staged.all(name ?? null)) this.#deleteRows(Number(id));
   }
 
-  function setPin(cid: string, name: string): void {
-    insertPin.run(cid, name);
+  #setPin(cid: string, name: string): void {
+    this.#sql.insertPin.run(cid, name);
     // From now on the pin decides: once it is removed, the file is, too.
-    expireNow.run(cid);
+    this.#sql.expireNow.run(cid);
   }
 
   /** Adds a file, and returns the names of those that it replaces. */
-  function add({ file, cid, blocks, pin, keepUntil }: CatalogFile): string[] {
-    const id = insert(file, blocks);
-    const replaced = replacedBy.all(cid, id);
+  #add({ file, cid, blocks, pin, keepUntil }: CatalogFile): string[] {
+    const id = this.#insert(file, blocks);
+    const replaced = this.#sql.replacedBy.all(cid, id);
     const times = replaced.map((older) => Number(older['keep_until'])).filter((time) => time !== held);
-    complete.run(cid, Math.max(keepUntil, ...times), id);
-    for (const older of replaced) drop(Number(older['id']), String(older['name']));
-    if (pin) setPin(cid, pin.name);
+    this.#sql.complete.run(cid, Math.max(keepUntil, ...times), id);
+    for (const older of replaced) this.#drop(Number(older['id']), String(older['name']));
+    if (pin) this.#setPin(cid, pin.name);
     return replaced.map((older) => String(older['name'])).filter((name) => name !== file);
   }
 
-  let isChecked = false;
-
-  function check(): void {
-    if (!isChecked && db.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'] !== 'ok')
-      throw Object.assign(new Error('database disk image is malformed'), { errcode: damageCodes[0] });
-    isChecked = true;
-  }
-
   /** @param isAsked whether what is removed was named, or is what nobody named */
-  function collect(now: number, isAsked: boolean): Collected {
+  #collect(now: number, isAsked: boolean): Collected {
     const collected: Collected = { cids: [], files: [] };
-    const isLive = liveness();
-    for (const row of expired.all(now)) {
+    const isLive = this.liveness();
+    for (const row of this.#sql.expired.all(now)) {
       const [id, name] = [Number(row['id']), String(row['name'])];
-      const cids = onlyHere.all(id).map((block) => String(block['cid']));
+      const cids = this.#sql.onlyHere.all(id).map((block) => String(block['cid']));
       if (cids.some(isLive)) {
-        hold.run(id);
+        this.#sql.hold.run(id);
         continue;
       }
-      if (!isAsked) check();
+      if (!isAsked) this.check();
       collected.cids.push(...cids);
       collected.files.push(name);
-      drop(id, name);
+      this.#drop(id, name);
     }
     return collected;
   }
-
-  transaction(() => dropStaged());
-
-  return {
-    ...reach,
-    stage: (file, blocks) => transaction(() => void insert(file, blocks)),
-    unstage: (file) => transaction(() => dropStaged(file)),
-    publish: (files, forget = []) =>
-      transaction(() => {
-        for (const name of forget) deleteRemoved.run(name);
-        return files.flatMap(add);
-      }),
-    find: (cid) => location.get(cid) as BlockLocation | undefined,
-    blocksAfter: (after, count) => page.all(after, count) as ReturnType<Catalog['blocksAfter']>,
-    pin: (cid, name) => transaction(() => setPin(cid, name)),
-    unpin(cids, now) {
-      const missing = cids.find((cid) => pins.get(cid) === undefined);
-      if (missing !== undefined) return missing;
-      return transaction(() => {
-        for (const cid of cids) {
-          deletePin.run(cid);
-          expireHeld.run(cid);
-        }
-        return collect(now, true);
-      });
-    },
-    pins: (cid) => pins.all(cid ?? null) as PinnedRoot[],
-    collect: (now = held) => transaction(() => collect(now, false)),
-    files: () => names('file'),
-    removed: () => names('removed'),
-    forget: (dropped) => transaction(() => dropped.forEach((name) => deleteRemoved.run(name))),
-    check,
-    close: () => db.close(),
-  };
 }

@@ -16,170 +16,162 @@ const nodeVersion = '1.0.0-sealpin';
 
 /** All commands by their path below /api/v0/. `id` is 32 bytes that name the node. */
 export function commands(store: Store, id: Uint8Array): Map<string, RpcCommand> {
-  const { catalog } = store;
-
-  function find(wanted: string): BlockLocation {
-    const location = catalog.find(wanted);
-    if (!location) throw new RpcError(notFound(wanted));
-    return location;
-  }
-
-  /** A file that is missing on the disk is reported like a block that the catalog does not have. */
-  function openFile(location: BlockLocation): number {
-    try {
-      return store.open(location);
-    } catch (cause) {
-      if (errnoOf(cause) !== 'ENOENT') throw cause;
-      throw new RpcError('block was not found locally (offline): its data file is missing', { cause });
-    }
-  }
-
-  async function cat({ query, response }: RpcCall): Promise<void> {
-    const wanted = cid(query);
-    const bytes = fileBytes(wanted, find(wanted));
-    const start = Math.min(count(query, 'offset') ?? 0, bytes);
-    const length = Math.min(count(query, 'length') ?? bytes, bytes - start);
-    const pieces = content(runs(wanted, { start, end: start + length, find }), openFile);
-    // What fails before the first byte is an error that the client can read.
-    const first = await pieces.next();
-    response.writeHead(200, {
-      'content-type': 'text/plain',
-      'content-length': length,
-      'x-content-length': length,
-      'x-stream-output': '1',
-    });
-    if (!first.done) for await (const piece of following(first.value, pieces)) await sendBytes(response, piece);
-    response.end();
-  }
-
-  function blockGet({ query, response }: RpcCall): void {
-    const location = find(cid(query));
-    const block = location.node ?? leaf(location);
-    response
-      .writeHead(200, {
-        'content-type': 'application/vnd.ipld.raw',
-        'content-length': block.length,
-        'x-stream-output': '1',
-      })
-      .end(block);
-  }
-
-  function leaf(location: BlockLocation): Uint8Array {
-    const fd = openFile(location);
-    try {
-      const block = Buffer.alloc(location.bytes);
-      if (readSync(fd, block, 0, location.bytes, location.offset) !== location.bytes)
-        throw new RpcError('the data file on disk is too short');
-      return block;
-    } finally {
-      closeSync(fd);
-    }
-  }
-
-  function blockStat({ query, response }: RpcCall): void {
-    const wanted = cid(query);
-    const location = find(wanted);
-    json(response, { Key: wanted, Size: location.bytes });
-  }
-
-  function pinAdd({ query, response }: RpcCall): void {
-    if (!flag(query, 'recursive', true)) throw new RpcError('this node pins recursively only', { client: true });
-    const wanted = cids(query);
-    for (const one of wanted) {
-      const missing = catalog.missing(one);
-      if (missing !== undefined) throw new RpcError(`pin: ${notFound(missing)}`);
-    }
-    for (const one of wanted) catalog.pin(one, query.get('name') ?? '');
-    json(response, { Pins: wanted });
-  }
-
-  /** Always offline, and without progress: one record at the end. */
-  function dagStat({ query, response }: RpcCall): void {
-    const wanted = cid(query);
-    find(wanted);
-    const missing = catalog.missing(wanted);
-    if (missing !== undefined) throw new RpcError(`error traversing DAG: ${notFound(missing)}`);
-    const { blocks, bytes } = catalog.size(wanted);
-    lines(response, [
-      { UniqueBlocks: blocks, TotalSize: bytes, Ratio: 1, DagStats: [{ Cid: wanted, Size: bytes, NumBlocks: blocks }] },
-    ]);
-  }
-
-  async function pinRm({ query, response }: RpcCall): Promise<void> {
-    const wanted = cids(query);
-    if ((await store.unpin(wanted)) !== undefined) throw new RpcError('not pinned or pinned indirectly');
-    json(response, { Pins: wanted });
-  }
-
-  function indirect(one: string | undefined): { Cid: string; Type: string; Name: string }[] {
-    if (one === undefined) return catalog.indirect().map((block) => ({ Cid: block, Type: 'indirect', Name: '' }));
-    const through = catalog.holder(one);
-    return through === undefined ? [] : [{ Cid: one, Type: `indirect through ${through}`, Name: '' }];
-  }
-
-  function pinLs({ query, response }: RpcCall): void {
-    const type = query.get('type') ?? 'all';
-    if (!['all', 'recursive', 'indirect', 'direct'].includes(type))
-      throw new RpcError(`invalid type '${type}', must be one of {direct, indirect, recursive, all}`, { client: true });
-    const names = flag(query, 'names');
-    const wanted = query.has('arg') ? cids(query) : [undefined];
-    const found = wanted.flatMap((one) => {
-      const recursive =
-        type === 'direct' || type === 'indirect'
-          ? []
-          : catalog.pins(one).map((pin) => ({ Cid: pin.cid, Type: 'recursive', Name: names ? pin.name : '' }));
-      const below = type === 'direct' || type === 'recursive' ? [] : indirect(one);
-      if (one !== undefined && recursive.length + below.length === 0)
-        throw new RpcError(`path '/ipfs/${one}' is not pinned`);
-      return [...recursive, ...below];
-    });
-    if (flag(query, 'stream')) lines(response, found);
-    else json(response, { Keys: Object.fromEntries(found.map(({ Cid, ...pin }) => [Cid, pin])) });
-  }
-
-  async function gc({ response }: RpcCall): Promise<void> {
-    const collected = await store.collect({ all: true });
-    lines(
-      response,
-      collected.map((one) => ({ Key: { '/': one } })),
-    );
-  }
-
-  const peer = peerId(id);
+  const peer = { ID: peerId(id), PublicKey: '', Addresses: [], AgentVersion: `sealpin/${nodeVersion}`, Protocols: [] };
+  const system = {
+    Version: nodeVersion,
+    Commit: '',
+    Repo: '1',
+    System: `${process.arch}/${process.platform}`,
+    Golang: '',
+  };
   return new Map<string, RpcCommand>([
     ['add', (call) => addFile(store, call)],
-    ['cat', cat],
+    ['cat', (call) => cat(store, call)],
     ['dag/import', (call) => dagImport(store, call)],
-    ['dag/stat', dagStat],
-    ['block/get', blockGet],
-    ['block/stat', blockStat],
-    ['pin/add', pinAdd],
-    ['pin/rm', pinRm],
-    ['pin/ls', pinLs],
-    ['repo/gc', gc],
-    [
-      'id',
-      ({ response }) =>
-        json(response, {
-          ID: peer,
-          PublicKey: '',
-          Addresses: [],
-          AgentVersion: `sealpin/${nodeVersion}`,
-          Protocols: [],
-        }),
-    ],
-    [
-      'version',
-      ({ response }) =>
-        json(response, {
-          Version: nodeVersion,
-          Commit: '',
-          Repo: '1',
-          System: `${process.arch}/${process.platform}`,
-          Golang: '',
-        }),
-    ],
+    ['dag/stat', (call) => dagStat(store, call)],
+    ['block/get', (call) => blockGet(store, call)],
+    ['block/stat', (call) => blockStat(store, call)],
+    ['pin/add', (call) => pinAdd(store, call)],
+    ['pin/rm', (call) => pinRm(store, call)],
+    ['pin/ls', (call) => pinLs(store, call)],
+    ['repo/gc', (call) => gc(store, call)],
+    ['id', ({ response }) => json(response, peer)],
+    ['version', ({ response }) => json(response, system)],
   ]);
+}
+
+function find({ catalog }: Store, wanted: string): BlockLocation {
+  const location = catalog.find(wanted);
+  if (!location) throw new RpcError(notFound(wanted));
+  return location;
+}
+
+/** A file that is missing on the disk is reported like a block that the catalog does not have. */
+function openFile(store: Store, location: BlockLocation): number {
+  try {
+    return store.open(location);
+  } catch (cause) {
+    if (errnoOf(cause) !== 'ENOENT') throw cause;
+    throw new RpcError('block was not found locally (offline): its data file is missing', { cause });
+  }
+}
+
+async function cat(store: Store, { query, response }: RpcCall): Promise<void> {
+  const wanted = cid(query);
+  const bytes = fileBytes(wanted, find(store, wanted));
+  const start = Math.min(count(query, 'offset') ?? 0, bytes);
+  const length = Math.min(count(query, 'length') ?? bytes, bytes - start);
+  const pieces = content(runs(wanted, { start, end: start + length, find: (one) => find(store, one) }), (location) =>
+    openFile(store, location),
+  );
+  // What fails before the first byte is an error that the client can read.
+  const first = await pieces.next();
+  response.writeHead(200, {
+    'content-type': 'text/plain',
+    'content-length': length,
+    'x-content-length': length,
+    'x-stream-output': '1',
+  });
+  if (!first.done) for await (const piece of following(first.value, pieces)) await sendBytes(response, piece);
+  response.end();
+}
+
+function blockGet(store: Store, { query, response }: RpcCall): void {
+  const location = find(store, cid(query));
+  const block = location.node ?? leaf(store, location);
+  response
+    .writeHead(200, {
+      'content-type': 'application/vnd.ipld.raw',
+      'content-length': block.length,
+      'x-stream-output': '1',
+    })
+    .end(block);
+}
+
+function leaf(store: Store, location: BlockLocation): Uint8Array {
+  const fd = openFile(store, location);
+  try {
+    const block = Buffer.alloc(location.bytes);
+    if (readSync(fd, block, 0, location.bytes, location.offset) !== location.bytes)
+      throw new RpcError('the data file on disk is too short');
+    return block;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function blockStat(store: Store, { query, response }: RpcCall): void {
+  const wanted = cid(query);
+  const location = find(store, wanted);
+  json(response, { Key: wanted, Size: location.bytes });
+}
+
+function pinAdd(store: Store, { query, response }: RpcCall): void {
+  if (!flag(query, 'recursive', true)) throw new RpcError('this node pins recursively only', { client: true });
+  const wanted = cids(query);
+  for (const one of wanted) {
+    const missing = store.catalog.missing(one);
+    if (missing !== undefined) throw new RpcError(`pin: ${notFound(missing)}`);
+  }
+  for (const one of wanted) store.catalog.pin(one, query.get('name') ?? '');
+  json(response, { Pins: wanted });
+}
+
+/** Always offline, and without progress: one record at the end. */
+function dagStat(store: Store, { query, response }: RpcCall): void {
+  const wanted = cid(query);
+  find(store, wanted);
+  const missing = store.catalog.missing(wanted);
+  if (missing !== undefined) throw new RpcError(`error traversing DAG: ${notFound(missing)}`);
+  const { blocks, bytes } = store.catalog.size(wanted);
+  lines(response, [
+    {
+      UniqueBlocks: blocks,
+      TotalSize: bytes,
+      Ratio: 1,
+      DagStats: [{ Cid: wanted, Size: bytes, NumBlocks: blocks }],
+    },
+  ]);
+}
+
+async function pinRm(store: Store, { query, response }: RpcCall): Promise<void> {
+  const wanted = cids(query);
+  if ((await store.unpin(wanted)) !== undefined) throw new RpcError('not pinned or pinned indirectly');
+  json(response, { Pins: wanted });
+}
+
+function indirect({ catalog }: Store, one: string | undefined): { Cid: string; Type: string; Name: string }[] {
+  if (one === undefined) return catalog.indirect().map((block) => ({ Cid: block, Type: 'indirect', Name: '' }));
+  const through = catalog.holder(one);
+  return through === undefined ? [] : [{ Cid: one, Type: `indirect through ${through}`, Name: '' }];
+}
+
+function pinLs(store: Store, { query, response }: RpcCall): void {
+  const type = query.get('type') ?? 'all';
+  if (!['all', 'recursive', 'indirect', 'direct'].includes(type))
+    throw new RpcError(`invalid type '${type}', must be one of {direct, indirect, recursive, all}`, { client: true });
+  const names = flag(query, 'names');
+  const wanted = query.has('arg') ? cids(query) : [undefined];
+  const found = wanted.flatMap((one) => {
+    const recursive =
+      type === 'direct' || type === 'indirect'
+        ? []
+        : store.catalog.pins(one).map((pin) => ({ Cid: pin.cid, Type: 'recursive', Name: names ? pin.name : '' }));
+    const below = type === 'direct' || type === 'recursive' ? [] : indirect(store, one);
+    if (one !== undefined && recursive.length + below.length === 0)
+      throw new RpcError(`path '/ipfs/${one}' is not pinned`);
+    return [...recursive, ...below];
+  });
+  if (flag(query, 'stream')) lines(response, found);
+  else json(response, { Keys: Object.fromEntries(found.map(({ Cid, ...pin }) => [Cid, pin])) });
+}
+
+async function gc(store: Store, { response }: RpcCall): Promise<void> {
+  const collected = await store.collect({ all: true });
+  lines(
+    response,
+    collected.map((one) => ({ Key: { '/': one } })),
+  );
 }
 
 /** Kubo's words for a block that an offline node does not have. */
@@ -198,7 +190,10 @@ async function* following<T>(first: T, rest: AsyncGenerator<T>): AsyncGenerator<
 
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
-/** A peer ID of the form sha2-256 (libp2p peer-ids); this node has no key and no peers, so any name works. */
+/**
+ * A peer ID of the sha2-256 form (libp2p peer-ids specification). This node has no key and no peers, so any name
+ * works.
+ */
 function peerId(id: Uint8Array): string {
   const multihash = Buffer.concat([Buffer.from([0x12, 0x20]), createHash('sha256').update(id).digest()]);
   let value = BigInt(`0x${multihash.toString('hex')}`);

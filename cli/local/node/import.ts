@@ -10,7 +10,8 @@ import { arrivals } from './arrivals.ts';
 import { boundaryOf, MultipartError, parts, type PartEvent } from './multipart.ts';
 import { flag, lines, RpcError, type RpcCall } from './rpc.ts';
 import type { Complete } from './rows.ts';
-import type { Importer, Store } from './store.ts';
+import type { Importer } from './importer.ts';
+import type { Store } from './store.ts';
 import { verify } from './verify.ts';
 
 /** Kubo's records of an import. */

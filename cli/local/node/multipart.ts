@@ -33,58 +33,21 @@ export function boundaryOf(contentType: string | undefined): string {
  * @param body its chunks, each of which need only be valid until the next one is requested
  */
 export async function* parts(body: AsyncIterable<Buffer>, boundary: string): AsyncGenerator<PartEvent> {
-  const delimiter = Buffer.from(`\r\n--${boundary}`);
   const chunks = body[Symbol.asyncIterator]();
-  // The first delimiter may be at the very start, without the line break that belongs to the others.
-  let rest: Buffer = Buffer.from('\r\n');
-
-  async function more(): Promise<void> {
-    const kept = Buffer.from(rest);
-    const { done, value } = await chunks.next();
-    if (done) throw new MultipartError('multipart: unexpected end of the body');
-    rest = kept.length === 0 ? value : Buffer.concat([kept, value]);
-  }
-
-  async function until(mark: string): Promise<string> {
-    for (;;) {
-      const at = rest.indexOf(mark);
-      if (at > headerBytes || (at < 0 && rest.length > headerBytes))
-        throw new MultipartError('multipart: the headers of a part are too long');
-      if (at >= 0) {
-        const text = rest.toString('utf8', 0, at);
-        rest = rest.subarray(at + mark.length);
-        return text;
-      }
-      await more();
-    }
-  }
-
-  /** Takes what has arrived of the bytes before the next delimiter, and the delimiter. `isOver`: it was there. */
-  function take(): { bytes: Buffer; isOver: boolean } {
-    const at = rest.indexOf(delimiter);
-    const isOver = at >= 0;
-    const end = isOver ? at : delimiterStart(rest, delimiter);
-    const bytes = rest.subarray(0, end);
-    rest = rest.subarray(isOver ? end + delimiter.length : end);
-    return { bytes, isOver };
-  }
-
+  const text = new DelimitedText(chunks, Buffer.from(`\r\n--${boundary}`));
   try {
     // The preamble is ignored.
-    while (!take().isOver) await more();
-    for (;;) {
-      while (rest.length < 2) await more();
-      if (rest.toString('latin1', 0, 2) === '--') break;
-      if ((await until('\r\n')).trim() !== '') throw new MultipartError('multipart: something follows a boundary');
+    while (!text.take().isOver) await text.more();
+    while ((await text.next(2)) !== '--') {
+      if ((await text.until('\r\n')).trim() !== '') throw new MultipartError('multipart: something follows a boundary');
       // A part without headers has its empty line at once.
-      while (rest.length < 2) await more();
-      const headers = rest.toString('latin1', 0, 2) === '\r\n' ? await until('\r\n') : await until('\r\n\r\n');
+      const headers = await text.until((await text.next(2)) === '\r\n' ? '\r\n' : '\r\n\r\n');
       yield { kind: 'part', ...parseHeaders(headers) };
       for (;;) {
-        const { bytes, isOver } = take();
+        const { bytes, isOver } = text.take();
         if (bytes.length > 0) yield { kind: 'bytes', bytes };
         if (isOver) break;
-        await more();
+        await text.more();
       }
     }
     // So is the epilogue, which is read nevertheless, so that the connection can be reused.
@@ -92,6 +55,55 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
     yield { kind: 'closed' };
   } finally {
     await chunks.return?.();
+  }
+}
+
+class DelimitedText {
+  readonly #chunks: AsyncIterator<Buffer>;
+  readonly #delimiter: Buffer;
+  /** The first delimiter may be at the very start, without the line break that belongs to the others. */
+  #rest: Buffer = Buffer.from('\r\n');
+
+  constructor(chunks: AsyncIterator<Buffer>, delimiter: Buffer) {
+    this.#chunks = chunks;
+    this.#delimiter = delimiter;
+  }
+
+  async more(): Promise<void> {
+    const kept = Buffer.from(this.#rest);
+    const { done, value } = await this.#chunks.next();
+    if (done) throw new MultipartError('multipart: unexpected end of the body');
+    this.#rest = kept.length === 0 ? value : Buffer.concat([kept, value]);
+  }
+
+  /** Returns the next bytes as text, without taking them. */
+  async next(bytes: number): Promise<string> {
+    while (this.#rest.length < bytes) await this.more();
+    return this.#rest.toString('latin1', 0, bytes);
+  }
+
+  async until(mark: string): Promise<string> {
+    for (;;) {
+      const at = this.#rest.indexOf(mark);
+      if (at > headerBytes || (at < 0 && this.#rest.length > headerBytes))
+        throw new MultipartError('multipart: the headers of a part are too long');
+      if (at >= 0) {
+        const text = this.#rest.toString('utf8', 0, at);
+        this.#rest = this.#rest.subarray(at + mark.length);
+        return text;
+      }
+      await this.more();
+    }
+  }
+
+  /** Takes what has arrived of the bytes before the next delimiter, and the delimiter. `isOver`: it was there. */
+  take(): { bytes: Buffer; isOver: boolean } {
+    const at = this.#rest.indexOf(this.#delimiter);
+    const isOver = at >= 0;
+    const end = isOver ? at : delimiterStart(this.#rest, this.#delimiter);
+    const bytes = this.#rest.subarray(0, end);
+    this.#rest = this.#rest.subarray(isOver ? end + this.#delimiter.length : end);
+    return { bytes, isOver };
   }
 }
 

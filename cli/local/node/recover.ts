@@ -31,7 +31,8 @@ export type RecoverOptions = {
 };
 
 /** Makes the catalog and the files agree. */
-export async function recover({ data, folder, catalog, note }: RecoverOptions): Promise<void> {
+export async function recover(options: RecoverOptions): Promise<void> {
+  const { data, folder, catalog, note } = options;
   const known = catalog.files();
   const removed = catalog.removed();
   const names = await readdir(data);
@@ -53,7 +54,7 @@ export async function recover({ data, folder, catalog, note }: RecoverOptions): 
     } else if (removed.has(name) || (base !== undefined && ownName.test(base))) {
       await unlink(path);
     } else if (ownName.test(name) && (await canRead(path))) {
-      const file = await indexAgain(path, name);
+      const file = await indexAgain(options, name);
       if (file !== undefined) indexed.push(file);
     } else {
       await mkdir(join(data, 'lost'), { recursive: true, mode: 0o700 });
@@ -74,27 +75,28 @@ export async function recover({ data, folder, catalog, note }: RecoverOptions): 
   const missing = [...known].filter((name) => !present.has(name)).length;
   if (missing > 0)
     note(`node.db names ${files(missing)} that data/ does not have: store the same bytes again, or put data/ back`);
+}
 
-  async function indexAgain(path: string, name: string): Promise<{ cid: string; bytes: number } | undefined> {
-    const file = await open(path, 'r');
-    try {
-      const found = name.endsWith(carSuffix)
-        ? await indexCar(catalog, name, file)
-        : await indexFlat(catalog, name, file);
-      await file.sync();
-      const { cid, bytes, blocks, damaged } = found;
-      const replaced = catalog.publish([{ file: name, cid, blocks, pin: { name: recoveredPin }, keepUntil: 0 }]);
-      for (const older of replaced) await unlink(join(data, older)).catch(() => undefined);
-      if (damaged) note(`${name} in data/ is damaged: only the blocks that fit their CIDs were indexed`);
-      return { cid, bytes };
-    } catch (cause) {
-      if (isDamage(cause)) throw cause;
-      const why = isFull(cause) ? 'the disk is full' : cause instanceof Error ? cause.message : 'unknown';
-      note(`${name} in data/ cannot be indexed (${why}): it stays there, and the next start tries again`);
-      return undefined;
-    } finally {
-      await file.close();
-    }
+async function indexAgain(
+  { data, catalog, note }: RecoverOptions,
+  name: string,
+): Promise<{ cid: string; bytes: number } | undefined> {
+  const file = await open(join(data, name), 'r');
+  try {
+    const found = name.endsWith(carSuffix) ? await indexCar(catalog, name, file) : await indexFlat(catalog, name, file);
+    await file.sync();
+    const { cid, bytes, blocks, damaged } = found;
+    const replaced = catalog.publish([{ file: name, cid, blocks, pin: { name: recoveredPin }, keepUntil: 0 }]);
+    for (const older of replaced) await unlink(join(data, older)).catch(() => undefined);
+    if (damaged) note(`${name} in data/ is damaged: only the blocks that fit their CIDs were indexed`);
+    return { cid, bytes };
+  } catch (cause) {
+    if (isDamage(cause)) throw cause;
+    const why = isFull(cause) ? 'the disk is full' : cause instanceof Error ? cause.message : 'unknown';
+    note(`${name} in data/ cannot be indexed (${why}): it stays there, and the next start tries again`);
+    return undefined;
+  } finally {
+    await file.close();
   }
 }
 

@@ -1,6 +1,6 @@
 /** The HTTP server of the embedded node: access control, dispatch of commands, and their errors. */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { SealpinError } from '../../../shared/errors.ts';
@@ -53,68 +53,32 @@ export async function startNode({
   note = () => undefined,
 }: NodeOptions): Promise<RunningNode> {
   const store = await openStore(dir, now, note);
-  const digest = (value: string) => createHash('sha256').update(value).digest();
   const expected = digest(`Bearer ${token}`);
   const table = commands(store, expected);
   const running = new Set<Promise<void>>();
   let ownPort = '';
 
-  /** Returns why a request is refused; undefined when it is allowed. */
-  function refusalOf(request: IncomingMessage): string | undefined {
-    // Not the class `Headers`, which loads all of Node's fetch.
-    const headers = {
-      get: (name: string) => request.headers[name]?.toString() ?? null,
-      keys: () => Object.keys(request.headers),
-    };
-    if (refusal(headers, ownPort) !== undefined) return '403 - Forbidden';
-    // A browser whose request has neither Origin nor Referer is refused, too (go-ipfs-cmds http/config.go, allowUserAgent).
-    const agent = headers.get('user-agent') ?? '';
-    const browser = agent.startsWith('Mozilla') && !agent.includes('Electron');
-    const referer = headers.get('referer');
-    const foreign =
-      referer !== null && !/^http:\/\/(127\.0\.0\.1|localhost|\[::1\]):(\d+)\//.exec(referer)?.includes(ownPort);
-    if (foreign || (browser && headers.get('origin') === null && referer === null)) return '403 - Forbidden';
-    if (!timingSafeEqual(digest(headers.get('authorization') ?? ''), expected)) return denied;
-    return undefined;
-  }
-
-  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const why = refusalOf(request);
-    if (why !== undefined) return text(response, 403, why);
-    if (request.method === 'OPTIONS') return void response.writeHead(204, { allow: 'OPTIONS, POST' }).end();
-    if (request.method !== 'POST')
-      return text(response.setHeader('allow', 'OPTIONS, POST'), 405, '405 - Method Not Allowed');
-    const url = new URL(request.url ?? '/', 'http://127.0.0.1');
-    const command = url.pathname.startsWith('/api/v0/') ? table.get(url.pathname.slice('/api/v0/'.length)) : undefined;
-    if (!command) return text(response, 404, '404 page not found');
-    await command({ request, response, query: url.searchParams });
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const why = refusalOf(request, ownPort, expected);
+    if (why !== undefined) text(response, 403, why);
+    else await handle(request, response, table);
   }
 
   const server = createServer({ requestTimeout: 0, keepAliveTimeout: 600_000 }, (request, response) => {
     response.setHeader('server', 'sealpin');
-    const done = handle(request, response)
+    const done = answer(request, response)
       .catch((cause: unknown) => fail(response, cause))
       .finally(() => {
         running.delete(done);
-        if (request.complete) return;
-        const timer = setTimeout(() => request.destroy(), drainMs);
-        request.once('close', () => clearTimeout(timer)).resume();
+        if (!request.complete) drain(request);
       });
     running.add(done);
   });
   server.on('clientError', (_, socket) => socket.destroy());
 
   try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject).listen(port, '127.0.0.1', resolve);
-    });
-  } catch (cause) {
-    await store.close();
-    if (errnoOf(cause) === 'EADDRINUSE') throw new SealpinError('port_in_use', `port ${port} is in use`, { cause });
-    throw cause;
-  }
-  ownPort = String((server.address() as AddressInfo).port);
-  try {
+    await listen(server, port);
+    ownPort = String((server.address() as AddressInfo).port);
     await store.collect();
   } catch (cause) {
     server.close();
@@ -140,4 +104,55 @@ export async function startNode({
       await store.close();
     },
   };
+}
+
+function drain(request: IncomingMessage): void {
+  const timer = setTimeout(() => request.destroy(), drainMs);
+  request.once('close', () => clearTimeout(timer)).resume();
+}
+
+async function handle(
+  request: IncomingMessage,
+  response: ServerResponse,
+  table: ReturnType<typeof commands>,
+): Promise<void> {
+  if (request.method === 'OPTIONS') return void response.writeHead(204, { allow: 'OPTIONS, POST' }).end();
+  if (request.method !== 'POST')
+    return text(response.setHeader('allow', 'OPTIONS, POST'), 405, '405 - Method Not Allowed');
+  const url = new URL(request.url ?? '/', 'http://127.0.0.1');
+  const command = url.pathname.startsWith('/api/v0/') ? table.get(url.pathname.slice('/api/v0/'.length)) : undefined;
+  if (!command) return text(response, 404, '404 page not found');
+  await command({ request, response, query: url.searchParams });
+}
+
+async function listen(server: Server, port: number): Promise<void> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject).listen(port, '127.0.0.1', resolve);
+    });
+  } catch (cause) {
+    if (errnoOf(cause) === 'EADDRINUSE') throw new SealpinError('port_in_use', `port ${port} is in use`, { cause });
+    throw cause;
+  }
+}
+
+const digest = (value: string): Buffer => createHash('sha256').update(value).digest();
+
+/** Returns why a request is refused; undefined when it is allowed. */
+function refusalOf(request: IncomingMessage, ownPort: string, expected: Buffer): string | undefined {
+  // Not the class `Headers`, which loads all of Node's fetch.
+  const headers = {
+    get: (name: string) => request.headers[name]?.toString() ?? null,
+    keys: () => Object.keys(request.headers),
+  };
+  if (refusal(headers, ownPort) !== undefined) return '403 - Forbidden';
+  // A browser whose request has neither Origin nor Referer is refused, too (go-ipfs-cmds http/config.go, allowUserAgent).
+  const agent = headers.get('user-agent') ?? '';
+  const browser = agent.startsWith('Mozilla') && !agent.includes('Electron');
+  const referer = headers.get('referer');
+  const foreign =
+    referer !== null && !/^http:\/\/(127\.0\.0\.1|localhost|\[::1\]):(\d+)\//.exec(referer)?.includes(ownPort);
+  if (foreign || (browser && headers.get('origin') === null && referer === null)) return '403 - Forbidden';
+  if (!timingSafeEqual(digest(headers.get('authorization') ?? ''), expected)) return denied;
+  return undefined;
 }

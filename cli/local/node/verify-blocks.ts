@@ -20,7 +20,8 @@ const pageRows = 500;
 const maxNamedBlocks = 100;
 
 /** Reads every block, while the node goes on to serve. */
-export async function verifyBlocks({ catalog, open }: Pick<Store, 'catalog' | 'open'>): Promise<VerifiedBlocks> {
+export async function verifyBlocks(store: Store): Promise<VerifiedBlocks> {
+  const { catalog } = store;
   const found: VerifiedBlocks = { blocks: 0, bytes: 0, bad: 0, first: [] };
   let last: { file: string; descriptor: number } | undefined;
 
@@ -30,7 +31,7 @@ export async function verifyBlocks({ catalog, open }: Pick<Store, 'catalog' | 'o
       if (last?.file !== location.file) {
         if (last) closeSync(last.descriptor);
         last = undefined;
-        last = { file: location.file, descriptor: open(location) };
+        last = { file: location.file, descriptor: store.open(location) };
       }
       const bytes = new Uint8Array(location.bytes);
       const length = readSync(last.descriptor, bytes, 0, bytes.length, location.offset);

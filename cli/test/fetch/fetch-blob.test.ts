@@ -12,7 +12,6 @@ import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 const mib = 1024 * 1024;
 const password = 'some long password';
 const plaintext = Buffer.from(Array.from({ length: 5 * mib + 7 }, (_, index) => (index * 7) % 251));
-
 type Blob = { readonly cid: string; readonly car: Buffer; readonly source: BlockSource };
 
 /** A blob with its CAR, as an honest gateway would give it. */
@@ -92,9 +91,9 @@ test('a blob comes from the service, without an API key, and opens', async () =>
   const ran = await decryptFrom([honest, honest]);
   expect(ran.exit).toBe(0);
   expect(ran.written?.equals(plaintext)).toBe(true);
-  expect(first(ran.servers).seen).toHaveLength(1);
-  expect(first(ran.servers).seen[0]).toMatchObject({ url: `/ipfs/${blob.cid}?format=car&dag-scope=entity&car-dups=y` });
-  expect(first(first(ran.servers).seen).headers).not.toHaveProperty('authorization');
+  const { seen } = first(ran.servers);
+  expect(seen).toMatchObject([{ url: `/ipfs/${blob.cid}?format=car&dag-scope=entity&car-dups=y` }]);
+  expect(first(seen).headers).not.toHaveProperty('authorization');
   expect(itemOf(ran.servers, 1).seen).toEqual([]);
 });
 
@@ -266,9 +265,8 @@ describe('S64: a source that', () => {
 });
 
 test('a source that fails three times in the same way is named once', async () => {
-  const ran = await decryptFrom([
-    present(badSources.find(({ title }) => title === 'a broken connection midway')).handler,
-  ]);
+  const broken = present(badSources.find(({ title }) => title === 'a broken connection midway'));
+  const ran = await decryptFrom([broken.handler]);
   expect(ran.stderr.match(/closed the connection mid-response/g)).toHaveLength(1);
   expect(ran.stderr).toContain('what the service stores is damaged');
 });

@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { blockWriter } from '../../io/block-writer.ts';
+import { BlockWriter } from '../../io/block-writer.ts';
 import { temporaryDirectory } from '../environment.ts';
 
 const MiB = 1024 * 1024;
 
-async function writeAll(bytes: Uint8Array, into: ReturnType<typeof blockWriter>, cut: number): Promise<void> {
+async function writeAll(bytes: Uint8Array, into: BlockWriter, cut: number): Promise<void> {
   for (let start = 0; start < bytes.length; start += cut) {
     for (let rest = bytes.subarray(start, start + cut); rest.length > 0;) {
       rest = rest.subarray(into.fill(rest));
@@ -22,13 +22,13 @@ test('what was filled in is in the file, whatever the cuts', async () => {
   const path = join(await temporaryDirectory(), 'file');
   const bytes = randomBytes(2.3 * MiB);
   const handle = await open(path, 'w');
-  await writeAll(bytes, blockWriter(handle, MiB), 70_001);
+  await writeAll(bytes, new BlockWriter(handle, MiB), 70_001);
   await handle.close();
   expect((await readFile(path)).equals(bytes)).toBe(true);
 });
 
 test('a file that ends soon takes no more memory than its bytes', async () => {
-  const blocks = blockWriter(undefined, MiB);
+  const blocks = new BlockWriter(undefined, MiB);
   blocks.fill(randomBytes(4096));
   expect((await blocks.flush()).buffer.byteLength).toBe(4096);
 });
@@ -41,7 +41,7 @@ test('a call that writes less than it was given continues where it ended', async
     write: (buffer: Buffer, offset: number, length: number, position: number) =>
       handle.write(buffer, offset, Math.ceil(length / 2), position),
   };
-  await writeAll(bytes, blockWriter(short as unknown as FileHandle, MiB), MiB);
+  await writeAll(bytes, new BlockWriter(short as unknown as FileHandle, MiB), MiB);
   await handle.close();
   expect((await readFile(path)).equals(bytes)).toBe(true);
 });
@@ -50,7 +50,7 @@ test('bytes that are written through come after those that were filled in, and b
   const path = join(await temporaryDirectory(), 'file');
   const bytes = randomBytes(3 * MiB + 500);
   const handle = await open(path, 'w');
-  const blocks = blockWriter(handle, MiB);
+  const blocks = new BlockWriter(handle, MiB);
   blocks.fill(bytes.subarray(0, 100));
   const large = new Uint8Array(bytes.subarray(100, 2 * MiB));
   const larger = new Uint8Array(bytes.subarray(2 * MiB, 3 * MiB));
@@ -76,7 +76,7 @@ test('bytes that are written through are not copied, and not given back before t
       return { bytesWritten: length };
     },
   };
-  const blocks = blockWriter(handle as unknown as FileHandle, MiB);
+  const blocks = new BlockWriter(handle as unknown as FileHandle, MiB);
   const bytes = new Uint8Array(MiB);
   let isFree = false;
   await blocks.writeThrough(bytes, () => (isFree = true));
@@ -114,7 +114,7 @@ function disk(o: { write?: (position: number) => void; datasync?: () => void }):
 
 test('a long file is synced while it is written', async () => {
   const long = disk({});
-  await writeAll(new Uint8Array(160 * MiB), blockWriter(long.handle, 32 * MiB), 32 * MiB);
+  await writeAll(new Uint8Array(160 * MiB), new BlockWriter(long.handle, 32 * MiB), 32 * MiB);
   expect(long.synced).toBe(2);
 });
 
@@ -130,7 +130,7 @@ test.for([
     ...fault,
     write: (position) => (fault.write?.(position), (last = Math.max(last, position))),
   });
-  const blocks = blockWriter(handle, 32 * MiB);
+  const blocks = new BlockWriter(handle, 32 * MiB);
   await expect(writeAll(new Uint8Array(256 * MiB), blocks, 32 * MiB)).rejects.toThrow('EIO');
   expect(last).toBeLessThan(192 * MiB);
   await expect(blocks.drain()).rejects.toThrow('EIO');

@@ -353,7 +353,9 @@ describe('sealpin start', () => {
     log.release();
     log.line('{"event":"request","method":"GET","route":"/","status":200,"ms":1}');
     log.line('{"event":"pin.unpin","service":"kubo","error":"away"}');
-    expect(context.stderr.text).toMatch(/ listens at [^]*the end\n.* POST \/v1\/accounts 201.*\n.* GET \/ 200.*\n/);
+    expect(context.stderr.text).toMatch(
+      / listens at [^]*the end\n.* POST \/v1\/operator\/accounts 201.*\n.* GET \/ 200.*\n/,
+    );
     expect(context.stderr.text).toContain(
       ' what no file needs any more at kubo is still pinned there (away); unpinning is retried later\n',
     );

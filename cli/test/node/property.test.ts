@@ -114,7 +114,9 @@ test('whatever is pinned can be read, and what nothing holds goes', async () => 
 async function readable(store: Store, cid: string, expected: Buffer): Promise<void> {
   const find = (one: string) => present(store.catalog.find(one));
   const read: Uint8Array[] = [];
-  for await (const bytes of content(runs(cid, { start: 0, end: expected.length, find }), store.open))
+  for await (const bytes of content(runs(cid, { start: 0, end: expected.length, find }), (location) =>
+    store.open(location),
+  ))
     read.push(Buffer.from(bytes));
   expect(Buffer.concat(read).equals(expected)).toBe(true);
 }

@@ -4,7 +4,7 @@ import type { ClusterPeer } from './cluster-peers.ts';
 import { isReplicated, type PeerStatus, type Replication } from './cluster-rest.ts';
 import type { Failover } from '../failover.ts';
 import { missingBlock, missingError } from '../kubo/missing-blocks.ts';
-import { sleep } from '../sleep.ts';
+import { sleep } from '../../../shared/streams/timing.ts';
 
 /** Extra time that a pin may take for each MiB, in ms: the blocks cross a network, at 4 MiB/s if it is slow. */
 const msPerMib = 250;

@@ -6,7 +6,7 @@ import { SealpinError } from '../../../shared/errors.ts';
 import { carType, carLength, carOf } from '../../../shared/ipfs/index.ts';
 import type { Replica, SourceFile } from '../contract.ts';
 import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
-import { sleep } from '../sleep.ts';
+import { sleep } from '../../../shared/streams/timing.ts';
 import { fromSource, sourceError } from '../source-error.ts';
 import { tusUpload } from './tus-upload.ts';
 

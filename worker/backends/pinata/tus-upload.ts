@@ -1,7 +1,7 @@
 /** An upload by tus 1.0.0 (https://tus.io/protocols/resumable-upload): bytes in requests of a fixed size, each of which may be repeated. */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { httpClient, type HttpOptions } from '../http-client.ts';
-import { sleep } from '../sleep.ts';
+import { sleep } from '../../../shared/streams/timing.ts';
 
 export type TusOptions = HttpOptions & {
   /** Bytes of a request; one such piece is in memory. */

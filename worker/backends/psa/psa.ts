@@ -5,7 +5,7 @@
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Replica } from '../contract.ts';
 import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
-import { sleep } from '../sleep.ts';
+import { sleep } from '../../../shared/streams/timing.ts';
 
 export type PsaOptions = HttpOptions & {
   /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */

@@ -7,6 +7,7 @@ import { kvKeyName } from './keys/key-cache.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
 import type { Delivered, Message } from './outbox.ts';
+import { numbersOf, parseObjectNames } from '../pin/stores/object-names.ts';
 import type { PinPlan } from '../pin/pin-ownership.ts';
 import type { Reference } from '../pin/pin-rows.ts';
 import { err, unwrap, type Result } from '../result.ts';
@@ -47,6 +48,11 @@ export async function send(
   }
   if (account === undefined) return err('not_found');
   const { target: cid, service, fileId } = message;
+  const names = parseObjectNames(cid);
+  if (names !== undefined) {
+    const dropped = await (await pinOf(env, cid)).objects.drop(names.id, numbersOf(names));
+    return dropped.ok ? { ok: true, status: 'unpinned', pins: [] } : dropped;
+  }
   return await (await pinOf(env, cid)).removeReference({ cid, service, fileId, account, requestId });
 }
 
@@ -54,6 +60,8 @@ export async function send(
 export async function addReference(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
   try {
     const { cid, service, fileId, account, isPart = false, isRestored = false, requestId } = reference;
+    // Objects have a row of their own, which was there before them.
+    if (parseObjectNames(cid) !== undefined) return { ok: true, beside: false, pinned: true, denied: false };
     const pin = await pinOf(env, cid);
     return await pin.addReference({ cid, service, fileId, account, isPart, isRestored, requestId });
   } catch (error) {

@@ -1,4 +1,5 @@
 /** One operation at a time for each CID; what somebody waits for interrupts what the alarm does. */
+import { settlesWithin } from '../../../shared/streams/timing.ts';
 import { err, type Failure, type Result } from '../result.ts';
 
 /** Time that an operation waits for another one on the same CID, in ms. */
@@ -42,14 +43,11 @@ export class CidQueue {
     const { promise, resolve } = Promise.withResolvers<void>();
     const mine = before.then(() => promise);
     this.#last.set(cid, mine);
-    let timer: ReturnType<typeof setTimeout> | null = null;
     try {
-      const late = new Promise<'late'>((done) => (timer = setTimeout(() => done('late'), waitMs)));
-      if ((await Promise.race([before, late])) === 'late')
+      if (!(await settlesWithin(before, waitMs)))
         return err('overloaded', 'the same bytes are being stored or removed', 5);
       return await operation();
     } finally {
-      clearTimeout(timer);
       resolve();
       if (this.#last.get(cid) === mine) this.#last.delete(cid);
     }

@@ -3,7 +3,8 @@ import { leafBytes, openFile, type IpfsFile } from '../../../shared/ipfs/index.t
 import { serviceId } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
 import { heldBeside } from '../../backends/anchor.ts';
-import { takesBlocks, type PinningService, type Replica } from '../../backends/contract.ts';
+import { isReadable, readableOf, takesBlocks, type PinningService, type Replica } from '../../backends/contract.ts';
+import type { ObjectStore } from '../../backends/objects/store-contract.ts';
 import { blockAtBreaks } from '../../backends/network.ts';
 import { backoffMs, lastRetryMs, withJitter } from '../alarm.ts';
 import { drain } from './copy-blocks.ts';
@@ -55,7 +56,7 @@ export class PinCheck {
   async next(row: PinRow, signal: AbortSignal): Promise<void> {
     const { rows, sources } = this.#context;
     const service = sources.service(row);
-    if (!takesBlocks(service)) return await this.#ask(row, service);
+    if (!isReadable(service)) return await this.#ask(row, service);
     const { read_from: from, read_to: to } = row;
     let seen: Seen = { pin: 'ours' };
     const isAskedOnly = to === nothingToRead.read_to;
@@ -69,12 +70,12 @@ export class PinCheck {
     }
     let damaged: string | null = null;
     try {
-      const file = await openFile(row.cid, [blockAtBreaks(service)], {
+      const file = await openFile(row.cid, [blockAtBreaks(readableOf(service, row.cid))], {
         signal: limited(signal),
         limits: { idleMs: blockMs },
         onMismatch: (_, block) => (damaged = block),
       });
-      if (seen.pin !== 'ours') await this.#pinAgain(row, service, { bytes: file.size, seen });
+      if (seen.pin !== 'ours' && takesBlocks(service)) await this.#pinAgain(row, service, { bytes: file.size, seen });
       const end = await this.#read(rows.find(row.cid, row.service) ?? row, file);
       if (end !== undefined) await this.#endRead(row, service, end, seen, signal);
     } catch (error) {
@@ -97,10 +98,10 @@ export class PinCheck {
     this.#inOrder(row);
   }
 
-  async #see(row: PinRow, service: PinningService): Promise<Seen> {
+  async #see(row: PinRow, service: PinningService | ObjectStore): Promise<Seen> {
     const signal = AbortSignal.timeout(requestMs);
     // Ours lies beside somebody else's, which may go at any time.
-    if (row.was_there === 1) {
+    if (row.was_there === 1 && takesBlocks(service)) {
       const held = await heldBeside(service, row.cid, `sealpin:${serviceId(this.#context.env)}`, signal);
       return { pin: held === 'ours' ? 'ours' : 'replaced' };
     }
@@ -162,7 +163,13 @@ export class PinCheck {
   }
 
   /** Records that the bytes up to `to` were read. The whole file is verified with its last part. */
-  async #endRead(row: PinRow, service: PinningService, to: number, seen: Seen, signal: AbortSignal): Promise<void> {
+  async #endRead(
+    row: PinRow,
+    service: PinningService | ObjectStore,
+    to: number,
+    seen: Seen,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { rows, now } = this.#context;
     const { bytes } = rows.find(row.cid, row.service) ?? row;
     const isWhole = to === bytes;
@@ -176,7 +183,7 @@ export class PinCheck {
   }
 
   /** Records that a pin is in order, or has the service make the copies that it lacks. */
-  async #end(row: PinRow, service: PinningService, { lacks }: Seen, signal: AbortSignal): Promise<void> {
+  async #end(row: PinRow, service: PinningService | ObjectStore, { lacks }: Seen, signal: AbortSignal): Promise<void> {
     const { cid } = row;
     this.#inOrder(row);
     this.#context.work.settle(cid);
@@ -185,7 +192,7 @@ export class PinCheck {
     log({ event: 'pin.lacks', requestId, service: row.service, cid, lacks });
     this.#lacking.found(row, lacks);
     try {
-      await service.recover?.(cid, signal);
+      if (takesBlocks(service)) await service.recover?.(cid, signal);
     } catch (error) {
       log({ event: 'pin.recover', requestId, service: row.service, cid, error: errorText(error) });
     }

@@ -3,7 +3,13 @@ import { isSealpinError, type SealpinError } from '../../../shared/errors.ts';
 import { printable } from '../../backends/printable.ts';
 
 /** Faults of a service, or of its configuration, that its other rows have as well. */
-const serviceFaults = ['pinning_unavailable', 'pinning_timeout', 'misconfigured', 'disk_full'] as const;
+const serviceFaults = [
+  'pinning_unavailable',
+  'pinning_timeout',
+  'misconfigured',
+  'backend_changed',
+  'disk_full',
+] as const;
 
 /** Tells whether an error is one of those. */
 export function isServiceFault(error: unknown): error is SealpinError {

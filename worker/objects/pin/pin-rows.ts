@@ -89,6 +89,8 @@ const laterColumns = {
   request_id: optional(text('request_id')),
   /** The message of the error. */
   detail: optional(text('detail')),
+  /** At an object store: the `<id>` of its objects; null where no row says so. */
+  object: optional(text('object')),
 };
 
 /** A CID at a service. */

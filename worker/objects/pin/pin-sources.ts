@@ -1,8 +1,8 @@
 /** The services of the rows of a `Pin` object, as those that are asked for its blocks. */
 import { isSealpinError } from '../../../shared/errors.ts';
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
-import { blockServiceOf, serviceOf, servicesOf } from '../../backends/configured.ts';
-import { takesBlocks, type PinningService } from '../../backends/contract.ts';
+import { serviceOf, servicesOf, sourceOf } from '../../backends/configured.ts';
+import { isReadable, type Readable } from '../../backends/contract.ts';
 import type { ConfiguredService } from '../../backends/services.ts';
 import { isServiceFault } from './pin-faults.ts';
 import { wholeFile, type PinRow } from './pin-rows.ts';
@@ -31,7 +31,7 @@ export class PinSources {
     const { env, rows, breakers, now } = this.#context;
     const configured = new Set(
       servicesOf(env)
-        .filter(takesBlocks)
+        .filter(isReadable)
         .map(({ id }) => id),
     );
     const ids = rows
@@ -40,7 +40,7 @@ export class PinSources {
       .filter((row) => breakers.openUntil(row.service) <= now())
       .toSorted((a, b) => a.suspect - b.suspect)
       .map((row) => row.service);
-    return ids.map((id) => this.#watched(cid, blockServiceOf(env, id, requestId ?? undefined)));
+    return ids.map((id) => this.#watched(cid, sourceOf(env, id, cid, requestId ?? undefined)));
   }
 
   /**
@@ -55,7 +55,7 @@ export class PinSources {
   }
 
   /** A source whose failures open its breaker: 10,000 copies must not wait for one service each. */
-  #watched(cid: string, service: PinningService): BlockSource {
+  #watched(cid: string, service: Readable): BlockSource {
     const { breakers, now } = this.#context;
     const watch = async <T>(work: Promise<T>): Promise<T> => {
       try {

@@ -3,7 +3,10 @@ import { leafBytes } from '../../../shared/ipfs/index.ts';
 import type { Env } from '../../env.ts';
 import type { Breakers } from './breakers.ts';
 import type { Migrations } from './migrations.ts';
-import type { PinRows } from './pin-rows.ts';
+import type { PinRow, PinRows } from './pin-rows.ts';
+import type { BlockSource } from '../../../shared/ipfs/index.ts';
+import type { Held } from '../../backends/contract.ts';
+import type { Ownership } from './pin-ownership.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
 export const requestMs = 8_000;
@@ -17,11 +20,21 @@ export const settledMs = 1_000;
 /** Wait before the bytes of an upload that repairs a row are checked, in ms: it has ended by then, as a rule. */
 export const repairedMs = 60_000;
 
+/** Steps for rows of object stores (`stores/stored-pins.ts`). */
+export type StoreSteps = {
+  adopt(cid: string, service: string): Promise<string | null>;
+  ownership(held: Held, row: PinRow | undefined): Ownership;
+  copy(row: PinRow, sources: readonly BlockSource[], signal: AbortSignal): Promise<boolean>;
+  remove(row: PinRow): Promise<void>;
+};
+
 export type WorkContext = {
   env: Env;
   rows: PinRows;
   breakers: Breakers;
   migrations: Migrations;
+  /** CIDs in object stores. */
+  stored: StoreSteps;
   /** Takes note of what became of a CID at a service, in the step that removes the row. */
   removed(cid: string, service: string, status: Removal): void;
   /** Takes note that a service has refused a file, with the code, or that it takes what it had refused (null). */

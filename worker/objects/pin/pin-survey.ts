@@ -18,7 +18,7 @@ export type SurveyedPin = {
 };
 
 /** The last pin of the page before. */
-export type SurveyCursor = { cid: string; service: string };
+type SurveyCursor = { cid: string; service: string };
 
 /** A page of pins. @param state undefined: all */
 export type SurveyPage = { state: SurveyState | undefined; after: SurveyCursor | undefined; limit: number };

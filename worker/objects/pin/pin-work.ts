@@ -2,18 +2,21 @@
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import { replicas } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
-import { servicesOf } from '../../backends/configured.ts';
+import { backendOf, servicesOf } from '../../backends/configured.ts';
 import { takesBlocks, type Replica } from '../../backends/contract.ts';
 import { backoffMs, withJitter } from '../alarm.ts';
 import { isRefusal } from '../metrics/seen-refusals.ts';
 import { SourceError } from '../../backends/source-error.ts';
+import { isSealpinError } from '../../../shared/errors.ts';
+import { err, toFailure, type Result } from '../result.ts';
+import { beingRemoved } from './cid-queue.ts';
 import { copyBlocks } from './copy-blocks.ts';
 import { PinCheck } from './pin-check.ts';
 import { detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
-import { ownership } from './pin-ownership.ts';
+import { ownership, type Ownership } from './pin-ownership.ts';
 import { PinSources } from './pin-sources.ts';
-import { limited, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
-import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
+import { limited, repairedMs, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
+import { nothingToRead, wholeFile, type PinRow, type Reference } from './pin-rows.ts';
 
 /** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
 const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
@@ -77,6 +80,52 @@ export class PinWork {
     const status = kept ? 'kept' : 'unpinned';
     this.#o.removed(row.cid, service, status);
     return status;
+  }
+
+  /** Asks a backend what it holds of a CID that is to be referred to. @returns also why the caller must come again */
+  async look({ cid, service, requestId }: Reference, row: PinRow | undefined): Promise<Result<{ seen: Looked }>> {
+    const { env, stored } = this.#o;
+    try {
+      const backend = backendOf(env, service, requestId);
+      const isOrdered = backend.takes === 'blocks' && backend.ordersRequests === true;
+      if (row?.state === 'unpinning' && !isOrdered) return beingRemoved();
+      if (row?.state === 'lost' && row.damaged !== null && backend.takes === 'blocks') {
+        // The service has kept it instead of the one that was sent.
+        await this.clear(row);
+        return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
+      }
+      const held = await backend.stat(cid, AbortSignal.timeout(requestMs));
+      if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
+      if (backend.takes === 'blocks') return { ok: true, seen: { ...ownership(held, row), object: null } };
+      const known = row?.object ?? null;
+      const object = held.pin === 'ours' && known === null ? await stored.adopt(cid, service) : known;
+      return { ok: true, seen: { ...stored.ownership(held, row), object } };
+    } catch (error) {
+      log({ event: 'pin.stat', requestId, service, error: errorText(error) });
+      return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
+    }
+  }
+
+  /** Writes the rows of a reference, in a transaction of the caller's. @param row from before @param own what the service holds */
+  refer(reference: Reference, row: PinRow | undefined, { pinned, ...own }: Looked): void {
+    const { rows, migrations, now } = this.#o;
+    const { cid, service, isPart = false, requestId = null } = reference;
+    rows.add(cid, service, 'live', this.nextCheck());
+    const isNew = !pinned && (row === undefined || row.read_from === null);
+    const look = isNew ? { ...nothingToRead, due: this.soon() } : {};
+    rows.change({ cid, service }, { ...own, ...look, wanted: 1 });
+    rows.addReference(reference);
+    // What is being removed is copied again afterwards.
+    for (const each of rows.ofCid(cid))
+      if (each.state === 'unpinning' && migrations.targetOf(each.service) === undefined)
+        rows.change(each, { wanted: 1 });
+    const target = migrations.targetOf(service);
+    if (target !== undefined) migrations.move(cid, service, target);
+    if (!isPart) this.addBackends(cid, requestId);
+    // The upload that follows is to repair it, and may fail.
+    if (row === undefined || row.state === 'live') return;
+    this.readAll(row);
+    rows.change(row, { state: 'live', checked_at: null, attempts: 0, due: now() + repairedMs });
   }
 
   /**
@@ -143,6 +192,7 @@ export class PinWork {
     const sources = this.sources.besides(row);
     if (sources.length === 0) throw new SourceError('pinning_unavailable', 'no service that holds it can be asked');
     const target = this.sources.service(row);
+    if (target.takes === 'objects') return await this.#store(row, sources, signal);
     if (!takesBlocks(target)) return await this.#hold(row, target, sources, signal);
     let { cursor, was_there: wasThere } = row;
     if (row.state !== 'copying') {
@@ -174,6 +224,13 @@ export class PinWork {
     // What was damaged here is read again: a service may keep the copy that it has.
     if (row.suspect === 1) this.readAll(row);
     this.settle(cid);
+  }
+
+  /** Copies the next piece of a file to an object store. */
+  async #store(row: PinRow, sources: BlockSource[], signal: AbortSignal): Promise<void> {
+    if (!(await this.#o.stored.copy(row, sources, limited(signal)))) return;
+    this.#recordLive(row);
+    this.settle(row.cid);
   }
 
   /** Sends a file to a service that gets files as a whole. One that is at work is asked again when the row is due. */
@@ -232,6 +289,10 @@ export class PinWork {
   async #removeOurs(row: PinRow): Promise<boolean> {
     const { cid, was_there: wasThere, anchored } = row;
     const service = this.sources.service(row);
+    if (service.takes === 'objects') {
+      await this.#o.stored.remove(row);
+      return false;
+    }
     if (!takesBlocks(service)) {
       await service.unpin(cid, AbortSignal.timeout(requestMs));
       return false;
@@ -245,6 +306,9 @@ export class PinWork {
     return unpinned === 'foreign';
   }
 }
+
+/** What a backend holds of a CID, and at a store the `<id>` of its objects. */
+type Looked = Ownership & Pick<PinRow, 'object'>;
 
 type IdentifiedRow = PinRow & { request_id: string };
 

@@ -8,37 +8,42 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { SurveyState } from '../../../shared/api.ts';
-import { isSealpinError } from '../../../shared/errors.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
-import { blockServiceOf } from '../../backends/configured.ts';
-import type { Held } from '../../backends/contract.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
 import type { MetricsBinding } from '../metrics/metrics-binding.ts';
 import { tellRefusal } from '../metrics/seen-refusals.ts';
 import { BlockIndex, type BlockShard } from './block-index.ts';
 import { BlockRoots } from './block-roots.ts';
 import { Breakers } from './breakers.ts';
-import { beingRemoved, CidQueue, waitMs } from './cid-queue.ts';
+import { CidQueue, waitMs } from './cid-queue.ts';
 import { DeniedCids } from './denied-cids.ts';
 import { firstShard, Migrations, type Migration } from './migrations.ts';
+import { ObjectCalls } from './stores/object-calls.ts';
+import { ObjectRows, type ObjectShard } from './stores/object-rows.ts';
 import { dueRow, dueTimes } from './pin-due.ts';
-import { ownership, type PinPlan } from './pin-ownership.ts';
+import type { PinPlan } from './pin-ownership.ts';
 import { pinCounts, type PinGauges } from './pin-gauges.ts';
 import { backendPin, byReadPriority, type BackendPin, type RemovedPin } from './backend-pin.ts';
-import { nothingToRead, PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
+import { PinRows, type AccountsPage, type PinRow, type Reference } from './pin-rows.ts';
 import { PinRemovals, type RemovalLog } from './pin-removals.ts';
-import { leastDone, repairedMs, requestMs, settledMs, type Removal } from './pin-steps.ts';
+import { leastDone, settledMs, type Removal } from './pin-steps.ts';
 import { PinWork } from './pin-work.ts';
+import { shardName } from './shard-names.ts';
+import { StoredPins } from './stores/stored-pins.ts';
 import { verifyPins } from './pin-verification.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyedPin, type SurveyPage } from './pin-survey.ts';
-import { err, toFailure, unwrap, type Result } from '../result.ts';
+import { err, unwrap, type Result } from '../result.ts';
 
 /** Limits of one alarm: its time, and its requests, of Cloudflare's 1,000: a step for a row makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** The objects of this class, as one of them asks others, and those of accounts. */
 type PinObjects = MetricsBinding & {
-  PIN: { getByName(name: string): BlockShard & { migrations(): PromiseLike<Result<{ migrations: Migration[] }>> } };
+  PIN: {
+    getByName(
+      name: string,
+    ): BlockShard & { objects: ObjectShard; migrations(): PromiseLike<Result<{ migrations: Migration[] }>> };
+  };
   ACCOUNT: { getByName(name: string): RemovalLog };
 };
 
@@ -55,11 +60,21 @@ export class Pin extends DurableObject<Env & PinObjects> {
     report: (account, fileId, pins) => this.env.ACCOUNT.getByName(account).unreferred(fileId, pins),
     now: () => this.now(),
   });
+  readonly #queue = new CidQueue();
+  readonly #stores = {
+    env: this.env,
+    shard: async (text: string) => this.env.PIN.getByName(await shardName(text)),
+    now: () => this.now(),
+    wake: () => this.#wake(),
+  };
+  readonly #stored = new StoredPins({ ...this.#stores, rows: this.#rows, queue: this.#queue });
+  readonly #objects = new ObjectCalls({ ...this.#stores, rows: new ObjectRows(this.#sql), pins: this.#stored });
   readonly #work = new PinWork({
     env: this.env,
     rows: this.#rows,
     breakers: this.#breakers,
     migrations: this.#migrations,
+    stored: this.#stored,
     removed: (cid, service, status) => this.#removals.note(cid, service, status),
     refused: (service, code) => this.ctx.waitUntil(tellRefusal(this.env, service, code)),
     now: () => this.now(),
@@ -71,7 +86,6 @@ export class Pin extends DurableObject<Env & PinObjects> {
     markSuspect: (cid, service) => this.#work.sources.markSuspect(cid, service),
     now: () => this.now(),
   });
-  readonly #queue = new CidQueue();
   #creating: Promise<void> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env & PinObjects) {
@@ -82,6 +96,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
     this.#index.create(Date.now());
     // Rows of earlier versions are checked as well, and nothing has set an alarm for them.
     void ctx.blockConcurrencyWhile(() => this.#wake());
+  }
+
+  /** Calls about what lies in object stores. */
+  get objects(): ObjectCalls {
+    return this.#objects;
   }
 
   /** The clock, in ms. */
@@ -108,44 +127,15 @@ export class Pin extends DurableObject<Env & PinObjects> {
         await this.#work.remove(row);
         row = this.#rows.find(cid, service);
       }
-      let held: Held;
-      try {
-        const backend = blockServiceOf(this.env, service, reference.requestId);
-        if (row?.state === 'unpinning' && backend.ordersRequests !== true) return beingRemoved();
-        if (row?.state === 'lost' && row.damaged !== null) {
-          // The service has kept it instead of the one that was sent.
-          await this.#work.clear(row);
-          return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
-        }
-        held = await backend.stat(cid, AbortSignal.timeout(requestMs));
-        if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
-      } catch (error) {
-        log({ event: 'pin.stat', requestId: reference.requestId, service, error: errorText(error) });
-        return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
-      }
-      const { pinned, ...own } = ownership(held, row);
+      const looked = await this.#work.look(reference, row);
+      if (!looked.ok) return looked;
+      const { seen } = looked;
       this.ctx.storage.transactionSync(() => {
-        this.#rows.add(cid, service, 'live', this.#work.nextCheck());
-        const isNew = !pinned && (row === undefined || row.read_from === null);
-        const look = isNew ? { ...nothingToRead, due: this.#work.soon() } : {};
-        this.#rows.change({ cid, service }, { ...own, ...look, wanted: 1 });
-        this.#rows.addReference(reference);
-        // What is being removed is copied again afterwards.
-        for (const each of this.#rows.ofCid(cid))
-          if (each.state === 'unpinning' && this.#migrations.targetOf(each.service) === undefined)
-            this.#rows.change(each, { wanted: 1 });
-        const target = this.#migrations.targetOf(service);
-        if (target !== undefined) this.#migrations.move(cid, service, target);
-        if (!isPart) this.#work.addBackends(cid, reference.requestId ?? null);
+        this.#work.refer(reference, row, seen);
         if (!isPart) this.#index.add(cid, this.now() + settledMs, reference.requestId);
-        // The upload that follows is to repair it, and may fail.
-        if (row !== undefined && row.state !== 'live') {
-          this.#work.readAll(row);
-          this.#rows.change(row, { state: 'live', checked_at: null, attempts: 0, due: this.now() + repairedMs });
-        }
       });
       await this.#alarm.by(Math.max(this.now() + settledMs, this.#nextTime() ?? Infinity));
-      return { ok: true, beside: own.was_there === 1, pinned, denied };
+      return { ok: true, beside: seen.was_there === 1, pinned: seen.pinned, denied };
     });
   }
 
@@ -326,6 +316,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
         else break;
         requests += turn.ofStep;
       }
+      await this.#objects.work();
       if (this.#rows.exists) await this.#removals.flush();
       await this.#alarm.reset(this.#nextTime());
     } catch (error) {
@@ -363,10 +354,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /** Returns the time of the next work, in ms. */
   #nextTime(): number | undefined {
-    if (!this.#rows.exists) return undefined;
-    const others = [this.#index.nextTime() ?? Infinity, this.#removals.nextTime() ?? Infinity];
-    const time = Math.min(...dueTimes(this.#rows, this.#breakers), ...others);
-    return time === Infinity ? undefined : time;
+    const others = this.#rows.exists
+      ? [...dueTimes(this.#rows, this.#breakers), this.#index.nextTime(), this.#removals.nextTime()]
+      : [];
+    const next = Math.min(...[...others, this.#objects.nextTime()].map((time) => time ?? Infinity));
+    return next === Infinity ? undefined : next;
   }
 
   async #wake(): Promise<void> {

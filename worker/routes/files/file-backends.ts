@@ -9,8 +9,8 @@ import { underreplicated } from '../../objects/pin/lacking-pins.ts';
 import type { BackendPin } from '../../objects/pin/backend-pin.ts';
 import { unwrap } from '../../objects/result.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
-import { blockServiceOf, servicesOf } from '../../backends/configured.ts';
-import { takesBlocks, type PinningService } from '../../backends/contract.ts';
+import { servicesOf, sourceOf } from '../../backends/configured.ts';
+import { isReadable, type Readable } from '../../backends/contract.ts';
 import { withNetwork } from '../../backends/network.ts';
 
 /** Names on the wire of the states of `Pin`. */
@@ -24,7 +24,7 @@ const statuses = {
 } as const satisfies Record<BackendPin['state'], StoredPin['status']>;
 
 /** Reasons for which a copy waits for the operator: the service would refuse the next one as well. */
-const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured'];
+const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured', 'backend_changed'];
 
 function statusOf({ state, reason }: BackendPin): StoredPin['status'] {
   // It has fewer copies than it is to have.
@@ -79,16 +79,16 @@ export function configuredSources(c: Ctx, root: string, ids: readonly string[]):
   } = c;
   const known = new Set(
     servicesOf(env)
-      .filter(takesBlocks)
+      .filter(isReadable)
       .map(({ id }) => id),
   );
   const usable = ids.filter((id) => known.has(id));
-  const backends = (usable.length > 0 ? usable : ids).map((id) => blockServiceOf(env, id, requestId));
+  const backends = (usable.length > 0 ? usable : ids).map((id) => sourceOf(env, id, root, requestId));
   return withNetwork(backends.map((backend) => reporting(backend, () => markSuspect(c, root, backend.id))));
 }
 
 /** The same service, with a report of each block that it says it does not have. */
-function reporting(backend: PinningService, report: () => void): PinningService {
+function reporting(backend: Readable, report: () => void): Readable {
   return {
     ...backend,
     async block(cid, signal) {

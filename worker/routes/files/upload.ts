@@ -17,6 +17,7 @@ import { recognize } from '../../upload/leaf-source.ts';
 import type { SentPart } from '../../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../../upload/pin-planned.ts';
 import { sendCar } from '../../upload/send-car.ts';
+import { requestIntake } from '../../upload/request-intake.ts';
 import { sendFile } from '../../upload/send-file.ts';
 import type { SentFile } from '../../upload/send-parts.ts';
 import { withPermit, leafPermits } from '../../upload/semaphore.ts';
@@ -27,7 +28,7 @@ import { errorText, log } from '../../log.ts';
 import type { FileDetails, FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
 import type { Claim } from '../../objects/account/uploads/claims.ts';
 import type { KeyMaterial, KeyRecord } from '../../objects/account/keys/key-rows.ts';
-import { firstServiceOf } from '../../backends/configured.ts';
+import { storedBytes } from '../../objects/account/keys/reserved.ts';
 import { atServices } from '../../backends/unavailable.ts';
 import { aboutPlain, anyBytes, openRecord, storedFile, type About } from './file-view.ts';
 import { newPins } from './file-backends.ts';
@@ -220,7 +221,8 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
   const { account, key } = caller;
   const { requestId } = c.var;
-  const service = firstServiceOf(c.env, requestId);
+  const intake = { account: account.name, uploadId: fileId, isForeign: announced.car, requestId };
+  const service = requestIntake(c.env, intake);
   const { isOnly, isProvisional, names } = announced;
   const terms = { claim, isOnly, isProvisional, names, requestId };
   const uploads = { account, hash: key.hash, uploadId: fileId, service, requestId };
@@ -237,7 +239,7 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const options = { service, signal, permits: leafPermits, keep, now: Date.now };
     const sent: SentFile & { head?: Uint8Array } = announced.car
       ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
-      : await sendFile(encrypted?.payload ?? body.stream, options);
+      : await sendFile(encrypted?.payload ?? body.stream, { ...options, bytes: storedLength(c, mode) });
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
     const size = announced.car ? sent.bytes : body.size;
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
@@ -258,8 +260,17 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
       digest: announced.car ? undefined : await body.digest(),
     };
   } catch (error) {
+    await service
+      .abandon?.()
+      .catch((failure: unknown) => log({ event: 'upload.abandon', requestId, error: errorText(failure) }));
     throw atServices(error, [service.id]);
   }
+}
+
+/** Bytes of the file as it is stored, where the request says so. */
+function storedLength(c: Ctx, mode: Mode): number | undefined {
+  const bytes = fileBytes(c.req.raw);
+  return bytes === undefined ? undefined : storedBytes(mode, bytes);
 }
 
 function newFile(

@@ -1,6 +1,7 @@
 /** `GET /v1/health`: whether the service can store and read, for monitors and load balancers. */
 import { HealthQuery, type Health } from '../../../shared/api.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
+import { sleep, within } from '../../../shared/streams/timing.ts';
 import { web } from 'sealpin:web';
 import { version } from '../../../package.json';
 import { metricsOf } from '../../objects/metrics/metrics-binding.ts';
@@ -63,7 +64,7 @@ export async function stateOf(env: Bindings): Promise<State> {
     if (last.state !== undefined && Date.now() - last.at < freshMs) return last.state;
     // A request may end before its check does: then the next one checks.
     if (Date.now() - last.runningSince > 2 * pingMs) break;
-    await new Promise((resolve) => setTimeout(resolve, pollMs));
+    await sleep(pollMs);
   }
   last.runningSince = Date.now();
   try {
@@ -95,15 +96,14 @@ async function migrationsNow(c: Ctx): Promise<Pick<Health, 'migrations'>> {
 
 /** What was seen of services that take no new files; undefined where the objects do not respond. */
 async function refusalsOf(env: Bindings): Promise<readonly Refusal[] | undefined> {
-  const { promise: timeout, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no response in ${pingMs} ms`)), pingMs);
   try {
-    return (await Promise.race([timeout, unwrap(metricsOf(env).refusals())])).refusals;
+    const { refusals } = await within(unwrap(metricsOf(env).refusals()), pingMs, () => {
+      throw new Error(`no response in ${pingMs} ms`);
+    });
+    return refusals;
   } catch (error) {
     log({ event: 'health.storage', error: errorText(error) });
     return undefined;
-  } finally {
-    clearTimeout(timer);
   }
 }
 

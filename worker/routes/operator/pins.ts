@@ -17,7 +17,7 @@ import { unwrap } from '../../objects/result.ts';
 import { askShards } from '../../objects/pin/shard.ts';
 import { shardNames } from '../../objects/pin/shard-names.ts';
 import { serviceOf } from '../../backends/configured.ts';
-import { takesBlocks } from '../../backends/contract.ts';
+import { isReadable } from '../../backends/contract.ts';
 
 const noStore = { 'Cache-Control': 'no-store' };
 
@@ -73,7 +73,7 @@ export async function createMigration(c: Ctx): Promise<Response> {
   const { from, to } = await readJson(c.req.raw, MigrationRequest);
   if (from === to) throw new SealpinError('invalid_request', 'from and to are the same service');
   for (const id of [from, to]) checkConfigured(c.env, id);
-  if (!takesBlocks(serviceOf(c.env, to)))
+  if (!isReadable(serviceOf(c.env, to)))
     throw new SealpinError('invalid_request', `${to} is a service from which nothing can be read back`, {
       hint: `before files are removed at ${from}, every byte is read where they went; add ${to} by REPLICAS instead`,
     });

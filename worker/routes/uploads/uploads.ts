@@ -14,7 +14,7 @@ import { unwrap } from '../../objects/result.ts';
 import { uploadColumns } from '../../objects/account/tables.ts';
 import type { UploadRecord } from '../../objects/account/uploads/upload-rows.ts';
 import { viewed } from '../../objects/columns.ts';
-import { firstServiceOf } from '../../backends/configured.ts';
+import { firstBackendOf } from '../../backends/configured.ts';
 import { parseDetails } from '../../http/validation.ts';
 import { checkLength } from '../../upload/counted-body.ts';
 import { continueUpload, metadataLabel, type Continued } from '../../upload/continue-upload.ts';
@@ -57,7 +57,7 @@ export function createUpload(mode: NewFile['mode']) {
     const hasBody = isChunk(c);
     checkLength(c.req.raw, maxUploadBytes(c.env));
     const claim = await parseClaim(c, caller.key, describing);
-    const service = firstServiceOf(c.env, c.var.requestId);
+    const service = firstBackendOf(c.env, c.var.requestId);
     const uploadId = crypto.randomUUID();
     const payload = mode === 'encrypted' ? await beginPayload() : undefined;
     const preamble = payload?.keys.preamble ?? new Uint8Array(0);

@@ -1,38 +1,24 @@
 /** Events: each thing that happens is one of them, once and in order, also while the service dies and objects do not respond. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { AccountEvent, Scope, Share } from '../../../shared/api.ts';
-import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, type Service } from '../../../testkit/service.ts';
 import { client, problemOf, type Client } from '../client.ts';
-import { changeDatabases, keepState, type KeptState } from '../kept-state.ts';
-import { accountObject, newOwner, shareObject, type Owner } from '../stored-state.ts';
+import { restartable } from '../kept-state.ts';
+import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
 const dayMs = 86_400_000;
 /** A share whose clock is so far ahead rings its alarm when the test does, however slow the machine is. */
 const aheadMs = 3_600_000;
-let kept: KeptState;
 let service: Service;
 let owner: Owner;
 
-const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept });
-beforeAll(async () => {
-  kept = await keepState('events');
-  service = await start();
-});
-afterAll(async () => {
-  await service.close();
-  await kept.close();
+const restart = restartable('events', (started) => {
+  service = started;
 });
 beforeEach(async () => {
   owner = await newOwner(service);
 });
-
-async function again(change?: () => Promise<void>): Promise<void> {
-  await service.close();
-  await change?.();
-  service = await start();
-  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
-}
 
 const events = async (by: Client = owner.call): Promise<AccountEvent[]> => (await by.listEvents({ limit: 100 })).events;
 const actions = async (by?: Client): Promise<string[]> => (await events(by)).map(({ action }) => action);
@@ -224,9 +210,8 @@ describe('the opening of a share', () => {
     await owner.object.fail('shareOpened', 'hangs before');
     await open(id);
     expect(await shareObject(service, id).rows('opening')).toHaveLength(1);
-    await service.kill();
-    service = await start();
-    owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
+    await restart.kill();
+    owner = ownerAt(service, owner);
     await shareObject(service, id).ring(60_000);
     await expect.poll(() => openings(id)).toBe(1);
   });
@@ -249,11 +234,10 @@ describe('the opening of a share', () => {
 
 it('an account and a share from before there were events have them from now on', async () => {
   const { id } = await newShare();
-  await again(() =>
-    changeDatabases(kept.dir, (database) => {
-      database.exec('DROP TABLE IF EXISTS event; DROP TABLE IF EXISTS origin; DROP TABLE IF EXISTS opening');
-    }),
+  await restart.again((database) =>
+    database.exec('DROP TABLE IF EXISTS event; DROP TABLE IF EXISTS origin; DROP TABLE IF EXISTS opening'),
   );
+  owner = ownerAt(service, owner);
   expect(await owner.call.listEvents()).toEqual({ events: [], more: false });
   await open(id);
   const { fileId } = await owner.call.store('plain', 'x');

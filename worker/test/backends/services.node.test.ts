@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pinningServices } from '../../backends/services.ts';
+import { configuredBackends } from '../../backends/services.ts';
 import { first, present } from '../../../testkit/present.ts';
 
 const good = { id: 'kubo', type: 'kubo', url: 'https://kubo.example.com' };
@@ -10,15 +10,16 @@ const badPeers = 'PINNING_SERVICES[0] (c): peers must be a list of at least one 
 const badReplication =
   'PINNING_SERVICES[0] (c): replication must be {"min", "max"}, whole numbers from 1 with min not above max';
 
-const types = 'kubo, cluster, psa, pinata';
+const types = 'kubo, cluster, psa, pinata, r2, s3';
 const psa = { id: 'p', type: 'psa', url: 'https://psa.example.com', origins: ['/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW'] };
 const badOrigins =
   'PINNING_SERVICES[1] (p): origins must be a list of at most 20 multiaddresses, such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…';
 
 const parse = (value: unknown, secrets: Record<string, string> = {}) =>
-  pinningServices(typeof value === 'string' ? value : JSON.stringify(value), {
+  configuredBackends(typeof value === 'string' ? value : JSON.stringify(value), 'PINNING_SERVICES', {
     secretOf: (name) => secrets[name],
-    pinName: 'sealpin:x',
+    bindingOf: () => undefined,
+    serviceId: 'x',
     fetch,
   });
 
@@ -42,9 +43,10 @@ describe('PINNING_SERVICES', () => {
       asked.push([url, new Headers(init.headers)]);
       return new Response('{"Version":"1.2.3"}');
     }) as unknown as typeof fetch;
-    const [service] = pinningServices(
+    const [service] = configuredBackends(
       JSON.stringify([{ ...good, url: 'https://kubo.example.com/path/', tokenSecret: 'T', headers: { 'x-a': 'b' } }]),
-      { secretOf: () => secret, pinName: 'sealpin:x', fetch: fetcher },
+      'BACKENDS',
+      { secretOf: () => secret, bindingOf: () => undefined, serviceId: 'x', fetch: fetcher },
     );
     expect(await present(service).ping(new AbortController().signal)).toEqual({ version: '1.2.3' });
     expect(first(asked)[0]).toBe('https://kubo.example.com/path/api/v0/version?');
@@ -58,9 +60,10 @@ describe('PINNING_SERVICES', () => {
       asked.push([url, new Headers(init.headers).get('authorization')]);
       return new Response('{"id":"one","version":"1.2.3","ipfs":{},"Version":"0.43.1"}');
     }) as unknown as typeof fetch;
-    const [service] = pinningServices(
+    const [service] = configuredBackends(
       JSON.stringify([{ ...cluster, tokenSecret: 'user:password', ipfsTokenSecret: 'token' }]),
-      { secretOf: (name) => name, pinName: 'sealpin:x', fetch: fetcher },
+      'BACKENDS',
+      { secretOf: (name) => name, bindingOf: () => undefined, serviceId: 'x', fetch: fetcher },
     );
     const { signal } = new AbortController();
     expect(await present(service).ping(signal)).toEqual({ version: '1.2.3', peers: { answering: 1, listed: 1 } });

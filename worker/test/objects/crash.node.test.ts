@@ -9,7 +9,7 @@ import { client, jsonOf, problemOf } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { accountObject, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
+import { accountObject, newOwner, pinned, pinObject, sweep, type Owner, ownerAt } from '../stored-state.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 let kept: KeptState;
@@ -96,7 +96,7 @@ async function killAt(command: string, when: 'before' | 'after', work: () => Pro
   await lost;
   peer.onCommand = undefined;
   service = await start();
-  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
+  owner = ownerAt(service, owner);
 }
 
 describe('S81 S82: the service dies', () => {

@@ -1,6 +1,6 @@
 /** The scopes of API keys in the description: each route is tried with a key that has all others, and with one that has no others. */
 import { expect, it } from 'vitest';
-import { scopes, type NewApiKeyResponse, type Problem } from '../../../shared/api.ts';
+import { scopes, type Problem, type Scope } from '../../../shared/api.ts';
 import { scopesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { client, jsonOf } from '../client.ts';
@@ -12,8 +12,8 @@ it('are named by the description of each route, and are what it asks for', async
   const service = await sharedService();
   const { paths } = await jsonOf<Document>(fetch(`${service.url}/v1/openapi.json`));
   const { account, apiKey: owner } = await service.account();
-  const withScopes = async (scopes: readonly string[]): Promise<string> =>
-    (await jsonOf<NewApiKeyResponse>(client(service.url, owner).json('/v1/keys', { label: 'x', scopes }), 201)).apiKey;
+  const withScopes = async (scopes: readonly Scope[]): Promise<string> =>
+    (await client(service.url, owner).createKey({ label: 'x', scopes })).apiKey;
   const ids: Record<string, string> = {
     id: account.id,
     fileId: crypto.randomUUID(),
@@ -36,7 +36,7 @@ it('are named by the description of each route, and are what it asks for', async
     if (needed === undefined) continue;
     const path = route.path.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? name);
     const headers = route.path.startsWith('/v1/uploads') ? uploading : storing;
-    const codeFor = async (scopes: readonly string[]): Promise<unknown> => {
+    const codeFor = async (scopes: readonly Scope[]): Promise<unknown> => {
       const response = await client(service.url, await withScopes(scopes))(path, {
         method: route.method.toUpperCase(),
         headers,

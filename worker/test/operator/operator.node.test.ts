@@ -1,31 +1,25 @@
 /** The operator's routes: accounts as a whole, and the denylist. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import { beforeEach, describe, expect, it, test } from 'vitest';
 import type { AccountList, AccountSummary, NewAccountResponse, ResumableUpload } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
-import { adminToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, type Service } from '../../../testkit/service.ts';
 import { listed } from '../../objects/account/account-list.ts';
 import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
-import { changeDatabases, keepState, type KeptState } from '../kept-state.ts';
+import { restartable } from '../kept-state.ts';
 import { newOwner, pinned, pinObject, type Owner } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
 
-let kept: KeptState;
 let service: Service;
 let operator: Client;
 let owner: Owner;
-async function begin(): Promise<void> {
-  const vars = { CORS_ORIGINS: 'https://a.example, https://b.example' };
-  service = await startService({ entry: 'worker/test/clock.ts', ...kept, vars });
-  operator = client(service.url, adminToken);
-}
-beforeAll(async () => {
-  kept = await keepState('operator');
-  await begin();
-});
-afterAll(async () => {
-  await service.close();
-  await kept.close();
-});
+const restart = restartable(
+  'operator',
+  (started) => {
+    service = started;
+    operator = client(service.url, adminToken);
+  },
+  () => ({ vars: { CORS_ORIGINS: 'https://a.example, https://b.example' } }),
+);
 beforeEach(async () => {
   owner = await newOwner(service);
 });
@@ -291,11 +285,9 @@ describe('a CID on the denylist', () => {
 test('of an earlier version, accounts are listed once used or asked for, CIDs can be denied', async () => {
   const [used, asked] = [await newOwner(service), await newOwner(service)];
   const file = await used.call.store('plain', 'stored before');
-  await service.close();
-  await changeDatabases(kept.dir, (db) => {
+  await restart.again((db) => {
     for (const table of ['account_setting', 'denied_file', 'denied']) db.exec(`DROP TABLE IF EXISTS ${table}`);
   });
-  await begin();
   const store = await service.miniflare.getKVNamespace('API_KEYS');
   for (const { id } of [used, asked]) await store.delete(`account:${id}`);
   const ids = async (): Promise<string[]> =>

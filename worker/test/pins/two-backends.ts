@@ -6,9 +6,8 @@ import { expect } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
-import { accountObject, newOwner, pinObject, type Owner } from '../stored-state.ts';
+import { newOwner, pinObject, type Owner, ownerAt } from '../stored-state.ts';
 import { flip } from '../../../testkit/present.ts';
 
 export type Backend = { kubo: RealKubo; peer: Peer };
@@ -67,9 +66,7 @@ export async function startTwoBackends(
     async restart() {
       await world.service.kill();
       world.service = await start();
-      const { id, call } = world.owner;
-      const object = accountObject(world.service, id);
-      world.owner = { id, call: client(world.service.url, call.apiKey), object };
+      world.owner = ownerAt(world.service, world.owner);
     },
     async close() {
       await world.service.close();

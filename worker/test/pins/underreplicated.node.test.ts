@@ -9,6 +9,8 @@ import { dueRow, dueTimes } from '../../objects/pin/pin-due.ts';
 import { Migrations } from '../../objects/pin/migrations.ts';
 import { backendPin } from '../../objects/pin/backend-pin.ts';
 import { nothingToRead, PinRows } from '../../objects/pin/pin-rows.ts';
+import { CidQueue } from '../../objects/pin/cid-queue.ts';
+import { StoredPins } from '../../objects/pin/stores/stored-pins.ts';
 import { PinWork } from '../../objects/pin/pin-work.ts';
 import { storedPin } from '../../routes/files/file-backends.ts';
 import { storageOf } from '../sqlite-storage.ts';
@@ -43,11 +45,13 @@ async function startCluster(secondOf: (cid: string) => string) {
   rows.create();
   const migrations = new Migrations(sql, { rows, now });
   const breakers = new Breakers(sql);
+  const shard = () => Promise.reject(new Error('no object store is configured'));
   const work = new PinWork({
     env,
     rows,
     breakers,
     migrations,
+    stored: new StoredPins({ env, rows, queue: new CidQueue(), shard, now }),
     now,
     removed: () => undefined,
     refused: () => undefined,

@@ -13,9 +13,9 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { OpenedShare, ShareStatus } from '../../../shared/api.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { jsonOf, problemOf } from '../client.ts';
 import { keepState, type KeptState } from '../kept-state.ts';
-import { accountObject, newOwner, shareObject, type Owner } from '../stored-state.ts';
+import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 const minuteMs = 60_000;
@@ -158,7 +158,7 @@ describe('an opening that is repeated', () => {
     expect((await open(id, tokens.first)).status).toBe(200);
     await service.kill();
     service = await start();
-    owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
+    owner = ownerAt(service, owner);
     expect(await jsonOf<OpenedShare>(open(id, tokens.first))).toEqual({ record, opensLeft: 0 });
     expect(await problemOf(open(id, tokens.second))).toEqual(gone);
     expect(await problemOf(open(id))).toEqual(gone);

@@ -2,12 +2,12 @@
  * Shares that stop in the middle, between the object that decides and the one that has the record: what is left is a share that is
  * listed and opens, or none, and never a record that nobody can revoke.
  */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Receipt, Revoked, Share, ShareReceipt } from '../../../shared/api.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import type { Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
-import { keepState, type KeptState } from '../kept-state.ts';
-import { accountObject, newOwner, shareObject, type Owner } from '../stored-state.ts';
+import { restartable } from '../kept-state.ts';
+import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { first } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -15,19 +15,12 @@ const hangs = long ? (['hangs before', 'hangs after'] as const) : (['hangs after
 /** Time beyond that for which a record may be on its way. */
 const longMs = 3_600_000;
 
-let kept: KeptState;
 let service: Service;
 let owner: Owner;
 let fileId: string;
 
-const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept });
-beforeAll(async () => {
-  kept = await keepState('shares');
-  service = await start();
-});
-afterAll(async () => {
-  await service.close();
-  await kept.close();
+const restart = restartable('shares', (started) => {
+  service = started;
 });
 beforeEach(async () => {
   owner = await newOwner(service);
@@ -55,10 +48,9 @@ async function making(): Promise<string> {
 /** Kills the service, as a power cut would, and starts it again. */
 async function crash(lost: Promise<unknown>): Promise<void> {
   const ended = expect(lost).rejects.toThrow();
-  await service.kill();
+  await restart.kill();
   await ended;
-  service = await start();
-  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
+  owner = ownerAt(service, owner);
 }
 
 /** Expects that nothing is listed, opens, or waits. */

@@ -8,10 +8,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { client } from '../client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { create, mib, modes, offsetOf, patch, stateOf, type Mode } from '../uploads/tus-client.ts';
-import { accountObject, askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
+import { askNode, newOwner, pinned, pinObject, sweep, type Owner, ownerAt } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
@@ -55,7 +54,7 @@ afterAll(async () => {
 async function killService(): Promise<void> {
   await service.kill();
   service = await start();
-  owner = { ...owner, call: client(service.url, owner.call.apiKey), object: accountObject(service, owner.id) };
+  owner = ownerAt(service, owner);
 }
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');

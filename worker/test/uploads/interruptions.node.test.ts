@@ -281,6 +281,8 @@ describe('a file whose bytes have all arrived', () => {
 
   it('is stored by the alarm where its last request ended before it could ask for that', async () => {
     const bytes = random(100);
+    // The alarm that a new account has set would meet the fault otherwise.
+    await owner.object.ring(2000);
     const { path, id } = await create(owner.call, 'encrypted', bytes.length);
     await owner.object.fail('setAlarm', 'before');
     expect((await patch(owner.call, path, 0, bytes)).status).toBe(500);

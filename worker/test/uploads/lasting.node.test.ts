@@ -1,7 +1,7 @@
 /** Uploads that take days: what is kept meanwhile, what is left of them, and who may go on. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { client, problemOf, type Client } from '../client.ts';
-import { keepState, type KeptState } from '../kept-state.ts';
+import { restartable } from '../kept-state.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
@@ -21,16 +21,9 @@ import {
 } from './tus-client.ts';
 
 const dayMs = 86_400_000;
-let kept: KeptState;
 let service: Service;
-const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept });
-beforeAll(async () => {
-  kept = await keepState('lasting');
-  service = await start();
-});
-afterAll(async () => {
-  await service.close();
-  await kept.close();
+const restart = restartable('lasting', (started) => {
+  service = started;
 });
 
 const tables = ['upload', 'shown', 'part', 'file', 'outbox', 'idempotency', 'api_key'] as const;
@@ -79,8 +72,7 @@ it.each(modesInForm)('%s: goes on after the service was killed, and a day later'
   const { apiKey, account } = await service.account();
   const { path } = await create(client(service.url, apiKey), mode, bytes.length);
   await send(client(service.url, apiKey), path, bytes.subarray(0, 1_300_000), 700_000);
-  await service.kill();
-  service = await start();
+  await restart.kill();
   const call = client(service.url, apiKey);
   await accountObject(service, account.id).ring(dayMs);
   expect(await offsetOf(call, path)).toBe(1_300_000);

@@ -2,7 +2,7 @@
 import type { BackupFile } from '../../../../shared/api.ts';
 import { isSealpinError } from '../../../../shared/errors.ts';
 import { errorText, log } from '../../../log.ts';
-import { blockServiceOf } from '../../../backends/configured.ts';
+import { backendOf } from '../../../backends/configured.ts';
 import { addReference, type AccountEnv } from '../delivery.ts';
 import { err, toFailure, type Result } from '../../result.ts';
 import { pinOf } from '../../pin/shard.ts';
@@ -53,7 +53,7 @@ async function restoreReference(
     if (!added.ok) return added;
     const denying = denied ? await pin.deny(cid, true, nobody) : undefined;
     if (denying?.ok === false) return denying;
-    const held = await blockServiceOf(env, service, requestId).stat(cid, AbortSignal.timeout(statMs));
+    const held = await backendOf(env, service, requestId).stat(cid, AbortSignal.timeout(statMs));
     return { ok: true, fileId, cid, isPinned: held.pin !== 'absent', isDenied: added.denied };
   } catch (error) {
     log({ event: 'account.restore', requestId, error: errorText(error) });

@@ -3,7 +3,6 @@ import { isSealpinError, SealpinError, type Code } from '../../../../shared/erro
 import { sha256, treeOf } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
 import { errorText, log } from '../../../log.ts';
-import { blockServiceOf } from '../../../backends/configured.ts';
 import { importRoot } from '../../../backends/import-root.ts';
 import { backoffMs } from '../../alarm.ts';
 import { err, toError, unwrap, type Result } from '../../result.ts';
@@ -11,6 +10,7 @@ import type { AccountContext } from '../account-context.ts';
 import { addReference } from '../delivery.ts';
 import type { NewFile } from '../files/file-rows.ts';
 import { referenceRemoval } from '../outbox.ts';
+import { resumedIntake } from '../uploads/resumed-intake.ts';
 import type { UploadRecord } from '../uploads/upload-rows.ts';
 import { pendingMs } from './pending-calls.ts';
 
@@ -117,7 +117,7 @@ export class UploadFinisher {
   async #store(upload: UploadRecord, requestId: string): Promise<void> {
     const { uploads, files, parts, row, env, erased, alarm, now } = this.#context;
     const { uploadId, createdBy, mode, filename, contentType, beginning, header } = upload;
-    const service = blockServiceOf(env, upload.service, requestId);
+    const service = resumedIntake(env, upload.service, { account: row.open?.id ?? '', uploadId, parts, requestId });
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
     // The service's own time limits end a step that takes too long.
     const { signal } = new AbortController();
@@ -133,6 +133,7 @@ export class UploadFinisher {
     if (!files.isPending(uploadId)) files.add(file, createdBy, now(), null);
     const plan = await unwrap(addReference(env, { ...stored, account, requestId }));
     if (!plan.pinned) await service.pin(cid, { bytes, beside: plan.beside, signal });
+    else await service.abandon?.();
     const expiresAt = now() + endedMs;
     this.#context.transaction(() => {
       const failure = files.checkAllowance(uploadId, true);

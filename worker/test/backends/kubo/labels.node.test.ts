@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { pinningServices } from '../../../backends/services.ts';
+import { configuredBackends } from '../../../backends/services.ts';
 
 const url = 'https://kubo.example.com';
 const entries = [
@@ -10,12 +10,15 @@ const entries = [
   { id: 'b', type: 'cluster', peers: [{ url, ipfs: url }] },
   { id: 'd', type: 'psa', url },
   { id: 'e', type: 'pinata', tokenSecret: 'T' },
+  { id: 'f', type: 'r2', binding: 'BUCKET' },
+  { id: 'g', type: 's3', url, bucket: 'files', keySecret: 'K', secretSecret: 'S' },
 ];
 
 test('the table in the manual says of each type what its label says', () => {
-  const readme = readFileSync(join(import.meta.dirname, '../../../README.md'), 'utf8').replaceAll('**', '');
-  const context = { secretOf: () => 'jwt', pinName: 'sealpin:x', fetch };
-  for (const { type, triedAgainst } of pinningServices(JSON.stringify(entries), context)) {
+  const readme = readFileSync(join(import.meta.dirname, '../../../../docs/operating.md'), 'utf8').replaceAll('**', '');
+  const bucket = { createMultipartUpload: null };
+  const context = { secretOf: () => 'jwt', bindingOf: () => bucket, serviceId: 'x', fetch };
+  for (const { type, triedAgainst } of configuredBackends(JSON.stringify(entries), 'BACKENDS', context)) {
     const row = readme.split('\n').find((line) => line.trim().startsWith(`| \`${type}\` |`));
     expect(row, type).toContain(`| ${triedAgainst}`);
   }

@@ -10,7 +10,7 @@ import documents from '../documented/pinata.json' with { type: 'json' };
 import { startPinata, type PinataServer } from '../documented/pinata-server.ts';
 import { fake } from '../runtimes.ts';
 import { replicaContract, type HonestReplica } from '../replica-suite.ts';
-import { pinningServices } from '../../../backends/services.ts';
+import { configuredBackends } from '../../../backends/services.ts';
 import { SourceError } from '../../../backends/source-error.ts';
 import { first, present } from '../../../../testkit/present.ts';
 
@@ -139,12 +139,13 @@ test('the addresses are those of the documents', async () => {
     asked.push(new URL(address).origin + new URL(address).pathname);
     return Response.json({ data: { files: [] } });
   }) as unknown as typeof fetch;
-  const [, service] = pinningServices(
+  const [, service] = configuredBackends(
     JSON.stringify([
       { id: 'a', type: 'kubo', url: 'https://kubo.example.com' },
       { id: 'p', type: 'pinata', tokenSecret: 'T' },
     ]),
-    { secretOf: () => 'jwt', pinName: 'sealpin:x', fetch: fetcher },
+    'BACKENDS',
+    { secretOf: () => 'jwt', bindingOf: () => undefined, serviceId: 'x', fetch: fetcher },
   );
   await present(service).ping(signal);
   expect(asked).toEqual([`${first(documents.api.servers).url}/files/public`]);

@@ -1,0 +1,39 @@
+/** Writing of a file, whose CID is computed meanwhile. */
+import type { Catalog } from './catalog.ts';
+import { indexer, type Indexer, type Written } from './indexer.ts';
+import { NewFile } from './new-file.ts';
+
+/** A file that is being written. */
+export class Writer {
+  readonly #file: NewFile;
+  readonly #index: Indexer;
+
+  private constructor(file: NewFile, index: Indexer) {
+    this.#file = file;
+    this.#index = index;
+  }
+
+  /** Begins a file in the folder `data`. Without `keep` only its CID is computed. */
+  static async open(data: string, catalog: Catalog, keep: boolean): Promise<Writer> {
+    const file = await NewFile.create(data, { keep, suffix: '' });
+    return new Writer(file, indexer(catalog, file.name, { stage: keep }));
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    await this.#file.append(bytes, (block) => this.#index.write(block));
+  }
+
+  /** Ends the file and syncs it to the disk; `publish` makes it exist. */
+  async finish(): Promise<Written> {
+    await this.#index.write(await this.#file.sink.flush());
+    const written = await this.#index.finish();
+    await this.#file.finish();
+    return written;
+  }
+
+  /** Removes what was written; not after `publish`. */
+  async abort(): Promise<void> {
+    await this.#file.abort();
+    this.#index.abort();
+  }
+}

@@ -1,0 +1,61 @@
+/** What requests to buckets of every kind have in common: time limits, and another attempt for what is held in memory. */
+import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { sleep } from '../../../shared/streams/timing.ts';
+
+/** The longest wait for a response that needs no more bytes of ours, in ms. */
+const responseMs = 30_000;
+/** Waits before what is held is sent again, in ms: an object may be written once a second. */
+const waitsMs = [250, 1_100, 2_500] as const;
+
+/** Seconds after which a client may try again that met a store which asks for fewer requests. */
+export const slowDownSeconds = 5;
+
+/** Runs a request under the caller's signal and a time limit. @throws pinning_timeout */
+async function withinTime<T>(
+  id: string,
+  signal: AbortSignal,
+  request: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  signal.throwIfAborted();
+  const limit = new AbortController();
+  const late = new SealpinError('pinning_timeout', `${id} did not answer within ${responseMs / 1000} s`);
+  const { promise: expired, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => (limit.abort(late), reject(late)), responseMs);
+  try {
+    return await Promise.race([request(AbortSignal.any([signal, limit.signal])), expired]);
+  } catch (cause) {
+    signal.throwIfAborted();
+    limit.signal.throwIfAborted();
+    throw cause;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Makes a request that sends nothing but what is held, again where the store could not be reached or asked to wait. */
+export async function repeated<T>(
+  id: string,
+  signal: AbortSignal,
+  request: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  for (const waitMs of waitsMs) {
+    try {
+      return await withinTime(id, signal, request);
+    } catch (error) {
+      if (!isSealpinError(error, 'pinning_unavailable')) throw error;
+      await sleep(waitMs * (1 + Math.random() / 2), signal);
+    }
+  }
+  return await withinTime(id, signal, request);
+}
+
+/** Does something for each item, some at once. */
+export async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
+  const rest = [...items];
+  // Workers have six connections.
+  await Promise.all(
+    Array.from({ length: 5 }, async () => {
+      for (let item = rest.shift(); item !== undefined; item = rest.shift()) await work(item);
+    }),
+  );
+}

@@ -1,0 +1,99 @@
+/** A bucket of R2 that is bound to the Worker: https://developers.cloudflare.com/r2/api/workers/workers-api-reference/ */
+import * as v from 'valibot';
+import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import type { Adapter } from '../contract.ts';
+import type { Bucket, ObjectBody } from '../objects/bucket.ts';
+import { objectStore } from '../objects/object-store.ts';
+import { repeated, slowDownSeconds } from '../objects/store-requests.ts';
+import { prefixField, storePrefix, unknownField } from '../option-fields.ts';
+
+const Options = v.strictObject(
+  {
+    binding: v.pipe(v.string('binding must be a string'), v.regex(/^\w+$/, 'binding must be the name of a binding')),
+    prefix: prefixField,
+    erasure: v.optional(v.picklist(['immediate', 'locked'], 'erasure must be immediate or locked')),
+  },
+  unknownField,
+);
+
+/** R2, configured by `{"binding", "prefix"?, "erasure"?}`. */
+export const r2Adapter: Adapter<typeof Options> = {
+  options: Options,
+  triedAgainst: 'the simulation of R2 in Miniflare; no bucket of Cloudflare',
+  make({ binding, prefix, erasure }, { id, serviceId, bindingOf, misconfigured }) {
+    const bound = bindingOf(binding);
+    if (!isBucket(bound)) throw misconfigured(`there is no R2 bucket with the binding ${binding}`);
+    const bucket: Bucket = {
+      ...r2Bucket(id, bound),
+      place: `r2 ${binding}`,
+      erasure: async () => erasure ?? 'unknown',
+    };
+    return objectStore({ id, prefix: storePrefix(prefix, serviceId), serviceId, bucket });
+  },
+};
+
+function isBucket(value: unknown): value is R2Bucket {
+  return typeof value === 'object' && value !== null && 'createMultipartUpload' in value;
+}
+
+const onlyIfNew = { onlyIf: { etagDoesNotMatch: '*' } } as const;
+
+function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place' | 'erasure'> {
+  /** R2 says what is wrong by a number in the message. */
+  function failed(cause: unknown): SealpinError {
+    if (isSealpinError(cause)) return cause;
+    const message = `${id}: ${cause instanceof Error ? cause.message : String(cause)}`;
+    if (/\((10006|10007|10002|10003|10004)\)/.test(message))
+      return new SealpinError('misconfigured', message, {
+        hint: 'the operator must check that the bucket exists, and what is bound to the Worker',
+        cause,
+      });
+    const wait = /\((10058|10043)\)/.test(message) ? { retryAfterSeconds: slowDownSeconds } : {};
+    return new SealpinError('pinning_unavailable', message, { ...wait, cause });
+  }
+  const asked = async <T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> =>
+    await repeated(id, signal, async () => await request().catch((cause: unknown) => Promise.reject(failed(cause))));
+
+  async function put(key: string, body: ObjectBody, onlyNew: boolean, signal: AbortSignal): Promise<boolean> {
+    const options = onlyNew ? onlyIfNew : undefined;
+    if (body instanceof Uint8Array) return (await asked(signal, () => bucket.put(key, body, options))) !== null;
+    try {
+      const stored = await bucket.put(key, body.stream as ReadableStream, options);
+      if (stored !== null && stored.size !== body.length)
+        throw new SealpinError('pinning_failed', `${id} took ${stored.size} bytes of ${body.length}`);
+      return stored !== null;
+    } catch (cause) {
+      signal.throwIfAborted();
+      throw failed(cause);
+    }
+  }
+
+  return {
+    put,
+    async get(key, range, signal) {
+      // With the runtime's streams no signal ends a read: who cancels the stream does.
+      const object = await asked(signal, () => bucket.get(key, range && { range }));
+      return object === null ? undefined : (object.body as ReadableStream<Uint8Array>);
+    },
+    size: async (key, signal) => (await asked(signal, () => bucket.head(key)))?.size,
+    async list(prefix, after, signal) {
+      const page = await asked(signal, () =>
+        bucket.list({ prefix, ...(after !== undefined && { startAfter: after }) }),
+      );
+      const objects = page.objects.map(({ key, size, uploaded }) => ({
+        key,
+        bytes: size,
+        storedAt: uploaded.getTime(),
+      }));
+      return { objects, isLast: !page.truncated, now: Date.now() };
+    },
+    async removeAll(prefix, signal) {
+      for (let pages = 0; pages < 4; pages += 1) {
+        const { objects } = await asked(signal, () => bucket.list({ prefix }));
+        if (objects.length === 0) return true;
+        await asked(signal, () => bucket.delete(objects.map(({ key }) => key)));
+      }
+      return false;
+    },
+  };
+}

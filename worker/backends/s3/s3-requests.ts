@@ -1,0 +1,188 @@
+/** Signed requests to an S3 API, and what its errors mean. No more of the API is used than what all stores have. */
+import { AwsV4Signer } from 'aws4fetch';
+import { SealpinError } from '../../../shared/errors.ts';
+import { concat } from '../../../shared/streams/concat.ts';
+import { readAll } from '../../../shared/streams/read-all.ts';
+import type { ObjectBody } from '../objects/bucket.ts';
+import { repeated, slowDownSeconds } from '../objects/store-requests.ts';
+import { printable } from '../printable.ts';
+
+export type S3Options = {
+  /** The backend's name in errors. */
+  id: string;
+  /** The root of the API. */
+  url: string;
+  bucket: string;
+  region: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+  fetch: typeof fetch;
+};
+
+export type S3Request = {
+  method: 'GET' | 'HEAD' | 'PUT' | 'DELETE';
+  key?: string;
+  query?: Record<string, string>;
+  headers?: Record<string, string>;
+  body?: ObjectBody;
+  /** Statuses that the caller understands, besides 2xx. */
+  expected?: readonly number[];
+};
+
+/** The largest response in XML: a page of a listing. */
+const maxXmlBytes = 4 * 1_048_576;
+/** Characters of a message that are shown. */
+const maxWords = 200;
+
+/** What an error code of S3 says of the configuration, and what the operator must look at. */
+const faults: Record<string, string> = {
+  NoSuchBucket: 'there is no such bucket: the operator must make it, or check its name',
+  AccessDenied: 'the operator must check what the key may do: read, write, delete and list in this bucket',
+  InvalidAccessKeyId: 'the operator must check the access key',
+  XAdminUserNotFound: 'the operator must check the access key',
+  ExpiredToken: 'the operator must check the access key, which has expired',
+  SignatureDoesNotMatch: 'the operator must check the secret of the access key',
+  AuthorizationHeaderMalformed: 'the operator must check the region',
+  AuthorizationQueryParametersError: 'the operator must check the region',
+  IllegalLocationConstraintException: 'the operator must check the region',
+  PermanentRedirect: 'the operator must check the address and the region: the bucket is elsewhere',
+  RequestTimeTooSkewed: 'the clocks of the store and of this service differ: the operator must set them',
+  NotImplemented: 'this store lacks what Sealpin needs of S3',
+  MethodNotAllowed: 'the operator must check the address, and whether the bucket is read-only',
+};
+const full = ['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull', 'EntityTooLarge', 'StorageFull'];
+/** What 404 says of an object, or of a property of the bucket: any other reason is a fault. */
+const absent = ['NoSuchKey', 'NoSuchVersion', 'ObjectLockConfigurationNotFoundError', 'NotFound'];
+const slow = [408, 429, 500, 502, 503, 504];
+
+/** The text between two tags; undefined where they are not there. */
+export function textIn(xml: string, tag: string): string | undefined {
+  const start = xml.indexOf(`<${tag}>`);
+  const end = start === -1 ? -1 : xml.indexOf(`</${tag}>`, start);
+  return end === -1 ? undefined : xml.slice(start + tag.length + 2, end);
+}
+
+/** The elements with a tag, one after the other. */
+export function elementsIn(xml: string, tag: string): string[] {
+  return xml
+    .split(`<${tag}>`)
+    .slice(1)
+    .map((rest) => rest.slice(0, Math.max(0, rest.indexOf(`</${tag}>`))));
+}
+
+/** Makes the function that sends requests to a bucket. */
+export function s3Requests(o: S3Options) {
+  const { id, region, accessKeyId, secretAccessKey } = o;
+  const root = `${o.url.replace(/\/+$/, '')}/${o.bucket}`;
+  /** The store's clock as against ours, in ms. */
+  let skewMs = 0;
+
+  function misconfigured(detail: string, hint: string): SealpinError {
+    // The log has no hints.
+    return new SealpinError('misconfigured', `${id} at ${root}: ${detail}; ${hint}`, { hint });
+  }
+
+  function failure({ method }: S3Request, response: Response, xml: string): SealpinError {
+    const { status } = response;
+    const code = textIn(xml, 'Code') ?? '';
+    const words = printable((textIn(xml, 'Message') ?? '').replaceAll(/\s+/g, ' '), maxWords);
+    const said = `answered ${status}${code && ` ${code}`} to ${method}${words && `: ${words}`}`;
+    if (full.includes(code) || status === 507)
+      return new SealpinError('disk_full', `${id} ${said}`, {
+        hint: `the object store ${id} takes no more: the operator must look at its quota`,
+      });
+    const hint = faults[code] ?? (status === 401 || status === 403 ? faults['AccessDenied'] : undefined);
+    if (hint !== undefined) return misconfigured(said, hint);
+    if (slow.includes(status) || code === 'RequestTimeout' || code === 'SlowDown') {
+      const asked = Number(response.headers.get('Retry-After') ?? Number.NaN);
+      const wait = status === 429 || status === 503 ? slowDownSeconds : undefined;
+      const retryAfterSeconds = Number.isSafeInteger(asked) && asked >= 0 ? asked : wait;
+      const waits = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
+      return new SealpinError('pinning_unavailable', `${id} ${said}`, waits);
+    }
+    if (status >= 300 && status < 400)
+      return misconfigured(said, 'the operator must check the address and the region: the bucket is elsewhere');
+    return new SealpinError('pinning_failed', `${id} ${said}`);
+  }
+
+  async function send(request: S3Request, signal: AbortSignal): Promise<Response> {
+    const { method, key, query = {}, headers: own = {}, body } = request;
+    const url = new URL(`${root}${key === undefined ? '' : `/${key}`}`);
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+    const held = body instanceof Uint8Array ? body : undefined;
+    const headers = {
+      ...own,
+      'x-amz-content-sha256': held === undefined && body !== undefined ? 'UNSIGNED-PAYLOAD' : await hashOf(held),
+    };
+    const datetime = new Date(Date.now() + skewMs).toISOString().replaceAll(/[:-]|\.\d{3}/g, '');
+    const credentials = { accessKeyId, secretAccessKey, service: 's3', region, datetime };
+    const signed = await new AwsV4Signer({ method, url: url.href, headers, ...credentials }).sign();
+    const init: RequestInit & { duplex?: 'half' } = {
+      method,
+      redirect: 'manual',
+      headers: signed.headers,
+      signal,
+      ...(held && { body: held }),
+      ...(body !== undefined &&
+        held === undefined && { body: (body as { stream: ReadableStream }).stream, duplex: 'half' }),
+    };
+    let response: Response;
+    try {
+      const { fetch } = o;
+      response = await fetch(signed.url.href, init);
+    } catch (cause) {
+      signal.throwIfAborted();
+      throw new SealpinError('pinning_unavailable', `${id} at ${root} cannot be reached`, { cause });
+    }
+    return response;
+  }
+
+  /** The text of a response in XML. */
+  async function textOf(response: Response): Promise<string> {
+    const tooLarge = () => new SealpinError('pinning_failed', `${id}: its response is too large`);
+    try {
+      return new TextDecoder().decode(await readAll(response.body, maxXmlBytes, tooLarge));
+    } catch (cause) {
+      throw cause instanceof SealpinError
+        ? cause
+        : new SealpinError('pinning_unavailable', `${id} broke off its response`, { cause });
+    }
+  }
+
+  /** Sends a request once, or again where our clock was wrong. @returns a response that the caller understands */
+  async function ask(request: S3Request, signal: AbortSignal): Promise<{ response: Response; xml: string }> {
+    const response = await send(request, signal);
+    const isData = request.method === 'GET' && request.key !== undefined;
+    if (response.ok && isData) return { response, xml: '' };
+    const xml = request.method === 'HEAD' ? '' : await textOf(response);
+    // Some say 200 before they know.
+    const code = textIn(xml, 'Code');
+    const isRight = response.ok
+      ? code === undefined || !xml.includes('<Error>')
+      : request.expected?.includes(response.status) === true &&
+        (response.status !== 404 || code === undefined || absent.includes(code));
+    if (isRight) return { response, xml };
+    const serverMs = Date.parse(response.headers.get('Date') ?? '');
+    if (code === 'RequestTimeTooSkewed' && skewMs === 0 && Number.isFinite(serverMs)) {
+      skewMs = serverMs - Date.now();
+      if (request.body === undefined || request.body instanceof Uint8Array) return await ask(request, signal);
+      throw new SealpinError('pinning_unavailable', `${id}: our clock was wrong`, { retryAfterSeconds: 1 });
+    }
+    throw failure(request, response, xml);
+  }
+
+  return {
+    id,
+    misconfigured,
+    /** Sends a request whose body, if it has one, is a stream. */
+    once: ask,
+    /** Sends a request, again where the store asks for that. */
+    again: (request: S3Request, signal: AbortSignal) => repeated(id, signal, (limited) => ask(request, limited)),
+  };
+}
+
+/** SHA-256 in hex, of nothing where there is nothing. */
+async function hashOf(bytes: Uint8Array = new Uint8Array()): Promise<string> {
+  const digest = await crypto.subtle.digest('SHA-256', concat(bytes));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

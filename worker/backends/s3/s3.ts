@@ -1,0 +1,119 @@
+/** A bucket behind an S3 API, addressed by its path. */
+import { SealpinError } from '../../../shared/errors.ts';
+import type { Bucket, Erasure, ListedObject } from '../objects/bucket.ts';
+import { inParallel } from '../objects/store-requests.ts';
+import { elementsIn, s3Requests, textIn, type S3Options } from './s3-requests.ts';
+
+/** Time for which what a bucket says about versions and locks is believed, in ms. */
+const erasureMs = 86_400_000;
+/** Keys of a page that is removed. */
+const pageKeys = 500;
+
+/** A bucket of S3. */
+export function s3Bucket(o: S3Options): Bucket {
+  const { id } = o;
+  const { once, again } = s3Requests(o);
+  let asked: { erasure: Erasure; at: number } | undefined;
+
+  /** Asks for a property of the bucket; undefined where the store has none, or does not say. */
+  async function property(name: string, signal: AbortSignal): Promise<string | undefined> {
+    const expected = [400, 403, 404, 405, 501];
+    const { response, xml } = await again({ method: 'GET', query: { [name]: '' }, expected }, signal);
+    if (response.ok) return xml;
+    return response.status === 404 ? '' : undefined;
+  }
+
+  async function erasure(signal: AbortSignal): Promise<Erasure> {
+    if (asked !== undefined && Date.now() - asked.at < erasureMs) return asked.erasure;
+    const [versioning, lock] = [await property('versioning', signal), await property('object-lock', signal)];
+    const isLocked = lock !== undefined && textIn(lock, 'ObjectLockEnabled') === 'Enabled';
+    const hasVersions = versioning !== undefined && textIn(versioning, 'Status') !== undefined;
+    const known = versioning === undefined ? 'unknown' : hasVersions ? 'versions' : 'immediate';
+    asked = { erasure: isLocked ? 'locked' : known, at: Date.now() };
+    return asked.erasure;
+  }
+
+  async function page(query: Record<string, string>, signal: AbortSignal): Promise<{ xml: string; now: number }> {
+    const { response, xml } = await again({ method: 'GET', query: { ...query, 'encoding-type': 'url' } }, signal);
+    if (textIn(xml, 'IsTruncated') === undefined)
+      throw new SealpinError('pinning_failed', `${id}: its response is no listing`);
+    return { xml, now: Date.parse(response.headers.get('Date') ?? '') };
+  }
+
+  const keyIn = (xml: string): string => decodeURIComponent((textIn(xml, 'Key') ?? '').replaceAll('+', ' '));
+
+  function objectsIn(xml: string): ListedObject[] {
+    return elementsIn(xml, 'Contents').map((each) => ({
+      key: keyIn(each),
+      bytes: Number(textIn(each, 'Size')),
+      storedAt: Date.parse(textIn(each, 'LastModified') ?? ''),
+    }));
+  }
+
+  /** Lists what a prefix still has: objects, or versions and delete markers where the bucket keeps them. */
+  async function left(prefix: string, signal: AbortSignal): Promise<{ key: string; version?: string }[]> {
+    const state = await erasure(signal);
+    if (state === 'immediate' || state === 'unknown') {
+      const { xml } = await page({ 'list-type': '2', prefix, 'max-keys': String(pageKeys) }, signal);
+      return objectsIn(xml);
+    }
+    const { xml } = await page({ versions: '', prefix, 'max-keys': String(pageKeys) }, signal);
+    return ['Version', 'DeleteMarker'].flatMap((tag) =>
+      elementsIn(xml, tag).map((each) => ({ key: keyIn(each), version: textIn(each, 'VersionId') ?? 'null' })),
+    );
+  }
+
+  return {
+    place: `s3 ${o.url.replace(/\/+$/, '')}/${o.bucket}`,
+
+    async put(key, body, onlyNew, signal) {
+      const headers = { 'content-type': 'application/octet-stream', ...(onlyNew && { 'if-none-match': '*' }) };
+      const send = body instanceof Uint8Array ? again : once;
+      const { response } = await send({ method: 'PUT', key, headers, body, expected: [409, 412] }, signal);
+      if (response.status === 409)
+        throw new SealpinError('pinning_unavailable', `${id} is storing the same object`, { retryAfterSeconds: 1 });
+      return response.ok;
+    },
+
+    async get(key, range, signal) {
+      if (range?.length === 0) return new Response(new Uint8Array()).body as ReadableStream<Uint8Array>;
+      const bytes = range && { range: `bytes=${range.offset}-${range.offset + range.length - 1}` };
+      const { response } = await again(
+        { method: 'GET', key, expected: [404], ...(bytes && { headers: bytes }) },
+        signal,
+      );
+      if (response.status === 404) return undefined;
+      const length = Number(response.headers.get('Content-Length') ?? Number.NaN);
+      if (range !== undefined && length !== range.length) {
+        await response.body?.cancel();
+        throw new SealpinError('pinning_failed', `${id} gave ${length} bytes of ${range.length}`);
+      }
+      return response.body as ReadableStream<Uint8Array>;
+    },
+
+    async size(key, signal) {
+      const { response } = await again({ method: 'HEAD', key, expected: [404] }, signal);
+      if (response.ok) return Number(response.headers.get('Content-Length'));
+      // The answer to HEAD does not say what is missing: it may be the bucket.
+      const { xml } = await page({ 'list-type': '2', prefix: key, 'max-keys': '1' }, signal);
+      return objectsIn(xml).find((object) => object.key === key)?.bytes;
+    },
+
+    async list(prefix, after, signal) {
+      const query = { 'list-type': '2', prefix, ...(after !== undefined && { 'start-after': after }) };
+      const { xml, now } = await page(query, signal);
+      return { objects: objectsIn(xml), isLast: textIn(xml, 'IsTruncated') !== 'true', now };
+    },
+
+    async removeAll(prefix, signal) {
+      const found = await left(prefix, signal);
+      await inParallel(found, async ({ key, version }) => {
+        const query = version === undefined ? {} : { versionId: version };
+        await again({ method: 'DELETE', key, query, expected: [404] }, signal);
+      });
+      return found.length === 0 || (found.length < pageKeys && (await left(prefix, signal)).length === 0);
+    },
+
+    erasure,
+  };
+}

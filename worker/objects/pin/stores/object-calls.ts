@@ -1,0 +1,231 @@
+/**
+ * Objects in stores, as others call the `Pin` object that has their row. A row is written before the first byte is sent, and removed when
+ * a listing is empty. Whether bytes are needed is not decided here: a row asks the object of its CID.
+ */
+import { RpcTarget } from 'cloudflare:workers';
+import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
+import type { Env } from '../../../env.ts';
+import { errorText, log } from '../../../log.ts';
+import { storeOf } from '../../../backends/configured.ts';
+import { backoffMs } from '../../alarm.ts';
+import { err, toFailure, unwrap, type Result } from '../../result.ts';
+import type { NewObjects, ObjectRow, ObjectRows, ObjectShard, Sweep } from './object-rows.ts';
+import { requestMs } from '../pin-steps.ts';
+import type { Kept, StoredPins } from './stored-pins.ts';
+
+/** Times in ms: until a row asks for the first time, and again; of a removal. */
+const firstQuestionMs = 3_600_000;
+const questionMs = 30 * 86_400_000;
+const removeMs = 60_000;
+/** The interval of sweeps, of the parts of a long one, and the age from which an object is a stray, in ms. */
+const sweepMs = { every: 86_400_000, part: 60_000, strayAge: 86_400_000 };
+/** Pages that one sweep lists, and the most that it removes by itself. */
+const sweepPages = 20;
+const most = { objects: 100, share: 0.05 };
+/** Rows that one alarm looks at. */
+const batch = 50;
+
+type Context = {
+  env: Env;
+  rows: ObjectRows;
+  pins: StoredPins;
+  /** The object that is responsible for a CID, or for an `<id>`. */
+  shard(text: string): Promise<{ readonly objects: ObjectShard }>;
+  wake(): Promise<void>;
+  now(): number;
+};
+
+/** The calls, and what the alarm does for the rows. */
+export class ObjectCalls extends RpcTarget {
+  readonly #o: Context;
+
+  constructor(context: Context) {
+    super();
+    this.#o = context;
+  }
+
+  /**
+   * Writes the row of an upload that is about to send bytes, or gives it more time. @param o.numbers how many objects it may send
+   * @returns the first of their numbers; `gone` where it is being removed
+   */
+  async open(
+    objects: NewObjects,
+    { numbers, forMs }: { numbers: number; forMs: number },
+  ): Promise<Result<{ from: number }>> {
+    const { rows, now, wake } = this.#o;
+    const checked = await this.#checked(objects);
+    if (!checked.ok) return checked;
+    const row = rows.find(objects.id);
+    if (row?.state === 'removing') return err('gone', 'the upload has ended');
+    // One that has become a file asks when it is due: its end may be repeated.
+    const due = row?.state === 'stored' ? row.due : Math.max(row?.due ?? 0, now() + forMs);
+    const from = row?.parts ?? 0;
+    if (row === undefined) rows.add({ ...objects, state: 'open', cid: null, parts: numbers, due });
+    else rows.change(row.id, { parts: from + numbers, due });
+    await wake();
+    return { ok: true, from };
+  }
+
+  /** Records whose bytes an upload has: from now on the object of that CID decides. @returns `pinning_timeout` where it is removed */
+  async bind({ id, service, cid }: { id: string; service: string; cid: string }): Promise<Result> {
+    const { rows, now, wake } = this.#o;
+    const checked = await this.#checked({ id, service });
+    if (!checked.ok) return checked;
+    const row = rows.find(id);
+    const stored = { state: 'stored', cid, due: now() + firstQuestionMs, attempts: 0 } as const;
+    if (row?.state === 'removing') return err('pinning_timeout', 'the upload timed out');
+    if (row === undefined) rows.add({ id, service, account: '', upload: cid, parts: 0, ...stored });
+    else rows.change(id, stored);
+    await wake();
+    return { ok: true };
+  }
+
+  /** Lets go of the objects of an upload that has ended, unless they have become a file. */
+  async abandon(id: string): Promise<Result> {
+    const { rows, now, wake } = this.#o;
+    const row = rows.find(id);
+    if (row?.state === 'open') rows.change(id, { state: 'removing', due: now(), attempts: 0 });
+    else if (row !== undefined) rows.change(id, { due: now() });
+    await wake();
+    return { ok: true };
+  }
+
+  /** Removes some objects of an upload that is open still: of one that has become a file nothing is removed. */
+  async drop(id: string, ns: readonly number[]): Promise<Result> {
+    const row = this.#o.rows.find(id);
+    if (row?.state !== 'open') return { ok: true };
+    const isGone = await storeOf(this.#o.env, row.service).removeData(id, AbortSignal.timeout(removeMs), ns);
+    return isGone ? { ok: true } : err('overloaded', 'objects are being removed', 5);
+  }
+
+  /** Removes all objects of an upload, whose index is gone. @returns whether a listing has shown that nothing is left */
+  async remove(id: string, service: string): Promise<Result<{ isGone: boolean }>> {
+    const { rows, now } = this.#o;
+    const checked = await this.#checked({ id, service });
+    if (!checked.ok) return checked;
+    const removing = { state: 'removing', due: now(), attempts: 0 } as const;
+    if (rows.find(id) === undefined)
+      rows.add({ id, service, account: '', upload: '', cid: null, parts: 0, ...removing });
+    else rows.change(id, removing);
+    const row = rows.find(id);
+    return { ok: true, isGone: row === undefined || (await this.#remove(row)) };
+  }
+
+  /** Tells whether a CID needs the objects of an upload. */
+  async holds(cid: string, service: string, id: string): Promise<Result<{ answer: 'holds' | 'not' | 'unsure' }>> {
+    return { ok: true, answer: await this.#o.pins.holds(cid, service, id) };
+  }
+
+  /** Makes a file of the objects of an upload, whose reference is there: its index is written. */
+  async keep(kept: Kept): Promise<Result> {
+    return await this.#o.pins.keep(kept);
+  }
+
+  /** Does what is due, as far as one alarm can. It does not throw. @returns how many requests it made, about */
+  async work(): Promise<number> {
+    const { rows, now } = this.#o;
+    const due = rows.due(now(), batch);
+    for (const row of due) await (row.state === 'removing' ? this.#remove(row) : this.#ask(row));
+    const sweeps = rows.dueSweeps(now());
+    for (const sweep of sweeps) await this.#sweep(sweep);
+    return due.length * 4 + sweeps.length * sweepPages;
+  }
+
+  /** Returns the time of the next work, in ms. */
+  nextTime(): number | undefined {
+    return this.#o.rows.nextTime();
+  }
+
+  /**
+   * Checks that a store is where it was, and writes that down for the first row. Nothing is stored under a prefix that belongs to another
+   * service: that one would remove it.
+   */
+  async #checked({ id, service }: Pick<ObjectRow, 'id' | 'service'>): Promise<Result> {
+    const { env, rows, now } = this.#o;
+    try {
+      const store = storeOf(env, service);
+      const place = rows.placeOf(service);
+      if (place === store.place) return { ok: true };
+      if (place !== undefined)
+        throw new SealpinError('backend_changed', `${service} was ${place}, and is ${store.place}`);
+      if (!(await store.ownsPrefix(AbortSignal.timeout(requestMs))))
+        throw new SealpinError('misconfigured', `the prefix of ${service} belongs to another service`);
+      rows.addPlace(store, id.slice(0, 2), now() + Math.round(sweepMs.every * Math.random()));
+      return { ok: true };
+    } catch (error) {
+      log({ event: 'object.place', service, error: errorText(error) });
+      return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
+    }
+  }
+
+  /** Removes the objects of a row, then the row. */
+  async #remove(row: ObjectRow): Promise<boolean> {
+    const { env, rows, now } = this.#o;
+    const attempts = row.attempts + 1;
+    rows.change(row.id, { attempts, due: now() + backoffMs(attempts) });
+    try {
+      await unwrap(this.#checked(row));
+      const isGone = await storeOf(env, row.service).removeData(row.id, AbortSignal.timeout(removeMs));
+      if (isGone) rows.remove(row.id);
+      else rows.change(row.id, { attempts: 0, due: now() });
+      return isGone;
+    } catch (error) {
+      log({ event: 'object.remove', service: row.service, attempts, error: errorText(error) });
+      return false;
+    }
+  }
+
+  /** Asks whether the objects of a row are needed; those of an upload that has not ended in time are not. */
+  async #ask({ id, service, cid, attempts: before }: ObjectRow): Promise<void> {
+    const { rows, shard, now } = this.#o;
+    const attempts = before + 1;
+    rows.change(id, { attempts, due: now() + backoffMs(attempts) });
+    try {
+      const answer = cid === null ? 'not' : (await unwrap((await shard(cid)).objects.holds(cid, service, id))).answer;
+      if (answer === 'not') rows.change(id, { state: 'removing', attempts: 0, due: now() });
+      else rows.change(id, { attempts: 0, due: now() + (answer === 'holds' ? questionMs : firstQuestionMs) });
+    } catch (error) {
+      log({ event: 'object.ask', service, attempts, error: errorText(error) });
+    }
+  }
+
+  /** Compares what a store has below the digits of this object with the rows. What has none, and is old, is removed. */
+  async #sweep({ service, digits, after }: Sweep): Promise<void> {
+    const { env, rows, now } = this.#o;
+    rows.setSweep({ service, due: now() + sweepMs.every, after });
+    try {
+      const store = storeOf(env, service);
+      const signal = AbortSignal.timeout(removeMs);
+      if (store.place !== this.#o.rows.placeOf(service) || !(await store.ownsPrefix(signal)))
+        return log({
+          event: 'object.sweep',
+          service,
+          error: 'the prefix is another one, or belongs to another service',
+        });
+      let listed = 0;
+      let last = after ?? undefined;
+      let isLast = false;
+      const strays = new Map<string, number>();
+      for (let page = 0; page < sweepPages && !isLast; page += 1) {
+        const listing = await store.listData(digits, last, signal);
+        for (const { key, storedAt } of listing.objects) {
+          const id = store.idOf(key);
+          if (id === undefined || rows.find(id) !== undefined) continue;
+          if (!(listing.now - storedAt > sweepMs.strayAge)) continue;
+          strays.set(id, (strays.get(id) ?? 0) + 1);
+        }
+        listed += listing.objects.length;
+        last = listing.objects.at(-1)?.key ?? last;
+        ({ isLast } = listing);
+      }
+      const count = [...strays.values()].reduce((sum, each) => sum + each, 0);
+      const isSafe = count <= most.objects || count <= listed * most.share;
+      if (count > 0) log({ event: 'object.strays', service, count, listed, removed: isSafe });
+      for (const id of isSafe ? strays.keys() : []) await this.remove(id, service);
+      if (!isLast) rows.setSweep({ service, due: now() + sweepMs.part, after: last ?? null });
+      else rows.setSweep({ service, due: now() + sweepMs.every, after: null });
+    } catch (error) {
+      log({ event: 'object.sweep', service, error: errorText(error) });
+    }
+  }
+}

@@ -1,0 +1,139 @@
+/** The rows of what lies in object stores below `data/<id>/`: each is in the `Pin` object of the first byte of its `<id>`. */
+import type { Result } from '../../result.ts';
+
+/** Time in which an upload of one request must have ended, in ms. */
+export const uploadMs = 86_400_000;
+
+/** An upload, or a copy, whose objects are stored. */
+export type NewObjects = {
+  /** 32 hexadecimal digits. */
+  id: string;
+  service: string;
+  /** The account and the ID of the file that it is to be; of a copy, nobody's and the CID. */
+  account: string;
+  upload: string;
+};
+
+/**
+ * `open`: bytes may come; `stored`: the index of `cid` names it, or is about to; `removing`: nothing of it is to be left. `parts`:
+ * the first number that is free. `due`: when somebody must look at it, in ms.
+ */
+export type ObjectRow = NewObjects & {
+  state: 'open' | 'stored' | 'removing';
+  cid: string | null;
+  parts: number;
+  due: number;
+  attempts: number;
+};
+
+/** When what begins with the digits of this object is compared with the rows next, in ms, and behind which key that begins. */
+export type Sweep = { service: string; digits: string; due: number; after: string | null };
+
+/** The calls of the object that has a row, or is responsible for a CID, as another one makes them. */
+export type ObjectShard = {
+  open(objects: NewObjects, limits: { numbers: number; forMs: number }): PromiseLike<Result<{ from: number }>>;
+  bind(kept: { id: string; service: string; cid: string }): PromiseLike<Result>;
+  remove(id: string, service: string): PromiseLike<Result<{ isGone: boolean }>>;
+  abandon(id: string): PromiseLike<Result>;
+  holds(cid: string, service: string, id: string): PromiseLike<Result<{ answer: 'holds' | 'not' | 'unsure' }>>;
+};
+
+/** A store that objects are in, and where it was when the first one was stored. */
+type Place = { service: string; place: string };
+
+const tables = `
+  CREATE TABLE IF NOT EXISTS object (
+    id TEXT PRIMARY KEY, service TEXT NOT NULL, state TEXT NOT NULL, account TEXT NOT NULL, upload TEXT NOT NULL, cid TEXT,
+    parts INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS object_due ON object (due);
+  CREATE TABLE IF NOT EXISTS object_sweep (
+    service TEXT PRIMARY KEY, place TEXT NOT NULL, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT) WITHOUT ROWID;
+`;
+
+/** The rows in an object's storage. Their tables come with the first one. */
+export class ObjectRows {
+  readonly #sql: SqlStorage;
+  #exists: boolean;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    this.#exists = sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'object_sweep'`).toArray().length > 0;
+  }
+
+  find(id: string): ObjectRow | undefined {
+    if (!this.#exists) return undefined;
+    return this.#sql.exec<ObjectRow>('SELECT * FROM object WHERE id = ?', id).toArray()[0];
+  }
+
+  /** Returns where a store was when its first object was stored; undefined where there is none here. */
+  placeOf(service: string): string | undefined {
+    if (!this.#exists) return undefined;
+    return this.#sql.exec<Place>('SELECT * FROM object_sweep WHERE service = ?', service).toArray()[0]?.place;
+  }
+
+  /** Writes down where a store is. @param sweepMs when what it has is compared with the rows */
+  addPlace({ id: service, place }: { id: string; place: string }, digits: string, sweepMs: number): void {
+    if (!this.#exists) this.#sql.exec(tables);
+    this.#exists = true;
+    this.#sql.exec(
+      'INSERT INTO object_sweep (service, place, digits, due) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+      service,
+      place,
+      digits,
+      sweepMs,
+    );
+  }
+
+  /** Writes a row, whose store has a place. */
+  add({ id, service, account, upload, state, cid, parts, due }: Omit<ObjectRow, 'attempts'>): void {
+    this.#sql.exec(
+      'INSERT INTO object (id, service, account, upload, state, cid, parts, due, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)',
+      id,
+      service,
+      account,
+      upload,
+      state,
+      cid,
+      parts,
+      due,
+    );
+  }
+
+  change(id: string, changes: Partial<Omit<ObjectRow, 'id'>>): void {
+    const names = Object.keys(changes).map((name) => `${name} = ?`);
+    this.#sql.exec(`UPDATE object SET ${names.join(', ')} WHERE id = ?`, ...Object.values(changes), id);
+  }
+
+  remove(id: string): void {
+    this.#sql.exec('DELETE FROM object WHERE id = ?', id);
+  }
+
+  /** The rows that have been due for the longest. */
+  due(nowMs: number, limit: number): ObjectRow[] {
+    if (!this.#exists) return [];
+    return this.#sql
+      .exec<ObjectRow>('SELECT * FROM object WHERE due <= ? ORDER BY due LIMIT ?', nowMs, limit)
+      .toArray();
+  }
+
+  /** The sweeps that are due. */
+  dueSweeps(nowMs: number): Sweep[] {
+    if (!this.#exists) return [];
+    return this.#sql.exec<Sweep>('SELECT * FROM object_sweep WHERE due <= ?', nowMs).toArray();
+  }
+
+  setSweep({ service, due, after }: Omit<Sweep, 'digits'>): void {
+    this.#sql.exec('UPDATE object_sweep SET due = ?, after = ? WHERE service = ?', due, after, service);
+  }
+
+  /** Returns the time of the next work, in ms. */
+  nextTime(): number | undefined {
+    if (!this.#exists) return undefined;
+    const { due } = this.#sql
+      .exec<{ due: number | null }>(
+        'SELECT min(due) AS due FROM (SELECT min(due) AS due FROM object UNION ALL SELECT min(due) FROM object_sweep)',
+      )
+      .one();
+    return due ?? undefined;
+  }
+}

@@ -1,0 +1,250 @@
+/** CIDs in object stores, for the `Pin` object that is responsible for them: nobody else changes an index. */
+import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
+import {
+  blocksOf,
+  decodeNode,
+  digestBytes,
+  leafBytes,
+  openFile,
+  parseCid,
+  readBlock,
+  type BlockSource,
+} from '../../../../shared/ipfs/index.ts';
+import { concat } from '../../../../shared/streams/concat.ts';
+import { storeOf } from '../../../backends/configured.ts';
+import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
+import {
+  indexOf,
+  maxIndexBytes,
+  tooManyNodes,
+  type DataObject,
+  type ObjectIndex,
+  type StoredObjects,
+} from '../../../backends/objects/object-index.ts';
+import { fixedLength } from '../../../backends/objects/fixed-length.ts';
+import { sourceError, type SourceError } from '../../../backends/source-error.ts';
+import type { Held } from '../../../backends/contract.ts';
+import type { Env } from '../../../env.ts';
+import { err, unwrap, type Result } from '../../result.ts';
+import type { CidQueue } from '../cid-queue.ts';
+import type { Ownership } from '../pin-ownership.ts';
+import type { ObjectShard } from './object-rows.ts';
+import { newObjectId } from './object-names.ts';
+import { blockMs, requestMs, step } from '../pin-steps.ts';
+import type { PinRow, PinRows } from '../pin-rows.ts';
+
+/** A file whose objects are stored: what its index says. */
+export type Kept = { cid: string; service: string; file: StoredObjects };
+
+/** Time that a copy has for all of its bytes, in ms, before its objects are taken for those of one that has ended. */
+const copyMs = 7 * 86_400_000;
+/** Time limit of reading all nodes of a file, in ms. */
+const nodesMs = 60_000;
+/** Numbers of a copy for each leaf: an attempt to store a piece takes one of those of its first leaf, so that none is used twice. */
+const numbersOfLeaf = 100;
+
+type Context = {
+  env: Env;
+  rows: PinRows;
+  queue: CidQueue;
+  shard(text: string): Promise<{ readonly objects: ObjectShard }>;
+  now(): number;
+};
+
+export class StoredPins {
+  readonly #o: Context;
+
+  constructor(context: Context) {
+    this.#o = context;
+  }
+
+  /** Writes the index of a file. Where another one of the same bytes is there and complete, that one stays. */
+  async keep({ cid, service, file }: Kept): Promise<Result> {
+    const { env, queue, rows } = this.#o;
+    return await queue.interrupt(cid, async () => {
+      const row = rows.find(cid, service);
+      if (row === undefined || row.state === 'unpinning') return err('pinning_timeout', 'the upload timed out');
+      try {
+        await this.#keep(storeOf(env, service), row, file);
+        return { ok: true };
+      } catch (error) {
+        if (!isSealpinError(error)) throw error;
+        return err(error.code, error.message, error.retryAfterSeconds);
+      }
+    });
+  }
+
+  /** Tells whether a CID needs the objects of an upload. One whose row does not say which it has may need them: `unsure`. */
+  async holds(cid: string, service: string, id: string): Promise<'holds' | 'not' | 'unsure'> {
+    const row = this.#o.rows.find(cid, service);
+    if (row === undefined) {
+      // A row of the database may be lost, and its file be there: only the index tells.
+      const index = await this.#found(storeOf(this.#o.env, service), cid);
+      return index?.id === id ? 'unsure' : 'not';
+    }
+    if (row.object === null) return 'unsure';
+    return row.object === id ? 'holds' : 'not';
+  }
+
+  /**
+   * Takes over what a store has of a CID whose row does not say so, as that of a database that was restored.
+   * @returns the `<id>` of its objects; null where they are not known
+   */
+  async adopt(cid: string, service: string): Promise<string | null> {
+    const { id } = (await this.#found(storeOf(this.#o.env, service), cid)) ?? {};
+    if (id === undefined) return null;
+    await unwrap((await this.#o.shard(id)).objects.bind({ id, service, cid }));
+    return id;
+  }
+
+  /** The ownership of what a store has. Where its bytes are in doubt, those of the next upload take their place. */
+  ownership({ pin }: Held, row: PinRow | undefined): Ownership {
+    const pinned = pin === 'ours' && row?.state === 'live' && row.suspect === 0;
+    return { was_there: 0, anchored: 0, pinned };
+  }
+
+  /** Removes the index of a CID, then its objects. @throws overloaded while something is left */
+  async remove(row: PinRow): Promise<void> {
+    const { rows, env } = this.#o;
+    const { cid, service } = row;
+    const store = storeOf(env, service, row.request_id ?? undefined);
+    const signal = AbortSignal.timeout(requestMs * 2);
+    const id = row.object ?? (await this.#found(store, cid))?.id ?? null;
+    // Before the index goes, which is the only other place that knows it.
+    rows.change(row, { object: id });
+    const isGone = await store.removeIndex(cid, signal);
+    const data = id === null ? { isGone: true } : await unwrap((await this.#o.shard(id)).objects.remove(id, service));
+    if (!isGone || !data.isGone) throw new SealpinError('overloaded', `${service} still has objects of ${cid}`);
+  }
+
+  /**
+   * Copies the next piece of a file, and writes the index after the last one.
+   * @returns whether that was the last one
+   */
+  async copy(found: PinRow, sources: readonly BlockSource[], signal: AbortSignal): Promise<boolean> {
+    const { rows, env, now } = this.#o;
+    const { cid, service } = found;
+    const store = storeOf(env, service, found.request_id ?? undefined);
+    if (found.state !== 'copying' || found.object === null) {
+      const id = newObjectId();
+      const before = found.object;
+      rows.change(found, { state: 'copying', cursor: 0, object: id });
+      if (before !== null) await unwrap((await this.#o.shard(before)).objects.abandon(before));
+    }
+    const { object, cursor, attempts } = rows.find(cid, service) ?? found;
+    const id = object ?? '';
+    const { objects: calls } = await this.#o.shard(id);
+    const upload = { id, service, account: '', upload: cid };
+    const { from } = await unwrap(calls.open(upload, { numbers: 1, forMs: copyMs }));
+    const options = { signal, limits: { idleMs: blockMs } };
+    const file = await openFile(cid, sources, options).catch((error: unknown) => Promise.reject(sourceError(error)));
+    const end = Math.min(file.size, cursor + (attempts > 1 ? step.slowBytes : step.bytes));
+    if (cursor < end || file.size === 0) {
+      const piece = pieceOf(file.read(cursor, end), end - cursor);
+      const n = Math.floor(cursor / leafBytes) * numbersOfLeaf + (from % numbersOfLeaf);
+      const body = { stream: piece.stream, length: end - cursor };
+      await store.put(id, n, body, signal).catch((error: unknown) => Promise.reject(piece.failure() ?? error));
+    }
+    rows.change(found, { cursor: end, bytes: file.size, attempts: 0, due: now() });
+    if (end < file.size) return false;
+    const objects = await this.#objects(store, id, file.size, signal);
+    const row = rows.find(cid, service);
+    if (row === undefined) return false;
+    const shape = await this.#shape(cid, sources, AbortSignal.any([signal, AbortSignal.timeout(nodesMs)]));
+    await this.#keep(store, row, await indexOf(cid, { id, size: file.size, objects, ...shape }));
+    return true;
+  }
+
+  async #keep(store: ObjectStore, row: PinRow, file: StoredObjects): Promise<void> {
+    const { cid, service } = row;
+    const signal = AbortSignal.timeout(nodesMs);
+    const before = row.object;
+    // From now on the row of the objects asks here whether they are needed.
+    await unwrap((await this.#o.shard(file.id)).objects.bind({ id: file.id, service, cid }));
+    let { id } = file;
+    if (!(await store.putIndex(cid, file, false, signal))) {
+      const there = await this.#found(store, cid);
+      const isGood = there !== undefined && row.suspect === 0 && (await store.isComplete(there, signal));
+      if (isGood && there.id !== file.id) {
+        ({ id } = there);
+        await unwrap((await this.#o.shard(id)).objects.bind({ id, service, cid }));
+      } else if (there?.id !== file.id) await store.putIndex(cid, file, true, signal);
+    }
+    this.#o.rows.change(row, { object: id });
+    for (const other of [before, file.id])
+      if (other !== null && other !== id) await unwrap((await this.#o.shard(other)).objects.abandon(other));
+  }
+
+  /** The index that a store has of a CID; undefined where there is none that can be used. */
+  async #found(store: ObjectStore, cid: string): Promise<ObjectIndex | undefined> {
+    try {
+      return await store.index(cid, AbortSignal.timeout(requestMs * 2));
+    } catch (error) {
+      if (isSealpinError(error, 'pinning_lost') || isSealpinError(error, 'content_mismatch')) return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * The objects of a copy, as the store lists them. A piece begins where its number says, and ends where the next one begins, which came
+   * only after it was stored; of several attempts at it the longest has it.
+   */
+  async #objects(store: ObjectStore, id: string, size: number, signal: AbortSignal): Promise<DataObject[]> {
+    const found = new Map<number, DataObject>();
+    for (let after: string | undefined, isLast = false; !isLast;) {
+      const page = await store.listData(`${id}/`, after, signal);
+      for (const { key, bytes } of page.objects) {
+        const n = Number(key.slice(-8));
+        const leaf = Math.floor(n / numbersOfLeaf);
+        if (bytes >= (found.get(leaf)?.bytes ?? -1)) found.set(leaf, { n, bytes });
+      }
+      after = page.objects.at(-1)?.key;
+      isLast = page.isLast || after === undefined;
+    }
+    const leaves = [...found.keys()].toSorted((a, b) => a - b);
+    const objects = leaves.map((leaf, at) => {
+      const { n = 0, bytes = 0 } = found.get(leaf) ?? {};
+      const end = leaves[at + 1];
+      return { n, bytes: Math.min(bytes, (end === undefined ? size : end * leafBytes) - leaf * leafBytes) };
+    });
+    if (objects.reduce((sum, { bytes }) => sum + bytes, 0) === size) return objects;
+    throw new SealpinError('pinning_unavailable', `${store.id} does not list all that it has taken`, {
+      reason: 'blob_unavailable',
+      retryAfterSeconds: 1,
+    });
+  }
+
+  /** The leaves of a file in order, and the blocks above them. */
+  async #shape(cid: string, sources: readonly BlockSource[], signal: AbortSignal) {
+    const options = { signal, limits: { idleMs: blockMs } };
+    const blocks = new Map<string, Uint8Array>();
+    try {
+      for await (const block of blocksOf(cid, sources, options))
+        if (block.cid.codec === 'dag-pb') blocks.set(block.cid.text, await readBlock(block.cid.text, sources, options));
+      const digests: Uint8Array[] = [];
+      const lengths: number[] = [];
+      const add = async (text: string, bytes: number): Promise<void> => {
+        const block = blocks.get(text);
+        if (block === undefined) {
+          if (digests.length * digestBytes > maxIndexBytes) throw tooManyNodes();
+          digests.push(parseCid(text).digest);
+          lengths.push(bytes);
+        } else for (const link of decodeNode(block, cid)) await add(link.cid.text, link.fileBytes);
+      };
+      const root = parseCid(cid);
+      await add(cid, root.codec === 'raw' ? (await openFile(cid, sources, options)).size : 0);
+      return { blocks, leaves: { digests: concat(...digests), lengths } };
+    } catch (error) {
+      signal.throwIfAborted();
+      throw sourceError(error);
+    }
+  }
+}
+
+/** A piece on its way, and the failure of its source, if that is why it ends early. */
+function pieceOf(source: ReadableStream<Uint8Array>, length: number) {
+  const { readable, writable } = fixedLength(length);
+  let failure: SourceError | undefined;
+  source.pipeTo(writable).catch((error: unknown) => (failure = sourceError(error)));
+  return { stream: readable, failure: () => failure };
+}

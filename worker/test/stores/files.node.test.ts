@@ -1,0 +1,155 @@
+/** Files in an object store: what lies in the bucket, and that nothing is left of what is deleted. */
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Receipt, StoredFile } from '../../../shared/api.ts';
+import { decodeIndex } from '../../backends/objects/object-index.ts';
+import { cidBuilder } from '../../../shared/ipfs/index.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
+import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { create, patch, send } from '../uploads/tus-client.ts';
+import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+
+const mib = 1_048_576;
+const day = 86_400_000;
+
+describe.each(kinds)('%s', (kind) => {
+  const why = missing(kind);
+  if (why !== undefined) {
+    it.skip(why);
+    return;
+  }
+  let store: StoreUnderTest;
+  beforeAll(async () => {
+    store = await startStore(kind);
+  });
+  afterAll(() => store.close());
+
+  const get = (fileId: string, range?: string): Promise<Response> =>
+    store.owner.call(`/v1/storage/${fileId}/content`, range === undefined ? {} : { headers: { Range: range } });
+  const remove = async (fileId: string): Promise<Receipt> =>
+    await jsonOf<Receipt>(await store.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }));
+  const data = async (): Promise<string[]> => (await store.keys()).filter((key) => key.startsWith('data/'));
+
+  it('a small file is one plain object, and its index; both are gone with it', async () => {
+    const bytes = randomBytes(70_000);
+    const file = await store.owner.call.store('plain', bytes);
+    const keys = await store.keys();
+    expect(keys).toEqual([`cid/${file.cid}`, expect.stringMatching(/^data\/[0-9a-f]{32}\/00000000$/), 'service']);
+    expect(Buffer.compare(await store.read(itemOf(keys, 1)), bytes)).toBe(0);
+    expect((await store.read('service')).toString()).toBe('tested');
+    expect((await remove(file.fileId)).pins).toEqual([{ service: 'store', status: 'unpinned' }]);
+    expect(await store.keys()).toEqual(['service']);
+    expect(await problemOf(get(file.fileId))).toBe('404 not_found');
+  });
+
+  it('a file of 17 MiB and some is in objects of at most 16 MiB, one behind the other, and is read in parts', async () => {
+    const bytes = randomBytes(17 * mib + 12_345);
+    const file = await store.owner.call.store('plain', bytes);
+    const keys = await data();
+    const parts = await Promise.all(keys.map((key) => store.read(key)));
+    expect(Buffer.compare(Buffer.concat(parts), bytes)).toBe(0);
+    expect(Math.max(...parts.map((part) => part.length))).toBeLessThanOrEqual(16 * mib);
+    expect(keys.length).toBeLessThanOrEqual(4);
+    for (const [start, end] of [
+      [0, 1],
+      [mib - 1, mib + 1],
+      [16 * mib - 5, 16 * mib + 5],
+      [17 * mib, 17 * mib + 12_345],
+    ] as const) {
+      const part = await get(file.fileId, `bytes=${start}-${end - 1}`);
+      expect([part.status, Buffer.compare(await bytesOf(part), bytes.subarray(start, end))]).toEqual([206, 0]);
+    }
+    expect(Buffer.compare(await bytesOf(get(file.fileId)), bytes)).toBe(0);
+    await remove(file.fileId);
+    expect(await store.keys()).toEqual(['service']);
+  });
+
+  it('every file is found by its CID in the bucket alone', async () => {
+    const files = [
+      await store.owner.call.store('plain', randomBytes(3 * mib + 1)),
+      await store.owner.call.store('encrypted', randomBytes(mib)),
+      await store.owner.call.store('plain', ''),
+    ];
+    const { path } = await create(store.owner.call, 'plain', 2 * mib + 7);
+    const resumed = await send(store.owner.call, path, randomBytes(2 * mib + 7), mib);
+    expect(resumed.status).toBe(204);
+    const cids = [...files.map(({ cid }) => cid), present(resumed.headers.get('Sealpin-Cid'))];
+    const keys = await store.keys();
+    const objects = new Map(await Promise.all(keys.map(async (key) => [key, await store.read(key)] as const)));
+    expect(
+      keys
+        .filter((key) => key.startsWith('cid/'))
+        .map((key) => key.slice(4))
+        .toSorted(),
+    ).toEqual(cids.toSorted());
+    for (const cid of cids) {
+      const index = await decodeIndex(cid, present(objects.get(`cid/${cid}`)));
+      const whole = Buffer.concat(
+        index.objects.map(({ n, bytes }) =>
+          present(objects.get(`data/${index.id}/${String(n).padStart(8, '0')}`)).subarray(0, bytes),
+        ),
+      );
+      const builder = cidBuilder();
+      await builder.write(whole);
+      expect(await builder.finish()).toEqual({ cid, bytes: index.size });
+    }
+    for (const { fileId } of files) await remove(fileId);
+    await remove(present(resumed.headers.get('Sealpin-File')));
+    expect(await store.keys()).toEqual(['service']);
+  });
+
+  it('the same bytes are stored once, and stay until nobody has them', async () => {
+    const bytes = randomBytes(2 * mib);
+    const stored = await Promise.all(Array.from({ length: 4 }, () => store.owner.call.store('plain', bytes)));
+    await store.pass(0, { rounds: 2 });
+    expect((await data()).length).toBeLessThanOrEqual(2);
+    expect(new Set((await data()).map((key) => key.split('/')[1])).size).toBe(1);
+    for (const { fileId } of stored.slice(1)) await remove(fileId);
+    expect(Buffer.compare(await bytesOf(get(first(stored).fileId)), bytes)).toBe(0);
+    await remove(first(stored).fileId);
+    await store.pass(0);
+    expect(await store.keys()).toEqual(['service']);
+  });
+
+  it('a file whose objects are damaged or lost is found by a verification, and repaired by its bytes', async () => {
+    const bytes = randomBytes(3 * mib);
+    const file = await store.owner.call.store('plain', bytes);
+    const verify = async () =>
+      (
+        await jsonOf<{ pins: StoredFile['pins'] }>(
+          await store.owner.call(`/v1/storage/${file.fileId}/verification`, { method: 'POST' }),
+        )
+      ).pins[0]?.status;
+    expect(await verify()).toBe('pinned');
+    const [key = ''] = await data();
+    const object = await store.read(key);
+    await store.write(key, Buffer.concat([Buffer.of(first(object) ^ 1), object.subarray(1)]));
+    expect(await verify()).toBe('lost');
+    expect(await problemOf(get(file.fileId))).toBe('502 content_mismatch');
+    const again = await store.owner.call.store('plain', bytes);
+    expect(Buffer.compare(await bytesOf(get(file.fileId)), bytes)).toBe(0);
+    for (const lost of [itemOf(await data(), -1), `cid/${file.cid}`]) {
+      await store.lose(lost);
+      expect(await verify()).toBe('lost');
+      const third = await store.owner.call.store('plain', bytes);
+      expect(await verify()).toBe('pinned');
+      expect(Buffer.compare(await bytesOf(get(file.fileId)), bytes)).toBe(0);
+      await remove(third.fileId);
+    }
+    await remove(again.fileId);
+    await remove(file.fileId);
+    await store.pass(day, { rounds: 2 });
+    expect(await store.keys()).toEqual(['service']);
+  });
+
+  it('an upload that ends without a file leaves nothing', async () => {
+    const { path } = await create(store.owner.call, 'encrypted', 9 * mib);
+    expect((await patch(store.owner.call, path, 0, randomBytes(5 * mib))).status).toBe(204);
+    expect((await data()).length).toBeGreaterThan(0);
+    expect((await store.owner.call(path, { method: 'DELETE', headers: { 'Tus-Resumable': '1.0.0' } })).status).toBe(
+      204,
+    );
+    await store.pass(10 * day, { rounds: 2 });
+    expect(await store.keys()).toEqual(['service']);
+  });
+});

@@ -1,0 +1,97 @@
+/** Requests that a store gets for a file: what it costs where each of them has a price (`docs/operating.md`). */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { bytesOf } from '../client.ts';
+import { create, mib, patch } from '../uploads/tus-client.ts';
+import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+
+/** The largest object, which the number of requests for a large file follows from. */
+const objectBytes = 16 * mib;
+/** The most requests besides those for data: whose the prefix is, whether there is an index, and that index. */
+const overhead = { write: { listed: 3, read: 3 }, read: { listed: 0, read: 3 } };
+
+/** Requests by what they cost: those that write or list, those that read, and removals, which are free in most stores. */
+type Costs = { data: number; listed: number; read: number; removed: number };
+
+const why = missing('s3');
+
+describe.skipIf(why !== undefined)('a store gets', () => {
+  let store: StoreUnderTest;
+  beforeAll(async () => {
+    store = await startStore('s3');
+  });
+  afterAll(() => store?.close());
+
+  /** Counts the requests of some work: those for data by themselves, others as they are priced. */
+  async function costsOf(work: () => Promise<unknown>): Promise<Costs> {
+    const before = store.hostile?.requests.length ?? 0;
+    await work();
+    const costs: Costs = { data: 0, listed: 0, read: 0, removed: 0 };
+    for (const { method, key } of store.hostile?.requests.slice(before) ?? []) {
+      const isListing = key.startsWith('?');
+      if (method === 'DELETE') costs.removed += 1;
+      else if (key.includes('/data/') && !isListing) costs.data += 1;
+      else if (method === 'PUT' || isListing) costs.listed += 1;
+      else costs.read += 1;
+    }
+    return costs;
+  }
+
+  const objects = async (): Promise<number> => (await store.keys()).filter((key) => key.startsWith('data/')).length;
+  const read = (id: string, headers: Record<string, string> = {}): Promise<Costs> =>
+    costsOf(() => bytesOf(store.owner.call(`/v1/storage/${id}/content`, { headers })));
+  const remove = (id: string): Promise<Costs> =>
+    costsOf(() => store.owner.call(`/v1/storage/${id}`, { method: 'DELETE' }));
+
+  test('one object and one index for a file of 1 byte, and few requests besides', async () => {
+    let id = '';
+    const written = await costsOf(async () => {
+      id = (await store.owner.call.store('plain', randomBytes(1))).fileId;
+    });
+    expect([written.data, written.removed]).toEqual([1, 0]);
+    expect(written.listed).toBeLessThanOrEqual(overhead.write.listed);
+    expect(written.read).toBeLessThanOrEqual(overhead.write.read);
+    const costs = await read(id);
+    expect([costs.data, costs.listed, costs.removed]).toEqual([1, overhead.read.listed, 0]);
+    expect(costs.read).toBeLessThanOrEqual(overhead.read.read);
+    expect((await remove(id)).removed).toBe(2);
+  });
+
+  test.each([
+    ['1 B', 1],
+    ['100 MB', 100_000_000],
+    ['10 GiB', 10 * 2 ** 30],
+  ])('as many requests as docs/operating.md says for %s', (name, bytes) => {
+    const page = readFileSync(join(import.meta.dirname, '../../../docs/operating.md'), 'utf8');
+    const objects = Math.max(1, Math.ceil(bytes / objectBytes));
+    const { write, read } = overhead;
+    const row = [name, objects, objects + write.listed, write.read, objects + read.read];
+    expect(page).toContain(`| ${row.join(' | ')} |`);
+  });
+
+  test('one request for each object of a file of 100 MB, and for a range only those that have it', async () => {
+    const bytes = randomBytes(100_000_000);
+    const before = await objects();
+    let id = '';
+    const written = await costsOf(async () => {
+      const created = await create(store.owner.call, 'plain', bytes.length);
+      for (let at = 0; at < bytes.length; at += 64 * mib)
+        expect((await patch(store.owner.call, created.path, at, bytes.subarray(at, at + 64 * mib))).status).toBe(204);
+      ({ id } = created);
+    });
+    const many = (await objects()) - before;
+    // A line that is slow, as that of a busy machine is, has smaller objects.
+    expect(many).toBeGreaterThanOrEqual(Math.ceil(bytes.length / objectBytes));
+    expect([written.data, written.removed]).toEqual([many, 0]);
+    expect(written.listed).toBeLessThanOrEqual(overhead.write.listed);
+    expect(written.read).toBeLessThanOrEqual(overhead.write.read);
+    const whole = await read(id);
+    expect([whole.data, whole.listed]).toEqual([many, overhead.read.listed]);
+    expect(whole.read).toBeLessThanOrEqual(overhead.read.read);
+    expect((await read(id, { Range: 'bytes=50000000-50000009' })).data).toBe(1);
+    expect((await remove(id)).removed).toBe(many + 1);
+  });
+});
+if (why !== undefined) test.skip(why);

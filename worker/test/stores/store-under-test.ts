@@ -1,0 +1,132 @@
+/** A service with an object store of a kind as its backend, and the bucket seen from outside. */
+import { mkdir, readFile, readdir, utimes, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { shardName } from '../../objects/pin/shard-names.ts';
+import { startHostileStore, type HostileStore } from '../../../testkit/object-stores/hostile-store.ts';
+import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
+import { startService, type Service, type ServiceOptions } from '../../../testkit/service.ts';
+import { newOwner, shardObject, type Owner } from '../stored-state.ts';
+
+export const kinds = ['r2', 's3'] as const;
+export type Kind = (typeof kinds)[number];
+
+/** Why the tests of a kind are skipped here; undefined where they run. */
+export const missing = (kind: Kind): string | undefined => (kind === 's3' && !hasVersitygw() ? noVersitygw : undefined);
+
+export type StoreUnderTest = {
+  service: Service;
+  owner: Owner;
+  /** Between the service and the store; R2 has none. */
+  hostile: HostileStore | undefined;
+  /** Lists the keys, without the prefix. */
+  keys(): Promise<string[]>;
+  read(key: string): Promise<Buffer>;
+  write(key: string, bytes: Buffer): Promise<void>;
+  lose(key: string): Promise<void>;
+  /** Makes an object older, as the store of S3 sees it. */
+  age(key: string, ms: number): Promise<void>;
+  /** Lets time pass for an account, and for all objects that have rows of these keys or CIDs. */
+  pass(ms: number, o?: { rounds?: number }): Promise<void>;
+  close(): Promise<void>;
+};
+
+const prefix = 'sealpin-tested/';
+
+/** Starts one. @param o.others entries behind the store @param o.keeps as that of versitygw */
+export async function startStore(
+  kind: Kind,
+  o: ServiceOptions & { first?: object[]; others?: object[]; keeps?: 'versions' | 'locked'; gateway?: Versitygw } = {},
+): Promise<StoreUnderTest> {
+  const gateway =
+    kind === 's3' ? (o.gateway ?? (await startVersitygw(o.keeps === undefined ? {} : { keeps: o.keeps }))) : undefined;
+  const hostile = gateway && (await startHostileStore(gateway));
+  const entry =
+    hostile === undefined
+      ? { id: 'store', type: 'r2', binding: 'BUCKET' }
+      : {
+          id: 'store',
+          type: 's3',
+          url: hostile.url,
+          bucket: hostile.bucket,
+          region: hostile.region,
+          keySecret: 'S3_KEY',
+          secretSecret: 'S3_SECRET',
+        };
+  const { first = [], others = [], keeps: _, gateway: __, ...rest } = o;
+  const service = await startService({
+    entry: 'worker/test/clock.ts',
+    ...rest,
+    vars: {
+      SERVICE_ID: 'tested',
+      BACKENDS: JSON.stringify([...first, entry, ...others]),
+      ...(gateway && { S3_KEY: gateway.keyId, S3_SECRET: gateway.secret }),
+      ...o.vars,
+    },
+  });
+  const owner = await newOwner(service);
+  const r2 = async () => await service.miniflare.getR2Bucket('BUCKET');
+  const path = (key: string): string => join(gateway?.folder ?? '', prefix, key);
+  const touched = new Set<string>();
+
+  async function keys(): Promise<string[]> {
+    const found = await listed();
+    for (const key of found) {
+      const [, kind, name = ''] = /^(data|cid)\/([^/]+)/.exec(key) ?? [];
+      if (kind !== undefined) touched.add(await shardName(name));
+    }
+    return found;
+  }
+
+  async function listed(): Promise<string[]> {
+    if (gateway === undefined) {
+      const found = (await (await r2()).list()).objects.map(({ key }) => key);
+      return found.filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length));
+    }
+    const entries = await readdir(gateway.folder, { recursive: true, withFileTypes: true });
+    return entries
+      .filter((each) => each.isFile())
+      .map((each) => join(each.parentPath, each.name).slice(path('').length))
+      .filter((key) => /^(data|cid)\/|^service$/.test(key))
+      .toSorted();
+  }
+
+  return {
+    service,
+    owner,
+    hostile,
+    keys,
+    async read(key) {
+      if (gateway !== undefined) return await readFile(path(key));
+      const object = await (await r2()).get(`${prefix}${key}`);
+      if (object === null) throw new Error(`there is no ${key}`);
+      return Buffer.from(await object.arrayBuffer());
+    },
+    async write(key, bytes) {
+      if (gateway === undefined) await (await r2()).put(`${prefix}${key}`, bytes);
+      else {
+        await mkdir(dirname(path(key)), { recursive: true });
+        await writeFile(path(key), bytes);
+      }
+    },
+    async lose(key) {
+      if (gateway === undefined) await (await r2()).delete(`${prefix}${key}`);
+      else await gateway.lose(`${prefix}${key}`);
+    },
+    async age(key, ms) {
+      const then = new Date(Date.now() - ms);
+      await utimes(path(key), then, then);
+    },
+    async pass(ms, { rounds = 1 } = {}) {
+      await keys();
+      for (let round = 0; round < rounds; round += 1) {
+        await owner.object.ring(ms);
+        for (const name of touched) await shardObject(service, name).ring(ms);
+      }
+    },
+    async close() {
+      await service.close();
+      await hostile?.close();
+      if (o.gateway === undefined) await gateway?.close();
+    },
+  };
+}
