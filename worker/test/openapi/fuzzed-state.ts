@@ -43,6 +43,9 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
   const operator = client(url, adminToken);
   const main = await newAccount(operator, {});
   const owner = client(url, main.apiKey);
+  // What the fuzzer holds no key of, it cannot delete.
+  const other = await newAccount(operator, {});
+  const handedOut = await client(url, other.apiKey).store('plain', 'handed out');
   const disposable = await times(copies, async () => await newAccount(operator, {}));
   const recoverable = await times(3, async () => await newRecoverable(url, operator));
   const kept = await owner.store('plain', 'kept');
@@ -55,6 +58,7 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
     account: [main.account.id, ...recoverable.map(({ id }) => id)],
     disposableAccount: disposable.map(({ account }) => account.id),
     signer: [main.account.id],
+    downloadSigner: [other.account.id],
     recoverableAccount: recoverable.map(({ id }) => id),
     recoveryText: recoverable.map(({ text }) => text),
     key: await times(copies, async () => await newKey(owner)),
@@ -65,7 +69,7 @@ export async function fillForFuzzing(url: string, directory: string): Promise<st
     deletableUpload: await times(uploads, async () => await newUpload(owner)),
     share: await times(copies, async () => await newShare(owner, files)),
     deletableShare: await times(copies, async () => await newShare(owner, files)),
-    download: [lastPart(await signedPath(main.apiKey, { method: 'GET', file: kept.fileId, exp }))],
+    download: [lastPart(await signedPath(other.apiKey, { method: 'GET', file: handedOut.fileId, exp }))],
     store: await times(copies, async () =>
       lastPart(await signedPath(main.apiKey, { method: 'POST', mode: 'plain', jti: crypto.randomUUID(), exp })),
     ),
