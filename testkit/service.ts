@@ -113,6 +113,17 @@ function bindingsOf(
   };
 }
 
+/** Creates an account as the operator. */
+async function newAccount(url: string): Promise<NewAccountResponse> {
+  const response = await fetch(`${url}/v1/operator/accounts`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ label: 'test' }),
+  });
+  if (response.status !== 201) throw new Error(`no account was created: ${response.status} ${await response.text()}`);
+  return (await response.json()) as NewAccountResponse;
+}
+
 /** Starts the service and its IPFS node on free ports of 127.0.0.1. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
@@ -142,20 +153,10 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     ...(gateway !== undefined && { bucket: () => keysOf(gateway) }),
     ...(kind === 'r2' && {
       async bucket() {
-        const { objects } = await (await miniflare.getR2Bucket('BUCKET')).list();
-        return objects.map(({ key }) => key);
+        return (await (await miniflare.getR2Bucket('BUCKET')).list()).objects.map(({ key }) => key);
       },
     }),
-    async account() {
-      const response = await fetch(`${url}/v1/operator/accounts`, {
-        method: 'POST',
-        headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
-        body: JSON.stringify({ label: 'test' }),
-      });
-      if (response.status !== 201)
-        throw new Error(`no account was created: ${response.status} ${await response.text()}`);
-      return (await response.json()) as NewAccountResponse;
-    },
+    account: () => newAccount(url),
     async kill() {
       process.kill(pid, 'SIGKILL');
       await miniflare.dispose();
