@@ -21,7 +21,7 @@ export const settledMs = 1_000;
 export const repairedMs = 60_000;
 
 /** Steps for rows of object stores (`stores/stored-pins.ts`). */
-export type StoreSteps = {
+type StoreSteps = {
   adopt(cid: string, service: string): Promise<string | null>;
   ownership(held: Held, row: PinRow | undefined): Ownership;
   copy(row: PinRow, sources: readonly BlockSource[], signal: AbortSignal): Promise<boolean>;
