@@ -7,7 +7,7 @@ import { requestBody } from './request-body.ts';
 import type { ServiceHttp } from './service-http.ts';
 import type { Source } from './web-bytes.ts';
 
-export type PutOptions = Readonly<Omit<UploadDetails, 'expiresAt'>> & {
+export type PutOptions = {
   /**
    * `encrypted` (the default): the service seals the bytes to the account's key. `plain`: it stores them as they are, on a public
    * network, which is right for what `seal` made.

@@ -12,7 +12,7 @@ import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { isLink, prepareDirectory, receiveInto } from '../files/received-files.ts';
 import { api, authorizedService } from '../remote/client.ts';
-import { everyFile } from '../remote/every-file.ts';
+import { everyFile } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
