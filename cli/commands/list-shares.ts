@@ -1,7 +1,7 @@
 import { ShareList, type Share } from '../../shared/api.ts';
-import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
+import { atLeastOne } from '../flags/args.ts';
 import { authorizedService } from '../remote/client.ts';
 import { firstItems } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -23,8 +23,7 @@ export const command = defineCommand({
   service: true,
   examples: [{ command: 'sealpin shares', does: 'What is shared, and how often it still opens' }],
   async run({ args, context }) {
-    const limit = Number(args.limit ?? defaultLimit);
-    if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit must be 1 or more');
+    const limit = atLeastOne(Number(args.limit ?? defaultLimit), '--limit');
     const http = sdkHttp(await authorizedService(context), context);
     const { items: listed, isComplete } = await firstItems(limit, async (query) => {
       const { shares, cursor } = await http.json(ShareList, { path: 'v1/shares', query, signal: context.signal });

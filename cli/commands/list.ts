@@ -2,6 +2,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
+import { atLeastOne } from '../flags/args.ts';
 import { recall, type StoredEntry, notDeleted } from '../files/history.ts';
 import { longLines, plainLines, type StoredRow, terminalLines } from '../terminal/stored-rows.ts';
 import { columnsOf } from '../terminal/streams.ts';
@@ -33,8 +34,7 @@ export const command = defineCommand({
     { command: "sealpin list --json | jq -r '.files[].blobId'", does: 'In a script' },
   ],
   async run({ args, context }) {
-    const limit = Number(args.limit ?? defaultLimit);
-    if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit must be 1 or more');
+    const limit = atLeastOne(Number(args.limit ?? defaultLimit), '--limit');
     const mode = modeOf(args.mode);
     const { entries, damagedLines } = await recall(context.dataDir);
     for (const line of damagedLines)
