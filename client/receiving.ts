@@ -255,8 +255,7 @@ function openStored(
   credentials: With,
   { pool }: { pool?: BufferPool | undefined },
 ): Promise<OpenedAt> {
-  const o = pool === undefined ? {} : { pool };
   return 'fileKey' in credentials
-    ? openAtWithFileKey(stored, { ...credentials, ...o })
-    : openAt(stored, { identities: identitiesOf(credentials), ...o });
+    ? openAtWithFileKey(stored, { ...credentials, pool })
+    : openAt(stored, { identities: identitiesOf(credentials), pool });
 }

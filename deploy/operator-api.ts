@@ -49,7 +49,7 @@ export function operatorApi(
     const body: unknown = await response.json().catch(() => undefined);
     if (response.ok) return parseResponse(shape, body);
     const { code, detail, title, hint } = parseResponse(Problem, body);
-    throw new SealpinError(isCode(code) ? code : 'service_answer', detail ?? title, hint === undefined ? {} : { hint });
+    throw new SealpinError(isCode(code) ? code : 'service_answer', detail ?? title, { hint });
   }
   return {
     get: (path, shape) => send(path, {}, shape),

@@ -3,6 +3,11 @@
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
 
+/** Writes a time, in ms, as an optional member of JSON has it. */
+export function isoTime(ms: number | null): string | undefined {
+  return ms === null ? undefined : new Date(ms).toISOString();
+}
+
 const pattern =
   /^(\d{4}-\d\d-\d\d)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 

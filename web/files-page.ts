@@ -28,7 +28,7 @@ async function showPage(): Promise<void> {
   more.disabled = true;
   setText(error, undefined);
   try {
-    const page = await accountEngine.call('list', cursor === undefined ? {} : { cursor });
+    const page = await accountEngine.call('list', { cursor });
     const rows = page.files.map(row);
     list.append(...rows.map(({ element }) => element));
     cursor = page.cursor;

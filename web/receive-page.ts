@@ -8,6 +8,7 @@ import { describeFailure } from './failure-words.ts';
 import { fileRow, type FileRowView } from './file-row.ts';
 import { forgetOpening, keepOpening, keptOpening } from './kept-opening.ts';
 import { startPasswordField } from './password-field.ts';
+import { showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { Credentials, Found, OpenedView } from './protocol.ts';
 import { announce, byId, locale, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
@@ -16,27 +17,12 @@ const engine = startReceiving();
 /** The service that this page belongs to, as links name it. */
 const root = new URL('.', document.baseURI).href;
 
-/** Action of the button "retry", which several problems share. */
-let tryAgain: (() => void) | undefined;
 let fileRows: readonly FileRowView[] = [];
 let asked: AskedCredentials | undefined;
 /** The link that was looked at last, and what its share is opened with. */
 let link: { text: string; opening: string } | undefined;
 /** Lets the page be closed, which would lose the files of a link that is used up. */
 let releasePage: (() => void) | undefined;
-
-type Problem = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
-
-function showProblem({ title, text, retry, go }: Problem): void {
-  byId('problem-title', HTMLHeadingElement).textContent = title;
-  byId('problem-text', HTMLParagraphElement).textContent = text;
-  byId('retry', HTMLButtonElement).hidden = retry === undefined;
-  tryAgain = retry;
-  const link = byId('elsewhere', HTMLAnchorElement);
-  setText(link, go?.label);
-  if (go !== undefined) link.href = go.address;
-  show('problem');
-}
 
 /** Maps an error to a problem section. @param again tries once more */
 function problemOf(error: unknown, again: () => void): Problem {
@@ -261,7 +247,7 @@ function start(): void {
   });
   startPasswordField('open-error');
   byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
-  byId('retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
+  startRetrying();
   byId('start-over', HTMLButtonElement).addEventListener('click', () => {
     forgetOpening();
     setUsedUp(false);

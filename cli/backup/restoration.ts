@@ -12,7 +12,7 @@ import { makeDirectories } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { authorizedService } from '../remote/client.ts';
 import { describeFile } from '../fetch/describe-file.ts';
-import { everyFile } from '../remote/every-file.ts';
+import { everyFile } from '../remote/pages.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
 import { requireEntry, filesIn, requireAbout } from './check.ts';

@@ -20,7 +20,7 @@ import { openSink, writeSmall } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { authorizedService } from '../remote/client.ts';
 import { blobAsCar, readFailure } from '../fetch/fetch-blob.ts';
-import { everyFile } from '../remote/every-file.ts';
+import { everyFile } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { checkKey, digestOf } from './backup-key.ts';
 import {

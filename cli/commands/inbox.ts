@@ -12,14 +12,14 @@ import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { isLink, prepareDirectory, receiveInto } from '../files/received-files.ts';
 import { api, authorizedService } from '../remote/client.ts';
-import { everyFile } from '../remote/every-file.ts';
+import { everyFile } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { parseSize } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
-import { keyFlag } from '../flags/args.ts';
+import { atLeastOne, keyFlag } from '../flags/args.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 import { type ParcelWords } from '../files/send-files.ts';
 
@@ -193,12 +193,6 @@ export const inboxRevoke = defineCommand({
     await context.output.result({ revoked }, []);
   },
 });
-
-/** @throws usage */
-function atLeastOne(number: number, flag: string): number {
-  if (!Number.isSafeInteger(number) || number < 1) throw new SealpinError('usage', `${flag} must be 1 or more`);
-  return number;
-}
 
 /**
  * The one key that opens what comes: the user's own, unless another one is named. Nobody is asked for it.

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
 import { localPaths } from '../local/state.ts';
 import { authorizedService } from '../remote/client.ts';
-import { everyFile } from '../remote/every-file.ts';
+import { everyFile } from '../remote/pages.ts';
 import { sizeText } from '../terminal/progress.ts';
 import { countText } from '../terminal/size.ts';
 import { withBlob } from '../fetch/fetch-blob.ts';

@@ -148,11 +148,7 @@ export function control<C extends Control>(
                 if (response.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
                 else
                   reject(
-                    new SealpinError(
-                      isCode(body.code) ? body.code : 'internal',
-                      body.detail,
-                      body.hint === undefined ? {} : { hint: body.hint },
-                    ),
+                    new SealpinError(isCode(body.code) ? body.code : 'internal', body.detail, { hint: body.hint }),
                   );
               } catch (error) {
                 reject(

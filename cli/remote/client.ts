@@ -67,11 +67,7 @@ export async function operatedService(context: Context): Promise<ApiCaller> {
 
 /** The error when there is no service. @param hint replaces the usual one, which starts a service */
 export function noService(hint?: string): SealpinError {
-  return new SealpinError(
-    'service_unreachable',
-    'no service is configured, and no local service is running',
-    hint === undefined ? {} : { hint },
-  );
+  return new SealpinError('service_unreachable', 'no service is configured, and no local service is running', { hint });
 }
 
 export type ApiCaller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pick<Service, 'local'>>;
@@ -175,12 +171,6 @@ export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context
     const options = { method, ...(body === undefined ? {} : jsonBody(body)), signal, timeouts };
     return await json(await call(service, path, options), shape, service.url);
   };
-}
-
-/** Refuses an empty page that is not the last: a service could make us ask for ever. @throws service_answer */
-export function refuseEmptyPage({ files, cursor }: FileList): void {
-  if (cursor !== undefined && files.length === 0)
-    throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
 }
 
 export type Api = ReturnType<typeof api>;

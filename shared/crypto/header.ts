@@ -28,7 +28,7 @@ export function headerBytes(header: Header): number {
 export type Header = { stanzas: readonly Stanza[]; mac: Uint8Array; macInput: Uint8Array };
 
 function invalidHeader(detail: string, hint?: string): SealpinError {
-  return new SealpinError('header_invalid', detail, hint === undefined ? {} : { hint });
+  return new SealpinError('header_invalid', detail, { hint });
 }
 
 /**

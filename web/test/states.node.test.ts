@@ -158,7 +158,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await fits();
     for (const [path, state] of [
       ['send', 'signing'],
-      ['drop', 'unusable'],
+      ['drop', 'problem'],
     ]) {
       await page.goto(root + path);
       await page.locator(`#${state}:not([hidden])`).waitFor();

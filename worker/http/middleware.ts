@@ -91,8 +91,8 @@ function tellFull(c: Ctx): void {
  * @param now the path that the route has now
  */
 export function notFound(now?: string): Handler<App> & NotFoundHandler<App> {
-  const hint = now === undefined ? {} : { hint: `the operator’s routes have moved: this one is ${now}` };
-  return (c: Ctx) => problem(new SealpinError('not_found', 'there is no such route', hint), c);
+  const hint = now && `the operator’s routes have moved: this one is ${now}`;
+  return (c: Ctx) => problem(new SealpinError('not_found', 'there is no such route', { hint }), c);
 }
 
 /**

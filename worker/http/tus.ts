@@ -47,11 +47,8 @@ export const tus: MiddlewareHandler<App> = async (c, next) => {
     if ((method === 'HEAD' && (status === 429 || status >= 500)) || (method === 'PATCH' && isBusy)) {
       const retryAfter = headers.get('Retry-After');
       const detail = 'the service is too busy, or a part of it does not respond';
-      const busy = new SealpinError(
-        'upload_busy',
-        detail,
-        retryAfter === null ? {} : { retryAfterSeconds: Number(retryAfter) },
-      );
+      const retryAfterSeconds = retryAfter === null ? undefined : Number(retryAfter);
+      const busy = new SealpinError('upload_busy', detail, { retryAfterSeconds });
       c.res = problem(busy, c);
     }
   }

@@ -26,6 +26,7 @@ export function operationsOf(route: Route): Record<string, JsonSchema> {
 function describeRoute(route: Route): JsonSchema {
   const { who, operationId, summary, description, headers, body, optionalBody } = route;
   const parameters = parametersOf(route);
+  const taken = body ?? optionalBody;
   const accept = headers?.['Accept'];
   const about = [description, accept && `\`Accept\`: ${accept}.`, accessOf(route)].filter((each) => each !== undefined);
   return {
@@ -35,8 +36,7 @@ function describeRoute(route: Route): JsonSchema {
     description: about.join('\n\n'),
     security: isOpen(route) ? [] : [{ [who]: scopesOf(route) ?? [] }],
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: { required: true, content: contentOf(body) } }),
-    ...(optionalBody === undefined ? {} : { requestBody: { required: false, content: contentOf(optionalBody) } }),
+    requestBody: taken && { required: body !== undefined, content: contentOf(taken) },
     responses: responsesOf(route),
     'x-codes': ownCodesOf(route),
   };
@@ -90,7 +90,7 @@ function headersOf(headers: Record<string, string>): JsonSchema[] {
 }
 
 function parameter(name: string, place: string, { description, ...schema }: JsonSchema): JsonSchema {
-  return { name, in: place, ...(description === undefined ? {} : { description }), schema };
+  return { name, in: place, description, schema };
 }
 
 /** A parameter of the query as its client sees it: what its text means, and what it is by default. */

@@ -115,7 +115,8 @@ async function compiledScript(
     write: false,
     plugins: [
       withoutUnusedShapes,
-      withoutTitles,
+      codesAlone,
+      withoutMembers,
       ...(writes ? [] : [withoutWriter]),
       ...(loadsCurves ? [replaceCurves(join(room, 'workers/lazy-curves.ts'))] : []),
       ...(words === undefined ? [] : [replaceEnglish(words)]),
@@ -161,6 +162,17 @@ const withoutWriter: Plugin = {
   },
 };
 
+/** Leaves out the functions that read a message of UnixFS member by member, which nothing calls, and esbuild cannot see that either. */
+const withoutMembers: Plugin = {
+  name: 'without members of messages',
+  setup({ onLoad }) {
+    onLoad({ filter: /ipfs-unixfs\/dist\/src\/unixfs\.js$/ }, async ({ path }) => {
+      const source = await readFile(path, 'utf8');
+      return { contents: source.replace(/, function\* \(reader[^]*?\n {12}\}\);/g, ');') };
+    });
+  },
+};
+
 /** Puts what loads the curves in their place. @param path of that module */
 function replaceCurves(path: string): Plugin {
   return { name: 'lazy curves', setup: ({ onResolve }) => onResolve({ filter: /\/curves\.ts$/ }, () => ({ path })) };
@@ -180,15 +192,18 @@ const withoutUnusedShapes: Plugin = {
   },
 };
 
-/** Leaves out what each error is called and what a client can do about it, because pages say that in the words of their catalogues. */
-const withoutTitles: Plugin = {
-  name: 'without titles and hints',
+/**
+ * Leaves of each error its code alone: what it is called and what a client can do about it, pages say in the words of their
+ * catalogues, and the rest is for those who respond or exit.
+ */
+const codesAlone: Plugin = {
+  name: 'codes alone',
   setup({ onLoad }) {
     onLoad({ filter: /[\\/]shared[\\/]error-codes\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, 'utf8');
       const contents = source
         .replace(/^(const hints\b.*)\{$[^]*?^\};$/m, '$1{};')
-        .replace(/title: '(?:[^'\\\n]|\\.)*'/g, "title: ''");
+        .replace(/\bstatus: \d+,[^]*?title: '(?:[^'\\\n]|\\.)*'/g, "title: ''");
       return { contents, loader: 'ts' };
     });
   },

@@ -54,12 +54,10 @@ export async function listed(
   store: KVNamespace,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
 ): Promise<{ ids: string[]; cursor: string | undefined }> {
-  const page = await store
-    .list({ prefix, limit, ...(cursor === undefined ? {} : { cursor }) })
-    .catch((cause: unknown) => {
-      if (cursor === undefined || !/cursor|\b400\b/i.test(String(cause))) throw cause;
-      throw new SealpinError('invalid_request', 'cursor is not one that this service gave out', { cause });
-    });
+  const page = await store.list({ prefix, limit, cursor: cursor ?? null }).catch((cause: unknown) => {
+    if (cursor === undefined || !/cursor|\b400\b/i.test(String(cause))) throw cause;
+    throw new SealpinError('invalid_request', 'cursor is not one that this service gave out', { cause });
+  });
   return {
     ids: page.keys.map(({ name }) => name.slice(prefix.length)),
     cursor: page.list_complete ? undefined : page.cursor,

@@ -65,7 +65,7 @@ export async function listAccounts(c: Ctx): Promise<Response> {
   const accounts = await Promise.all(ids.map(async (id) => await c.env.ACCOUNT.getByName(id).administration.read()));
   const body: AccountList = {
     accounts: accounts.filter((account) => account.ok).map((account) => accountSummary(account)),
-    ...(cursor === undefined ? {} : { cursor }),
+    cursor,
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
@@ -99,17 +99,14 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
   const about = await unwrap(principal.account.about(principal.key.hash));
   const { canSign, account, usage, settings, key, sealed, allowance } = about;
   if (!canSign) await unwrap(principal.account.keys.learnSigner(principal.key.hash, signerOf(principal.key)));
-  const left = {
-    ...(allowance.files === undefined ? {} : { files: allowance.files }),
-    ...(allowance.bytes === undefined ? {} : { bytes: allowance.bytes }),
-  };
+  const left = { files: allowance.files, bytes: allowance.bytes };
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');
   const body: AccountDetails = {
-    account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
-    ...(seesUsage ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
-    ...(seesUsage && quotaBytes !== null ? { quotaBytes } : {}),
-    key: { ...keyView(account.id, key), left, ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
+    account: { ...accountView(account), recovery: account.recoveryKey ?? undefined },
+    usage: seesUsage ? { files: usage.files, bytes: usage.bytes } : undefined,
+    quotaBytes: seesUsage ? (quotaBytes ?? undefined) : undefined,
+    key: { ...keyView(account.id, key), left, sealed: sealed?.toBase64() },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }

@@ -54,7 +54,7 @@ export async function listKeys(c: Ctx, principal: Principal): Promise<Response> 
   const body: ApiKeyList = {
     keys: keys.map((key) => ({
       ...keyView(principal.key.account, key),
-      ...(key.id === current ? { current: true } : {}),
+      current: key.id === current ? true : undefined,
     })),
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
@@ -71,7 +71,7 @@ export async function revokeKey(c: Ctx, principal: Principal): Promise<Response>
   );
   const body: Revoked = {
     revoked: [...revoked],
-    ...(shares.length > 0 ? { shares: shares.map(({ id, record }) => ({ id, record })) } : {}),
+    shares: shares.length > 0 ? shares.map(({ id, record }) => ({ id, record })) : undefined,
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }

@@ -2,6 +2,7 @@
 import type { StoredPin } from '../../../shared/api.ts';
 import type { BlockSource, OpenOptions } from '../../../shared/ipfs/index.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
+import { isoTime } from '../../../shared/time.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
 import { errorText, log } from '../../log.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
@@ -36,12 +37,7 @@ function statusOf({ state, reason }: BackendPin): StoredPin['status'] {
 /** The pin of a backend in the shape of the API. */
 export function storedPin(pin: BackendPin): StoredPin {
   const { service, checkedAt, verifiedAt } = pin;
-  return {
-    service,
-    status: statusOf(pin),
-    ...(checkedAt === null ? {} : { checkedAt: new Date(checkedAt).toISOString() }),
-    ...(verifiedAt === null ? {} : { verifiedAt: new Date(verifiedAt).toISOString() }),
-  };
+  return { service, status: statusOf(pin), checkedAt: isoTime(checkedAt), verifiedAt: isoTime(verifiedAt) };
 }
 
 type StoredAt = Pick<FileRecord, 'cid' | 'service'>;

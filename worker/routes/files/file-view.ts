@@ -66,12 +66,12 @@ export function storedFile(
   const { filename, size, contentType } = about;
   return {
     fileId,
-    ...(filename === undefined ? {} : { filename }),
+    filename,
     ...kept,
     size,
     contentType,
-    ...(about.metadata === undefined ? {} : { metadata: { ...about.metadata } }),
-    ...(about.tags === undefined ? {} : { tags: [...about.tags] }),
+    metadata: about.metadata && { ...about.metadata },
+    tags: about.tags && [...about.tags],
     pins,
   };
 }

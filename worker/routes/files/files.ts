@@ -40,7 +40,7 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
     }),
   );
   const cursor = result.next === undefined ? undefined : cursorAt(result.next);
-  const body: FileList = { files, ...(cursor === undefined ? {} : { cursor }) };
+  const body: FileList = { files, cursor };
   return c.json(body, 200, {
     'Cache-Control': 'no-store',
     ...(cursor === undefined ? {} : { Link: `<${withCursor(c.req.url, cursor)}>; rel="next"` }),

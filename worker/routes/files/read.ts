@@ -26,9 +26,9 @@ import {
   type Form,
   type Opened,
 } from './file-view.ts';
+import { json } from '../route-parts.ts';
 import { askPins, sourcesOf, sourceOptions } from './file-backends.ts';
 
-const json = 'application/json';
 const raw = 'application/octet-stream';
 const container = 'application/vnd.sealpin';
 

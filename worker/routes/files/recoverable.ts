@@ -1,7 +1,7 @@
 /** Statements of receipts about the platform and backups, which may be able to restore what was destroyed. */
 import type { Recoverable } from '../../../shared/api.ts';
 import { backupDays, recoveryDays, type Env } from '../../env.ts';
-import { dayMs } from '../../../shared/time.ts';
+import { dayMs, isoTime } from '../../../shared/time.ts';
 
 /**
  * Returns the time until which the platform, or a backup, could restore what was destroyed at a time; nothing if
@@ -13,8 +13,8 @@ export function recoverable(env: Env, backedUp: boolean, destroyedMs = Date.now(
   const kept = backedUp ? backupDays(env) : 0;
   const days = Math.max(recoveryDays(env), kept ?? 0);
   return {
-    ...(days > 0 ? { recoverableUntil: new Date(destroyedMs + days * dayMs).toISOString() } : {}),
-    ...(kept === undefined ? { backups: 'unknown' } : {}),
+    recoverableUntil: isoTime(days > 0 ? destroyedMs + days * dayMs : null),
+    backups: kept === undefined ? 'unknown' : undefined,
   };
 }
 

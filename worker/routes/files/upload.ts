@@ -163,7 +163,7 @@ async function created(
   const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
   const body: NewlyStoredFile = {
     ...storedFile(record, known, await newPins(c.env, record)),
-    ...(digest === undefined ? {} : { digest }),
+    digest,
   };
   return c.json(body, 201, {
     'Cache-Control': 'no-store',

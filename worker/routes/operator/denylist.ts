@@ -39,7 +39,7 @@ async function change(c: Ctx, denied: boolean): Promise<Response> {
   const { accounts } = await unwrap((await pinOf(c.env, cid)).deny(cid, denied, page));
   await askInBatches(accounts, (id) => unwrap(c.env.ACCOUNT.getByName(id).administration.deny(cid, denied)));
   const cursor = accounts.length === pageAccounts ? accounts.at(-1) : undefined;
-  const body: DenylistReceipt = { cid, accounts: accounts.length, ...(cursor === undefined ? {} : { cursor }) };
+  const body: DenylistReceipt = { cid, accounts: accounts.length, cursor };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 

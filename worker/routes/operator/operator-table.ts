@@ -34,9 +34,8 @@ import { allowCid, denyCid, readDenied } from './denylist.ts';
 import { readMetrics } from './operator-metrics.ts';
 import { cancelMigration, createMigration, listMigrations, listPins, repairPins } from './pins.ts';
 import { route, type Route } from '../../openapi/route.ts';
-import { usageDescription } from '../route-parts.ts';
+import { json, usageDescription } from '../route-parts.ts';
 
-const json = 'application/json';
 const below = '/v1/operator';
 const accounts = `${below}/accounts`;
 const account = `${accounts}/:id`;

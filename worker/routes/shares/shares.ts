@@ -86,7 +86,7 @@ export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> 
   const body: ShareReceipt = {
     id,
     record,
-    ...(status === undefined ? {} : { opened: status.opens - status.opensLeft }),
+    opened: status && status.opens - status.opensLeft,
     ...recoverable(c.env, backedUp),
   };
   return c.json(body, 200, noStore);

@@ -168,7 +168,7 @@ function uploadView(upload: UploadRecord): ResumableUpload {
   const { uploadId: fileId, cid, state } = upload;
   return {
     ...viewed(uploadColumns, ResumableUpload, upload),
-    ...(cid === null || state === 'failed' ? {} : { file: { fileId, cid } }),
+    file: cid === null || state === 'failed' ? undefined : { fileId, cid },
   };
 }
 

@@ -4,6 +4,7 @@
  */
 import * as v from 'valibot';
 import { Scope } from '../../../../shared/api.ts';
+import { isoTime } from '../../../../shared/time.ts';
 import type { NewKey } from './key-rows.ts';
 
 /** The record of an API key in KV. */
@@ -61,8 +62,8 @@ export async function writeCachedKey(store: KVNamespace, account: string, key: O
     scopes: key.scopes,
     createdAt: new Date(key.createdAt).toISOString(),
     createdBy: key.createdBy,
-    ...(key.expiresAt === null ? {} : { expiresAt: new Date(key.expiresAt).toISOString() }),
-    ...(key.sealed === null ? {} : { sealed: key.sealed.toBase64() }),
+    expiresAt: isoTime(key.expiresAt),
+    sealed: key.sealed?.toBase64(),
   };
   await store.put(kvKeyName(key.hash), JSON.stringify(record));
 }

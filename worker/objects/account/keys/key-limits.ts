@@ -28,11 +28,7 @@ const line = `WITH RECURSIVE line(id) AS (SELECT ?1 UNION SELECT created_by FROM
 export function limitsOf(row: LimitColumns): Limits | undefined {
   const { max_files: files, max_bytes: bytes, max_file_bytes: fileBytes } = row;
   if (files === null && bytes === null && fileBytes === null) return undefined;
-  return {
-    ...(files === null ? {} : { files }),
-    ...(bytes === null ? {} : { bytes }),
-    ...(fileBytes === null ? {} : { fileBytes }),
-  };
+  return { files: files ?? undefined, bytes: bytes ?? undefined, fileBytes: fileBytes ?? undefined };
 }
 
 /** Checks the limits of a new key against its issuer's. @returns `forbidden` where one of them is higher, or missing */
