@@ -6,20 +6,24 @@ import { api } from './client.ts';
 import type { Service } from './service-choice.ts';
 
 const pageItems = 100;
+/** Empty pages in a row: a filter that matches few of many files has some, and a hostile service has no end of them. */
+const maxEmptyPages = 100;
 
 type Page<T> = { readonly items: readonly T[]; readonly cursor?: string | undefined };
 type Ask<T> = (query: { limit: number; cursor: string | undefined }) => Promise<Page<T>>;
 
 /**
- * The pages of a list, up to a number of items. An empty page that is not the last is refused: a service could make us ask for ever.
+ * The pages of a list, up to a number of items.
  * @throws what `ask` throws, service_answer
  */
 async function* pages<T>(ask: Ask<T>, most = Infinity): AsyncGenerator<Page<T>, void, undefined> {
   let cursor: string | undefined;
   let left = most;
+  let emptyPages = 0;
   do {
     const page = await ask({ limit: Math.min(pageItems, left), cursor });
-    if (page.cursor !== undefined && page.items.length === 0)
+    emptyPages = page.items.length === 0 ? emptyPages + 1 : 0;
+    if (emptyPages > maxEmptyPages || (page.cursor !== undefined && page.cursor === cursor))
       throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
     yield page;
     left -= page.items.length;

@@ -50,11 +50,11 @@ describe.skipIf(why !== undefined)('a store gets', () => {
     const written = await costsOf(async () => {
       id = (await store.owner.call.store('plain', randomBytes(1))).fileId;
     });
-    expect([written.data, written.removed]).toEqual([1, 0]);
+    expect(written).toMatchObject({ data: 1, removed: 0 });
     expect(written.listed).toBeLessThanOrEqual(overhead.write.listed);
     expect(written.read).toBeLessThanOrEqual(overhead.write.read);
     const costs = await read(id);
-    expect([costs.data, costs.listed, costs.removed]).toEqual([1, overhead.read.listed, 0]);
+    expect(costs).toMatchObject({ data: 1, listed: overhead.read.listed, removed: 0 });
     expect(costs.read).toBeLessThanOrEqual(overhead.read.read);
     expect((await remove(id)).removed).toBe(2);
   });
@@ -84,11 +84,11 @@ describe.skipIf(why !== undefined)('a store gets', () => {
     const many = (await objects()) - before;
     // A line that is slow, as that of a busy machine is, has smaller objects.
     expect(many).toBeGreaterThanOrEqual(Math.ceil(bytes.length / objectBytes));
-    expect([written.data, written.removed]).toEqual([many, 0]);
+    expect(written).toMatchObject({ data: many, removed: 0 });
     expect(written.listed).toBeLessThanOrEqual(overhead.write.listed);
     expect(written.read).toBeLessThanOrEqual(overhead.write.read);
     const whole = await read(id);
-    expect([whole.data, whole.listed]).toEqual([many, overhead.read.listed]);
+    expect(whole).toMatchObject({ data: many, listed: overhead.read.listed });
     expect(whole.read).toBeLessThanOrEqual(overhead.read.read);
     expect((await read(id, { Range: 'bytes=50000000-50000009' })).data).toBe(1);
     expect((await remove(id)).removed).toBe(many + 1);
