@@ -100,7 +100,10 @@ export function problemOf(
 ): SealpinError {
   const { text } = response;
   if (response.status === 503 && isDegraded(text)) {
-    return new SealpinError('pinning_unavailable', `${url.host} is degraded: it cannot store or read at the moment`);
+    return new SealpinError(
+      'pinning_unavailable',
+      `${url.host} is degraded: a part of it does not respond, so some requests can fail`,
+    );
   }
   const problem = parseProblem(text);
   const retryAfter = headerOf(response, 'retry-after');

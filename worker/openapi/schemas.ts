@@ -64,7 +64,7 @@ function withNull(schema: JsonSchema): JsonSchema {
   const { anyOf, ...rest } = schema;
   const [inner] = anyOf as [JsonSchema];
   if ('$ref' in inner) return schema;
-  return { ...rest, ...inner, type: [inner['type'], 'null'] };
+  return { ...rest, ...inner, type: [...new Set([inner['type'], 'null'].flat())] };
 }
 
 /** All named schemas that some schemas refer to, directly or through others. */

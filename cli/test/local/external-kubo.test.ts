@@ -241,7 +241,7 @@ describe('sealpin start', () => {
     await expect.poll(health, { timeout: 30_000, interval: 250 }).toBe(503);
     const refused = await here(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
-    expect(refused.stderr).toContain('is degraded: it cannot store or read at the moment');
+    expect(refused.stderr).toContain('is degraded: a part of it does not respond, so some requests can fail');
     await local.end();
 
     expect(await refusal({ dataDir, env })).toContain(`the Kubo at ${kubo.url} cannot be reached`);

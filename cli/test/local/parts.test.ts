@@ -279,6 +279,12 @@ describe('the guard before the Worker', () => {
     expect(problem.hint.includes('--cors-origin'), name).toEqual(/Origin|site/.test(name));
   });
 
+  test('takes no part of the control token for it', async () => {
+    const characters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+    const answers = Array.from(characters, (token) => ask({ host: 'evil.example', 'sealpin-control': token }));
+    expect(new Set((await Promise.all(answers)).map(({ status }) => status))).toEqual(new Set([403]));
+  });
+
   const link = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
   test('lets links on pages of other sites lead to its own pages', async () => {
     expect(await ask(link, '/s')).toEqual({ status: 200, body: 'through as 1' });

@@ -1,12 +1,12 @@
 /** Linters, generators of clients and a fuzzer on the API's description; the clients talk to the service itself. */
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathOf, withProgram } from '../../../testkit/programs/programs.ts';
-import { adminToken, metricsToken, sharedService, type Service } from '../../../testkit/service.ts';
+import { adminToken, metricsToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { fillForFuzzing, startFuzzed } from './fuzzed-state.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
@@ -19,6 +19,7 @@ let directory: string;
 /** The files of the documents: that of users, and that of the operator. */
 let description: string;
 let operators: string;
+const fuzzerConfig = join(import.meta.dirname, 'schemathesis.toml');
 const operatorsPath = '/v1/operator/openapi.json';
 beforeAll(async () => {
   service = await sharedService();
@@ -146,21 +147,55 @@ withProgram('openapi-generator-cli', { probe: ['version'], isOptional }, () => {
   );
 });
 
+type Parameter = { $ref?: string; name: string; in: string };
+type Described = {
+  paths: Record<string, Record<string, { operationId: string; parameters?: Parameter[] }>>;
+  components: { parameters: Record<string, Parameter> };
+};
+
+/** The parameters of each operation of a document, by operationId. */
+async function parametersIn(file: string): Promise<[string, string[]][]> {
+  const { paths, components } = JSON.parse(await readFile(file, 'utf8')) as Described;
+  const whole = (each: Parameter): Parameter => components.parameters[each.$ref?.split('/').at(-1) ?? ''] ?? each;
+  const textOf = (each: Parameter): string => `${whole(each).in}.${whole(each).name}`;
+  const operations = Object.values(paths).flatMap((path) => Object.values(path));
+  return operations.map(({ operationId, parameters = [] }) => [operationId, parameters.map((each) => textOf(each))]);
+}
+
+test('schemathesis.toml names operations and parameters that there are', async () => {
+  const known = new Map([...(await parametersIn(description)), ...(await parametersIn(operators))]);
+  const entries = (await readFile(fuzzerConfig, 'utf8')).split(/^\[\[operations\]\]$/m).slice(1);
+  const unknown = entries.flatMap((entry) => {
+    const ids = JSON.parse(/^include-operation-id = (.*)$/m.exec(entry)?.[1] ?? '[]') as string | string[];
+    const names = Array.from(entry.matchAll(/^parameters\."((?:path|query|header)\..*?)"/gm), ([, name = '']) => name);
+    return [ids].flat().flatMap((id) => {
+      if (!known.has(id)) return [id];
+      return names.filter((name) => known.get(id)?.includes(name) !== true).map((name) => `${id} ${name}`);
+    });
+  });
+  expect(unknown).toEqual([]);
+  expect(entries.length).toBeGreaterThan(20);
+});
+
 withProgram('schemathesis', { probe: ['--version'], isOptional }, () => {
-  test.runIf(long)(
-    'schemathesis finds nothing, and is refused nowhere for want of a key (npm run test:long)',
-    async () => {
-      const fuzzed = await startFuzzed(join(directory, 'fuzzed'));
+  test.runIf(long).each(['/v1/openapi.json', operatorsPath])(
+    'schemathesis finds nothing in %s, and is refused nowhere for want of a key (npm run test:long)',
+    async (path) => {
+      const dir = await mkdtemp(join(directory, 'fuzzed-'));
+      const fuzzed = await startFuzzed(dir);
       try {
-        const config = join(directory, 'schemathesis.toml');
-        await copyFile(join(import.meta.dirname, 'schemathesis.toml'), config);
-        const apiKey = await fillForFuzzing(fuzzed.url, directory);
+        const config = join(dir, 'schemathesis.toml');
+        await copyFile(fuzzerConfig, config);
+        const apiKey = await fillForFuzzing(fuzzed.url, dir);
         const hooks = join(import.meta.dirname, 'media_types.py');
-        const env = { API_KEY: apiKey, ADMIN_TOKEN: adminToken, METRICS_TOKEN: metricsToken };
-        for (const path of ['/v1/openapi.json', operatorsPath]) {
-          const args = ['--config-file', config, 'run', `${fuzzed.url}${path}`, '--max-examples=100', '--no-color'];
-          await run('schemathesis', args, { env: { ...env, SCHEMATHESIS_HOOKS: hooks } });
-        }
+        const keys = {
+          API_KEY: apiKey,
+          ADMIN_TOKEN: adminToken,
+          METRICS_TOKEN: metricsToken,
+          RESTORE_TOKEN: restoreToken,
+        };
+        const args = ['--config-file', config, 'run', `${fuzzed.url}${path}`, '--max-examples=100', '--no-color'];
+        await run('schemathesis', args, { cwd: dir, env: { ...keys, SCHEMATHESIS_HOOKS: hooks } });
       } finally {
         await fuzzed.close();
       }

@@ -11,27 +11,20 @@ import { bytesOf, client, jsonOf, problemOf } from '../client.ts';
 import type { Turn } from '../peer.ts';
 import { pinObject } from '../stored-state.ts';
 import {
-  corrupt,
   names,
   readBack,
-  removeBlock,
   ring,
   settle,
   startTwoBackends,
   statuses,
   storeAtBoth,
   unpinBehindOurBack,
-  type Backend,
   type World,
 } from './two-backends.ts';
-
-const leafBytes = 1_048_576;
-const json = 'application/json';
+import { full, json, losses, refusals, respond, writes } from './ways-to-fail.ts';
 
 let world: World;
 let bytes: Buffer;
-/** The second leaf, which is where blocks are damaged. */
-let leaf: Buffer;
 
 const operator = () => client(world.service.url, adminToken);
 
@@ -61,95 +54,6 @@ async function saidOf(file: StoredFile) {
   return { pin, row: (await surveyed(file)).find(({ service }) => service === 'b') };
 }
 
-const respond =
-  (status: number, body: string, headers = { 'content-type': json }) =>
-  (turn: Turn) =>
-    turn.answer(status, body, headers);
-const full = respond(500, '{"Message":"write /data/blocks/x: no space left on device","Code":0,"Type":"error"}');
-
-/** The same answer to what writes blocks, and none to other commands. */
-const writes = (answer: (turn: Turn) => void | Promise<void>) => async (turn: Turn) => {
-  if (turn.command === 'dag/import' || turn.command === 'block/put') await answer(turn);
-  else (await turn.pass()).deliver();
-};
-
-/** Ways in which a backend fails while a file is copied there. `words`: what the operator reads of it. */
-const refusals = [
-  {
-    way: 'unreachable',
-    answer: (turn: Turn) => turn.cut(),
-    status: 'pinning',
-    reason: 'pinning_unavailable',
-    words: 'cannot be reached',
-  },
-  { way: 'full', answer: full, status: 'failed', reason: 'disk_full', words: 'is full' },
-  {
-    way: 'refusing (401)',
-    answer: respond(401, 'token expired on Tuesday'),
-    status: 'failed',
-    reason: 'misconfigured',
-    words: 'token expired on Tuesday',
-  },
-  {
-    way: 'unpaid (402)',
-    answer: respond(402, '{"error":"your plan has ended"}'),
-    status: 'failed',
-    reason: 'disk_full',
-    words: 'your plan has ended',
-  },
-  {
-    way: 'another page (302)',
-    answer: respond(302, 'moved to the console'),
-    status: 'failed',
-    reason: 'misconfigured',
-    words: 'moved to the console',
-  },
-  {
-    way: 'a page in HTML',
-    answer: respond(200, '<html>welcome', { 'content-type': 'text/html' }),
-    status: 'failed',
-    reason: 'misconfigured',
-    words: 'HTML',
-  },
-  {
-    way: 'busy (503)',
-    answer: respond(503, 'come back\u001b[31m later'),
-    status: 'pinning',
-    reason: 'pinning_unavailable',
-    words: 'come back\\u{1b}[31m later',
-  },
-  {
-    way: 'repeating our token (500)',
-    answer: respond(418, 'Bearer token-of-the-tests is not for tea'),
-    status: 'failed',
-    reason: 'pinning_failed',
-    words: '… is not for tea',
-  },
-] as const;
-
-/** Ways in which a backend loses what it held, and what is seen there then. What is only unpinned is pinned again with the first look. */
-const losses = [
-  { way: 'unpinned and collected', lose: unpinBehindOurBack, status: 'lost', reason: 'pinning_lost' },
-  {
-    way: 'without a block below a pin',
-    lose: (backend: Backend) => removeBlock(backend, leaf),
-    status: 'lost',
-    reason: 'pinning_lost',
-  },
-  {
-    way: 'with other bytes in a block',
-    lose: (backend: Backend) => corrupt(backend, leaf),
-    status: 'lost',
-    reason: 'content_mismatch',
-  },
-  {
-    way: 'unpinned',
-    lose: ({ kubo }: Backend, { cid }: StoredFile) => kubo.ipfs('pin', 'rm', cid),
-    status: 'pinned',
-    reason: undefined,
-  },
-] as const;
-
 const isAfter = (time: string | undefined, ms: number) => time !== undefined && Date.parse(time) >= ms;
 
 describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
@@ -160,7 +64,6 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
   beforeEach(() => {
     for (const { peer } of [world.a, world.b]) peer.onCommand = undefined;
     bytes = randomBytes(1_500_000);
-    leaf = bytes.subarray(leafBytes);
   });
 
   test.each(refusals)(
@@ -244,7 +147,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     '$way: the first verification sees it, and one repair is enough',
     async ({ lose, status, reason }) => {
       const file = await storeAtBoth(world, bytes);
-      await lose(world.b, file);
+      await lose(world.b, file, bytes);
       // The clock of the object is ahead of this one.
       const before = Date.parse((await saidOf(file)).pin?.checkedAt ?? '') + 1;
       const { done, pins } = await verify(file);
@@ -267,7 +170,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
 
   test.each(losses.slice(0, 3))('$way, with one repair and no verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
-    await lose(world.b, file);
+    await lose(world.b, file, bytes);
     await operator().repairPins();
     await expect.poll(async () => (await surveyed(file))[1]?.reason).toBe(reason);
     await settle(world, file);
@@ -277,7 +180,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
 
   test.each(losses.slice(0, 3))('$way at both: damaged with the first verification', async ({ lose, reason }) => {
     const file = await storeAtBoth(world, bytes);
-    for (const backend of [world.a, world.b]) await lose(backend, file);
+    for (const backend of [world.a, world.b]) await lose(backend, file, bytes);
     const { done, pins } = await verify(file);
     expect({ done, pins: pins.map(({ status }) => status) }).toEqual({ done: true, pins: ['lost', 'lost'] });
     expect(await surveyed(file, 'damaged')).toMatchObject([
@@ -290,7 +193,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
 
   test.each(losses.slice(0, 2))('$way at both: a read has it seen', async ({ lose }) => {
     const file = await storeAtBoth(world, bytes);
-    for (const backend of [world.a, world.b]) await lose(backend, file);
+    for (const backend of [world.a, world.b]) await lose(backend, file, bytes);
     const read = world.owner.call.ask('getFileContent', { fileId: file.fileId });
     await read.then((response) => response.arrayBuffer()).catch(() => undefined);
     await expect.poll(() => statuses(world, file), { timeout: 10_000 }).toEqual({ a: 'lost', b: 'lost' });

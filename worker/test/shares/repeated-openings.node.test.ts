@@ -166,7 +166,7 @@ describe('an opening that is repeated', () => {
     expect(await isKept(id)).toBe(false);
   });
 
-  it('of a share is worth nothing at another one, and what is stored of it opens nothing', async () => {
+  it('of a share is worth nothing at another one, and what is stored of it opens nothing, and ends with it', async () => {
     const [one, other] = [await share(1), await share(1)];
     await open(one, tokens.first);
     await open(other);
@@ -174,6 +174,8 @@ describe('an opening that is repeated', () => {
     const [{ token } = {}] = await shareObject(service, one).rows('repeatable');
     expect(token).toMatch(/^[0-9a-f]{64}$/);
     expect(await problemOf(open(one, String(token)))).toEqual(gone);
+    await owner.call.deleteShare({ shareId: one });
+    expect(await shareObject(service, one).rows('repeatable')).toEqual([]);
   });
 
   it.each(['', 'x', 'a'.repeat(21), 'a'.repeat(256), 'ä'.repeat(30)])(
