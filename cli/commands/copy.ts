@@ -12,7 +12,7 @@ import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { parseBlobId, readFailure, sourcesOf, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { keepInHistory, nameInHistory } from '../files/history.ts';
 
 export const command = defineCommand({

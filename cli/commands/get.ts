@@ -11,7 +11,7 @@ import { receiveFile } from '../files/received-files.ts';
 import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { parseFileId } from '../remote/file-id.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { fetchingInterrupted, forceArg } from '../flags/args.ts';
 
 export const command = defineCommand({

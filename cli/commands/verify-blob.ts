@@ -12,7 +12,7 @@ import { authorizedService } from '../remote/client.ts';
 import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { openWith } from '../files/unseal.ts';
 import { verifyAccount, verifyLocal } from '../files/verify-all.ts';
 import { keyFlag, passwordFlags } from '../flags/args.ts';

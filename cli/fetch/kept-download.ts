@@ -21,7 +21,7 @@ import { pulled } from '../../shared/streams/pulled.ts';
 import type { Context } from '../context.ts';
 import { holdFolder, isOwnFolder, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { openBlob, optionsOf } from './fetch-blob.ts';
 
 /** A smaller blob is fetched again as quickly, and so is one of the local service, whatever its size. */

@@ -19,7 +19,8 @@ import { readFailure } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { sdkHttp } from '../remote/sdk.ts';
-import { silentProgress, sizeText } from '../terminal/progress.ts';
+import { silentProgress } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 
 /** Credentials that open a share besides its link. */
 export type LinkCredentials = {

@@ -20,7 +20,7 @@ import { newPassword, refusePathAsPassword } from '../keys/passwords.ts';
 import { parseName } from '../io/safe-name.ts';
 import { type Input, openInput } from '../io/input.ts';
 import { openSink, type Sink, writeAll } from '../io/output-file.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { type Api, api, authorizedService, introduction } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';

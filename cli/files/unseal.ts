@@ -13,9 +13,9 @@ import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
-import { type Progress, silentProgress, sizeText } from '../terminal/progress.ts';
+import { type Progress, silentProgress } from '../terminal/progress.ts';
+import { countText, sizeText } from '../terminal/size.ts';
 import { maxTries } from '../keys/passwords.ts';
-import { countText } from '../terminal/size.ts';
 
 /** Input, keys and destination of a decryption. */
 export type Unsealing = {

@@ -5,8 +5,7 @@ import { control } from '../local/control.ts';
 import { localPaths } from '../local/state.ts';
 import { authorizedService } from '../remote/client.ts';
 import { everyFile } from '../remote/pages.ts';
-import { sizeText } from '../terminal/progress.ts';
-import { countText } from '../terminal/size.ts';
+import { countText, sizeText } from '../terminal/size.ts';
 import { withBlob } from '../fetch/fetch-blob.ts';
 
 /** Verifies every file of the account. @returns the exit code */

@@ -11,7 +11,7 @@ import { isLoopback } from '../../client/loopback.ts';
 import { bytesFrom, release } from './byte-stream.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from '../timeouts.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 
 /** A response whose body is not read yet. */
 export type HttpResponse = {

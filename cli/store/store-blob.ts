@@ -7,7 +7,7 @@ import { byteReader } from '../../shared/streams/reader.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { type Api } from '../remote/client.ts';
 
 /** A smaller container is buffered until its blob ID is known, so that the service checks it before it keeps it. */

@@ -12,7 +12,7 @@ import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts'
 import { bytesFrom } from '../io/byte-stream.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import type { Api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { hasSpool, openSpool, type SourceMark, type Spool, spoolIds, type SpoolState } from './spool.ts';

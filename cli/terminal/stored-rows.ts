@@ -1,6 +1,6 @@
 /** The lines of `sealpin list`: for a terminal of some width, for other programs, or with everything. */
 import { fittedRow, isNarrow } from './fitted-row.ts';
-import { sizeText } from './progress.ts';
+import { sizeText } from './size.ts';
 
 /**
  * One file. `state`: `stored`, the account has it; `gone`, it was stored from here, and the account no longer has it;
