@@ -3,7 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { withTerminal } from '../cli/terminal/prompt.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { checkPinning, type Subject } from './checks.ts';
-import { faultsOf, kvTitle, neededSecrets, readConfiguration, type Configuration } from './configuration.ts';
+import {
+  faultsOf,
+  kvTitle,
+  listSetting,
+  neededSecrets,
+  readConfiguration,
+  type Configuration,
+} from './configuration.ts';
 import { doctor, tokenIn, type DoctorContext } from './doctor.ts';
 import { editConfiguration, type ConfigurationChanges } from './edit-configuration.ts';
 import { firstAccount } from './first-account.ts';
@@ -36,7 +43,9 @@ export async function setup(options: DeployOptions, context: DoctorContext): Pro
     kvId: /^0+$/.test(before.kvId ?? '') ? undefined : before.kvId,
     vars: {
       ...before.vars,
-      ...(changes.pinningServices !== undefined && { PINNING_SERVICES: JSON.stringify(changes.pinningServices) }),
+      ...(changes.pinningServices !== undefined && {
+        [listSetting(before.vars)]: JSON.stringify(changes.pinningServices),
+      }),
     },
   };
   const [fault] = faultsOf(wanted);
@@ -119,7 +128,7 @@ async function changesFor(
   if (kuboUrl === undefined && !isPlaceholder) return changes;
   const [first = {}, ...more] = services ?? [];
   if (more.length > 0 || (first.type ?? 'kubo') !== 'kubo')
-    throw new SealpinError('misconfigured', 'PINNING_SERVICES has other services than one Kubo', {
+    throw new SealpinError('misconfigured', `${listSetting(vars)} has other services than one Kubo`, {
       hint: 'change the list yourself (docs/operating.md) and run npm run setup without --kubo-url',
     });
   const url =
@@ -128,8 +137,9 @@ async function changesFor(
 }
 
 function servicesIn(vars: Record<string, string>): { type?: string }[] | undefined {
+  const setting = listSetting(vars);
   try {
-    return JSON.parse(vars['PINNING_SERVICES'] ?? '') as { type?: string }[];
+    return JSON.parse(vars[setting] ?? '') as { type?: string }[];
   } catch {
     return undefined;
   }

@@ -65,6 +65,7 @@ describe('a token is not sent unencrypted to another machine', () => {
     accountId: undefined,
     kvId: undefined,
     domain: undefined,
+    buckets: [],
     vars,
   });
 

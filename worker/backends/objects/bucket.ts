@@ -10,12 +10,6 @@ export type ListedObject = { key: string; bytes: number; storedAt: number };
 export type Listing = { objects: ListedObject[]; isLast: boolean; now: number };
 
 /**
- * What becomes of removed bytes: `immediate`: they are gone; `versions`: the bucket keeps versions, which are removed one by one;
- * `locked`: it refuses to remove them for a while; `unknown`: it does not say.
- */
-export type Erasure = 'immediate' | 'versions' | 'locked' | 'unknown';
-
-/**
  * A bucket. Its methods throw `pinning_unavailable`, `pinning_timeout`, `pinning_failed`, `misconfigured` or `disk_full`, besides the
  * reason of an aborted signal. What is held is sent again where the bucket asks for that; a stream never is.
  */
@@ -44,7 +38,4 @@ export interface Bucket {
    * @returns whether a listing has shown that nothing is left
    */
   removeAll(prefix: string, signal: AbortSignal): Promise<boolean>;
-
-  /** Tells what becomes of removed bytes, as the bucket was last asked. */
-  erasure(signal: AbortSignal): Promise<Erasure>;
 }

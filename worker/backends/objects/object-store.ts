@@ -134,7 +134,6 @@ export function objectStore({ id: backend, prefix, serviceId, bucket }: StoreOpt
       return new TextDecoder().decode(await readAll(stream ?? null, ownerBytes, () => lost('owner'))) === serviceId;
     },
     source,
-    erasure: (signal) => bucket.erasure(signal),
     async ping(signal) {
       await bucket.list(`${prefix}service`, undefined, signal);
       return {};

@@ -1,6 +1,6 @@
 /** What an object store must do. */
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
-import type { Erasure, Listing, ObjectBody } from './bucket.ts';
+import type { Listing, ObjectBody } from './bucket.ts';
 import type { ObjectIndex, StoredObjects } from './object-index.ts';
 
 /**
@@ -40,7 +40,6 @@ export interface ObjectStore {
   ownsPrefix(signal: AbortSignal): Promise<boolean>;
   /** The file of a CID as a source. */
   source(root: string): BlockSource & Required<Pick<BlockSource, 'read'>>;
-  erasure(signal: AbortSignal): Promise<Erasure>;
   /** Checks that the bucket responds and accepts our credentials. */
   ping(signal: AbortSignal): Promise<{ version?: string }>;
 }
