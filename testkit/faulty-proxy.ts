@@ -15,7 +15,7 @@ import { startLoopbackServer } from './loopback-server.ts';
 export type Fault =
   /** The connection breaks when so many bytes of the body have passed. */
   | { readonly kind: 'break'; readonly afterBytes: number }
-  /** The connection breaks when so many bytes of the response have passed; `stall`: it stays open, and nothing more comes. */
+  // The connection breaks when so many bytes have passed; `stall`: it stays open, and no more comes.
   | { readonly kind: 'cut' | 'stall'; readonly afterBytes: number }
   /** This byte of the response arrives as another one. */
   | { readonly kind: 'flip'; readonly atByte: number }
