@@ -1,4 +1,6 @@
-/** The wrangler configuration of a deployment: what Sealpin needs of it, and what is wrong with it. */
+/**
+ * The wrangler configuration of a deployment: what Sealpin needs of it, and what is wrong with it.
+ */
 import { unstable_readConfig as readConfig } from 'wrangler';
 import { isLoopback } from '../client/loopback.ts';
 import { SealpinError, isSealpinError } from '../shared/errors.ts';
@@ -48,7 +50,10 @@ type ParsedConfiguration = {
 /** The binding of the KV namespace. */
 export const kvBinding = 'API_KEYS';
 
-/** The title under which wrangler 4.45 and newer create a KV namespace that has no ID in the configuration. */
+/**
+ * The title under which wrangler 4.45 and newer create a KV namespace that has no ID in the
+ * configuration.
+ */
 export function kvTitle(name: string): string {
   return `${name}-${kvBinding.toLowerCase().replaceAll('_', '-')}`;
 }
@@ -163,7 +168,8 @@ function pinningFaults(configuration: Configuration): ConfigurationFault[] {
 }
 
 /**
- * The setting with the list of backends, which setup changes: the old name, unless the new one is in use.
+ * The setting with the list of backends, which setup changes: the old name, unless the new one is
+ * in use.
  * @throws misconfigured where both are set
  */
 export function listSetting(vars: Record<string, string>): 'BACKENDS' | 'PINNING_SERVICES' {
@@ -234,7 +240,10 @@ export function pinning(
   return configuredBackends(json, setting, { secretOf, bindingOf, serviceId: 'doctor', fetch });
 }
 
-/** The secrets that a configuration needs: the operator's token, and those that the pinning services name. */
+/**
+ * The secrets that a configuration needs: the operator's token, and those that the pinning services
+ * name.
+ */
 export function neededSecrets(configuration: Configuration): string[] {
   const names = new Set<string>();
   pinning(configuration, (name) => {

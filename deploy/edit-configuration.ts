@@ -1,4 +1,7 @@
-/** Changes to a wrangler configuration in TOML that keep its comments, which wrangler's own writer would not. */
+/**
+ * Changes to a wrangler configuration in TOML that keep its comments, which wrangler's own writer
+ * would not.
+ */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { kvBinding, listSetting, readConfiguration, type Configuration } from './configuration.ts';
@@ -13,9 +16,11 @@ export type ConfigurationChanges = {
 };
 
 /**
- * Writes changes, and nothing where there are none. A placeholder for the KV namespace goes: wrangler then creates one.
+ * Writes changes, and nothing where there are none. A placeholder for the KV namespace goes:
+ * wrangler then creates one.
  * @returns whether the file is another one now
- * @throws misconfigured where the file has another form than the one that this project ships; it is as before then
+ * @throws misconfigured where the file has another form than the one that this project ships; it is
+ * as before then
  */
 export async function editConfiguration(path: string, changes: ConfigurationChanges): Promise<boolean> {
   const before = await readFile(path, 'utf8');

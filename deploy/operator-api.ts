@@ -19,8 +19,8 @@ type OperatorApiOptions = { restoreToken?: string; signal?: AbortSignal };
 
 /**
  * Makes a client.
- * @throws usage where the token would be sent unencrypted; on each call: the code of the service's problem, service_unreachable,
- *   service_answer, and the reason of the signal
+ * @throws usage where the token would be sent unencrypted; on each call: the code of the service's
+ * problem, service_unreachable, service_answer, and the reason of the signal
  */
 export function operatorApi(
   url: string,

@@ -11,7 +11,10 @@ export function isoTime(ms: number | null): string | undefined {
 const pattern =
   /^(\d{4}-\d\d-\d\d)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
-/** Recognizes a time of RFC 3339, in capitals, on a day that exists. Leap seconds do not exist, as in all of POSIX. */
+/**
+ * Recognizes a time of RFC 3339, in capitals, on a day that exists. Leap seconds do not exist, as
+ * in all of POSIX.
+ */
 export function isTime(text: string): boolean {
   const [, day] = pattern.exec(text) ?? [];
   if (day === undefined) return false;

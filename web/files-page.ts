@@ -16,7 +16,10 @@ let shared: StoredView | undefined;
 /** The file whose deletion is to be confirmed, and its row. */
 let doomed: { file: StoredView; element: HTMLElement } | undefined;
 
-/** Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are often the same. */
+/**
+ * Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are
+ * often the same.
+ */
 const blobIdStart = 16;
 const shownName = ({ name, cid }: StoredView): string => name ?? words.noName(cid.slice(0, blobIdStart));
 

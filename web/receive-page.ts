@@ -1,6 +1,7 @@
 /**
- * The document of `/`, `/s` and `/b`: it reads a link from the address, or takes a link, a blob ID or a container file, and shows what
- * became of it. Loading it uses nothing up: a share is opened by a click.
+ * The document of `/`, `/s` and `/b`: it reads a link from the address, or takes a link, a blob ID
+ * or a container file, and shows what became of it. Loading it uses nothing up: a share is opened
+ * by a click.
  */
 import { dayText } from './amounts.ts';
 import { EngineError, startReceiving } from './engine-client.ts';
@@ -100,7 +101,9 @@ function showAsked(found: AskedCredentials): void {
   show('asked');
 }
 
-/** Shows that the link of this page is used up, and has the browser ask before the page is closed. */
+/**
+ * Shows that the link of this page is used up, and has the browser ask before the page is closed.
+ */
 function setUsedUp(isUsedUp: boolean): void {
   byId('used-up', HTMLParagraphElement).hidden = !isUsedUp;
   const askedText = byId('asked-text', HTMLParagraphElement);
@@ -261,7 +264,9 @@ function start(): void {
   readAddress();
 }
 
-/** Reads the link in the address, and takes it out: address bar and back button do not need the key. */
+/**
+ * Reads the link in the address, and takes it out: address bar and back button do not need the key.
+ */
 function readAddress(): void {
   const text = location.href;
   const page = text.slice(root.length);

@@ -81,7 +81,10 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
   }
 }
 
-/** Returns what the account knows of its newest file with these bytes. @throws wrong_kind for an encrypted one */
+/**
+ * Returns what the account knows of its newest file with these bytes.
+ * @throws wrong_kind for an encrypted one
+ */
 async function knownOf(cid: string, context: Context): Promise<StoredFile | undefined> {
   const http = sdkHttp(await authorizedService(context), context);
   const query = { cid, limit: 1 };
@@ -117,7 +120,10 @@ async function copyFile(
   });
 }
 
-/** Gives a copy the description of its file, as far as the API key there may, and warns of what stays behind. */
+/**
+ * Gives a copy the description of its file, as far as the API key there may, and warns of what
+ * stays behind.
+ */
 async function describeCopy(
   about: FileDescription,
   { cid, fileId }: Copied,

@@ -12,7 +12,10 @@ import { everyFile } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { countText } from '../terminal/size.ts';
 
-/** Far more than anybody stores of the same bytes: a hostile service must not make us ask without end. */
+/**
+ * Far more than anybody stores of the same bytes: a hostile service must not make us ask without
+ * end.
+ */
 const maxFiles = 10_000;
 
 export const command = defineCommand({
@@ -52,7 +55,9 @@ export const command = defineCommand({
   },
 });
 
-/** Returns the question for confirmation, with the name under which the file was stored from here. */
+/**
+ * Returns the question for confirmation, with the name under which the file was stored from here.
+ */
 function question(id: string, fileIds: readonly string[], names: Awaited<ReturnType<typeof namesOf>>): string {
   const known = fileIds.flatMap((fileId) => names.get(fileId)?.name ?? [])[0];
   const several = fileIds.length > 1 ? `, ${fileIds.length} files with the same bytes` : '';

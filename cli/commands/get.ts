@@ -64,7 +64,10 @@ export const command = defineCommand({
   },
 });
 
-/** Returns the path for a file under its own name; without `--force` it is numbered where that is taken. */
+/**
+ * Returns the path for a file under its own name; without `--force` it is numbered where that is
+ * taken.
+ */
 async function ownPath(name: string, force: boolean, { cwd }: Context): Promise<string> {
   const safe = safeName(cleanFilename(name));
   return force ? safe : freePath('.', safe, { cwd, taken: new Set() });

@@ -116,7 +116,8 @@ function join(own: readonly StoredEntry[], account: ListedFiles | undefined, con
 }
 
 function storedRow(file: StoredFile, entry: StoredEntry | undefined, service: string, context: Context): StoredRow {
-  // The name belongs to the blob that was stored from here: a service must not put other bytes behind it.
+  // The name belongs to the blob that was stored from here: a service must not put other bytes
+  // behind it.
   if (entry !== undefined && entry.cid !== file.cid)
     context.output.warn(
       `the service reports another blob ID for ${entry.name ?? file.fileId} (${file.cid}) than when it was ` +

@@ -68,7 +68,10 @@ export const command = defineCommand({
   },
 });
 
-/** The blob that an ID stands for, and its file key where the service encrypted it and it is to be opened. */
+/**
+ * The blob that an ID stands for, and its file key where the service encrypted it and it is to be
+ * opened.
+ */
 async function targetOf(
   id: string,
   isDeep: boolean,

@@ -1,4 +1,7 @@
-/** `sealpin verify --all` and `--local`: everything that an account, or the IPFS node of the local service, holds. */
+/**
+ * `sealpin verify --all` and `--local`: everything that an account, or the IPFS node of the local
+ * service, holds.
+ */
 import { isSealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
@@ -46,7 +49,10 @@ async function look(cid: string, context: Context): Promise<{ size: number } | {
   }
 }
 
-/** Verifies every block of the IPFS node of the local service, which must run. @returns the exit code */
+/**
+ * Verifies every block of the IPFS node of the local service, which must run.
+ * @returns the exit code
+ */
 export async function verifyLocal({ dataDir, output }: Context): Promise<number> {
   const { blocks, bytes, bad, first } = await control(localPaths(dataDir).control, 'verify');
   if (!output.json) for (const { cid, file, why } of first) output.warn(`${cid} is ${why} (in ${file})`);

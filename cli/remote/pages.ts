@@ -6,7 +6,10 @@ import { api } from './client.ts';
 import type { Service } from './service-choice.ts';
 
 const pageItems = 100;
-/** Empty pages in a row: a filter that matches few of many files has some, and a hostile service has no end of them. */
+/**
+ * Empty pages in a row: a filter that matches few of many files has some, and a hostile service has
+ * no end of them.
+ */
 const maxEmptyPages = 100;
 
 type Page<T> = { readonly items: readonly T[]; readonly cursor?: string | undefined };

@@ -29,8 +29,9 @@ export function timeText(seconds: number): string {
 
 /**
  * The line itself, cut to the width of the terminal.
- * @param o `bytes` done, `from` how many of them before the start, `total` bytes if known, `elapsedMs` since the start, `columns` of
- *   the terminal; `amount` gives a number of bytes as text, or of what else is counted
+ * @param o `bytes` done, `from` how many of them before the start, `total` bytes if known,
+ * `elapsedMs` since the start, `columns` of the terminal; `amount` gives a number of bytes as text,
+ * or of what else is counted
  */
 export function progressLine(o: {
   label: string;
@@ -61,7 +62,10 @@ export function progressLine(o: {
   return `${text}${bar} ${percent}`.slice(0, o.columns - 1);
 }
 
-/** A bar on a terminal, drawn at most ten times a second. `from`: how many of the `bytes` are done already; `amount` as for its line. */
+/**
+ * A bar on a terminal, drawn at most ten times a second. `from`: how many of the `bytes` are done
+ * already; `amount` as for its line.
+ */
 export function progressBar(o: {
   stderr: OutputStream;
   label: string;

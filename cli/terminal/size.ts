@@ -41,7 +41,8 @@ export function parseSize(text: string, what: string): number {
 }
 
 /**
- * A size that a person chose, in a unit in which it is whole, as they probably wrote it: `1 GB`, and not `954 MiB`. Others are rounded.
+ * A size that a person chose, in a unit in which it is whole, as they probably wrote it: `1 GB`,
+ * and not `954 MiB`. Others are rounded.
  */
 export function chosenSizeText(bytes: number): string {
   const counts = (units: readonly string[], base: number) =>

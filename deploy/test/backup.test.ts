@@ -1,4 +1,7 @@
-/** A whole service is backed up, destroyed and restored: its objects by `npm run backup` and `restore`, its bytes by Kubo's repository. */
+/**
+ * A whole service is backed up, destroyed and restored: its objects by `npm run backup` and
+ * `restore`, its bytes by Kubo's repository.
+ */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -40,7 +43,9 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     return service;
   }
 
-  /** The secret of a link, and pieces of it: behind `1`, the ID has 22 characters, the secret 43. */
+  /**
+   * The secret of a link, and pieces of it: behind `1`, the ID has 22 characters, the secret 43.
+   */
   function secretsIn(link: string): string[] {
     const secret = link.slice(link.indexOf('#') + 24, link.indexOf('#') + 67);
     return [secret, secret.slice(0, 16), secret.slice(-16)];
@@ -62,7 +67,10 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     return { apiKey, fileId, bytes };
   }
 
-  /** Links to a file that open twice, but for the times that they have been opened; the last one is revoked. */
+  /**
+   * Links to a file that open twice, but for the times that they have been opened; the last one is
+   * revoked.
+   */
   async function send(service: Service, apiKey: string): Promise<string[]> {
     const connection = connect({ service: service.url, apiKey });
     const links: string[] = [];

@@ -1,6 +1,6 @@
 /**
- * Destinations of tokens: over https: or to this machine, and the one for restoring to a service for as long as it is
- * restored.
+ * Destinations of tokens: over https: or to this machine, and the one for restoring to a service
+ * for as long as it is restored.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -39,9 +39,12 @@ export type Versitygw = Bucket & {
  * Starts one with an empty bucket. What differs from other stores:
  * - An upload that breaks off is stored as far as it came, unless it has a digest (`Content-MD5`).
  * - It syncs nothing that it acknowledges.
- * - Where a bucket keeps versions, `If-None-Match: *` fails also while the newest of a key is a delete marker.
- * - Rules of lifecycle and replication answer 501, and a key ID that it does not know 404 (`XAdminUserNotFound`).
- * @param o.keeps what the buckets keep of removed objects: versions, or versions that are locked for a day; `versions later`: from `keepVersions` on
+ * - Where a bucket keeps versions, `If-None-Match: *` fails also while the newest of a key is a
+ *   delete marker.
+ * - Rules of lifecycle and replication answer 501, and a key ID that it does not know 404
+ *   (`XAdminUserNotFound`).
+ * @param o.keeps what the buckets keep of removed objects: versions, or versions that are locked
+ * for a day; `versions later`: from `keepVersions` on
  */
 export async function startVersitygw(o: { keeps?: 'versions' | 'locked' | 'versions later' } = {}): Promise<Versitygw> {
   const program = pathOf('versitygw');

@@ -1,4 +1,6 @@
-/** The parts of the pages: their sizes, their words, and that the same source gives the same bytes. */
+/**
+ * The parts of the pages: their sizes, their words, and that the same source gives the same bytes.
+ */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';

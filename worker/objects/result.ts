@@ -1,6 +1,6 @@
 /**
- * The results of calls to Durable Objects. An error that is thrown over RPC loses its class, so the objects return failures as
- * values, and the Worker turns them into errors.
+ * The results of calls to Durable Objects. An error that is thrown over RPC loses its class, so the
+ * objects return failures as values, and the Worker turns them into errors.
  */
 import { describe, SealpinError, type Code } from '../../shared/errors.ts';
 
@@ -24,7 +24,10 @@ export function err(code: Code, detail?: string, retryAfterSeconds?: number): Fa
   return { ok: false, code, detail, retryAfterSeconds };
 }
 
-/** Turns an error that an object has met into a failure. The detail of a system fault stays in the log. */
+/**
+ * Turns an error that an object has met into a failure. The detail of a system fault stays in the
+ * log.
+ */
 export function toFailure(error: SealpinError): Failure {
   const { code, hint, message, retryAfterSeconds } = error;
   return { ...err(code, describe(code).fault === 'user' ? message : undefined, retryAfterSeconds), hint };
@@ -41,8 +44,9 @@ const objectRetrySeconds = 2;
 
 /**
  * Awaits the result of a call to an object, and returns its value.
- * @throws the code of the failure; `disk_full` when the object could not write (under `sealpin start`); `overloaded` when the
- * object is overloaded or was moved; `internal` when it threw
+ * @throws the code of the failure; `disk_full` when the object could not write (under
+ * `sealpin start`); `overloaded` when the object is overloaded or was moved; `internal` when it
+ * threw
  */
 export async function unwrap<P extends PromiseLike<{ ok: boolean }>>(
   call: P,

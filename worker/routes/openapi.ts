@@ -7,7 +7,10 @@ import { conditions, json, representation } from './route-parts.ts';
 
 type ApiDocument = { etag: string; bytes: Uint8Array };
 
-/** The row of a description, which anybody may read. @param o.routes the rows that it describes, itself among them */
+/**
+ * The row of a description, which anybody may read.
+ * @param o.routes the rows that it describes, itself among them
+ */
 export function descriptionRoute(
   path: string,
   operationId: string,

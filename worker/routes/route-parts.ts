@@ -1,4 +1,7 @@
-/** Parts that the rows of several routes have in common: codes, and the headers that they read and send. */
+/**
+ * Parts that the rows of several routes have in common: codes, and the headers that they read and
+ * send.
+ */
 import type { Code } from '../../shared/errors.ts';
 
 export const json = 'application/json';

@@ -1,6 +1,7 @@
 /**
- * The routes of the service, one row each. The Worker registers them, two documents describe them, and a test compares every
- * response with its row. The first path that matches wins, so `/v1/storage/plain` precedes `/v1/storage/:fileId`.
+ * The routes of the service, one row each. The Worker registers them, two documents describe them,
+ * and a test compares every response with its row. The first path that matches wins, so
+ * `/v1/storage/plain` precedes `/v1/storage/:fileId`.
  */
 import {
   AnyCidParameter,

@@ -50,7 +50,10 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => unknown;
 
 const honest: Handler = (_request, response) => response.writeHead(200, carType).end(blob.car);
 const absent: Handler = (_request, response) => response.writeHead(404).end('no');
-/** Bytes before a block of this size: its length as a varint of three bytes (two below 16 KiB), and its CID. */
+/**
+ * Bytes before a block of this size: its length as a varint of three bytes (two below 16 KiB), and
+ * its CID.
+ */
 const sectionBytes = (container.length % leafBytes) + 36 < 16_384 ? 38 : 39;
 const flipped = Buffer.from(blob.car);
 flip(flipped, flipped.length - 1000);

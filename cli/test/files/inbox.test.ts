@@ -1,4 +1,7 @@
-/** Inboxes from the command line: whom they are sealed to, what is listed of what came, and what a full one refuses. */
+/**
+ * Inboxes from the command line: whom they are sealed to, what is listed of what came, and what a
+ * full one refuses.
+ */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';

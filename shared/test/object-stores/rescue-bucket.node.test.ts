@@ -1,4 +1,6 @@
-/** contrib/rescue.py, which was written from docs/object-stores.md alone, reads copies of buckets. */
+/**
+ * contrib/rescue.py, which was written from docs/object-stores.md alone, reads copies of buckets.
+ */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

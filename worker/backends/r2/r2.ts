@@ -1,4 +1,7 @@
-/** A bucket of R2 that is bound to the Worker: https://developers.cloudflare.com/r2/api/workers/workers-api-reference/ */
+/**
+ * A bucket of R2 that is bound to the Worker:
+ * https://developers.cloudflare.com/r2/api/workers/workers-api-reference/
+ */
 import * as v from 'valibot';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import type { Adapter } from '../contract.ts';

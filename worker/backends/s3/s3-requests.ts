@@ -1,4 +1,7 @@
-/** Signed requests to an S3 API, and what its errors mean. No more of the API is used than what all stores have. */
+/**
+ * Signed requests to an S3 API, and what its errors mean. No more of the API is used than what all
+ * stores have.
+ */
 import { AwsV4Signer } from 'aws4fetch';
 import { SealpinError } from '../../../shared/errors.ts';
 import { concat } from '../../../shared/streams/concat.ts';
@@ -150,7 +153,10 @@ export function s3Requests(o: S3Options) {
     }
   }
 
-  /** Sends a request once, or again where our clock was wrong. @returns a response that the caller understands */
+  /**
+   * Sends a request once, or again where our clock was wrong.
+   * @returns a response that the caller understands
+   */
   async function ask(request: S3Request, signal: AbortSignal): Promise<{ response: Response; xml: string }> {
     const response = await send(request, signal);
     const isData = request.method === 'GET' && request.key !== undefined;

@@ -29,8 +29,8 @@ export function s3Bucket(o: S3Options): Bucket {
   }
 
   /**
-   * Lists what a prefix still has, with all versions and delete markers. A bucket is asked each time, as it may begin to keep versions;
-   * only of a store that knows none the objects are listed.
+   * Lists what a prefix still has, with all versions and delete markers. A bucket is asked each
+   * time, as it may begin to keep versions; only of a store that knows none the objects are listed.
    */
   async function left(prefix: string, signal: AbortSignal): Promise<{ key: string; version?: string }[]> {
     const query = { prefix, 'max-keys': String(pageKeys) };

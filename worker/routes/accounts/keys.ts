@@ -61,8 +61,8 @@ export async function listKeys(c: Ctx, principal: Principal): Promise<Response> 
 }
 
 /**
- * Revokes a key, with `?cascade=true` its descendants too; the shares that they made end. The key of the request needs
- * `?self=true`, the last one with `read` or `keys` needs `?destroy=true`.
+ * Revokes a key, with `?cascade=true` its descendants too; the shares that they made end. The key
+ * of the request needs `?self=true`, the last one with `read` or `keys` needs `?destroy=true`.
  */
 export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
   const { cascade = false, destroy = false, self = false } = parseQuery(c, RevokeQuery);

@@ -1,4 +1,6 @@
-/** `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt, and the verification of a file. */
+/**
+ * `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt, and the verification of a file.
+ */
 import {
   FilesToDelete,
   ListQuery,
@@ -103,7 +105,10 @@ function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt, b
   };
 }
 
-/** Reads all bytes of a file from each service that holds it. A file that takes longer is read on after the response (202). */
+/**
+ * Reads all bytes of a file from each service that holds it. A file that takes longer is read on
+ * after the response (202).
+ */
 export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<Response> {
   const fileId = parseFileId(c);
   const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));

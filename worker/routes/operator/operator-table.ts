@@ -1,4 +1,6 @@
-/** The rows of the operator's routes, all below one path, which a document of their own describes. */
+/**
+ * The rows of the operator's routes, all below one path, which a document of their own describes.
+ */
 import {
   AccountChanges,
   AccountId,

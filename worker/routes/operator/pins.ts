@@ -105,7 +105,10 @@ export async function cancelMigration(c: Ctx): Promise<Response> {
   );
 }
 
-/** The migrations, added up over all objects. The first object knows of each, so that usually one is asked. */
+/**
+ * The migrations, added up over all objects. The first object knows of each, so that usually one is
+ * asked.
+ */
 export async function migrationsOf(env: Bindings): Promise<Migration[]> {
   const ask = (names: readonly string[]) => askShards(env, names, (pin) => unwrap(pin.migrations()));
   const [first] = await ask([firstShard]);

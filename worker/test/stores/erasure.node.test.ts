@@ -1,4 +1,7 @@
-/** Deletion in buckets that keep versions, or lock them: nothing is left, and a receipt says no more than that. */
+/**
+ * Deletion in buckets that keep versions, or lock them: nothing is left, and a receipt says no more
+ * than that.
+ */
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Receipt } from '../../../shared/api.ts';

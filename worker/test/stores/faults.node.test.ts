@@ -1,4 +1,7 @@
-/** What a store does on a bad day, and what the service makes of it: nothing acknowledged is lost, and each message says what to do. */
+/**
+ * What a store does on a bad day, and what the service makes of it: nothing acknowledged is lost,
+ * and each message says what to do.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Problem } from '../../../shared/api.ts';

@@ -1,4 +1,6 @@
-/** Files in an object store: what lies in the bucket, and that nothing is left of what is deleted. */
+/**
+ * Files in an object store: what lies in the bucket, and that nothing is left of what is deleted.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';

@@ -1,4 +1,7 @@
-/** Requests that a store gets for a file: what it costs where each of them has a price (`docs/operating.md`). */
+/**
+ * Requests that a store gets for a file: what it costs where each of them has a price
+ * (`docs/operating.md`).
+ */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,10 +12,16 @@ import { missing, startStore, type StoreUnderTest } from './store-under-test.ts'
 
 /** The largest object, which the number of requests for a large file follows from. */
 const objectBytes = 16 * mib;
-/** The most requests besides those for data: whose the prefix is, whether there is an index, and that index. */
+/**
+ * The most requests besides those for data: whose the prefix is, whether there is an index, and
+ * that index.
+ */
 const overhead = { write: { listed: 3, read: 3 }, read: { listed: 0, read: 3 } };
 
-/** Requests by what they cost: those that write or list, those that read, and removals, which are free in most stores. */
+/**
+ * Requests by what they cost: those that write or list, those that read, and removals, which are
+ * free in most stores.
+ */
 type Costs = { data: number; listed: number; read: number; removed: number };
 
 const why = missing('s3');

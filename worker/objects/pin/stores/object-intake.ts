@@ -1,4 +1,7 @@
-/** What takes the blocks of an upload for an object store: leaves become objects, and the index is written by the `Pin` object of the CID. */
+/**
+ * What takes the blocks of an upload for an object store: leaves become objects, and the index is
+ * written by the `Pin` object of the CID.
+ */
 import { leafBytes, type Cid } from '../../../../shared/ipfs/index.ts';
 import { SealpinError } from '../../../../shared/errors.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
@@ -13,7 +16,9 @@ import { pinOf, type PinBinding } from '../shard.ts';
 
 /** Leaves of an object, and of the part that is one or several of them. */
 const objectLeaves = 16;
-/** The longest wait for the store to take a leaf of a stream, and for its response to one, in ms. */
+/**
+ * The longest wait for the store to take a leaf of a stream, and for its response to one, in ms.
+ */
 const stepMs = 60_000;
 
 export type IntakeOptions = {
@@ -35,7 +40,10 @@ export function intakeOf(env: PinBinding, backend: PinningService | ObjectStore,
   return backend.takes === 'blocks' ? backend : new ObjectIntake(env, backend, options);
 }
 
-/** The intake of one request of an upload. Nothing is stored before the row of its objects is written. */
+/**
+ * The intake of one request of an upload. Nothing is stored before the row of its objects is
+ * written.
+ */
 class ObjectIntake implements Intake {
   readonly id: string;
   readonly verifiesImports = false;
@@ -101,7 +109,9 @@ class ObjectIntake implements Intake {
 
 type ObjectStream = { writer: WritableStreamDefaultWriter<Uint8Array>; stored: Promise<void> };
 
-/** A part: one object that is streamed, where its length is known, or several that are held whole. */
+/**
+ * A part: one object that is streamed, where its length is known, or several that are held whole.
+ */
 class ObjectImport implements BlockImport {
   readonly bytes?: number;
   readonly #intake: ObjectIntake;
