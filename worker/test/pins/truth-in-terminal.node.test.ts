@@ -18,13 +18,16 @@ import { full, losses, refusals, writes } from './ways-to-fail.ts';
 const entry = join(import.meta.dirname, '../../../cli/test/entry.ts');
 let world: World;
 
+/** Node 24 may hang as it ends, all output written, while V8 compiles in another thread. */
+const alone = '--single-threaded';
+
 /** Runs a command line, which prints JSON. */
 async function sealpin(...args: readonly string[]): Promise<{ exit: number | null; said: unknown }> {
   const home = await temporaryDirectory();
   const service = { SEALPIN_SERVICE: world.service.url, SEALPIN_API_KEY: world.owner.call.apiKey };
   const env = { ...bareEnv(), HOME: home, SEALPIN_HOME: home, ...service };
   return await new Promise((resolve) => {
-    const child = execFile(process.execPath, [entry, ...args, '--json'], { env }, (_, stdout, stderr) =>
+    const child = execFile(process.execPath, [alone, entry, ...args, '--json'], { env }, (_, stdout, stderr) =>
       resolve({ exit: child.exitCode, said: JSON.parse(stdout || stderr) }),
     );
   });
