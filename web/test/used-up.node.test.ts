@@ -172,7 +172,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       shown: 'sent',
       async reach(page) {
         await send(page);
+        // Only the page in front may write to the clipboard, and it takes a moment.
+        await page.bringToFront();
         await page.locator('#copy').click();
+        await page.locator('#copy', { hasText: 'Copied' }).waitFor();
       },
     },
   };
