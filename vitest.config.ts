@@ -4,7 +4,10 @@ import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/node';
 import { webModule, webModuleText } from './cli/local/code/web-bundle.ts';
 
-/** Prints a line for each test that was skipped, or that passed only when CI ran it again, and then the totals. */
+/**
+ * Prints a line for each test that was skipped, or that passed only when CI ran it again, and then
+ * the totals.
+ */
 const closingLine: Reporter = {
   onTestRunEnd(modules, errors) {
     let passed = 0;
@@ -31,7 +34,10 @@ const closingLine: Reporter = {
 
 let webText: Promise<string> | undefined;
 
-/** Lets Vite find the pages, as esbuild does when it bundles the Worker: some tests import its table of routes. */
+/**
+ * Lets Vite find the pages, as esbuild does when it bundles the Worker: some tests import its table
+ * of routes.
+ */
 const webPlugin = {
   name: webModule,
   resolveId: (id: string) => (id === webModule ? `\0${id}` : undefined),
@@ -39,8 +45,9 @@ const webPlugin = {
 };
 
 const long = process.env['SEALPIN_LONG'] === '1';
-// One process runs many files: to start it, and to load Miniflare, would cost more than most tests. Its heap is large, and V8 would
-// walk all of it after every 64 MB of buffers, for a third of the time of such a process.
+// One process runs many files: to start it, and to load Miniflare, would cost more than most tests.
+// Its heap is large, and V8 would walk all of it after every 64 MB of buffers, for a third of the
+// time of such a process.
 const shared = {
   isolate: false,
   execArgv: ['--external-memory-accounted-in-global-limit', '--heap-growing-percent=400'],
@@ -48,7 +55,8 @@ const shared = {
 // What a test waits for comes within a second, unless other tests keep both cores busy.
 const timeouts = { testTimeout: long ? 3_600_000 : 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 15_000 } } };
 
-// Bundled before the run: the imports that Vitest rewrites make the loops of noble ten times slower in workerd.
+// Bundled before the run: the imports that Vitest rewrites make the loops of noble ten times slower
+// in workerd.
 const bundled = [
   '@noble/ciphers/chacha.js',
   '@noble/curves/ed25519.js',
@@ -60,7 +68,8 @@ const bundled = [
   '@noble/post-quantum/hybrid.js',
 ];
 
-// Files that end in `.node.test.ts` need Node (processes, sockets, files); every other test in shared/ and client/ runs in both.
+// Files that end in `.node.test.ts` need Node (processes, sockets, files); every other test in
+// shared/ and client/ runs in both.
 export default defineConfig({
   test: {
     reporters: ['default', closingLine],
@@ -91,7 +100,8 @@ export default defineConfig({
         },
       },
       {
-        // The same tests through the guard of `sealpin start`: in the short form those that compare responses closely.
+        // The same tests through the guard of `sealpin start`: in the short form those that compare
+        // responses closely.
         plugins: [webPlugin],
         test: {
           name: 'guard',

@@ -1,4 +1,7 @@
-/** Fixture of the benches of the command line: the built command line, a running service and a temporary directory. */
+/**
+ * Fixture of the benches of the command line: the built command line, a running service and a
+ * temporary directory.
+ */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream, existsSync, readFileSync } from 'node:fs';
@@ -25,8 +28,10 @@ export type CliFixture = {
 };
 
 /**
- * Builds the command line, starts a service and makes a key pair; removes all of it when `use` ends.
- * @param o.keep uses the command line that is already built, if there is one: other processes may be running it
+ * Builds the command line, starts a service and makes a key pair; removes all of it when `use`
+ * ends.
+ * @param o.keep uses the command line that is already built, if there is one: other processes may
+ * be running it
  */
 export async function* withCli<T>(
   use: (fixture: CliFixture) => AsyncIterable<T>,
@@ -56,7 +61,10 @@ export function sealpin(...args: string[]): string {
   }).trim();
 }
 
-/** Runs a command to its end and samples its memory. `seconds`: from its start to its end. @throws when it fails */
+/**
+ * Runs a command to its end and samples its memory. `seconds`: from its start to its end.
+ * @throws when it fails
+ */
 export async function watched(args: readonly string[]): Promise<{ stdout: string; seconds: number; peakMiB: number }> {
   const begun = performance.now();
   const child = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });

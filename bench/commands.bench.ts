@@ -1,4 +1,6 @@
-/** The command line as a user runs it: starting, storing and fetching a large file, and its memory. */
+/**
+ * The command line as a user runs it: starting, storing and fetching a large file, and its memory.
+ */
 import { execFileSync, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -124,14 +126,18 @@ async function* storing({ dir, data, publicKey }: CliFixture, { on = '', rounds 
 }
 
 /**
- * A pause before each step. A virtual machine returns free memory to its host after some seconds and gets it back page by page. A file
- * written right after another was removed takes half the time, and that must not decide the comparison.
+ * A pause before each step. A virtual machine returns free memory to its host after some seconds
+ * and gets it back page by page. A file written right after another was removed takes half the
+ * time, and that must not decide the comparison.
  */
 const settled = (): Promise<void> => setTimeout(3000);
 
 const whole = 'ecc-encrypt, store, ecc-decrypt: 1 GiB';
 
-/** Storing a file and fetching it, each timed alone and both together; the stored file is removed afterwards. */
+/**
+ * Storing a file and fetching it, each timed alone and both together; the stored file is removed
+ * afterwards.
+ */
 function inTwoSteps(o: { store(): string; fetch(id: string): unknown; remove(id: string): unknown }): {
   stored(): Promise<number>;
   fetched(): Promise<number>;

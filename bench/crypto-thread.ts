@@ -15,7 +15,10 @@ import {
 import { totalMebibytes, type Task } from './crypto-task.ts';
 import { MiB } from './figure.ts';
 
-/** Containers to decrypt are held in memory, which costs garbage collection: a smaller one is decrypted several times. */
+/**
+ * Containers to decrypt are held in memory, which costs garbage collection: a smaller one is
+ * decrypted several times.
+ */
 const heldMebibytes = 32;
 const plainBlock = new Uint8Array(randomBytes(MiB));
 
@@ -108,7 +111,9 @@ function cipherAlone(
   }
 }
 
-/** typage, to the same kind of key; it has no P-256 identities, so an X25519 one opens its files. */
+/**
+ * typage, to the same kind of key; it has no P-256 identities, so an X25519 one opens its files.
+ */
 async function typage({ recipient }: { recipient: string }) {
   const { generateX25519Identity, identityToRecipient } = await import('age-encryption');
   const identity = await generateX25519Identity();
@@ -127,7 +132,10 @@ async function typage({ recipient }: { recipient: string }) {
   };
 }
 
-/** OpenPGP.js with AES-256 in its default AEAD mode, under a session key, so that no password is derived. */
+/**
+ * OpenPGP.js with AES-256 in its default AEAD mode, under a session key, so that no password is
+ * derived.
+ */
 function openPgp() {
   const sessionKey = { data: randomBytes(32), algorithm: 'aes256' as const, aeadAlgorithm: 'gcm' as const };
   return {

@@ -1,8 +1,14 @@
-/** Results of benches: figures beside those of a peer in the same run, since absolute times mean little. */
+/**
+ * Results of benches: figures beside those of a peer in the same run, since absolute times mean
+ * little.
+ */
 
 export const MiB = 2 ** 20;
 
-/** `value` and `peer.value` have the same unit. `target` bounds the value, its ratio to the peer's (value ÷ peer), or both. */
+/**
+ * `value` and `peer.value` have the same unit. `target` bounds the value, its ratio to the peer's
+ * (value ÷ peer), or both.
+ */
 export type Figure = {
   figure: string;
   unit: string;
@@ -26,10 +32,15 @@ export function isMet({ value, peer, target }: Figure): boolean | undefined {
   return within(target.value, value) && within(target.ratio, peer && value / peer.value);
 }
 
-/** `low` and `high`: the fastest and the slowest run, or the other way round where more is better. */
+/**
+ * `low` and `high`: the fastest and the slowest run, or the other way round where more is better.
+ */
 export type Sample = { median: number; spread: number; low: number; high: number };
 
-/** The median of the runs, half their range, and its ends. @param runs one number each, at least one */
+/**
+ * The median of the runs, half their range, and its ends.
+ * @param runs one number each, at least one
+ */
 export function summarize(runs: readonly number[]): Sample {
   if (runs.length === 0) throw new RangeError('no runs to summarize');
   const sorted = runs.toSorted((a, b) => a - b);

@@ -1,4 +1,7 @@
-/** `npm run bench [-- --json] [part of a bench's name …]`: every figure beside its peer and its target; `--list` names the benches. */
+/**
+ * `npm run bench [-- --json] [part of a bench's name …]`: every figure beside its peer and its
+ * target; `--list` names the benches.
+ */
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';

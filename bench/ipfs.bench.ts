@@ -1,4 +1,7 @@
-/** CIDs next to the library's and to the digests alone, in Node and in workerd; the embedded node next to a real Kubo. */
+/**
+ * CIDs next to the library's and to the digests alone, in Node and in workerd; the embedded node
+ * next to a real Kubo.
+ */
 import { hash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -85,7 +88,10 @@ function leaf(index: number): Buffer {
 
 type Frame = { head: Buffer; tail: Buffer; before?: readonly Uint8Array[] };
 
-/** Sends so many MiB; resolves with the text of a short response. @param frame.before what precedes each MiB */
+/**
+ * Sends so many MiB; resolves with the text of a short response.
+ * @param frame.before what precedes each MiB
+ */
 function transfer(
   port: number,
   path: string,
@@ -161,7 +167,10 @@ async function speeds({ url, token }: { url: string; token: string }, mebibytes:
   return { add, cat, imported };
 }
 
-/** Files of 256 MiB, each different: added, read, removed; and as many leaves imported and collected. */
+/**
+ * Files of 256 MiB, each different: added, read, removed; and as many leaves imported and
+ * collected.
+ */
 async function* nodes(): AsyncGenerator<Figure> {
   const node = await embeddedNode();
   const peerNode = kuboProgram() === undefined ? undefined : await kuboNode();

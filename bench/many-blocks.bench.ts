@@ -1,4 +1,7 @@
-/** The embedded node with many files and many blocks, next to a real Kubo: small files one by one, their removal, and a start. */
+/**
+ * The embedded node with many files and many blocks, next to a real Kubo: small files one by one,
+ * their removal, and a start.
+ */
 import { hash, randomBytes } from 'node:crypto';
 import { inLanes, summarize, type Bench, type Figure, type Bound } from './figure.ts';
 import { embeddedNode, form, kuboNode, type MeasuredNode } from './node-fixture.ts';

@@ -73,7 +73,10 @@ function blocks(mebibytes: number): ReadableStream<Uint8Array> {
   });
 }
 
-/** Runs in a page before its scripts: opens the share, saves its file, and keeps when that was. Save dialogs cannot be driven. */
+/**
+ * Runs in a page before its scripts: opens the share, saves its file, and keeps when that was. Save
+ * dialogs cannot be driven.
+ */
 const autopilot = `() => {
   if (window.top !== window) return;
   globalThis.showSaveFilePicker = undefined;
@@ -212,7 +215,9 @@ function waitFor(state: string): string {
   return `while (document.getElementById('${state}').hidden) await new Promise((resolve) => setTimeout(resolve, 20));`;
 }
 
-/** Does some work, and adds to `grown` by how many MiB the browser became larger meanwhile, at most. */
+/**
+ * Does some work, and adds to `grown` by how many MiB the browser became larger meanwhile, at most.
+ */
 async function watching<T>(pid: number, grown: number[], work: () => Promise<T>): Promise<T> {
   const before = proportionalMiB(pid);
   let most = before;

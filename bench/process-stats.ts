@@ -6,7 +6,10 @@ export function residentMiB(pid: number): number | undefined {
   return toMiB(field(pid, 'VmRSS'));
 }
 
-/** The peak of resident memory, since `forgetPeak` if that was called, in MiB; undefined: the process has ended. */
+/**
+ * The peak of resident memory, since `forgetPeak` if that was called, in MiB; undefined: the
+ * process has ended.
+ */
 export function peakMiB(pid: number): number | undefined {
   return toMiB(field(pid, 'VmHWM'));
 }
@@ -16,7 +19,10 @@ export function forgetPeak(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, '5');
 }
 
-/** CPU time that a process has used, user and system, in ms; Linux counts in hundredths of a second. @throws when it has ended */
+/**
+ * CPU time that a process has used, user and system, in ms; Linux counts in hundredths of a second.
+ * @throws when it has ended
+ */
 export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   // The second field, the name of the program, may hold blanks and parentheses.
@@ -24,7 +30,10 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-/** Memory of a process and all below it, in MiB, what they share counted once: the sum of proportional set sizes. */
+/**
+ * Memory of a process and all below it, in MiB, what they share counted once: the sum of
+ * proportional set sizes.
+ */
 export function proportionalMiB(pid: number): number {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) {
@@ -44,7 +53,8 @@ function field(pid: number, name: string, file = 'status'): number | undefined {
   try {
     text = readFileSync(`/proc/${pid}/${file}`, 'utf8');
   } catch (error) {
-    // The process was reaped before the read (ENOENT) or during it (ESRCH), or the name belongs to no process.
+    // The process was reaped before the read (ENOENT) or during it (ESRCH), or the name belongs to
+    // no process.
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;
   }

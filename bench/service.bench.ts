@@ -20,7 +20,10 @@ export const bench: Bench = {
   },
 };
 
-/** Small requests per second, next to a bare Worker that makes one KV read and one call to an object. */
+/**
+ * Small requests per second, next to a bare Worker that makes one KV read and one call to an
+ * object.
+ */
 async function* requests(sink: string, block: Buffer): AsyncGenerator<Figure> {
   const service = await startService({ through: () => sink });
   const bare = await startService({ entry: 'bench/workers/bare-workers.ts' });

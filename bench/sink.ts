@@ -1,6 +1,6 @@
 /**
- * A pinning service that stores nothing, in a process of its own: it counts the blocks of an import, remembers the names of pins, and
- * gives one small block to every read. Prints its URL.
+ * A pinning service that stores nothing, in a process of its own: it counts the blocks of an
+ * import, remembers the names of pins, and gives one small block to every read. Prints its URL.
  */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,7 +10,10 @@ const onlyBlock = Buffer.from(process.argv[2] ?? '', 'base64');
 /** Bytes of a CID, which precedes each block: what is shorter is the boundary after the CAR. */
 const cidBytes = 36;
 
-/** Counts the blocks of a CAR in a form while it passes: after its head, and the header of the CAR, sections with their lengths. */
+/**
+ * Counts the blocks of a CAR in a form while it passes: after its head, and the header of the CAR,
+ * sections with their lengths.
+ */
 function countBlocks(request: IncomingMessage): { blocks: number } {
   const counted = { blocks: -1 };
   let head: Buffer = Buffer.alloc(0);

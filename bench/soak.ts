@@ -1,9 +1,10 @@
 /**
- * A load on the local service, over loopback: several clients store files of mixed sizes in both modes, read them back whole and in
- * part, list and delete them. At the end every remaining file is compared with what went in.
+ * A load on the local service, over loopback: several clients store files of mixed sizes in both
+ * modes, read them back whole and in part, list and delete them. At the end every remaining file is
+ * compared with what went in.
  *
- * `npm run soak [-- seconds]`, 60 by default. Exits with 1 at the first wrong byte or unexpected response, and when the memory of the
- * service grew.
+ * `npm run soak [-- seconds]`, 60 by default. Exits with 1 at the first wrong byte or unexpected
+ * response, and when the memory of the service grew.
  */
 import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -18,7 +19,9 @@ const seconds = Number(process.argv[2] ?? 60);
 const clients = 6;
 /** Bytes that the service holds at most. */
 const heldBytes = 2 ** 30;
-/** MiB by which the memory may grow from the middle to the end: garbage, and what allocators keep. */
+/**
+ * MiB by which the memory may grow from the middle to the end: garbage, and what allocators keep.
+ */
 const slackMiB = 64;
 /** The memory is reported as so many medians, each of so many samples. */
 const spans = 10;

@@ -1,4 +1,7 @@
-/** An upload in several requests (tus) next to one in one request; and a client that is slow next to one that is not. */
+/**
+ * An upload in several requests (tus) next to one in one request; and a client that is slow next to
+ * one that is not.
+ */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
@@ -20,7 +23,10 @@ export const bench: Bench = {
   },
 };
 
-/** 1 GiB in requests of 64 MiB, and in one, with the embedded IPFS node behind the service: not in the process of the client. */
+/**
+ * 1 GiB in requests of 64 MiB, and in one, with the embedded IPFS node behind the service: not in
+ * the process of the client.
+ */
 async function* resumed(): AsyncGenerator<Figure> {
   const node = await embeddedNode();
   const { url, token } = await node.start();
@@ -98,7 +104,9 @@ async function exchangeWith(
   return { headers: response.headers, body };
 }
 
-/** Measures how long another client waits while one sends 20 kB a second and Kubo collects garbage. */
+/**
+ * Measures how long another client waits while one sends 20 kB a second and Kubo collects garbage.
+ */
 async function* besideSlow(): AsyncGenerator<Figure> {
   const kubo = await startKubo({ token: rpcToken });
   const service = await startService({ node: kubo });

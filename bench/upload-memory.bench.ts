@@ -1,4 +1,7 @@
-/** The memory of workerd while uploads run, in one request each and in several (tus), with the embedded IPFS node behind it. */
+/**
+ * The memory of workerd while uploads run, in one request each and in several (tus), with the
+ * embedded IPFS node behind it.
+ */
 import { randomBytes } from 'node:crypto';
 import { summarize, type Bench, MiB } from './figure.ts';
 import { forgetPeak, peakMiB, residentMiB } from './process-stats.ts';
@@ -38,7 +41,9 @@ export const bench: Bench = {
 
 type UploadForm = (service: Service, headers: Record<string, string>, index: number) => Promise<unknown>;
 
-/** By how much the memory of workerd grows at its peak while so many uploads run at once, in MiB. */
+/**
+ * By how much the memory of workerd grows at its peak while so many uploads run at once, in MiB.
+ */
 async function aboveIdle(count: number, upload: UploadForm): Promise<number> {
   const service = await startService();
   try {

@@ -1,4 +1,7 @@
-/** Fixture of the benches of the service: a client, full accounts, and a backend that stores nothing. */
+/**
+ * Fixture of the benches of the service: a client, full accounts, and a backend that stores
+ * nothing.
+ */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { Agent, request, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
@@ -7,7 +10,10 @@ import type { Service } from '../testkit/service.ts';
 
 const agent = new Agent({ keepAlive: true });
 
-/** Sends one request; resolves with the text of the response. @throws when its status is 300 or more */
+/**
+ * Sends one request; resolves with the text of the response.
+ * @throws when its status is 300 or more
+ */
 export async function sendAndRead(...request: Parameters<typeof sendFor>): Promise<string> {
   return (await sendFor(...request)).text;
 }
@@ -42,7 +48,8 @@ export function sendFor(
 export const filled = 'bench/workers/filled-account.ts';
 
 /**
- * Makes an account and writes so many files straight into its object; the service must run `filled`.
+ * Makes an account and writes so many files straight into its object; the service must run
+ * `filled`.
  * @returns tasks that measure the time of a page of its list and of one GET, in ms
  */
 export async function filledAccount(

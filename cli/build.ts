@@ -1,4 +1,7 @@
-/** Builds `dist/`: the command line, and `worker.js`, built alone by `npm run build -- worker`, as by wrangler. */
+/**
+ * Builds `dist/`: the command line, and `worker.js`, built alone by `npm run build -- worker`, as
+ * by wrangler.
+ */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';

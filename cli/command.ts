@@ -1,6 +1,7 @@
 /**
- * Commands. citty parses the command line; this layer checks each word first and refuses what citty lets pass (unknown flags,
- * surplus arguments, missing and repeated values), so that a mistyped flag is never silently ignored.
+ * Commands. citty parses the command line; this layer checks each word first and refuses what citty
+ * lets pass (unknown flags, surplus arguments, missing and repeated values), so that a mistyped
+ * flag is never silently ignored.
  */
 import { parseArgs } from 'citty';
 import { SealpinError } from '../shared/errors.ts';
@@ -8,12 +9,16 @@ import { beforeTerminator } from './argv.ts';
 import type { Context } from './context.ts';
 import { suggestion } from './terminal/suggestion.ts';
 
-/** Kind of completion of a value: names and IDs as `sealpin completions --values` prints them, or the shells. */
+/**
+ * Kind of completion of a value: names and IDs as `sealpin completions --values` prints them, or
+ * the shells.
+ */
 export type Completes = 'profile' | 'contact' | 'blob' | 'shell';
 
 /**
- * One argument, in a shape that citty takes, too. A positional is required unless it says otherwise; a flag that `repeats` is a list.
- * `path`: it names a file or folder. No value may be empty.
+ * One argument, in a shape that citty takes, too. A positional is required unless it says
+ * otherwise; a flag that `repeats` is a list. `path`: it names a file or folder. No value may be
+ * empty.
  */
 type Arg =
   | {
@@ -63,13 +68,19 @@ export type Definition<A extends Args> = {
   /** Marks a command that uses a service, and so accepts `--service` and `--profile`. */
   readonly service?: boolean;
   readonly examples: readonly Example[];
-  /** Note on what an interruption leaves and how to resume; a command that knows more prints its own. */
+  /**
+   * Note on what an interruption leaves and how to resume; a command that knows more prints its
+   * own.
+   */
   readonly interrupted?: string;
   /** @returns the exit code, 0 when nothing is returned */
   readonly run: (o: { args: Values<A>; rest: readonly string[]; context: Context }) => Promise<number | void>;
 };
 
-/** Entry in the table of commands: the name as typed (`key create`), and a summary in one line without a full stop. */
+/**
+ * Entry in the table of commands: the name as typed (`key create`), and a summary in one line
+ * without a full stop.
+ */
 export type Heading = { readonly name: string; readonly summary: string };
 
 /** A command after parsing: what the entry point needs to make its context and to run it. */
@@ -174,7 +185,8 @@ type WordCheck = {
 };
 
 /**
- * Refuses every word with a hyphen that citty would ignore, or take for something else than what was typed.
+ * Refuses every word with a hyphen that citty would ignore, or take for something else than what
+ * was typed.
  * @returns the values of each flag that is given, none for a boolean
  */
 function checkFlags(argv: readonly string[], { name: command, args, usageError }: WordCheck): Map<string, string[]> {
@@ -243,7 +255,10 @@ function checkPositionals(
   throw usageError(`${name} takes ${limit} argument${known.length === 1 ? '' : 's'} (${given.length} given)`, surplus);
 }
 
-/** Refuses an empty text, which an unset variable of a script leaves, and which as a path is the current directory. */
+/**
+ * Refuses an empty text, which an unset variable of a script leaves, and which as a path is the
+ * current directory.
+ */
 function emptyValue(label: string, arg: Arg | undefined, usageError: WordCheck['usageError']): SealpinError {
   const isPath = arg !== undefined && 'path' in arg;
   return usageError(

@@ -3,7 +3,10 @@ import type { Timeouts } from './timeouts.ts';
 import type { Output } from './terminal/output.ts';
 import type { InputStream, OutputStream } from './terminal/streams.ts';
 
-/** Environment of the process: streams, variables, directories, the clock, and the signal that ends it. */
+/**
+ * Environment of the process: streams, variables, directories, the clock, and the signal that ends
+ * it.
+ */
 export type Environment = {
   readonly stdin: InputStream;
   readonly stdout: OutputStream;
@@ -12,9 +15,15 @@ export type Environment = {
   readonly cwd: string;
   readonly home: string;
   readonly platform: NodeJS.Platform;
-  /** Fires on SIGINT, SIGTERM, SIGHUP and when the reader of stdout has closed it; its reason is a SealpinError. */
+  /**
+   * Fires on SIGINT, SIGTERM, SIGHUP and when the reader of stdout has closed it; its reason is a
+   * SealpinError.
+   */
   readonly signal: AbortSignal;
-  /** A lower cost of scrypt for tests, as log2 of N (RFC 7914 section 2); the core decides otherwise. */
+  /**
+   * A lower cost of scrypt for tests, as log2 of N (RFC 7914 section 2); the core decides
+   * otherwise.
+   */
   readonly scryptLogN?: number | undefined;
   readonly now: () => number;
   /** Limits on how slow a service or gateway may be. */

@@ -1,4 +1,6 @@
-/** The main job from start to end, as a person would do it, in a temporary folder: `npm run demo`. */
+/**
+ * The main job from start to end, as a person would do it, in a temporary folder: `npm run demo`.
+ */
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -156,8 +158,9 @@ async function byLink(): Promise<void> {
 }
 
 /**
- * Runs one command line to its end, also when it is interrupted, so that it writes nothing into a folder that is removed. The password
- * goes through the environment, where other users cannot read it.
+ * Runs one command line to its end, also when it is interrupted, so that it writes nothing into a
+ * folder that is removed. The password goes through the environment, where other users cannot read
+ * it.
  */
 function sealpin(command: string, ...args: string[]): Promise<Printed> {
   return new Promise((resolve, reject) => {

@@ -24,7 +24,10 @@ const writing: Readonly<Record<string, string>> = {
   EIO: 'the disk reported an error',
 };
 
-/** Some file systems, such as /proc, answer ENOENT where the directory is there and takes no new files. */
+/**
+ * Some file systems, such as /proc, answer ENOENT where the directory is there and takes no new
+ * files.
+ */
 function missing(thrown: unknown): string {
   const { syscall = '', path = '' } = thrown as NodeJS.ErrnoException;
   const isMaking = syscall === 'open' || syscall === 'mkdir';
@@ -49,10 +52,16 @@ export async function ifMissing<T, U>(work: Promise<T>, other: U): Promise<T | U
 /** The operations of the system that only look. */
 const looks = ['open', 'read', 'access', 'stat', 'lstat', 'scandir', 'readlink', 'realpath'];
 
-/** SQLite's result code for a database that cannot be written (https://sqlite.org/rescode.html#readonly). */
+/**
+ * SQLite's result code for a database that cannot be written
+ * (https://sqlite.org/rescode.html#readonly).
+ */
 const SQLITE_READONLY = 8;
 
-/** A failure of the system that nobody expected, as an error for people; undefined for anything else that was thrown. */
+/**
+ * A failure of the system that nobody expected, as an error for people; undefined for anything else
+ * that was thrown.
+ */
 export function systemFailure(thrown: unknown): SealpinError | undefined {
   if (!(thrown instanceof Error)) return undefined;
   if ('errcode' in thrown && (Number(thrown.errcode) & 0xff) === SQLITE_READONLY)
@@ -74,7 +83,10 @@ export function systemFailure(thrown: unknown): SealpinError | undefined {
   return isWrite && errno !== 'ENOENT' ? writeFailure(thrown.path, thrown) : undefined;
 }
 
-/** A failed read of a path, for people: file_not_found, file_unreadable. A SealpinError stays as it is. */
+/**
+ * A failed read of a path, for people: file_not_found, file_unreadable. A SealpinError stays as it
+ * is.
+ */
 export function readFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';
@@ -83,7 +95,9 @@ export function readFailure(path: string, thrown: unknown): SealpinError {
   return new SealpinError('file_unreadable', `${path} cannot be read: ${reading[errno] ?? errno}`, { cause: thrown });
 }
 
-/** A failed write to a path, for people: disk_full, file_unwritable. A SealpinError stays as it is. */
+/**
+ * A failed write to a path, for people: disk_full, file_unwritable. A SealpinError stays as it is.
+ */
 export function writeFailure(path: string, thrown: unknown): SealpinError {
   if (thrown instanceof SealpinError) return thrown;
   const errno = errnoOf(thrown) ?? 'unknown';

@@ -1,5 +1,11 @@
-/** Limits on how slow a peer may be: at least `bytes` in each `stallMs`, and a response within `responseMs`. */
+/**
+ * Limits on how slow a peer may be: at least `bytes` in each `stallMs`, and a response within
+ * `responseMs`.
+ */
 export type Timeouts = { readonly stallMs: number; readonly bytes: number; readonly responseMs: number };
 
-/** 1 KiB/s is slower than any connection that is of use for files; pinning a large file may take five minutes. */
+/**
+ * 1 KiB/s is slower than any connection that is of use for files; pinning a large file may take
+ * five minutes.
+ */
 export const defaultTimeouts: Timeouts = { stallMs: 60_000, bytes: 60 * 1024, responseMs: 300_000 };

@@ -1,4 +1,7 @@
-/** The key pair of an account, to which the service encrypts. An API key with `read` has the private key, sealed to it. */
+/**
+ * The key pair of an account, to which the service encrypts. An API key with `read` has the private
+ * key, sealed to it.
+ */
 import { AccountDetails } from '../shared/api.ts';
 import {
   apiKeyHint,
@@ -17,7 +20,10 @@ export function accountOf(http: ServiceHttp, signal: AbortSignal | undefined): P
   return http.json(AccountDetails, { path: 'v1/account', signal });
 }
 
-/** The public key of an account in one line, `age1tag1…`. @throws SealpinError `service_answer` when it is none */
+/**
+ * The public key of an account in one line, `age1tag1…`.
+ * @throws SealpinError `service_answer` when it is none
+ */
 export function recipientOf({ account }: AccountDetails): string {
   return recipientFromSpki(spkiOf(account.publicKey)).text;
 }
@@ -26,7 +32,8 @@ export function recipientOf({ account }: AccountDetails): string {
  * Unseals the private key of an account.
  * @param apiKey the key with which the account was asked for
  * @returns PKCS#8 in DER
- * @throws SealpinError `unauthorized` for a mistyped key, `insufficient_scope` for one without `read`, `decrypt_failed`
+ * @throws SealpinError `unauthorized` for a mistyped key, `insufficient_scope` for one without
+ * `read`, `decrypt_failed`
  */
 export async function privateKeyOf({ account, key }: AccountDetails, apiKey: string): Promise<Uint8Array> {
   const parsed = await parseApiKey(apiKey);

@@ -1,4 +1,7 @@
-/** Attempts at something that a service may do later: how many there are, and the pauses between them. */
+/**
+ * Attempts at something that a service may do later: how many there are, and the pauses between
+ * them.
+ */
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { sleep } from '../shared/streams/timing.ts';
 
@@ -28,7 +31,10 @@ export type AttemptOptions = {
   readonly isTemporary?: ((error: unknown) => error is SealpinError) | undefined;
 };
 
-/** Counts the attempts in a row that bring nothing, and waits between them: Retry-After, else longer each time, with jitter. */
+/**
+ * Counts the attempts in a row that bring nothing, and waits between them: Retry-After, else longer
+ * each time, with jitter.
+ */
 export function attemptsOf({ signal, wait = sleep, onRetry, isTemporary = isTemporaryFailure }: AttemptOptions) {
   let tries = 0;
   let farthest = -1;
@@ -52,7 +58,10 @@ export function attemptsOf({ signal, wait = sleep, onRetry, isTemporary = isTemp
   };
 }
 
-/** Returns when to ask again after an error, in seconds; undefined where no other answer is to be expected. */
+/**
+ * Returns when to ask again after an error, in seconds; undefined where no other answer is to be
+ * expected.
+ */
 export function secondsUntilAgain(error: unknown): number | undefined {
   if (isSealpinError(error, 'service_unreachable')) return 1;
   return isSealpinError(error) ? error.retryAfterSeconds : undefined;

@@ -5,11 +5,15 @@ import { gateway, hashingStream, openFile, type GatewayFetch, type IpfsFile } fr
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
 import { abortable, contentOf, openSource, type Content, type Source } from './web-bytes.ts';
 
-/** A part of a file: bytes `start` (0 when undefined) up to `end` (exclusive; the end of the file when undefined). */
+/**
+ * A part of a file: bytes `start` (0 when undefined) up to `end` (exclusive; the end of the file
+ * when undefined).
+ */
 export type Range = { readonly start?: number | undefined; readonly end?: number | undefined };
 
 /**
- * Computes the blob ID of bytes: the CID that a service stores them under (profile `unixfs-v1-2025`).
+ * Computes the blob ID of bytes: the CID that a service stores them under (profile
+ * `unixfs-v1-2025`).
  * @throws what the source fails with, and the signal's reason
  * @example
  * const cid = await cidOf('hello\n');
@@ -22,12 +26,14 @@ export async function cidOf(source: Source, { signal }: { signal?: AbortSignal |
 }
 
 /**
- * Fetches a blob, or a part of it, from services and gateways. None is trusted: each block is compared with the CID before a byte of
- * it goes out. When one fails, the next one continues at that block.
+ * Fetches a blob, or a part of it, from services and gateways. None is trusted: each block is
+ * compared with the CID before a byte of it goes out. When one fails, the next one continues at
+ * that block.
  * @param o.from the URLs of services or of trustless gateways, in order of preference
  * @param o.signal ends it, with its reason
- * @throws SealpinError `invalid_cid`, `not_found`, `range_not_satisfiable`, `content_mismatch`, `service_unreachable`, `service_answer`,
- *   `rate_limited`, `pinning_unavailable`, `pinning_timeout` when a source stalls; reading fails with the same
+ * @throws SealpinError `invalid_cid`, `not_found`, `range_not_satisfiable`, `content_mismatch`,
+ * `service_unreachable`, `service_answer`, `rate_limited`, `pinning_unavailable`, `pinning_timeout`
+ * when a source stalls; reading fails with the same
  * @example
  * const blob = await fetchBlob(cid, { from: 'https://sealpin.example/', start: 0, end: 1024 });
  * const bytes = await blob.bytes();
@@ -48,7 +54,8 @@ export async function fetchBlob(
 }
 
 /**
- * Opens a blob at services or gateways; fails as `fetchBlob`. Its root is fetched, and the connection is kept for what follows it.
+ * Opens a blob at services or gateways; fails as `fetchBlob`. Its root is fetched, and the
+ * connection is kept for what follows it.
  * @param o.fetch what asks them; the global `fetch` when undefined
  * @param o.pool of the memory of what is read, as `openFile`
  */

@@ -45,7 +45,10 @@ export type ListOptions = {
   readonly maxSize?: number | undefined;
   /** The ID of an API key. */
   readonly createdBy?: string | undefined;
-  /** Beginning of names; needs the mode `plain`, as `contentType` does: the service cannot read other names. */
+  /**
+   * Beginning of names; needs the mode `plain`, as `contentType` does: the service cannot read
+   * other names.
+   */
   readonly name?: string | undefined;
   readonly contentType?: string | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -57,32 +60,37 @@ export const removeMs = 10_000;
 /** A file that the service reads. `type` is its media type. */
 export type ServedFile = Content & { readonly size: number; readonly type: string };
 
-/** Files that were sent: the link for the receiver, what the service keeps for it, and the files there. */
+/**
+ * Files that were sent: the link for the receiver, what the service keeps for it, and the files
+ * there.
+ */
 export type Sent = Shared & { readonly files: readonly SentFile[] };
 
 /**
- * Actions that an API key permits at a service. Every function throws what the service refuses with, by its code, and
- * as `connect` says.
+ * Actions that an API key permits at a service. Every function throws what the service refuses
+ * with, by its code, and as `connect` says.
  */
 export interface Connection {
   /**
    * Stores bytes in one request.
-   * @throws SealpinError `invalid_filename`, `unsupported_media_type`, `cid_mismatch` when the service stored something else, `too_large`
-   *   (also for a stream of more than 32 MiB where the engine cannot send one), what the source fails with
+   * @throws SealpinError `invalid_filename`, `unsupported_media_type`, `cid_mismatch` when the
+   * service stored something else, `too_large` (also for a stream of more than 32 MiB where the
+   * engine cannot send one), what the source fails with
    * @example
    * const file = await connection.put(report, { name: 'report.pdf' });
    */
   put(source: Source, options?: PutOptions): Promise<StoredFile>;
   /**
-   * Reads a file, or a part of it. Reading fails with `service_unreachable` when less comes than was announced.
+   * Reads a file, or a part of it. Reading fails with `service_unreachable` when less comes than
+   * was announced.
    * @throws SealpinError `not_found`, `range_not_satisfiable`
    * @example
    * const text = await (await connection.get(fileId)).text();
    */
   get(fileId: string, options?: Range & { signal?: AbortSignal | undefined }): Promise<ServedFile>;
   /**
-   * A page of the account's files, newest first unless `order` says otherwise. While there is a `cursor`, there may be more, also
-   * behind an empty page.
+   * A page of the account's files, newest first unless `order` says otherwise. While there is a
+   * `cursor`, there may be more, also behind an empty page.
    * @example
    * const { files, cursor } = await connection.list({ limit: 10 });
    */
@@ -94,8 +102,8 @@ export interface Connection {
    */
   delete(fileId: string, options?: { signal?: AbortSignal | undefined }): Promise<Receipt>;
   /**
-   * Yields the events of the account, oldest first, as far as the key may see them; ends with the last event that there
-   * is.
+   * Yields the events of the account, oldest first, as far as the key may see them; ends with the
+   * last event that there is.
    * @param o.after the ID of an event: only what came after it
    * @throws SealpinError `gone` where something after that one is no longer kept
    * @example
@@ -106,8 +114,9 @@ export interface Connection {
     signal?: AbortSignal | undefined;
   }): AsyncGenerator<AccountEvent, void, undefined>;
   /**
-   * Stores bytes unchanged, in parts of at most 16 MiB (tus 1.0.0): for large files, and lines that break. What breaks is tried again
-   * from where the service stopped, for about two minutes without a new byte.
+   * Stores bytes unchanged, in parts of at most 16 MiB (tus 1.0.0): for large files, and lines that
+   * break. What breaks is tried again from where the service stopped, for about two minutes without
+   * a new byte.
    * @param o.onProgress gets how many bytes the service has
    * @throws SealpinError `too_large`, `cid_mismatch`, `service_unreachable` after the last attempt
    * @example
@@ -119,22 +128,25 @@ export interface Connection {
     options?: { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined },
   ): Promise<UploadedFile>;
   /**
-   * Sends files to anyone who gets the link. Each is sealed here, under a key of its own, and stored; the keys, the names and the words
-   * are in a parcel, sealed under a secret that is in the link alone. The service can read none of it. Needs an API key with `write`
-   * and `share`. After a failure, what was stored is deleted again, where the key may do that.
+   * Sends files to anyone who gets the link. Each is sealed here, under a key of its own, and
+   * stored; the keys, the names and the words are in a parcel, sealed under a secret that is in the
+   * link alone. The service can read none of it. Needs an API key with `write` and `share`. After a
+   * failure, what was stored is deleted again, where the key may do that.
    * @param files one or several; those that are no `File` have a name
-   * @throws SealpinError `invalid_filename`, `parcel_invalid` for too many files or too long a note, `password_invalid`, `key_invalid`,
-   *   `invalid_request` for more days or opens than the service allows, `too_large`, `quota_exceeded`, what a source fails with
+   * @throws SealpinError `invalid_filename`, `parcel_invalid` for too many files or too long a
+   * note, `password_invalid`, `key_invalid`, `invalid_request` for more days or opens than the
+   * service allows, `too_large`, `quota_exceeded`, what a source fails with
    * @example
    * const { link, share } = await connection.send(input.files, { note: 'Here are the plans.', opens: 1 });
    * await connection.unshare(share.id); // takes it back
    */
   send(files: Outgoing | readonly Outgoing[], options?: ShareOptions & SendingOptions): Promise<Sent>;
   /**
-   * Shares files that are stored already, by their file keys: nothing is uploaded, and nothing that is stored changes. Needs an API
-   * key with `share`, and with `read` for files that the service encrypted. The share ends with the deletion of a file.
-   * @throws SealpinError `not_found`, `decrypt_failed`, `not_encrypted`, `wrong_kind` where a password or key is needed,
-   *   `invalid_filename` for a file without a name, and what `send` throws
+   * Shares files that are stored already, by their file keys: nothing is uploaded, and nothing that
+   * is stored changes. Needs an API key with `share`, and with `read` for files that the service
+   * encrypted. The share ends with the deletion of a file.
+   * @throws SealpinError `not_found`, `decrypt_failed`, `not_encrypted`, `wrong_kind` where a
+   * password or key is needed, `invalid_filename` for a file without a name, and what `send` throws
    * @example
    * const { link } = await connection.share({ fileId }, { opens: 1 });
    */
@@ -143,7 +155,8 @@ export interface Connection {
     options?: ShareOptions & Words & { signal?: AbortSignal | undefined },
   ): Promise<Shared>;
   /**
-   * A page of the account's shares, newest first, with their state and how often each may still be opened.
+   * A page of the account's shares, newest first, with their state and how often each may still be
+   * opened.
    * @example
    * const { shares } = await connection.shares({ limit: 10 });
    */
@@ -166,11 +179,13 @@ export interface Connection {
 /**
  * Connects to a service. Nothing is sent yet.
  * @param o.service its URL
- * @param o.apiKey goes to this service alone: a redirect is refused, and neither a URL nor an error has it
+ * @param o.apiKey goes to this service alone: a redirect is refused, and neither a URL nor an error
+ * has it
  * @param o.fetch instead of the global `fetch`
- * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would be sent
- *   unencrypted; `unauthorized` for a text that is no API key. Every function throws `service_unreachable`,
- *   `service_answer`, `unauthorized`, `insufficient_scope`, `rate_limited`, and the reason of its signal
+ * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would
+ * be sent unencrypted; `unauthorized` for a text that is no API key. Every function throws
+ * `service_unreachable`, `service_answer`, `unauthorized`, `insufficient_scope`, `rate_limited`,
+ * and the reason of its signal
  * @example
  * const connection = connect({ service: 'https://sealpin.example', apiKey });
  * const { fileId } = await connection.put('hello', { name: 'hello.txt' });

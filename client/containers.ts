@@ -14,7 +14,10 @@ import { abortable, contentOf, openSource, type Content, type Source } from './w
 
 /** A container, while it is made: sealing goes on as it is read. */
 export type Sealed = Pick<Content, 'stream' | 'size' | 'bytes'> & {
-  /** Its blob ID, once all of it has been read; rejects with the error of the source, or when reading is given up. */
+  /**
+   * Its blob ID, once all of it has been read; rejects with the error of the source, or when
+   * reading is given up.
+   */
   readonly cid: Promise<string>;
   blob(): Promise<Blob>;
 };
@@ -22,11 +25,12 @@ export type Sealed = Pick<Content, 'stream' | 'size' | 'bytes'> & {
 /**
  * Seals bytes for somebody, in constant memory.
  * @param o.to a password, or public keys
- * @param o.format `age`, which every age tool opens, or `sealpin` (AES-256-GCM, faster in browsers). As in the command line, `sealpin` for
- *   a password and `age` for keys when undefined
+ * @param o.format `age`, which every age tool opens, or `sealpin` (AES-256-GCM, faster in
+ * browsers). As in the command line, `sealpin` for a password and `age` for keys when undefined
  * @param o.signal ends it: everything rejects with the signal's reason, and the source is cancelled
- * @throws SealpinError `password_invalid`, `key_invalid`, `no_recipients`, `invalid_request` for keys that the format does not take,
- *   `kdf_unavailable`, `random_failed`, `service_answer` for a response that is a refusal
+ * @throws SealpinError `password_invalid`, `key_invalid`, `no_recipients`, `invalid_request` for
+ * keys that the format does not take, `kdf_unavailable`, `random_failed`, `service_answer` for a
+ * response that is a refusal
  * @example
  * const sealed = await seal(file, { to: { keys: 'age1…' } });
  * await fetch(url, { method: 'PUT', body: await sealed.blob() });
@@ -49,7 +53,8 @@ export async function seal(
       size === undefined ? undefined : container.size(size),
     );
     const cid = hashed.result.then((result) => result.cid);
-    // Who reads the stream sees the error there; in a `cid` that nobody awaits it must not count as unhandled.
+    // Who reads the stream sees the error there; in a `cid` that nobody awaits it must not count as
+    // unhandled.
     cid.catch(() => undefined);
     return { ...content, cid, blob: () => blob() };
   } catch (error) {
@@ -61,13 +66,16 @@ export async function seal(
 /**
  * Opens a container, in ASCII armor or not, in constant memory.
  *
- * The bytes that `stream` gives are authentic, and the file is whole only when it ends without an error: until then, what came may
- * be the beginning of a file that was cut off. `bytes`, `text` and `blob` give the whole file or fail.
- * @param o.with a password, private keys, or the file key; a file key also opens a payload without a header
+ * The bytes that `stream` gives are authentic, and the file is whole only when it ends without an
+ * error: until then, what came may be the beginning of a file that was cut off. `bytes`, `text` and
+ * `blob` give the whole file or fail.
+ * @param o.with a password, private keys, or the file key; a file key also opens a payload without
+ * a header
  * @param o.signal ends it: everything rejects with the signal's reason, and the source is cancelled
- * @throws SealpinError `not_encrypted`, `unsupported_version`, `header_invalid`, `wrong_kind` (it needs another kind of credential),
- *   `decrypt_failed`, `password_invalid`, `key_invalid`, `kdf_unavailable`, `service_answer` for a response that is a refusal. Reading
- *   fails with `decrypt_failed`, `container_invalid`, and what the source fails with
+ * @throws SealpinError `not_encrypted`, `unsupported_version`, `header_invalid`, `wrong_kind` (it
+ * needs another kind of credential), `decrypt_failed`, `password_invalid`, `key_invalid`,
+ * `kdf_unavailable`, `service_answer` for a response that is a refusal. Reading fails with
+ * `decrypt_failed`, `container_invalid`, and what the source fails with
  * @example
  * const opened = await open(await fetch(url), { with: { keys: privateKey } });
  * const text = await opened.text();
@@ -97,7 +105,10 @@ export async function open(
   }
 }
 
-/** Cancels a stream that was not read yet, after a failure of our own; what reads it cancels it otherwise. */
+/**
+ * Cancels a stream that was not read yet, after a failure of our own; what reads it cancels it
+ * otherwise.
+ */
 function cancelUnread(stream: ReadableStream<Uint8Array>, reason: unknown): void {
   if (!stream.locked) stream.cancel(reason).catch(() => undefined);
 }
@@ -110,7 +121,8 @@ export type Inspection =
   | { readonly kind: 'detached' | 'plain' };
 
 /**
- * Tells what a file is by its beginning, and what opens it. Of a stream or response, which cannot be read again, the rest is cancelled.
+ * Tells what a file is by its beginning, and what opens it. Of a stream or response, which cannot
+ * be read again, the rest is cancelled.
  * @throws SealpinError `unsupported_version`, `header_invalid`, and what the source fails with
  * @example
  * const { kind } = await inspect(file); // 'age', 'sealpin', 'detached' or 'plain'
@@ -129,7 +141,10 @@ export async function inspect(
   }
 }
 
-/** A key pair, as texts of key files. The public key is given away; the private key opens what is sealed to it. */
+/**
+ * A key pair, as texts of key files. The public key is given away; the private key opens what is
+ * sealed to it.
+ */
 export type Keys = {
   /** The text of a private key file; `open` takes it. */
   readonly privateKey: string;
@@ -140,7 +155,8 @@ export type Keys = {
 };
 
 /**
- * Makes a key pair: P-256, or with `postQuantum` ML-KEM-768 with P-256, which a quantum computer does not break.
+ * Makes a key pair: P-256, or with `postQuantum` ML-KEM-768 with P-256, which a quantum computer
+ * does not break.
  * @throws SealpinError `random_failed`
  * @example
  * const { privateKey, recipient } = await generateKeys();

@@ -9,15 +9,19 @@ import {
 } from '../shared/crypto/index.ts';
 
 /**
- * Recipients of what is sealed: anyone who knows the password, or the holders of the private keys that belong to these
- * public keys (`age1…`, `age1tag1…`, `age1tagpq1…`, or the text of a public key file; a text may have several).
+ * Recipients of what is sealed: anyone who knows the password, or the holders of the private keys
+ * that belong to these public keys (`age1…`, `age1tag1…`, `age1tagpq1…`, or the text of a public
+ * key file; a text may have several).
  */
 export type To = { readonly password: string } | { readonly keys: string | readonly string[] };
 
 /** A password, or the texts of private keys. */
 export type Credentials = { readonly password: string } | { readonly keys: string | readonly string[] };
 
-/** Credentials that open a container: a password, private keys, or the file key (16 or 32 bytes) of this one. */
+/**
+ * Credentials that open a container: a password, private keys, or the file key (16 or 32 bytes) of
+ * this one.
+ */
 export type With = Credentials | { readonly fileKey: Uint8Array };
 
 /** Throws `password_invalid`, `key_invalid`. */

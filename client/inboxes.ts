@@ -1,4 +1,7 @@
-/** Inboxes: links by which anybody hands files over that only the owner of a key reads (docs/links.md). */
+/**
+ * Inboxes: links by which anybody hands files over that only the owner of a key reads
+ * (docs/links.md).
+ */
 import {
   FileList,
   NewApiKeyResponse,
@@ -30,22 +33,33 @@ import { sealAndStore, storeAt, type Draft, type Outgoing, type SendingOptions, 
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import { dayMs } from '../shared/time.ts';
 
-/** An inbox that was made. `link` is for those who hand files over; nobody can make it again. `key.id` closes it. */
+/**
+ * An inbox that was made. `link` is for those who hand files over; nobody can make it again.
+ * `key.id` closes it.
+ */
 export type CreatedInbox = { readonly link: string; readonly key: ApiKeyRecord; readonly recipient: string };
 
 /** Delivery that is not opened yet. `id` is the file ID of its parcel. */
 export type Delivery = { readonly id: string; readonly receivedAt: string };
 
-/** The inboxes of an account. Every function throws what the service refuses with, by its code, and as `connect` says. */
+/**
+ * The inboxes of an account. Every function throws what the service refuses with, by its code, and
+ * as `connect` says.
+ */
 export interface Inboxes {
   /**
-   * Makes an inbox: an API key that can only store, and whom the files are sealed to. Needs an API key with `write` and `keys`.
+   * Makes an inbox: an API key that can only store, and whom the files are sealed to. Needs an API
+   * key with `write` and `keys`.
    * @param o.label what the list of API keys calls it
-   * @param o.recipient who can open what comes, `age1tag1…`: a key that you know, since who answers for one chooses who reads
-   * @param o.expiresAt when it closes; in 90 days, or when the caller's key expires before that, if undefined
-   * @param o.limits what may be stored through it: files (a delivery is one more than its files; 200 if undefined), bytes (1 GiB if
-   *   undefined), and bytes of one file; the limits of the caller's key where those are lower
-   * @throws SealpinError `key_invalid` for a recipient of another form: an inbox has no post-quantum key
+   * @param o.recipient who can open what comes, `age1tag1…`: a key that you know, since who answers
+   * for one chooses who reads
+   * @param o.expiresAt when it closes; in 90 days, or when the caller's key expires before that, if
+   * undefined
+   * @param o.limits what may be stored through it: files (a delivery is one more than its files;
+   * 200 if undefined), bytes (1 GiB if undefined), and bytes of one file; the limits of the
+   * caller's key where those are lower
+   * @throws SealpinError `key_invalid` for a recipient of another form: an inbox has no
+   * post-quantum key
    * @example
    * const { link } = await connection.inbox.create({ label: 'tax office', recipient: keys.recipient, limits: { bytes: 1e9 } });
    */
@@ -69,7 +83,8 @@ export interface Inboxes {
   /**
    * Opens a delivery: its files, and the words of who handed it over. Needs an API key with `read`.
    * @param o.keys the private keys of the recipient; that of the account when undefined
-   * @throws SealpinError `not_found`, `parcel_invalid` for a file that is no delivery, `decrypt_failed`
+   * @throws SealpinError `not_found`, `parcel_invalid` for a file that is no delivery,
+   * `decrypt_failed`
    * @example
    * const { from, files } = await connection.inbox.open(delivery.id);
    */
@@ -77,7 +92,9 @@ export interface Inboxes {
     id: string,
     o?: { keys?: string | readonly string[] | undefined; signal?: AbortSignal | undefined },
   ): Promise<Received>;
-  /** Closes an inbox, by the ID of its key: nothing more can be handed over. What has come stays. */
+  /**
+   * Closes an inbox, by the ID of its key: nothing more can be handed over. What has come stays.
+   */
   close(keyId: string, o?: { signal?: AbortSignal | undefined }): Promise<Revoked>;
 }
 
@@ -116,7 +133,10 @@ async function openDelivery(
   return openSealed(await readDelivery(http, about, signal), identities);
 }
 
-/** Opens the parcel that `readDelivery` gave. @throws SealpinError `parcel_invalid`, `decrypt_failed`, and what the formats say */
+/**
+ * Opens the parcel that `readDelivery` gave.
+ * @throws SealpinError `parcel_invalid`, `decrypt_failed`, and what the formats say
+ */
 export function openSealed(sealed: Uint8Array<ArrayBuffer>, identities: readonly Identity[]): Promise<Parcel> {
   return openParcelWith(new Blob([sealed]).stream(), { identities });
 }
@@ -126,7 +146,10 @@ export function isDelivery({ contentType }: Pick<StoredFile, 'contentType'>): bo
   return contentType === sealedParcelType;
 }
 
-/** Reads the sealed parcel of a delivery. @throws SealpinError `not_found`, `parcel_invalid` for another file */
+/**
+ * Reads the sealed parcel of a delivery.
+ * @throws SealpinError `not_found`, `parcel_invalid` for another file
+ */
 export async function readDelivery(
   http: ServiceHttp,
   file: Pick<StoredFile, 'contentType' | 'size' | 'cid'>,
@@ -182,17 +205,24 @@ function least(one: number, other = Infinity): number {
   return Math.min(one, other);
 }
 
-/** The most files of a delivery whose parcel names them: their IDs are in an address, of which servers take 8 KiB. */
+/**
+ * The most files of a delivery whose parcel names them: their IDs are in an address, of which
+ * servers take 8 KiB.
+ */
 const maxNamed = 200;
 
-/** Tells whether the service keeps payloads only once a parcel names them: if so, it says what limits leave. */
+/**
+ * Tells whether the service keeps payloads only once a parcel names them: if so, it says what
+ * limits leave.
+ */
 export function isProvisional({ left }: AccountDetails['key'], files: number): boolean {
   return left !== undefined && files <= maxNamed;
 }
 
 /**
  * Refuses a delivery that an inbox has no room for, before anything of it is stored.
- * @param key that of the inbox, as its service has it @param draft without payloads that are stored already
+ * @param key that of the inbox, as its service has it
+ * @param draft without payloads that are stored already
  * @throws SealpinError `quota_exceeded`
  */
 export async function admit(
@@ -215,10 +245,10 @@ export async function admit(
 }
 
 /**
- * Hands files over to the inbox of a link: seals each under a key of its own, and the keys, names and words to the owner. Neither the
- * service nor the sender can open them afterwards.
- * @throws SealpinError `link_invalid`, `unauthorized` for an inbox that is closed, `quota_exceeded` for one that is full, and what
- *   `send` of a connection throws
+ * Hands files over to the inbox of a link: seals each under a key of its own, and the keys, names
+ * and words to the owner. Neither the service nor the sender can open them afterwards.
+ * @throws SealpinError `link_invalid`, `unauthorized` for an inbox that is closed, `quota_exceeded`
+ * for one that is full, and what `send` of a connection throws
  * @example
  * await handOver(link, input.files, { note: 'The receipts of March', from: 'Ann' });
  */
@@ -236,7 +266,8 @@ export async function handOver(
     ...options,
     store: storeAt(http, { provisional }),
     admit: (draft) => admit(key, draft, recipients),
-    // The key of an inbox may not delete. Nobody can open what was stored before a failure, and the service removes it after a day.
+    // The key of an inbox may not delete. Nobody can open what was stored before a failure, and the
+    // service removes it after a day.
     remove: async () => undefined,
   });
   const names = provisional ? stored.files.map(({ fileId }) => fileId) : undefined;
@@ -259,8 +290,10 @@ export function parseInboxLink(text: string): Extract<Link, { kind: 'inbox' }> {
 
 /**
  * Seals a parcel to the owner of an inbox and stores it: with it the files are handed over.
- * @param http with the API key of the inbox @param o.names the file IDs of payloads that stay with it
- * @throws SealpinError `not_found` where one of these is not there any more, and what the service refuses with
+ * @param http with the API key of the inbox
+ * @param o.names the file IDs of payloads that stay with it
+ * @throws SealpinError `not_found` where one of these is not there any more, and what the service
+ * refuses with
  */
 export async function deliver(
   http: ServiceHttp,

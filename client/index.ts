@@ -1,6 +1,7 @@
 /**
- * The SDK: sealing and opening files, blobs on IPFS, links, and a service. All of it works on `fetch` and web streams, in browsers, Node,
- * workerd and other runtimes that have them. Failures are `SealpinError`s with a code; an aborted signal's reason is thrown as it is.
+ * The SDK: sealing and opening files, blobs on IPFS, links, and a service. All of it works on
+ * `fetch` and web streams, in browsers, Node, workerd and other runtimes that have them. Failures
+ * are `SealpinError`s with a code; an aborted signal's reason is thrown as it is.
  */
 export { cidOf, fetchBlob, type Range } from './blobs.ts';
 export { connect, type Connection, type ListOptions, type Sent, type ServedFile } from './connection.ts';

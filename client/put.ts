@@ -9,8 +9,8 @@ import type { Source } from './web-bytes.ts';
 
 export type PutOptions = {
   /**
-   * `encrypted` (the default): the service seals the bytes to the account's key. `plain`: it stores them as they are, on a public
-   * network, which is right for what `seal` made.
+   * `encrypted` (the default): the service seals the bytes to the account's key. `plain`: it stores
+   * them as they are, on a public network, which is right for what `seal` made.
    */
   readonly mode?: 'encrypted' | 'plain' | undefined;
   /** 1 to 255 bytes; that of a `File` when undefined. Encrypted mode requires one. */
@@ -24,7 +24,10 @@ export type PutOptions = {
   readonly signal?: AbortSignal | undefined;
 };
 
-/** `provisional`: the service keeps the file only if another one names it; `names`: the IDs of files that this one names. */
+/**
+ * `provisional`: the service keeps the file only if another one names it; `names`: the IDs of files
+ * that this one names.
+ */
 type Keeping = { readonly provisional?: boolean | undefined; readonly names?: readonly string[] | undefined };
 
 /** Stores bytes in one request; fails as `put` of a connection. */

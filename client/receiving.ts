@@ -21,7 +21,9 @@ import { identitiesOf, type With } from './credentials.ts';
 import { serviceHttp, type ServiceHttp } from './service-http.ts';
 import { abortable, contentOf, type Content } from './web-bytes.ts';
 
-/** A file that was passed on. Of a blob link nothing but the bytes is known: no name, type and size. */
+/**
+ * A file that was passed on. Of a blob link nothing but the bytes is known: no name, type and size.
+ */
 export type ReceivedFile = {
   /** The sender's words, safe as a filename. */
   readonly name?: string | undefined;
@@ -32,9 +34,10 @@ export type ReceivedFile = {
   /** Its blob ID. */
   readonly cid: string;
   /**
-   * Fetches and opens the file, or a part of it. Each call fetches again; one for a part reads the blocks that it needs.
-   * @throws what `fetchBlob` and `open` throw; `range_not_satisfiable`, `parcel_invalid` when the file has not the size that the sender
-   *   says
+   * Fetches and opens the file, or a part of it. Each call fetches again; one for a part reads the
+   * blocks that it needs.
+   * @throws what `fetchBlob` and `open` throw; `range_not_satisfiable`, `parcel_invalid` when the
+   * file has not the size that the sender says
    */
   open(range?: Range & { signal?: AbortSignal | undefined }): Promise<Content & { readonly size: number }>;
 };
@@ -46,27 +49,38 @@ export type Received = {
   readonly files: readonly ReceivedFile[];
 };
 
-/** A password, or a function that asks for one: `failed` says how many were wrong so far, and undefined gives up. */
+/**
+ * A password, or a function that asks for one: `failed` says how many were wrong so far, and
+ * undefined gives up.
+ */
 export type AskedPassword = string | ((failed: number) => Promise<string | undefined>);
 
 export type ReceiveOptions = {
-  /** The sender's password, or for a blob link without a file key, the password of the container. */
+  /**
+   * The sender's password, or for a blob link without a file key, the password of the container.
+   */
   readonly password?: AskedPassword | undefined;
-  /** Private keys, for a share that was sent to keys only, or for a blob link without a file key. */
+  /**
+   * Private keys, for a share that was sent to keys only, or for a blob link without a file key.
+   */
   readonly keys?: string | readonly string[] | undefined;
-  /** The URLs of services or gateways to fetch from, in order of preference; the service of the link when undefined. */
+  /**
+   * The URLs of services or gateways to fetch from, in order of preference; the service of the link
+   * when undefined.
+   */
   readonly from?: string | readonly string[] | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
 /**
- * Receives what a link of a service leads to. Of a share that counts as one of its opens. A share that needs a password is not opened
- * without one, and one that has none not with one: a function as password is not asked then. When a password is wrong, it is asked again,
- * for the same open.
+ * Receives what a link of a service leads to. Of a share that counts as one of its opens. A share
+ * that needs a password is not opened without one, and one that has none not with one: a function
+ * as password is not asked then. When a password is wrong, it is asked again, for the same open.
  * @param link as it came, also where a mail program has changed it
- * @throws SealpinError `link_invalid` (also for the link of an inbox), `unsupported_version`, `wrong_kind` when a password or key is
- *   needed, `decrypt_failed` for a wrong one, `password_invalid`, `key_invalid`, `parcel_invalid`, `not_found` and `gone` for a
- *   share that there is not, or not any more, `service_unreachable`, `service_answer`
+ * @throws SealpinError `link_invalid` (also for the link of an inbox), `unsupported_version`,
+ * `wrong_kind` when a password or key is needed, `decrypt_failed` for a wrong one,
+ * `password_invalid`, `key_invalid`, `parcel_invalid`, `not_found` and `gone` for a share that
+ * there is not, or not any more, `service_unreachable`, `service_answer`
  * @example
  * const { files } = await receive('https://sealpin.example/s#1…');
  * for (const file of files) await save(await (await file.open()).blob(file.type));
@@ -102,8 +116,8 @@ export function receivedFrom({ files, ...words }: Parcel, from: string | readonl
 const retries = 3;
 
 /**
- * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often after this. Where the answer is
- * lost, the service is asked again, and counts nothing.
+ * The record of a share, which the service hands out so often, and counts: `opensLeft` is how often
+ * after this. Where the answer is lost, the service is asked again, and counts nothing.
  * @param opening random: for some minutes the same one gets the same record, which is counted once
  * @throws `not_found`, `gone`, as `json` of the service
  */
@@ -128,7 +142,10 @@ export async function recordOf(
   }
 }
 
-/** Opens a share: asks for its state and its secrets, and then for its record, which counts. @throws as `receive` */
+/**
+ * Opens a share: asks for its state and its secrets, and then for its record, which counts.
+ * @throws as `receive`
+ */
 export async function openShare(
   http: ServiceHttp,
   { id, secret }: Pick<Extract<Link, { kind: 'share' }>, 'id' | 'secret'>,
@@ -185,7 +202,10 @@ async function credentialsOf({ fileKey }: Extract<Link, { kind: 'blob' }>, o: Re
   throw new SealpinError('wrong_kind', 'the link has no key: it needs a password, or a private key');
 }
 
-/** Credentials that open a file, and the URLs of services or gateways to fetch it from, in order of preference. */
+/**
+ * Credentials that open a file, and the URLs of services or gateways to fetch it from, in order of
+ * preference.
+ */
 type FileOrigin = { readonly with: With; readonly from: string | readonly string[] };
 
 /** A file that can be fetched and opened. */
@@ -218,9 +238,11 @@ export type OpenedFile = {
 };
 
 /**
- * Opens a file for reading parts of it: its root is verified and its last chunk authenticated once for all of them.
+ * Opens a file for reading parts of it: its root is verified and its last chunk authenticated once
+ * for all of them.
  * @param o.fetch what asks the services; the global `fetch` when undefined
- * @param o.pool where the memory of what is read and opened comes from; pieces may be given back there
+ * @param o.pool where the memory of what is read and opened comes from; pieces may be given back
+ * there
  * @param signal ends everything that is read of it
  * @throws as `open` of the file
  */
@@ -255,8 +277,7 @@ function openStored(
   credentials: With,
   { pool }: { pool?: BufferPool | undefined },
 ): Promise<OpenedAt> {
-  const o = pool === undefined ? {} : { pool };
   return 'fileKey' in credentials
-    ? openAtWithFileKey(stored, { ...credentials, ...o })
-    : openAt(stored, { identities: identitiesOf(credentials), ...o });
+    ? openAtWithFileKey(stored, { ...credentials, pool })
+    : openAt(stored, { identities: identitiesOf(credentials), pool });
 }

@@ -1,4 +1,6 @@
-/** Bodies for `fetch`: bytes that are known in advance, and streams where the engine can send them. */
+/**
+ * Bodies for `fetch`: bytes that are known in advance, and streams where the engine can send them.
+ */
 import { SealpinError } from '../shared/errors.ts';
 import { cidBuilder, type SizedCid } from '../shared/ipfs/index.ts';
 import { observed, peeked } from '../shared/streams/pulled.ts';
@@ -20,9 +22,11 @@ export type Body = {
 const bufferedBytes = 32 * 1024 * 1024;
 
 /**
- * Prepares a body. What can be read again is, for its CID, and short streams are buffered; longer ones are sent while they are read.
+ * Prepares a body. What can be read again is, for its CID, and short streams are buffered; longer
+ * ones are sent while they are read.
  * @param options.cid whether the CID is wanted
- * @throws SealpinError `too_large` for a long stream where the engine sends none; what the source fails with, the signal's reason
+ * @throws SealpinError `too_large` for a long stream where the engine sends none; what the source
+ * fails with, the signal's reason
  */
 export async function requestBody(
   source: Source,
@@ -60,8 +64,9 @@ export async function requestBody(
 }
 
 /**
- * Detects whether `fetch` sends a stream. Where it does not, it sends the text `[object ReadableStream]` instead: an
- * engine that reads `duplex` and takes the body for no text sends streams.
+ * Detects whether `fetch` sends a stream. Where it does not, it sends the text
+ * `[object ReadableStream]` instead: an engine that reads `duplex` and takes the body for no text
+ * sends streams.
  */
 export function sendsStreams(RequestClass: typeof Request = Request): boolean {
   let isAsked = false;

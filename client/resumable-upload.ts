@@ -1,6 +1,7 @@
 /**
- * Resumable uploads by tus 1.0.0 (https://tus.io/protocols/resumable-upload): whatever breaks, the upload continues at the byte that
- * the service has. It knows no HTTP client, clock or file: its caller hands those in.
+ * Resumable uploads by tus 1.0.0 (https://tus.io/protocols/resumable-upload): whatever breaks, the
+ * upload continues at the byte that the service has. It knows no HTTP client, clock or file: its
+ * caller hands those in.
  */
 import { parseResponse, ResumableUpload } from '../shared/api.ts';
 import { isCode, isSealpinError, SealpinError } from '../shared/errors.ts';
@@ -15,7 +16,8 @@ export interface Transport {
    * Sends one request.
    * @param o.path relative to the URL of the service
    * @param o.body exactly `bytes` long; the transport may release the memory of its chunks
-   * @throws service_unreachable when no response came, which is tried again; any other error ends the upload
+   * @throws service_unreachable when no response came, which is tried again; any other error ends
+   * the upload
    */
   request(o: {
     readonly method: 'POST' | 'HEAD' | 'PATCH' | 'GET' | 'DELETE';
@@ -31,7 +33,9 @@ export interface Transport {
 /** Bytes that can be read again from any offset, and never change. */
 export type UploadSource = { readonly bytes: number; read(start: number, end: number): AsyncIterable<Uint8Array> };
 
-/** File that an upload has become. The CID is the service's: the caller compares it with its own. */
+/**
+ * File that an upload has become. The CID is the service's: the caller compares it with its own.
+ */
 export type UploadedFile = NonNullable<ResumableUpload['file']>;
 
 export type UploadOptions = Pick<AttemptOptions, 'signal' | 'wait'>;
@@ -39,15 +43,24 @@ export type UploadOptions = Pick<AttemptOptions, 'signal' | 'wait'>;
 export type SendOptions = UploadOptions & {
   /** The longest body that the service takes; a part has 64 MiB at most in any case. */
   readonly maxBodyBytes: number | null;
-  /** Called with the bytes that the service has: once it is known where to continue, and after each part. */
+  /**
+   * Called with the bytes that the service has: once it is known where to continue, and after each
+   * part.
+   */
   readonly onOffset?: ((offset: number) => void) | undefined;
-  /** Called with the length of each chunk on its way. What the service has not kept of them, `onOffset` takes back. */
+  /**
+   * Called with the length of each chunk on its way. What the service has not kept of them,
+   * `onOffset` takes back.
+   */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /** Called before each wait. */
   readonly onRetry?: ((failure: SealpinError) => void) | undefined;
 };
 
-/** Below the 100 MB that Cloudflare's Free and Pro plans take in one request (developers.cloudflare.com/workers/platform/limits). */
+/**
+ * Below the 100 MB that Cloudflare's Free and Pro plans take in one request
+ * (developers.cloudflare.com/workers/platform/limits).
+ */
 const maxPartBytes = 64 * 1024 * 1024;
 
 const collections = { plain: 'v1/uploads/plain', encrypted: 'v1/uploads/encrypted' } as const;
@@ -60,7 +73,10 @@ type UploadToCreate = {
   readonly cid?: string | undefined;
   /** Asks the service to keep the file only if another one names it. */
   readonly provisional?: boolean | undefined;
-  /** Under which name the service encrypts the bytes to the account's key; without one it stores them unchanged. */
+  /**
+   * Under which name the service encrypts the bytes to the account's key; without one it stores
+   * them unchanged.
+   */
   readonly encryptAs?: string | undefined;
   /** So that a repeated request creates no second one. */
   readonly idempotencyKey: string;
@@ -69,7 +85,8 @@ type UploadToCreate = {
 /**
  * Creates an upload.
  * @returns the ID of the upload, which is also that of the file
- * @throws what the service refuses with, service_unreachable after the last attempt, service_answer, the reason of the signal
+ * @throws what the service refuses with, service_unreachable after the last attempt,
+ * service_answer, the reason of the signal
  */
 export async function createUpload(
   transport: Transport,
@@ -87,7 +104,8 @@ export async function createUpload(
   for (;;) {
     try {
       const reply = await exchange(transport, { method: 'POST', path, headers, signal: o.signal });
-      // Only the ID is used: the API key goes to no other address, and a service may live below a path.
+      // Only the ID is used: the API key goes to no other address, and a service may live below a
+      // path.
       const [, id] =
         /\/v1\/uploads\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(reply.header('location') ?? '') ?? [];
       if (reply.status !== 201 || id === undefined) throw unexpected('it created no upload');
@@ -112,8 +130,9 @@ function metadataOf({ cid, provisional = false, encryptAs }: UploadToCreate): Re
 /**
  * Sends what the service does not have yet, and waits until the file is stored.
  * @returns the ID of the file, and its CID as the service computed it
- * @throws gone when the service has no such upload (any more), the code of an upload that failed, service_unreachable and other
- *   temporary failures after the last attempt, service_answer, the errors of the source, the reason of the signal
+ * @throws gone when the service has no such upload (any more), the code of an upload that failed,
+ * service_unreachable and other temporary failures after the last attempt, service_answer, the
+ * errors of the source, the reason of the signal
  */
 export async function sendUpload(
   transport: Transport,
@@ -216,7 +235,10 @@ class Sending {
   }
 }
 
-/** Ends an upload, which may be gone already: the service forgets its bytes. @throws as the service refuses */
+/**
+ * Ends an upload, which may be gone already: the service forgets its bytes.
+ * @throws as the service refuses
+ */
 export async function endUpload(transport: Transport, uploadId: string, signal: AbortSignal): Promise<void> {
   try {
     await exchange(transport, { method: 'DELETE', path: `v1/uploads/${uploadId}`, headers: protocol, signal });

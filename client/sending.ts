@@ -10,8 +10,8 @@ import type { UploadedFile } from './resumable-upload.ts';
 import { abortable, openSource, type Source } from './web-bytes.ts';
 
 /**
- * A file to send: a `File`, or bytes with the name and the media type that the receiver gets. `size` is for a stream whose length is
- * known, which then goes in parts.
+ * A file to send: a `File`, or bytes with the name and the media type that the receiver gets.
+ * `size` is for a stream whose length is known, which then goes in parts.
  */
 export type Outgoing =
   | File
@@ -22,7 +22,9 @@ export type Outgoing =
       readonly size?: number | undefined;
     };
 
-/** Words of the sender to the receiver: at most 4,096 and 255 bytes. The service cannot read them. */
+/**
+ * Words of the sender to the receiver: at most 4,096 and 255 bytes. The service cannot read them.
+ */
 export type Words = { readonly note?: string | undefined; readonly from?: string | undefined };
 
 /** A file that was sent, as the service has it. `size` in bytes of plaintext. */
@@ -30,7 +32,10 @@ export type SentFile = { readonly fileId: string; readonly cid: string; readonly
 
 export type SendingOptions = Words & {
   readonly signal?: AbortSignal | undefined;
-  /** Gets how many bytes the service has, and how many it will have, where the sizes of all files are known. */
+  /**
+   * Gets how many bytes the service has, and how many it will have, where the sizes of all files
+   * are known.
+   */
   readonly onProgress?: ((bytes: number, total?: number) => void) | undefined;
 };
 
@@ -43,7 +48,10 @@ export type StorePayload = (
   o: { bytes: number | undefined; signal: AbortSignal | undefined; onProgress: (bytes: number) => void },
 ) => Promise<UploadedFile>;
 
-/** Stores payloads over `fetch`: small ones in one request, others in parts. @param o.provisional only until a parcel names them */
+/**
+ * Stores payloads over `fetch`: small ones in one request, others in parts.
+ * @param o.provisional only until a parcel names them
+ */
 export function storeAt(http: ServiceHttp, { provisional = false }: { provisional?: boolean } = {}): StorePayload {
   return async (payload, { bytes, signal, onProgress }) => {
     if (bytes !== undefined && bytes > partBytes)
@@ -54,19 +62,26 @@ export function storeAt(http: ServiceHttp, { provisional = false }: { provisiona
   };
 }
 
-/** Stored parcel with its files, sent on only as a whole: after a failure, nothing of it may stay. */
+/**
+ * Stored parcel with its files, sent on only as a whole: after a failure, nothing of it may stay.
+ */
 export type StoredParcel = { readonly parcel: Parcel; readonly files: readonly SentFile[] };
 
 /** Any CID: a parcel has the same size with another one. */
 const someCid = `bafkrei${'a'.repeat(52)}`;
 
-/** Sizes known of a delivery before it is stored: of its payloads, and a parcel as large as its own. */
+/**
+ * Sizes known of a delivery before it is stored: of its payloads, and a parcel as large as its own.
+ */
 export type Draft = { readonly payloads: readonly (number | undefined)[]; readonly parcel: Parcel };
 
 /**
- * Seals files and stores them, one after the other, as payloads without a header: without the parcel, nothing opens them.
- * @param o.remove deletes a file again, when a later one fails @param o.admit may refuse them all, before the first is stored
- * @throws SealpinError `invalid_filename`, `parcel_invalid` before anything is sent; what `store` throws, and the signal's reason
+ * Seals files and stores them, one after the other, as payloads without a header: without the
+ * parcel, nothing opens them.
+ * @param o.remove deletes a file again, when a later one fails
+ * @param o.admit may refuse them all, before the first is stored
+ * @throws SealpinError `invalid_filename`, `parcel_invalid` before anything is sent; what `store`
+ * throws, and the signal's reason
  */
 export async function sealAndStore(
   files: Outgoing | readonly Outgoing[],
@@ -133,7 +148,9 @@ export function checkParcel({
 
 type Named = Pick<ParcelFile, 'name' | 'type'>;
 
-/** Deletes files that were stored for nothing. What cannot be deleted stays, and nobody can open it. */
+/**
+ * Deletes files that were stored for nothing. What cannot be deleted stays, and nobody can open it.
+ */
 export async function removeAll(
   files: readonly Pick<SentFile, 'fileId'>[],
   remove: (fileId: string) => Promise<unknown>,

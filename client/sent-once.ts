@@ -1,12 +1,17 @@
-/** Bytes that exist once, as an upload in parts needs them: a part can be sent again until the service has confirmed it. */
+/**
+ * Bytes that exist once, as an upload in parts needs them: a part can be sent again until the
+ * service has confirmed it.
+ */
 import { SealpinError } from '../shared/errors.ts';
 import type { UploadSource } from './resumable-upload.ts';
 
 /**
- * Makes a stream the source of an upload. What the service has not confirmed is kept in memory, which is one part at most. Reading fails
- * with `service_answer` when the service takes back a confirmation.
+ * Makes a stream the source of an upload. What the service has not confirmed is kept in memory,
+ * which is one part at most. Reading fails with `service_answer` when the service takes back a
+ * confirmation.
  * @param bytes the length of the stream
- * @returns the source; `end` waits for the end of the stream, which has to come after its last byte, and `cancel` gives it up
+ * @returns the source; `end` waits for the end of the stream, which has to come after its last
+ * byte, and `cancel` gives it up
  */
 export function sentOnce(
   stream: ReadableStream<Uint8Array>,

@@ -1,4 +1,7 @@
-/** Requests to a service over `fetch`: where the API key goes, and what comes back when something fails. */
+/**
+ * Requests to a service over `fetch`: where the API key goes, and what comes back when something
+ * fails.
+ */
 import { parseResponse } from '../shared/api.ts';
 import { apiKeyHint, isApiKeyText } from '../shared/crypto/index.ts';
 import { streamOf } from '../shared/crypto/bytes.ts';
@@ -26,17 +29,29 @@ export type Shape = Parameters<typeof parseResponse>[0];
 export interface ServiceHttp {
   /** The URL of the service, with a slash at its end. */
   readonly url: string;
-  /** Sends a request, whatever its response is. Throws `service_unreachable`, `service_answer` for a redirect, the signal's reason. */
+  /**
+   * Sends a request, whatever its response is. Throws `service_unreachable`, `service_answer` for a
+   * redirect, the signal's reason.
+   */
   send(request: ServiceRequest): Promise<Response>;
-  /** Sends a request; throws what the service refuses with for any status but 2xx, and what `send` throws. */
+  /**
+   * Sends a request; throws what the service refuses with for any status but 2xx, and what `send`
+   * throws.
+   */
   call(request: ServiceRequest): Promise<Response>;
-  /** Sends a request whose response is JSON of this shape; throws `service_answer` for another one, and what `call` throws. */
+  /**
+   * Sends a request whose response is JSON of this shape; throws `service_answer` for another one,
+   * and what `call` throws.
+   */
   json<S extends Shape>(shape: S, request: ServiceRequest): Promise<ReturnType<typeof parseResponse<S>>>;
   /** The body of a response, which is not longer than a page of a list. */
   text(response: Response, signal: AbortSignal | undefined): Promise<string>;
   /** The error for a response other than 2xx, by its body. */
   errorOf(response: Pick<Response, 'status'>, text: string, retryAfter: string | null): SealpinError;
-  /** The body of a response; it fails with `service_unreachable` when it ends early. @param length in bytes, if it is known */
+  /**
+   * The body of a response; it fails with `service_unreachable` when it ends early.
+   * @param length in bytes, if it is known
+   */
   body(response: Response, length: number | undefined, signal: AbortSignal | undefined): ReadableStream<Uint8Array>;
 }
 
@@ -44,11 +59,12 @@ export interface ServiceHttp {
 const maxTextBytes = 16 * 1024 * 1024;
 
 /**
- * Requests to one service. The API key goes to it alone: redirects are refused, and no URL and no error has the key.
+ * Requests to one service. The API key goes to it alone: redirects are refused, and no URL and no
+ * error has the key.
  * @param o.service its URL
  * @param o.errorOf instead of the words that a program is told for a refusal
- * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would be sent
- *   unencrypted to another machine; `unauthorized` for a text that is no API key
+ * @throws SealpinError `invalid_request` for a URL that cannot be a service, or when the key would
+ * be sent unencrypted to another machine; `unauthorized` for a text that is no API key
  */
 export function serviceHttp({
   service,
@@ -131,7 +147,8 @@ function initOf({ method = 'GET', headers, body, signal }: ServiceRequest, apiKe
     redirect: 'manual',
     body: body ?? null,
     signal: signal ?? null,
-    // Required for a stream (Fetch standard, "RequestInit.duplex"), which types of the DOM do not have.
+    // Required for a stream (Fetch standard, "RequestInit.duplex"), which types of the DOM do not
+    // have.
     ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
   };
 }
@@ -199,7 +216,10 @@ function parseJson(text: string): unknown {
 
 const broken = { reason: 'broken_off' } as const;
 
-/** A browser does not say whether it found no service or one that admits no page of this origin: both are a TypeError. */
+/**
+ * A browser does not say whether it found no service or one that admits no page of this origin:
+ * both are a TypeError.
+ */
 function originHint(cause: unknown, service: URL): string | undefined {
   const { origin } = globalThis.location ?? {};
   if (!(cause instanceof TypeError) || origin === undefined || origin === service.origin) return undefined;
@@ -207,7 +227,8 @@ function originHint(cause: unknown, service: URL): string | undefined {
 }
 
 /**
- * The URL of a path of the API. An ID that is empty, or goes up with dots, would be the path of something else.
+ * The URL of a path of the API. An ID that is empty, or goes up with dots, would be the path of
+ * something else.
  *
  * @param path relative, with a query at most
  * @throws SealpinError `not_found`

@@ -1,4 +1,7 @@
-/** Problem documents of a service that refuses (RFC 9457), read for the SDK and for the command line. */
+/**
+ * Problem documents of a service that refuses (RFC 9457), read for the SDK and for the command
+ * line.
+ */
 import { parseResponse, Problem } from '../shared/api.ts';
 import { defaultMessage, describe, isCode, SealpinError, type Code } from '../shared/errors.ts';
 
@@ -11,7 +14,10 @@ export function parseProblem(text: string): Problem | undefined {
   }
 }
 
-/** The code of a problem. A newer service may have codes that are unknown here: they are `service_answer`, and its words the best. */
+/**
+ * The code of a problem. A newer service may have codes that are unknown here: they are
+ * `service_answer`, and its words the best.
+ */
 export function codeOf({ code }: Problem): Code {
   return isCode(code) ? code : 'service_answer';
 }
@@ -23,7 +29,8 @@ export function titleOf(problem: Problem): string {
 }
 
 /**
- * The error that a problem stands for, in the words of the service; an internal one names its request.
+ * The error that a problem stands for, in the words of the service; an internal one names its
+ * request.
  * @param o.retryAfter the value of `Retry-After`, if the response has one
  * @param o.hint instead of that of the service
  * @param o.show escapes text of the service; without it the text stays as it is

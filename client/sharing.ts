@@ -13,7 +13,10 @@ export type ShareOptions = Readonly<ShareTerms> & {
   readonly expiresAt?: Date | string | undefined;
   /** The receiver needs it besides the link. */
   readonly password?: string | undefined;
-  /** Public keys, as `seal` takes them: besides the link, the receiver needs one of the private keys. Not together with a password. */
+  /**
+   * Public keys, as `seal` takes them: besides the link, the receiver needs one of the private
+   * keys. Not together with a password.
+   */
   readonly to?: string | readonly string[] | undefined;
 };
 
@@ -29,7 +32,8 @@ export type Sealing = {
 
 /**
  * The keys of `to`, before any work is done for them.
- * @throws SealpinError `password_invalid`, `key_invalid`, `no_recipients`, `invalid_request` for a password and keys
+ * @throws SealpinError `password_invalid`, `key_invalid`, `no_recipients`, `invalid_request` for a
+ * password and keys
  */
 export function shareRecipients({ password, to }: ShareOptions): Recipient[] {
   if (password !== undefined) passwordRecipient(password);

@@ -7,16 +7,21 @@ import { parseService } from './service-http.ts';
 /** `fileId`: the file to read. `once`: by one request alone, also where its response is lost. */
 export type SignedDownload = { readonly fileId: string; readonly once?: boolean | undefined };
 
-/** `store`: the mode of the file to be stored, of which there will be one. `maxBytes`: the most that its body may have. */
+/**
+ * `store`: the mode of the file to be stored, of which there will be one. `maxBytes`: the most that
+ * its body may have.
+ */
 export type SignedUpload = { readonly store: 'encrypted' | 'plain'; readonly maxBytes?: number | undefined };
 
 /**
- * Signs a URL that reads one file (GET) or stores one (POST), on this machine: nothing is sent. The URL is a secret, and ends with the
- * API key. In encrypted mode a download is the container, which the account's private key opens.
+ * Signs a URL that reads one file (GET) or stores one (POST), on this machine: nothing is sent. The
+ * URL is a secret, and ends with the API key. In encrypted mode a download is the container, which
+ * the account's private key opens.
  * @param o.service its URL
  * @param o.apiKey with the scope `read` for a download, `write` for an upload
  * @param o.expiresIn seconds from now, at most 7 days
- * @throws SealpinError `unauthorized` for a text that is no API key, `invalid_request` for a time beyond the limit, and as `connect`
+ * @throws SealpinError `unauthorized` for a text that is no API key, `invalid_request` for a time
+ * beyond the limit, and as `connect`
  * @example
  * const url = await signUrl({ service, apiKey, expiresIn: 3600, store: 'encrypted', maxBytes: 1_000_000 });
  */

@@ -1,4 +1,6 @@
-/** Files that are stored already, as a parcel has them: the file key opens them, with no new upload. */
+/**
+ * Files that are stored already, as a parcel has them: the file key opens them, with no new upload.
+ */
 import { FileList, StoredFile } from '../shared/api.ts';
 import { fileKeyOf, openAtWithFileKey, openContainerHeader, type FileInfo } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
@@ -10,8 +12,9 @@ import { identitiesOf, type With } from './credentials.ts';
 import type { ServiceHttp } from './service-http.ts';
 
 /**
- * A file that is stored already. By its file ID: one that the service encrypted, which an API key with `read` opens, or with `with` a
- * container. By its blob ID: a container, or a payload without a header. `name` and `type` are for the receiver.
+ * A file that is stored already. By its file ID: one that the service encrypted, which an API key
+ * with `read` opens, or with `with` a container. By its blob ID: a container, or a payload without
+ * a header. `name` and `type` are for the receiver.
  */
 export type Shareable =
   | {
@@ -96,7 +99,10 @@ async function byBlob(
   }
 }
 
-/** Returns the name and type that the receiver gets: those of the caller, else those that were stored. */
+/**
+ * Returns the name and type that the receiver gets: those of the caller, else those that were
+ * stored.
+ */
 function named(
   given: { readonly name?: string | undefined; readonly type?: string | undefined },
   stored: { readonly filename?: string | null | undefined; readonly contentType: string } | undefined,

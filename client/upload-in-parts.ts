@@ -22,7 +22,10 @@ const endMs = 10_000;
 
 type PartsOptions = { signal?: AbortSignal | undefined; onProgress?: ((bytes: number) => void) | undefined };
 
-/** Stores bytes unchanged, in parts that continue where the service has them. @throws as `upload` */
+/**
+ * Stores bytes unchanged, in parts that continue where the service has them.
+ * @throws as `upload`
+ */
 export async function uploadInParts(http: ServiceHttp, source: StoredSource, o: PartsOptions): Promise<UploadedFile> {
   const blob = blobOf(source);
   const cid = await cidOf(blob, o.signal === undefined ? {} : { signal: o.signal });
@@ -36,7 +39,8 @@ export async function uploadInParts(http: ServiceHttp, source: StoredSource, o: 
 }
 
 /**
- * Stores a stream unchanged, in parts and in constant memory. A part is sent again when the line breaks.
+ * Stores a stream unchanged, in parts and in constant memory. A part is sent again when the line
+ * breaks.
  * @param bytes the length of the stream
  * @throws as `upload` of a connection, and what the stream fails with
  */
@@ -58,7 +62,10 @@ export async function uploadStream(
   }
 }
 
-/** Creates an upload and sends its bytes. Nothing continues it after a failure, so the service is told to forget it. */
+/**
+ * Creates an upload and sends its bytes. Nothing continues it after a failure, so the service is
+ * told to forget it.
+ */
 async function sendParts(
   http: ServiceHttp,
   parts: UploadSource,

@@ -4,15 +4,18 @@ import { SealpinError } from '../shared/errors.ts';
 import { pulled } from '../shared/streams/pulled.ts';
 import { chunksOf, readAll } from '../shared/streams/read-all.ts';
 
-/** Bytes to read. A string is UTF-8; a stream and the body of a response are consumed. Nothing that is given is changed. */
+/**
+ * Bytes to read. A string is UTF-8; a stream and the body of a response are consumed. Nothing that
+ * is given is changed.
+ */
 export type Source = Uint8Array | ArrayBuffer | string | Blob | Response | ReadableStream<Uint8Array>;
 
 /** A source that can be read more than once. */
 export type StoredSource = Exclude<Source, Response | ReadableStream<Uint8Array>>;
 
 /**
- * Bytes that are read once, in one of these ways. Anyone who does not want all of them cancels `stream`, which ends the
- * request behind it.
+ * Bytes that are read once, in one of these ways. Anyone who does not want all of them cancels
+ * `stream`, which ends the request behind it.
  */
 export type Content = {
   readonly stream: ReadableStream<Uint8Array>;
@@ -54,8 +57,10 @@ export function blobOf(source: StoredSource): Blob {
 
 /**
  * Opens a source for reading.
- * @returns its bytes, and how many there are, where that is known: the length that a response announces may be that of a compressed body
- * @throws SealpinError `service_answer` for a response that is a refusal; TypeError for anything but a source
+ * @returns its bytes, and how many there are, where that is known: the length that a response
+ * announces may be that of a compressed body
+ * @throws SealpinError `service_answer` for a response that is a refusal; TypeError for anything
+ * but a source
  */
 export function openSource(source: Source): { stream: ReadableStream<Uint8Array>; size: number | undefined } {
   if (typeof source === 'string') return openSource(utf8(source));
@@ -72,7 +77,10 @@ export function openSource(source: Source): { stream: ReadableStream<Uint8Array>
   throw new SealpinError('service_answer', `the response has status ${source.status}, and not the bytes of a file`);
 }
 
-/** A stream that also ends, with the signal's reason, when the signal is aborted; its source is cancelled then. */
+/**
+ * A stream that also ends, with the signal's reason, when the signal is aborted; its source is
+ * cancelled then.
+ */
 export function abortable(
   stream: ReadableStream<Uint8Array>,
   signal: AbortSignal | undefined,

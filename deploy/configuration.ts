@@ -1,4 +1,6 @@
-/** The wrangler configuration of a deployment: what Sealpin needs of it, and what is wrong with it. */
+/**
+ * The wrangler configuration of a deployment: what Sealpin needs of it, and what is wrong with it.
+ */
 import { unstable_readConfig as readConfig } from 'wrangler';
 import { isLoopback } from '../client/loopback.ts';
 import { SealpinError, isSealpinError } from '../shared/errors.ts';
@@ -28,6 +30,8 @@ export type Configuration = {
   /** Domain at which clients reach it, as far as the file says. */
   domain: string | undefined;
   vars: Record<string, string>;
+  /** The bindings of R2 buckets. */
+  buckets: readonly string[];
 };
 
 /** Something that is wrong, and what to do about it. */
@@ -40,12 +44,16 @@ type ParsedConfiguration = {
   kv_namespaces: { binding: string; id?: string }[];
   routes?: (string | { pattern: string; custom_domain?: boolean })[];
   vars: Record<string, unknown>;
+  r2_buckets?: { binding: string }[];
 };
 
 /** The binding of the KV namespace. */
 export const kvBinding = 'API_KEYS';
 
-/** The title under which wrangler 4.45 and newer create a KV namespace that has no ID in the configuration. */
+/**
+ * The title under which wrangler 4.45 and newer create a KV namespace that has no ID in the
+ * configuration.
+ */
 export function kvTitle(name: string): string {
   return `${name}-${kvBinding.toLowerCase().replaceAll('_', '-')}`;
 }
@@ -75,6 +83,7 @@ export function readConfiguration(path: string): Configuration {
         typeof value === 'string' ? value : JSON.stringify(value),
       ]),
     ),
+    buckets: config.r2_buckets?.map(({ binding }) => binding) ?? [],
   };
 }
 
@@ -111,7 +120,7 @@ export function faultsOf(configuration: Configuration): ConfigurationFault[] {
           },
         ]
       : []),
-    ...pinningFaults(vars),
+    ...pinningFaults(configuration),
     ...invalid,
     ...(['', 'on', 'off'].includes(gateway)
       ? []
@@ -134,26 +143,37 @@ function originFaults(list: string): ConfigurationFault[] {
     }));
 }
 
-function pinningFaults(vars: Record<string, string>): ConfigurationFault[] {
-  const faults = faultIn(() => pinning(vars, () => 'token'));
+function pinningFaults(configuration: Configuration): ConfigurationFault[] {
+  const { vars } = configuration;
+  const faults = faultIn(() => pinning(configuration, () => 'token'));
   if (faults.length > 0) return faults;
-  const count = pinning(vars, () => 'token').length;
+  const { setting } = backendsSetting(vars);
+  const count = pinning(configuration, () => 'token').length;
   const wanted = Number(vars['REPLICAS'] ?? 1);
   const placeholders = addressesOf(vars).filter(({ hostname }) => isReserved(hostname));
   const open = unencrypted(vars);
   return [
     ...placeholders.map(({ href }) => ({
-      what: `PINNING_SERVICES has the placeholder ${href}`,
+      what: `${setting} has the placeholder ${href}`,
       todo: 'run npm run setup -- --kubo-url with the https:// address of your Kubo',
     })),
     ...open.map(({ href }) => ({
-      what: `PINNING_SERVICES has ${href}, which sends the token in the clear`,
+      what: `${setting} has ${href}, which sends the token in the clear`,
       todo: 'put a proxy with TLS in front of it (docs/operating.md) and use its https:// address',
     })),
     ...(wanted > count
       ? [{ what: `REPLICAS is ${wanted}, and there are ${count} pinning services`, todo: 'lower it, or add a service' }]
       : []),
   ];
+}
+
+/**
+ * The setting with the list of backends, which setup changes: the old name, unless the new one is
+ * in use.
+ * @throws misconfigured where both are set
+ */
+export function listSetting(vars: Record<string, string>): 'BACKENDS' | 'PINNING_SERVICES' {
+  return backendsSetting(vars).json === (vars['BACKENDS'] || undefined) ? 'BACKENDS' : 'PINNING_SERVICES';
 }
 
 /** Returns the refusal of a function as a fault. */
@@ -172,7 +192,7 @@ export function faultIn(parse: () => unknown): ConfigurationFault[] {
   }
 }
 
-/** Every URL in `PINNING_SERVICES`, whatever the type of the service. */
+/** Every URL in `BACKENDS`, whatever the type of the service. */
 function addressesOf(vars: Record<string, string>): URL[] {
   const found: URL[] = [];
   JSON.parse(backendsSetting(vars).json || '[]', (_name, value: unknown) => {
@@ -201,23 +221,32 @@ export function loopbackAddresses({ vars }: Configuration): string[] {
 }
 
 /**
- * The pinning services of a configuration.
+ * The backends of a configuration, with buckets that can be asked for nothing.
  * @param secretOf the value of a secret; undefined where it is not known
  * @throws misconfigured
  */
 export function pinning(
-  vars: Record<string, string>,
+  { vars, buckets }: Pick<Configuration, 'vars' | 'buckets'>,
   secretOf: (name: string) => string | undefined,
 ): ConfiguredService[] {
-  // Nothing of this name outlives a check.
   const { json, setting } = backendsSetting(vars);
-  return configuredBackends(json, setting, { secretOf, bindingOf: () => undefined, serviceId: 'doctor', fetch });
+  const bindingOf = (name: string): unknown => {
+    if (buckets.includes(name)) return { createMultipartUpload: undefined };
+    throw new SealpinError('misconfigured', `there is no binding ${name} in wrangler.toml`, {
+      hint: `add [[r2_buckets]] with binding = "${name}" and the bucket_name of a bucket (docs/operating.md, "Object stores")`,
+    });
+  };
+  // Nothing of this name outlives a check.
+  return configuredBackends(json, setting, { secretOf, bindingOf, serviceId: 'doctor', fetch });
 }
 
-/** The secrets that a configuration needs: the operator's token, and those that the pinning services name. */
-export function neededSecrets({ vars }: Configuration): string[] {
+/**
+ * The secrets that a configuration needs: the operator's token, and those that the pinning services
+ * name.
+ */
+export function neededSecrets(configuration: Configuration): string[] {
   const names = new Set<string>();
-  pinning(vars, (name) => {
+  pinning(configuration, (name) => {
     names.add(name);
     return 'token';
   });

@@ -16,7 +16,11 @@ export type DoctorContext = {
   interactive: boolean;
 };
 
-/** Runs all checks, and prints a line for each. @returns the exit code: 1 where something is wrong @throws misconfigured */
+/**
+ * Runs all checks, and prints a line for each.
+ * @returns the exit code: 1 where something is wrong
+ * @throws misconfigured
+ */
 export async function doctor(options: DeployOptions, { env, print }: DoctorContext): Promise<number> {
   const configuration = readConfiguration(options.config);
   const subject: Subject = {

@@ -1,7 +1,10 @@
-/** Changes to a wrangler configuration in TOML that keep its comments, which wrangler's own writer would not. */
+/**
+ * Changes to a wrangler configuration in TOML that keep its comments, which wrangler's own writer
+ * would not.
+ */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
-import { kvBinding, readConfiguration, type Configuration } from './configuration.ts';
+import { kvBinding, listSetting, readConfiguration, type Configuration } from './configuration.ts';
 
 /** Changes that setup writes. */
 export type ConfigurationChanges = {
@@ -13,9 +16,11 @@ export type ConfigurationChanges = {
 };
 
 /**
- * Writes changes, and nothing where there are none. A placeholder for the KV namespace goes: wrangler then creates one.
+ * Writes changes, and nothing where there are none. A placeholder for the KV namespace goes:
+ * wrangler then creates one.
  * @returns whether the file is another one now
- * @throws misconfigured where the file has another form than the one that this project ships; it is as before then
+ * @throws misconfigured where the file has another form than the one that this project ships; it is
+ * as before then
  */
 export async function editConfiguration(path: string, changes: ConfigurationChanges): Promise<boolean> {
   const before = await readFile(path, 'utf8');
@@ -37,12 +42,13 @@ function edited(
   current: Configuration,
   { name, pinningServices, domain, kvId, serviceId }: ConfigurationChanges,
 ): string {
+  const setting = listSetting(current.vars);
   let out = text.replace(/^id = "0+"\n/m, '');
   if (name !== undefined) out = replaceLine(out, 'name', JSON.stringify(name));
   if (pinningServices !== undefined) {
     // A literal string of TOML has no escapes.
     const json = JSON.stringify(pinningServices).replaceAll("'", String.raw`\u0027`);
-    out = replaceLine(out, 'PINNING_SERVICES', `'${json}'`);
+    out = replaceLine(out, setting, `'${json}'`);
   }
   if (serviceId !== undefined) out = withLine(out, 'SERVICE_ID', JSON.stringify(serviceId));
   if (kvId !== undefined) out = out.replace(`binding = "${kvBinding}"\n`, `$&id = ${JSON.stringify(kvId)}\n`);
@@ -76,21 +82,22 @@ function checkWritten(
   { name, pinningServices, domain, kvId, serviceId }: ConfigurationChanges,
   path: string,
 ): void {
+  const setting = written === undefined ? 'PINNING_SERVICES' : listSetting(written.vars);
   const expected = {
     name,
     domain,
     kvId,
     SERVICE_ID: serviceId,
-    PINNING_SERVICES: pinningServices && JSON.stringify(pinningServices),
+    [setting]: pinningServices && JSON.stringify(pinningServices),
   };
   const found = {
     name: written?.name,
     domain: written?.domain,
     kvId: written?.kvId,
     SERVICE_ID: written?.vars['SERVICE_ID'],
-    PINNING_SERVICES: written && JSON.stringify(JSON.parse(written.vars['PINNING_SERVICES'] ?? '[]')),
+    [setting]: written && JSON.stringify(JSON.parse(written.vars[setting] ?? '[]')),
   };
-  const keys = ['name', 'domain', 'kvId', 'SERVICE_ID', 'PINNING_SERVICES'] as const;
+  const keys = ['name', 'domain', 'kvId', 'SERVICE_ID', setting] as const;
   const wrong = keys.filter((key) => expected[key] !== undefined && expected[key] !== found[key]);
   if (wrong.length > 0)
     throw new SealpinError('misconfigured', `${path} has a form that setup cannot change; it is as before`, {

@@ -2,7 +2,10 @@
 import { visible } from '../cli/terminal/output.ts';
 import { isSealpinError } from '../shared/errors.ts';
 
-/** `ok` is undefined for what was not checked, or is worth knowing. `todo` says what to do where it is false. */
+/**
+ * `ok` is undefined for what was not checked, or is worth knowing. `todo` says what to do where it
+ * is false.
+ */
 export type Finding = { ok: true | undefined; what: string } | { ok: false; what: string; todo: string };
 
 /** A finding as lines for a terminal. */

@@ -1,4 +1,7 @@
-/** The end of `npm run setup`: the first account of a new service, with its API key in a file, or the command that makes one. */
+/**
+ * The end of `npm run setup`: the first account of a new service, with its API key in a file, or
+ * the command that makes one.
+ */
 import { AccountList, NewAccountResponse } from '../shared/api.ts';
 import { apiKeyCharacters } from '../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
@@ -9,8 +12,10 @@ import { newSecretFile } from './secret-file.ts';
 
 /**
  * Makes an account where the service has none.
- * @param askLabel asks a person what it is called; undefined where there is nobody to ask, '' for no account
- * @throws usage, disk_full, file_unwritable where there can be no file for the key, and what the service responds
+ * @param askLabel asks a person what it is called; undefined where there is nobody to ask, '' for
+ * no account
+ * @throws usage, disk_full, file_unwritable where there can be no file for the key, and what the
+ * service responds
  */
 export async function firstAccount(
   api: OperatorApi,

@@ -1,4 +1,7 @@
-/** A configuration for a further service, such as one for trials, which shares nothing with the first one but the pinning services. */
+/**
+ * A configuration for a further service, such as one for trials, which shares nothing with the
+ * first one but the pinning services.
+ */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -8,8 +11,9 @@ import { readConfiguration } from './configuration.ts';
 import type { DeployOptions } from './options.ts';
 
 /**
- * Makes the file that `--config` names, where it does not exist, of the `wrangler.toml` beside it. What would make both services one is
- * not copied: the ID of the KV namespace, domains, `SERVICE_ID`, the names of the rate limits.
+ * Makes the file that `--config` names, where it does not exist, of the `wrangler.toml` beside it.
+ * What would make both services one is not copied: the ID of the KV namespace, domains,
+ * `SERVICE_ID`, the names of the rate limits.
  * @returns whether it was made @throws usage without a name of its own, or without a file to copy
  */
 export async function newConfiguration({ config, name }: Pick<DeployOptions, 'config' | 'name'>): Promise<boolean> {

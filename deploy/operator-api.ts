@@ -19,8 +19,8 @@ type OperatorApiOptions = { restoreToken?: string; signal?: AbortSignal };
 
 /**
  * Makes a client.
- * @throws usage where the token would be sent unencrypted; on each call: the code of the service's problem, service_unreachable,
- *   service_answer, and the reason of the signal
+ * @throws usage where the token would be sent unencrypted; on each call: the code of the service's
+ * problem, service_unreachable, service_answer, and the reason of the signal
  */
 export function operatorApi(
   url: string,
@@ -49,7 +49,7 @@ export function operatorApi(
     const body: unknown = await response.json().catch(() => undefined);
     if (response.ok) return parseResponse(shape, body);
     const { code, detail, title, hint } = parseResponse(Problem, body);
-    throw new SealpinError(isCode(code) ? code : 'service_answer', detail ?? title, hint === undefined ? {} : { hint });
+    throw new SealpinError(isCode(code) ? code : 'service_answer', detail ?? title, { hint });
   }
   return {
     get: (path, shape) => send(path, {}, shape),

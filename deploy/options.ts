@@ -1,4 +1,7 @@
-/** The flags of `npm run setup` and `npm run doctor`. Secrets are in no flag: other users of a machine see those. */
+/**
+ * The flags of `npm run setup` and `npm run doctor`. Secrets are in no flag: other users of a
+ * machine see those.
+ */
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '../cli/local/package-root.ts';
@@ -89,7 +92,11 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
   };
 }
 
-/** The address in a flag or an answer, to which a token goes. @param what it is, for the message @throws usage */
+/**
+ * The address in a flag or an answer, to which a token goes.
+ * @param what it is, for the message
+ * @throws usage
+ */
 export function addressIn(what: string, value: string): URL {
   const url = URL.parse(value);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')

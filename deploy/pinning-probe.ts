@@ -1,14 +1,21 @@
-/** A small file at a pinning service, stored, read and removed with the commands that the Worker uses. */
+/**
+ * A small file at a pinning service, stored, read and removed with the commands that the Worker
+ * uses.
+ */
 import { randomBytes } from 'node:crypto';
 import { SealpinError } from '../shared/errors.ts';
 import { cidBuilder, parseCid } from '../shared/ipfs/index.ts';
 import type { PinningService } from '../worker/backends/contract.ts';
 
-/** Bytes of the file: two leaves and a node. nginx refuses a body of this size unless it is told otherwise. */
+/**
+ * Bytes of the file: two leaves and a node. nginx refuses a body of this size unless it is told
+ * otherwise.
+ */
 const probeBytes = 1_500_000;
 
 /**
- * Stores a file of random bytes, reads it back under the CID that was computed here, and removes it again.
+ * Stores a file of random bytes, reads it back under the CID that was computed here, and removes it
+ * again.
  * @returns its CID
  * @throws what the service throws; pinning_failed where it returns other bytes, or keeps the pin
  */

@@ -24,7 +24,7 @@ export async function checkRemovedTypes({
   url,
   secretOf,
 }: Pick<Subject, 'configuration' | 'url' | 'secretOf'>): Promise<Finding[]> {
-  const ids = idsOf(configuration.vars['PINNING_SERVICES']);
+  const ids = idsOf(configuration.vars['BACKENDS'] || configuration.vars['PINNING_SERVICES']);
   const token = secretOf('ADMIN_TOKEN');
   if (ids.length === 0) return [];
   if (url === undefined || token === undefined)

@@ -18,8 +18,8 @@ export type SecretFile = {
 };
 
 /**
- * Creates a file for a secret, and reserves room for it on the disk: spaces, which are overwritten in place. A secret that somebody else
- * makes and shows once is asked for after that.
+ * Creates a file for a secret, and reserves room for it on the disk: spaces, which are overwritten
+ * in place. A secret that somebody else makes and shows once is asked for after that.
  * @param flag the flag that names another file @param bytes of the longest secret
  * @throws usage where it exists, or cannot be made; disk_full, file_unwritable
  */

@@ -1,4 +1,7 @@
-/** `npm run backup`: every account of a service into a folder, one page a line. It can be stopped, and resumes where it was. */
+/**
+ * `npm run backup`: every account of a service into a folder, one page a line. It can be stopped,
+ * and resumes where it was.
+ */
 import { existsSync } from 'node:fs';
 import { appendFile, mkdir, readFile, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,7 +24,12 @@ export type Manifest = v.InferOutput<typeof Manifest>;
 export const manifestName = 'backup.json';
 export const fileName = (account: string): string => `${account}.ndjson`;
 
-/** Writes a backup. @param service its origin, for the manifest @returns the exit code @throws usage, and what the service responds */
+/**
+ * Writes a backup.
+ * @param service its origin, for the manifest
+ * @returns the exit code
+ * @throws usage, and what the service responds
+ */
 export async function backup(
   api: OperatorApi,
   service: string,
@@ -71,7 +79,10 @@ async function backUpAccount(api: OperatorApi, account: string, dir: string): Pr
   return pages;
 }
 
-/** The pages that are there, without a line that was cut off. `next`: where to go on; undefined: at the beginning, null: at the end. */
+/**
+ * The pages that are there, without a line that was cut off. `next`: where to go on; undefined: at
+ * the beginning, null: at the end.
+ */
 async function progressOf(path: string): Promise<{ pages: number; next: string | null | undefined }> {
   if (!existsSync(path)) return { pages: 0, next: undefined };
   const text = await readFile(path, 'utf8');

@@ -1,4 +1,7 @@
-/** `npm run restore`: the accounts of a backup into a service that does not have them. It can be repeated. */
+/**
+ * `npm run restore`: the accounts of a backup into a service that does not have them. It can be
+ * repeated.
+ */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
@@ -12,7 +15,9 @@ import type { DoctorContext } from './doctor.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import { reasonOf, restoreSecret, type Wrangler } from './wrangler.ts';
 
-/** Timeout for a secret to reach the service, and pause between two requests that ask for it, in ms. */
+/**
+ * Timeout for a secret to reach the service, and pause between two requests that ask for it, in ms.
+ */
 const arrivalMs = 60_000;
 const pauseMs = 1000;
 
@@ -20,8 +25,10 @@ const pauseMs = 1000;
 type RestoreTarget = { url: string; token: string; wrangler: Wrangler };
 
 /**
- * Restores a backup with a `RESTORE_TOKEN` that the service has for that time only: it is deleted after a failure and a signal, too.
- * @returns the exit code, as of `restore` @throws usage, service_unreachable, interrupted, and what the service responds
+ * Restores a backup with a `RESTORE_TOKEN` that the service has for that time only: it is deleted
+ * after a failure and a signal, too.
+ * @returns the exit code, as of `restore`
+ * @throws usage, service_unreachable, interrupted, and what the service responds
  */
 export async function restoreService(
   { url, token, wrangler }: RestoreTarget,
@@ -52,7 +59,11 @@ export async function restoreService(
   return isDeleted ? exit : 1;
 }
 
-/** Restores a backup. @returns the exit code: 1 where bytes of files are missing @throws usage, interrupted, and what the service responds */
+/**
+ * Restores a backup.
+ * @returns the exit code: 1 where bytes of files are missing
+ * @throws usage, interrupted, and what the service responds
+ */
 export async function restore(api: OperatorApi, dir: string, { print, signal }: DoctorContext): Promise<number> {
   const { accounts } = await manifestIn(dir);
   let missing = 0;
@@ -97,7 +108,8 @@ async function restoreAccount(
       try {
         unpinned.push(...(await putPage(api, account, line, signal)).unpinned);
       } catch (error) {
-        // Where it was being restored, its first page would be taken again. Another SERVICE_ID has a hint.
+        // Where it was being restored, its first page would be taken again. Another SERVICE_ID has
+        // a hint.
         if (isFirst && isSealpinError(error, 'conflict') && error.hint === undefined) return undefined;
         throw error;
       }

@@ -1,9 +1,19 @@
-/** `npm run setup`: from an empty Cloudflare account to a deployed service. Running it again changes what is different, only. */
+/**
+ * `npm run setup`: from an empty Cloudflare account to a deployed service. Running it again changes
+ * what is different, only.
+ */
 import { randomBytes } from 'node:crypto';
 import { withTerminal } from '../cli/terminal/prompt.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { checkPinning, type Subject } from './checks.ts';
-import { faultsOf, kvTitle, neededSecrets, readConfiguration, type Configuration } from './configuration.ts';
+import {
+  faultsOf,
+  kvTitle,
+  listSetting,
+  neededSecrets,
+  readConfiguration,
+  type Configuration,
+} from './configuration.ts';
 import { doctor, tokenIn, type DoctorContext } from './doctor.ts';
 import { editConfiguration, type ConfigurationChanges } from './edit-configuration.ts';
 import { firstAccount } from './first-account.ts';
@@ -18,9 +28,10 @@ import { accountsOf, kvNamespaces, reasonOf, secretNames, wranglerWith, type Wra
 const kuboSecret = 'KUBO_TOKEN';
 
 /**
- * Asks for what is missing, tries it, and only then writes the configuration, deploys, sets the secrets and checks everything. Where all
- * is well it makes the first account.
- * @returns the exit code of the checks @throws usage, misconfigured, unauthorized, service_unreachable
+ * Asks for what is missing, tries it, and only then writes the configuration, deploys, sets the
+ * secrets and checks everything. Where all is well it makes the first account.
+ * @returns the exit code of the checks
+ * @throws usage, misconfigured, unauthorized, service_unreachable
  */
 export async function setup(options: DeployOptions, context: DoctorContext): Promise<number> {
   const { env, print } = context;
@@ -36,7 +47,9 @@ export async function setup(options: DeployOptions, context: DoctorContext): Pro
     kvId: /^0+$/.test(before.kvId ?? '') ? undefined : before.kvId,
     vars: {
       ...before.vars,
-      ...(changes.pinningServices !== undefined && { PINNING_SERVICES: JSON.stringify(changes.pinningServices) }),
+      ...(changes.pinningServices !== undefined && {
+        [listSetting(before.vars)]: JSON.stringify(changes.pinningServices),
+      }),
     },
   };
   const [fault] = faultsOf(wanted);
@@ -91,7 +104,10 @@ function namedWrangler(wrangler: Wrangler, name: string): Wrangler {
   return (args, input) => wrangler([...args, '--name', name], input);
 }
 
-/** The ID of the KV namespace that a deployment has left which failed later: wrangler would try to create it again. */
+/**
+ * The ID of the KV namespace that a deployment has left which failed later: wrangler would try to
+ * create it again.
+ */
 async function leftNamespace(wrangler: Wrangler, { name }: Configuration): Promise<string | undefined> {
   return (await kvNamespaces(wrangler)).find(({ title }) => title === kvTitle(name))?.id;
 }
@@ -119,7 +135,7 @@ async function changesFor(
   if (kuboUrl === undefined && !isPlaceholder) return changes;
   const [first = {}, ...more] = services ?? [];
   if (more.length > 0 || (first.type ?? 'kubo') !== 'kubo')
-    throw new SealpinError('misconfigured', 'PINNING_SERVICES has other services than one Kubo', {
+    throw new SealpinError('misconfigured', `${listSetting(vars)} has other services than one Kubo`, {
       hint: 'change the list yourself (docs/operating.md) and run npm run setup without --kubo-url',
     });
   const url =
@@ -128,14 +144,18 @@ async function changesFor(
 }
 
 function servicesIn(vars: Record<string, string>): { type?: string }[] | undefined {
+  const setting = listSetting(vars);
   try {
-    return JSON.parse(vars['PINNING_SERVICES'] ?? '') as { type?: string }[];
+    return JSON.parse(vars[setting] ?? '') as { type?: string }[];
   } catch {
     return undefined;
   }
 }
 
-/** The secrets of the pinning services that are to be set: those in the environment, and those that are not set yet. */
+/**
+ * The secrets of the pinning services that are to be set: those in the environment, and those that
+ * are not set yet.
+ */
 async function secretsFor(
   configuration: Configuration,
   present: readonly string[],
@@ -178,7 +198,11 @@ async function tryPinning(
   }
 }
 
-/** Builds and deploys. @returns the address on workers.dev, where there is one @throws service_unreachable */
+/**
+ * Builds and deploys.
+ * @returns the address on workers.dev, where there is one
+ * @throws service_unreachable
+ */
 async function deploy(wrangler: Wrangler, print: DoctorContext['print']): Promise<string | undefined> {
   print('  wrangler builds and deploys …');
   const { ok, stdout, stderr } = await wrangler(['deploy']);
@@ -190,7 +214,10 @@ async function deploy(wrangler: Wrangler, print: DoctorContext['print']): Promis
   return /https:\/\/[a-z0-9.-]+\.workers\.dev/.exec(stdout)?.[0];
 }
 
-/** A token of the operator's: the one in the file, or a new one, which is in the file before it is anywhere else. */
+/**
+ * A token of the operator's: the one in the file, or a new one, which is in the file before it is
+ * anywhere else.
+ */
 async function newToken(name: string, path: string, { env, print }: DoctorContext): Promise<string> {
   const known = env[name] || tokenIn(path);
   if (known !== undefined) return known;

@@ -9,7 +9,10 @@ import { SealpinError } from '../shared/errors.ts';
 /** Output of wrangler, and its outcome. */
 type WranglerResult = { ok: boolean; stdout: string; stderr: string };
 
-/** Runs wrangler with arguments. @param input its standard input; secrets go here, and never into an argument */
+/**
+ * Runs wrangler with arguments.
+ * @param input its standard input; secrets go here, and never into an argument
+ */
 export type Wrangler = (args: readonly string[], input?: string) => Promise<WranglerResult>;
 
 /** A Cloudflare account that the login may use. */
@@ -44,7 +47,10 @@ export function wranglerWith(config: string, env: NodeJS.ProcessEnv): Wrangler {
   };
 }
 
-/** The accounts that wrangler's login, or its API token, may use. @throws unauthorized without a login */
+/**
+ * The accounts that wrangler's login, or its API token, may use.
+ * @throws unauthorized without a login
+ */
 export async function accountsOf(wrangler: Wrangler): Promise<CloudflareAccount[]> {
   const { stdout, stderr } = await wrangler(['whoami', '--json']);
   const who = jsonOf(stdout) as { loggedIn: boolean; accounts?: CloudflareAccount[] } | undefined;
@@ -56,7 +62,10 @@ export async function accountsOf(wrangler: Wrangler): Promise<CloudflareAccount[
 
 const hint = 'run npx wrangler login, or set CLOUDFLARE_API_TOKEN to a valid token';
 
-/** The names of the secrets that a Worker has; undefined where there is no such Worker. @throws service_unreachable */
+/**
+ * The names of the secrets that a Worker has; undefined where there is no such Worker.
+ * @throws service_unreachable
+ */
 export async function secretNames(wrangler: Wrangler): Promise<string[] | undefined> {
   const { ok, stdout, stderr } = await wrangler(['secret', 'list', '--format', 'json']);
   if (ok) return ((jsonOf(stdout) ?? []) as { name: string }[]).map(({ name }) => name);
@@ -82,7 +91,10 @@ function jsonOf(stdout: string): unknown {
   }
 }
 
-/** Extracts the reason for a failure from wrangler's output, in one line, without the path of its log. */
+/**
+ * Extracts the reason for a failure from wrangler's output, in one line, without the path of its
+ * log.
+ */
 export function reasonOf(stderr: string): string {
   const lines = stripVTControlCharacters(stderr)
     .split('\n')

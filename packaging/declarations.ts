@@ -12,7 +12,8 @@ const typePackages: Readonly<Record<string, string>> = { valibot: 'valibot/dist/
 const imports = /(?:\bfrom |\bimport\()['"]([^'"]+)['"]/g;
 
 /**
- * Writes the declarations of some sources and of all whose types they name, in the same folders as in the repository.
+ * Writes the declarations of some sources and of all whose types they name, in the same folders as
+ * in the repository.
  * @param entries paths from the root of the repository
  * @param outDir is created
  */

@@ -1,4 +1,7 @@
-/** Builds the command line for Linux x64 as one file with Node in it, without a local service: `npm run executable`. */
+/**
+ * Builds the command line for Linux x64 as one file with Node in it, without a local service:
+ * `npm run executable`.
+ */
 import { execFile } from 'node:child_process';
 import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

@@ -3,7 +3,8 @@ import { lexer, type Token, type Tokens } from 'marked';
 
 /**
  * Renders the manual: its text from the first section on, under the usual NAME.
- * @param markdown of the manual; before the first section is a table of contents, which `man` has no use for
+ * @param markdown of the manual; before the first section is a table of contents, which `man` has
+ * no use for
  * @param version of the command
  */
 export function manPage(markdown: string, version: string): string {

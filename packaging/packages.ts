@@ -1,6 +1,6 @@
 /**
- * The packages that are published: `sealpin`, the SDK and the command line in one bundle without dependencies, and
- * `@sealpin/local`, what a service on one's own machine needs besides.
+ * The packages that are published: `sealpin`, the SDK and the command line in one bundle without
+ * dependencies, and `@sealpin/local`, what a service on one's own machine needs besides.
  */
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -35,7 +35,10 @@ const workerSources = [
 /** A package that was built. `bytes`: of all its files, as installed. */
 export type BuiltPackage = { readonly name: string; readonly path: string; readonly bytes: number };
 
-/** Builds both packages. @param folder where `sealpin/` and `local/` are written; what is there is removed */
+/**
+ * Builds both packages.
+ * @param folder where `sealpin/` and `local/` are written; what is there is removed
+ */
 export async function buildPackages(folder: string): Promise<readonly BuiltPackage[]> {
   await rm(folder, { recursive: true, force: true });
   return [await buildSealpin(join(folder, 'sealpin')), await buildLocal(join(folder, 'local'))];
@@ -63,7 +66,10 @@ async function buildLocal(path: string): Promise<BuiltPackage> {
   return finishPackage(path, localManifest(await readManifest(), texts));
 }
 
-/** Splits at each module of the SDK, too: bundlers of programs leave whole files out, and of one large file little. */
+/**
+ * Splits at each module of the SDK, too: bundlers of programs leave whole files out, and of one
+ * large file little.
+ */
 async function bundleSdk(outdir: string): Promise<Metafile> {
   const modules = (await readdir(join(packagesRoot, 'client'))).filter(
     (name) => name.endsWith('.ts') && name !== 'index.ts',

@@ -8,7 +8,8 @@ type CommitOrigin = {
 };
 
 /**
- * The origin of a release, from the environment of a GitHub workflow (its documentation: "Default environment variables").
+ * The origin of a release, from the environment of a GitHub workflow (its documentation: "Default
+ * environment variables").
  * @param version of the packages; the tag in GITHUB_REF_NAME must be `v` and this
  * @throws TypeError with what is missing or does not fit
  */

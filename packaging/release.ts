@@ -1,4 +1,7 @@
-/** Writes into the `package.json` of each folder that is named where the release comes from; the release workflow runs it. */
+/**
+ * Writes into the `package.json` of each folder that is named where the release comes from; the
+ * release workflow runs it.
+ */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { originOf } from './release-manifest.ts';

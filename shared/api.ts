@@ -1,6 +1,7 @@
 /**
- * The wire shapes of the HTTP API, as validators and the types inferred from them. The Worker validates requests with them and
- * describes itself by them; the command line validates responses with them.
+ * The wire shapes of the HTTP API, as validators and the types inferred from them. The Worker
+ * validates requests with them and describes itself by them; the command line validates responses
+ * with them.
  */
 import * as v from 'valibot';
 import { SealpinError } from './errors.ts';

@@ -1,7 +1,8 @@
 /**
- * One table of every failure: the HTTP API, the command line and the shared rooms all use these codes.
- * `status` is the HTTP status, `exit` the exit code of the command line, 1 where there is none. `fault` says who can act: the detail of a `user` fault may
- * be shown to clients, that of a `system` fault may reveal internals and stays in the log.
+ * One table of every failure: the HTTP API, the command line and the shared rooms all use these
+ * codes. `status` is the HTTP status, `exit` the exit code of the command line, 1 where there is
+ * none. `fault` says who can act: the detail of a `user` fault may be shown to clients, that of a
+ * `system` fault may reveal internals and stays in the log.
  */
 type CodeRow = { status: number; exit?: 1 | 2 | 130; fault: 'user' | 'system'; title: string };
 
@@ -31,7 +32,8 @@ const table = {
   offset_mismatch: { status: 409, fault: 'user', title: 'The upload is not at this offset' },
   too_many_uploads: { status: 409, fault: 'user', title: 'Too many unfinished uploads' },
   gone: { status: 410, fault: 'user', title: 'This was deleted' },
-  // As path gateways answer for a denylist (https://specs.ipfs.tech/http-gateways/path-gateway/#410-gone). 451 is for legal demands.
+  // As path gateways answer for a denylist
+  // (https://specs.ipfs.tech/http-gateways/path-gateway/#410-gone). 451 is for legal demands.
   content_denied: {
     status: 410,
     fault: 'user',
@@ -100,7 +102,10 @@ const table = {
   interrupted: { status: 499, exit: 130, fault: 'user', title: 'Interrupted' },
 } as const satisfies Record<string, CodeRow>;
 
-/** What a client of the API can do: never a command or a flag of the command line, which has hints of its own. */
+/**
+ * What a client of the API can do: never a command or a flag of the command line, which has hints
+ * of its own.
+ */
 const hints: Readonly<Partial<Record<Code, string>>> = {
   invalid_filename: 'use 1 to 255 bytes of UTF-8 without control characters and path separators',
   invalid_cid: 'a blob ID is a CIDv1 in lower-case base32, such as bafkrei… or bafybei…',

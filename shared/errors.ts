@@ -4,13 +4,15 @@ import { describe, type Code } from './error-codes.ts';
 export { codes, describe, isCode, type Code } from './error-codes.ts';
 
 /**
- * The cause behind a code, for programs: a client of the core picks its own words and hints by it. `decrypt_failed` has
- * `wrong_password`, `no_key` (none of the keys opens it), `header` (a key fits, and the header is damaged) and `payload` (the
- * header opened, and the data is damaged or cut off). `wrong_kind` has `needs_password` and `needs_key`. `invalid_request` has
- * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (it answered, and stopped in the middle).
- * `link_invalid` has `incomplete` and `not_a_link`. `invalid_cid` has `foreign_layout` (no file as Sealpin stores them), `not_found`
- * has `blob_absent`, `pinning_unavailable` has `blob_unavailable`, and `service_answer` has `redirected`, `subdomain_gateway`,
- * `server_error` and `not_a_gateway`. `key_invalid` has the others.
+ * The cause behind a code, for programs: a client of the core picks its own words and hints by it.
+ * `decrypt_failed` has `wrong_password`, `no_key` (none of the keys opens it), `header` (a key
+ * fits, and the header is damaged) and `payload` (the header opened, and the data is damaged or cut
+ * off). `wrong_kind` has `needs_password` and `needs_key`. `invalid_request` has
+ * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (it answered,
+ * and stopped in the middle). `link_invalid` has `incomplete` and `not_a_link`. `invalid_cid` has
+ * `foreign_layout` (no file as Sealpin stores them), `not_found` has `blob_absent`,
+ * `pinning_unavailable` has `blob_unavailable`, and `service_answer` has `redirected`,
+ * `subdomain_gateway`, `server_error` and `not_a_gateway`. `key_invalid` has the others.
  */
 export type Reason =
   | 'wrong_password'
@@ -40,16 +42,24 @@ export type Reason =
   | 'server_error'
   | 'not_a_gateway';
 
-/** One fault of a request: `pointer` into its body (RFC 6901, as a URI fragment), or the `parameter` of its query. */
+/**
+ * One fault of a request: `pointer` into its body (RFC 6901, as a URI fragment), or the `parameter`
+ * of its query.
+ */
 export type Fault = { pointer?: string; parameter?: string; detail: string };
 
-/** The message of an error without details: the title of its code, in lower case like every message. */
+/**
+ * The message of an error without details: the title of its code, in lower case like every message.
+ */
 export function defaultMessage(code: Code): string {
   const { title } = describe(code);
   return title.charAt(0).toLowerCase() + title.slice(1);
 }
 
-/** The error that Sealpin throws for every failure that is not a bug; a wrong call throws `TypeError`. */
+/**
+ * The error that Sealpin throws for every failure that is not a bug; a wrong call throws
+ * `TypeError`.
+ */
 export class SealpinError extends Error {
   override readonly name = 'SealpinError';
   readonly code: Code;
@@ -63,9 +73,10 @@ export class SealpinError extends Error {
 
   /**
    * @param code one of `codes`
-   * @param detail one sentence about this occurrence, without secrets; by default the title of the code, in lower case
-   * @param options `reason` the cause among those of the code, `hint` what to do about it, `cause` the error below
-   *   (never one that carries a secret), `faults` of a request
+   * @param detail one sentence about this occurrence, without secrets; by default the title of the
+   * code, in lower case
+   * @param options `reason` the cause among those of the code, `hint` what to do about it, `cause`
+   * the error below (never one that carries a secret), `faults` of a request
    */
   constructor(
     code: Code,

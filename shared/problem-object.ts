@@ -13,7 +13,10 @@ export type ProblemObject = {
   errors?: readonly Fault[] | undefined;
 };
 
-/** Returns where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901 section 6). */
+/**
+ * Returns where `/v1/openapi.json` describes a code: its fragment is a JSON pointer (RFC 6901
+ * section 6).
+ */
 export function problemType(code: Code): string {
   return `/v1/openapi.json#/components/examples/${code}`;
 }
@@ -21,7 +24,8 @@ export function problemType(code: Code): string {
 /**
  * Makes the problem object of an error.
  * @param o.type a URI reference that identifies the kind of problem; `about:blank` by default
- * @param o.detail left out when undefined: the caller decides whether its reader may see the message of the error
+ * @param o.detail left out when undefined: the caller decides whether its reader may see the
+ * message of the error
  * @param o.hint left out when undefined
  */
 export function toProblem(

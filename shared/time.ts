@@ -3,10 +3,18 @@
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
 
+/** Writes a time, in ms, as an optional member of JSON has it. */
+export function isoTime(ms: number | null): string | undefined {
+  return ms === null ? undefined : new Date(ms).toISOString();
+}
+
 const pattern =
   /^(\d{4}-\d\d-\d\d)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
-/** Recognizes a time of RFC 3339, in capitals, on a day that exists. Leap seconds do not exist, as in all of POSIX. */
+/**
+ * Recognizes a time of RFC 3339, in capitals, on a day that exists. Leap seconds do not exist, as
+ * in all of POSIX.
+ */
 export function isTime(text: string): boolean {
   const [, day] = pattern.exec(text) ?? [];
   if (day === undefined) return false;

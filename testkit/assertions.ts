@@ -1,4 +1,7 @@
-/** The few assertions that the suites need: they run in Vitest (Node, workerd) and in a bare page (Chromium) alike. */
+/**
+ * The few assertions that the suites need: they run in Vitest (Node, workerd) and in a bare page
+ * (Chromium) alike.
+ */
 import { equalBytes } from '../shared/streams/equal-bytes.ts';
 import { isSealpinError, type Code } from '../shared/errors.ts';
 

@@ -13,8 +13,9 @@ export const backends: readonly Backend[] =
   runtime === 'node' ? [webBackend, (await import('../cli/keys/node-backend.ts')).nodeBackend] : [webBackend];
 
 /**
- * Runs a suite against each backend of this runtime. In the short form the web backend is tried by workerd and Chromium alone, but
- * where the suite costs workerd many times what it costs Node: there Node tries it, and workerd in the long form.
+ * Runs a suite against each backend of this runtime. In the short form the web backend is tried by
+ * workerd and Chromium alone, but where the suite costs workerd many times what it costs Node:
+ * there Node tries it, and workerd in the long form.
  * @param o.isSlowInWorkerd of a suite that says little about an engine
  */
 export function onEveryBackend(

@@ -15,7 +15,7 @@ import { startLoopbackServer } from './loopback-server.ts';
 export type Fault =
   /** The connection breaks when so many bytes of the body have passed. */
   | { readonly kind: 'break'; readonly afterBytes: number }
-  /** The connection breaks when so many bytes of the response have passed; `stall`: it stays open, and nothing more comes. */
+  // The connection breaks after so many bytes; `stall`: it stays open, and no more comes.
   | { readonly kind: 'cut' | 'stall'; readonly afterBytes: number }
   /** This byte of the response arrives as another one. */
   | { readonly kind: 'flip'; readonly atByte: number }
@@ -35,7 +35,10 @@ export type Fault =
       readonly body?: string;
     };
 
-/** A response that is rewritten. Its `Content-Length` becomes that of the body, unless the request is a HEAD. */
+/**
+ * A response that is rewritten. Its `Content-Length` becomes that of the body, unless the request
+ * is a HEAD.
+ */
 export type WholeAnswer = { readonly status: number; readonly headers: OutgoingHttpHeaders; readonly body: Buffer };
 
 export type Passed = { readonly method: string; readonly path: string; readonly headers: IncomingMessage['headers'] };
@@ -54,7 +57,8 @@ export async function faultyProxy(target: () => string, fault: Choice): Promise<
 
 /**
  * Starts a proxy in front of a service.
- * @param o.keepsHost whether the service sees the host of the proxy, as it must where requests are signed
+ * @param o.keepsHost whether the service sees the host of the proxy, as it must where requests are
+ * signed
  */
 export async function startFaultyProxy(
   target: () => string,

@@ -1,4 +1,7 @@
-/** Measures how the time of a function grows with its input: functions of untrusted text must be linear. */
+/**
+ * Measures how the time of a function grows with its input: functions of untrusted text must be
+ * linear.
+ */
 import { sleep } from '../shared/streams/timing.ts';
 
 /** Characters of the small and of the large input. */
@@ -6,22 +9,30 @@ const small = 8 * 1024;
 const large = 64 * 1024;
 const rounds = 5;
 
-/** A ratio above this is not linear, whatever else the machine does; quadratic work takes 64 times as long for eight times the input. */
+/**
+ * A ratio above this is not linear, whatever else the machine does; quadratic work takes 64 times
+ * as long for eight times the input.
+ */
 export const linear = 24;
 
 /** The resolution of a measurement, in ms. */
 const floorMs = 0.5;
 
-/** Number of times that a ratio above the limit is measured again: on a busy machine one measurement says little. */
+/**
+ * Number of times that a ratio above the limit is measured again: on a busy machine one measurement
+ * says little.
+ */
 const mostAttempts = 8;
 const pauseMs = 250;
 
 /**
- * Measures how many times as long `work` takes on eight times the input, each the best of several rounds. The lowest
- * ratio of several attempts counts, up to the first one that is linear; quadratic work is above the limit in every one.
+ * Measures how many times as long `work` takes on eight times the input, each the best of several
+ * rounds. The lowest ratio of several attempts counts, up to the first one that is linear;
+ * quadratic work is above the limit in every one.
  * @param input makes an input of so many characters
  * @param work may throw or reject
- * @param o.floorMs a shorter time of the small input counts as this, in ms @param o.attempts the most that are made
+ * @param o.floorMs a shorter time of the small input counts as this, in ms
+ * @param o.attempts the most that are made
  */
 export async function growth<T>(
   input: (characters: number) => T,

@@ -9,7 +9,8 @@ export type LoopbackServer = { readonly url: string; close(): Promise<void> };
 /** Starts a server on a free port of 127.0.0.1. */
 export async function startLoopbackServer(listener: RequestListener): Promise<LoopbackServer> {
   const server = createServer(listener);
-  // A connection that is closed while a request is on its way is a fault, and faults are what tests ask for.
+  // A connection that is closed while a request is on its way is a fault, and faults are what tests
+  // ask for.
   server.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);

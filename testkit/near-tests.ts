@@ -1,7 +1,10 @@
 /** Choosing the tests nearest to a change. */
 import { posix } from 'node:path';
 
-/** The specifiers that a source imports, of types and dynamic imports, too. An import in a comment counts as well. */
+/**
+ * The specifiers that a source imports, of types and dynamic imports, too. An import in a comment
+ * counts as well.
+ */
 export function importsOf(source: string): string[] {
   const forms = [
     /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,
@@ -12,7 +15,8 @@ export function importsOf(source: string): string[] {
 }
 
 /**
- * The test files that import what changed, nearest first: in the drawer of the change, then by the number of imports between.
+ * The test files that import what changed, nearest first: in the drawer of the change, then by the
+ * number of imports between.
  * @param changed paths of changed files
  * @param sources the TypeScript files of the repository: their text by their path
  */

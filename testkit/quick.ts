@@ -1,4 +1,7 @@
-/** The tests of `npm run quick [-- <commit>]`: those nearest to what changed since a commit (HEAD if there is none). */
+/**
+ * The tests of `npm run quick [-- <commit>]`: those nearest to what changed since a commit (HEAD if
+ * there is none).
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -1,7 +1,8 @@
 /**
- * Cache of what the processes of one test run need not do twice. A global setup of Vitest makes a temporary directory
- * for V8's compiled code and for bundles, names it in the environment of every process below, and removes it after the
- * last file. In watch mode each rerun bundles again. Without that directory, as in benches, nothing is kept.
+ * Cache of what the processes of one test run need not do twice. A global setup of Vitest makes a
+ * temporary directory for V8's compiled code and for bundles, names it in the environment of every
+ * process below, and removes it after the last file. In watch mode each rerun bundles again.
+ * Without that directory, as in benches, nothing is kept.
  */
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rename, rm, statfs, writeFile } from 'node:fs/promises';
@@ -21,9 +22,9 @@ const memory = '/dev/shm';
 const runBytes = 2 ** 32;
 
 /**
- * Returns the folder for the temporary directories of a run: in memory where there is room, unless `TMPDIR` says
- * otherwise. Tests make and remove so many files that ext4, which does not use an inode again for 5 s, takes a twentieth
- * of the CPU to find free ones.
+ * Returns the folder for the temporary directories of a run: in memory where there is room, unless
+ * `TMPDIR` says otherwise. Tests make and remove so many files that ext4, which does not use an
+ * inode again for 5 s, takes a twentieth of the CPU to find free ones.
  */
 async function temporaryRoot(): Promise<string> {
   if (process.env['TMPDIR'] !== undefined) return tmpdir();
@@ -35,9 +36,11 @@ async function temporaryRoot(): Promise<string> {
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   process.env['TMPDIR'] = await temporaryRoot();
   const directory = await mkdtemp(join(tmpdir(), 'sealpin-run-'));
-  // Node writes it when a process ends by itself, and takes from it only what fits the text of the source.
+  // Node writes it when a process ends by itself, and takes from it only what fits the text of the
+  // source.
   process.env['NODE_COMPILE_CACHE'] = join(directory, 'compiled');
-  // Miniflare gives them to every workerd, one after another, and moves the whole Worker for each: a third of a start.
+  // Miniflare gives them to every workerd, one after another, and moves the whole Worker for each:
+  // a third of a start.
   const { NODE_EXTRA_CA_CERTS: certificates } = process.env;
   if (certificates !== undefined) process.env[ownCertificates] = certificates;
   delete process.env['NODE_EXTRA_CA_CERTS'];
@@ -49,7 +52,10 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   return () => rm(directory, { recursive: true, force: true, maxRetries: 3 });
 }
 
-/** The environment of a process that is to see nothing of ours but the programs, and the code that V8 has compiled in this run. */
+/**
+ * The environment of a process that is to see nothing of ours but the programs, and the code that
+ * V8 has compiled in this run.
+ */
 export function bareEnv(): Record<string, string> {
   const { PATH = '', NODE_COMPILE_CACHE } = process.env;
   return { PATH, ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }) };
@@ -72,8 +78,10 @@ export function bundledOnce(name: string, build: () => Promise<string>): Promise
 /**
  * Makes something in one process for all of a run, while the others wait.
  * @param name what is made
- * @param make gives what JSON can hold, and may fill the folder that it is given, which lasts until the run ends
- * @throws what `make` throws, which is not kept; an error where another process has not made it within two minutes
+ * @param make gives what JSON can hold, and may fill the folder that it is given, which lasts until
+ * the run ends
+ * @throws what `make` throws, which is not kept; an error where another process has not made it
+ * within two minutes
  */
 export async function madeOnce<T>(name: string, make: (folder: string) => Promise<T>): Promise<T> {
   const directory = process.env[variable];

@@ -1,4 +1,7 @@
-/** The service for tests: the Worker as deployed, in workerd, in front of a pinning service that speaks Kubo's RPC. */
+/**
+ * The service for tests: the Worker as deployed, in workerd, in front of a pinning service that
+ * speaks Kubo's RPC.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,7 +33,10 @@ export type ServiceOptions = {
   dir?: string;
   /** An IPFS node that already runs; `close` leaves it running. */
   node?: Pick<RunningNode, 'url' | 'close'>;
-  /** Maps the URL of the IPFS node to the one that the Worker uses: a proxy between them, for example. */
+  /**
+   * Maps the URL of the IPFS node to the one that the Worker uses: a proxy between them, for
+   * example.
+   */
   through?(url: string): Promise<string> | string;
   ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 10 | 60 } }>;
 };
@@ -57,7 +63,10 @@ export type Service = {
   close(): Promise<void>;
 };
 
-/** With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and must behave the same. */
+/**
+ * With `SEALPIN_TEST_GUARD=1` the Worker runs behind the guard of `sealpin start`, and must behave
+ * the same.
+ */
 const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 
 /** With `SEALPIN_TEST_BACKEND=r2` or `s3`, files go to a bucket instead of the IPFS node. */
@@ -113,6 +122,17 @@ function bindingsOf(
   };
 }
 
+/** Creates an account as the operator. */
+async function newAccount(url: string): Promise<NewAccountResponse> {
+  const response = await fetch(`${url}/v1/operator/accounts`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ label: 'test' }),
+  });
+  if (response.status !== 201) throw new Error(`no account was created: ${response.status} ${await response.text()}`);
+  return (await response.json()) as NewAccountResponse;
+}
+
 /** Starts the service and its IPFS node on free ports of 127.0.0.1. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
@@ -142,20 +162,10 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     ...(gateway !== undefined && { bucket: () => keysOf(gateway) }),
     ...(kind === 'r2' && {
       async bucket() {
-        const { objects } = await (await miniflare.getR2Bucket('BUCKET')).list();
-        return objects.map(({ key }) => key);
+        return (await (await miniflare.getR2Bucket('BUCKET')).list()).objects.map(({ key }) => key);
       },
     }),
-    async account() {
-      const response = await fetch(`${url}/v1/operator/accounts`, {
-        method: 'POST',
-        headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
-        body: JSON.stringify({ label: 'test' }),
-      });
-      if (response.status !== 201)
-        throw new Error(`no account was created: ${response.status} ${await response.text()}`);
-      return (await response.json()) as NewAccountResponse;
-    },
+    account: () => newAccount(url),
     async kill() {
       process.kill(pid, 'SIGKILL');
       await miniflare.dispose();
@@ -172,12 +182,14 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
 let shared: Promise<Service> | undefined;
 
 /**
- * A service for the tests that look at nothing but their own accounts: all files of a process share it, and it ends with the
- * process. Its objects are those of `worker/test/clock.ts`, with a clock for each account. Nobody closes it, and nobody may expect
- * that he alone stores, pins or logs something; such a file starts one of its own.
+ * A service for the tests that look at nothing but their own accounts: all files of a process share
+ * it, and it ends with the process. Its objects are those of `worker/test/clock.ts`, with a clock
+ * for each account. Nobody closes it, and nobody may expect that he alone stores, pins or logs
+ * something; such a file starts one of its own.
  */
 export function sharedService(): Promise<Service> {
-  // Vitest ends its processes by this signal, and workerd ends by the event 'exit', which Node would not send for it.
+  // Vitest ends its processes by this signal, and workerd ends by the event 'exit', which Node
+  // would not send for it.
   if (shared === undefined) process.once('SIGTERM', () => process.exit());
   shared ??= directoryOfRun().then((dir) => startService({ entry: 'worker/test/clock.ts', dir }));
   return shared;

@@ -6,8 +6,8 @@ import type { TestContext } from 'vitest';
 import { bareEnv } from './run-cache.ts';
 
 /**
- * Runs a shell script that has a file system of so many MiB at the folder `$DISK`; skips the test, and says so in one line, where this
- * machine does not let us make one.
+ * Runs a shell script that has a file system of so many MiB at the folder `$DISK`; skips the test,
+ * and says so in one line, where this machine does not let us make one.
  * @param o.env besides that of `bareEnv` and NODE
  */
 export async function onSmallDisk(

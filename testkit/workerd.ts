@@ -26,13 +26,19 @@ export async function startWorker(describe: (port: number) => WorkerDescription)
   return { url: origin, pid: workerd.pid, miniflare, close: () => miniflare.dispose() };
 }
 
-/** Bundles a module as the Worker is, once in a run. @param entry from the root, such as `worker/test/clock.ts` */
+/**
+ * Bundles a module as the Worker is, once in a run.
+ * @param entry from the root, such as `worker/test/clock.ts`
+ */
 export function bundledModule(entry: string): Promise<string> {
   const pages = webPlugin(() => bundledOnce(webModule, webModuleText));
   return bundledOnce(entry, () => bundle(entry, { plugins: [pages] }));
 }
 
-/** Bundles a module as the Worker is, and runs it alone, without bindings. @param entry from the root */
+/**
+ * Bundles a module as the Worker is, and runs it alone, without bindings.
+ * @param entry from the root
+ */
 export async function startModule(entry: string): Promise<RunningWorker> {
   const contents = await bundledModule(entry);
   return startWorker(() => ({ modules: [{ type: 'ESModule', path: '/worker.js', contents }] }));

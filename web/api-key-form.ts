@@ -1,10 +1,15 @@
-/** The state that asks for an API key, which then is in the memory of the engine, and nowhere else. */
+/**
+ * The state that asks for an API key, which then is in the memory of the engine, and nowhere else.
+ */
 import type { Engine } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import type { Sending } from './protocol.ts';
 import { announce, byId, setText, show, words } from './states.ts';
 
-/** Asks for an API key that has some scopes, and goes on with it. @param o.text why it is asked for */
+/**
+ * Asks for an API key that has some scopes, and goes on with it.
+ * @param o.text why it is asked for
+ */
 export function askForKey(
   engine: Engine<Sending>,
   o: { root: string; text: string; scopes: readonly string[]; go: (scopes: readonly string[]) => void },

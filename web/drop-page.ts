@@ -2,26 +2,13 @@
 import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
 import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
-import { byId, setText, show, translate, words } from './states.ts';
+import { showProblem, startRetrying, type Problem } from './problem-section.ts';
+import { byId, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const inboxEngine = startSending();
 const root = new URL('.', document.baseURI).href;
 let inbox = '';
-let tryAgain: (() => void) | undefined;
-
-type Unusable = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
-
-function showUnusable({ title, text, retry, go }: Unusable): void {
-  byId('unusable-title', HTMLHeadingElement).textContent = title;
-  byId('unusable-text', HTMLParagraphElement).textContent = text;
-  byId('unusable-retry', HTMLButtonElement).hidden = retry === undefined;
-  tryAgain = retry;
-  const link = byId('unusable-go', HTMLAnchorElement);
-  setText(link, go?.label);
-  if (go !== undefined) link.href = go.address;
-  show('unusable');
-}
 
 async function findInbox(text: string): Promise<void> {
   show('wait');
@@ -29,16 +16,16 @@ async function findInbox(text: string): Promise<void> {
     const found = await inboxEngine.call('findInbox', { text, root });
     if ('host' in found) {
       const go = { label: words.elsewhereGo(found.host), address: found.address };
-      return showUnusable({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
+      return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
     }
     inbox = found.name;
     composeNew();
   } catch (error) {
-    showUnusable(unusable(error, () => void findInbox(text)));
+    showProblem(problemOf(error, () => void findInbox(text)));
   }
 }
 
-function unusable(error: unknown, retry: () => void): Unusable {
+function problemOf(error: unknown, retry: () => void): Problem {
   const code = error instanceof EngineError ? error.code : undefined;
   if (code === 'link_invalid') return { title: words.incompleteTitle, text: words.incompleteText };
   if (code === 'unauthorized') return { title: words.closedTitle, text: words.closedText };
@@ -70,13 +57,13 @@ async function deliverFiles({ files, words: said }: ComposedDraft): Promise<void
 function readAddress(): void {
   const text = location.href;
   history.replaceState(null, '', 'drop');
-  if (!/%23|#./.test(text)) return showUnusable({ title: words.noKeyTitle, text: words.noKeyText });
+  if (!/%23|#./.test(text)) return showProblem({ title: words.noKeyTitle, text: words.noKeyText });
   void findInbox(text);
 }
 
 translate();
 startCompose();
 byId('handed-more', HTMLButtonElement).addEventListener('click', composeNew);
-byId('unusable-retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
+startRetrying();
 addEventListener('hashchange', readAddress);
 readAddress();

@@ -14,8 +14,8 @@ export class EngineError extends Error {
 }
 
 /**
- * Options for following and ending a call. `onProgress` gets bytes so far, of `total` where that is known. `onStalled`
- * gets what holds the call up, and how it resumes where it stopped.
+ * Options for following and ending a call. `onProgress` gets bytes so far, of `total` where that is
+ * known. `onStalled` gets what holds the call up, and how it resumes where it stopped.
  */
 export type CallOptions = {
   readonly onProgress?: (bytes: number, total?: number) => void;

@@ -8,14 +8,21 @@ import { CutOff, Dismissed, save, type Place } from './save.ts';
 import { announce, locale, partsOf, setText, words } from './states.ts';
 import { holdOpen, whileOpen } from './stay-open.ts';
 
-/** A row of the list. `save` saves the file, or goes on where that stalled; it ends when the file is saved, or is not for the moment. */
+/**
+ * A row of the list. `save` saves the file, or goes on where that stalled; it ends when the file is
+ * saved, or is not for the moment.
+ */
 export type FileRowView = {
   readonly element: HTMLElement;
   isSaved(): boolean;
   save(o: { mayAsk: boolean }): Promise<void>;
 };
 
-/** Makes the row of a file. @param index in the engine's list @param onSaved each time that it was saved */
+/**
+ * Makes the row of a file.
+ * @param index in the engine's list
+ * @param onSaved each time that it was saved
+ */
 export function fileRow(engine: Engine<Receiving>, file: FileView, index: number, onSaved: () => void): FileRowView {
   const part = partsOf('file');
   const element = part('li', HTMLLIElement);

@@ -16,7 +16,10 @@ let shared: StoredView | undefined;
 /** The file whose deletion is to be confirmed, and its row. */
 let doomed: { file: StoredView; element: HTMLElement } | undefined;
 
-/** Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are often the same. */
+/**
+ * Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are
+ * often the same.
+ */
 const blobIdStart = 16;
 const shownName = ({ name, cid }: StoredView): string => name ?? words.noName(cid.slice(0, blobIdStart));
 
@@ -28,7 +31,7 @@ async function showPage(): Promise<void> {
   more.disabled = true;
   setText(error, undefined);
   try {
-    const page = await accountEngine.call('list', cursor === undefined ? {} : { cursor });
+    const page = await accountEngine.call('list', { cursor });
     const rows = page.files.map(row);
     list.append(...rows.map(({ element }) => element));
     cursor = page.cursor;

@@ -1,4 +1,7 @@
-/** The share that this tab has opened, until its files are saved: a reload within some minutes opens it again, and counts nothing. */
+/**
+ * The share that this tab has opened, until its files are saved: a reload within some minutes opens
+ * it again, and counts nothing.
+ */
 
 /** A link, what it was opened with, and the time until which that is worth anything, in ms. */
 type KeptOpening = { link: string; opening: string; until: number };

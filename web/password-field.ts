@@ -1,7 +1,10 @@
 /** A field for a password, with a button that shows what is typed. */
 import { byId, words } from './states.ts';
 
-/** Starts the field `password` and its button `reveal`. @param error ID of the element with what is wrong */
+/**
+ * Starts the field `password` and its button `reveal`.
+ * @param error ID of the element with what is wrong
+ */
 export function startPasswordField(error: string): void {
   const input = byId('password', HTMLInputElement);
   input.setAttribute('aria-describedby', `password-hint ${error}`);

@@ -5,7 +5,10 @@ import { locale, words } from './states.ts';
 /** Time for which the speed is observed before a remaining time is shown, in ms. */
 const observedMs = 3_000;
 
-/** Formats how much is done, of how much, and how long it will take. @param o.startedAt by `performance.now()` */
+/**
+ * Formats how much is done, of how much, and how long it will take.
+ * @param o.startedAt by `performance.now()`
+ */
 export function progressText(bytes: number, o: { total: number | undefined; startedAt: number }): string {
   const { total, startedAt } = o;
   const done = sizeText(bytes, locale);

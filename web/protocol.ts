@@ -1,7 +1,10 @@
 /** Protocol between a page and its engine, a dedicated worker. */
 import type { Code, Reason } from '../shared/errors.ts';
 
-/** Result of looking at a link, a blob ID or a file of this computer. `exposed`: the `#` of the link came as `%23`. */
+/**
+ * Result of looking at a link, a blob ID or a file of this computer. `exposed`: the `#` of the link
+ * came as `%23`.
+ */
 export type Found =
   | {
       kind: 'share';
@@ -40,13 +43,19 @@ export type PageSink =
 
 /** Calls of the engine that receives: the argument and the result of each. */
 export type Receiving = {
-  /** Looks at a link or a blob ID. `opening`: what a share is opened with, which counts once; used for nothing else. */
+  /**
+   * Looks at a link or a blob ID. `opening`: what a share is opened with, which counts once; used
+   * for nothing else.
+   */
   find(o: { text: string; root: string; opening: string }): Found;
   findFile(o: { file: File }): Found;
   /** Finds once more what was found last, which may have ended meanwhile. */
   findAgain(o: undefined): Found;
   open(o: Credentials): OpenedView;
-  /** How often the share still opens after it was opened here, wrong passwords included; undefined: not opened. */
+  /**
+   * How often the share still opens after it was opened here, wrong passwords included; undefined:
+   * not opened.
+   */
   opensLeft(o: undefined): number | undefined;
   save(o: { file: number; sink: PageSink }): Blob | undefined;
   /** Ends when the private files of this origin have nothing left of what was saved. */
@@ -77,7 +86,10 @@ export type StoredView = {
   isSealed: boolean;
 };
 
-/** Calls of the engine that sends. It keeps the API key, and what the last share has, to share it again. */
+/**
+ * Calls of the engine that sends. It keeps the API key, and what the last share has, to share it
+ * again.
+ */
 export type Sending = {
   /** Takes an API key, and gives what it may do. */
   signIn(o: { root: string; apiKey: string }): { scopes: readonly string[] };
@@ -86,7 +98,10 @@ export type Sending = {
   change(o: { terms: FormTerms; words: SenderWords }): LinkView;
   /** Shares a file that the service encrypted. */
   sendOn(o: { fileId: string; terms: FormTerms; words: SenderWords }): LinkView;
-  /** Ends the last share, and deletes the files that were stored for it, where the key may; `opened`: how often before, also by links that `change` ended. */
+  /**
+   * Ends the last share, and deletes the files that were stored for it, where the key may;
+   * `opened`: how often before, also by links that `change` ended.
+   */
   takeBack(o: undefined): { opened?: number | undefined; isDeleted: boolean };
   list(o: { cursor?: string | undefined }): { files: StoredView[]; cursor?: string | undefined };
   remove(o: { fileId: string }): { isDestroyed: boolean };
@@ -109,7 +124,10 @@ type EngineRequest<C extends Calls> = {
 /** `resume` ends the wait after `stalled`. */
 export type FromPage<C extends Calls> = EngineRequest<C> | { id: number; cancel: true } | { id: number; resume: true };
 
-/** From the engine. `progress`: bytes so far, of `total` where that is known. `stalled`: the call waits for the page. */
+/**
+ * From the engine. `progress`: bytes so far, of `total` where that is known. `stalled`: the call
+ * waits for the page.
+ */
 export type FromEngine =
   | { id: number; result: unknown }
   | { id: number; failure: Failure }
@@ -117,8 +135,9 @@ export type FromEngine =
   | { id: number; progress: number; total?: number | undefined };
 
 /**
- * From the page to the service worker. `port` leads to the engine. On `answer` the service worker says whether it has the download:
- * Firefox stops one that nobody talks to for 30 s, and one that was started again has forgotten all.
+ * From the page to the service worker. `port` leads to the engine. On `answer` the service worker
+ * says whether it has the download: Firefox stops one that nobody talks to for 30 s, and one that
+ * was started again has forgotten all.
  */
 export type ToServiceWorker =
   | { kind: 'offer'; id: string; name: string; size: number; port: MessagePort; answer: MessagePort }
@@ -126,13 +145,16 @@ export type ToServiceWorker =
   /** The download has ended, or the page goes away. */
   | { kind: 'gone'; id: string };
 
-/** Over the port, from the service worker; each `pull` is answered with bytes, `wait` (ask on), `end` or `failed`. */
+/**
+ * Over the port, from the service worker; each `pull` is answered with bytes, `wait` (ask on),
+ * `end` or `failed`.
+ */
 export type FromServiceWorker = 'pull' | 'done' | 'cancelled' | 'broken';
 export type ToPort = Uint8Array | 'wait' | 'end' | 'failed';
 
 /**
- * Time for which a file is there for the browser to copy after it was handed over, in ms, because no event tells when
- * it has: a minute, and as long as the slowest disks take, at 4 MB/s.
+ * Time for which a file is there for the browser to copy after it was handed over, in ms, because
+ * no event tells when it has: a minute, and as long as the slowest disks take, at 4 MB/s.
  */
 export const deliveryMs = (bytes: number): number => 60_000 + bytes / 4_000;
 

@@ -1,6 +1,7 @@
 /**
- * The document of `/`, `/s` and `/b`: it reads a link from the address, or takes a link, a blob ID or a container file, and shows what
- * became of it. Loading it uses nothing up: a share is opened by a click.
+ * The document of `/`, `/s` and `/b`: it reads a link from the address, or takes a link, a blob ID
+ * or a container file, and shows what became of it. Loading it uses nothing up: a share is opened
+ * by a click.
  */
 import { dayText } from './amounts.ts';
 import { EngineError, startReceiving } from './engine-client.ts';
@@ -8,6 +9,7 @@ import { describeFailure } from './failure-words.ts';
 import { fileRow, type FileRowView } from './file-row.ts';
 import { forgetOpening, keepOpening, keptOpening } from './kept-opening.ts';
 import { startPasswordField } from './password-field.ts';
+import { showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { Credentials, Found, OpenedView } from './protocol.ts';
 import { announce, byId, locale, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
@@ -16,27 +18,12 @@ const engine = startReceiving();
 /** The service that this page belongs to, as links name it. */
 const root = new URL('.', document.baseURI).href;
 
-/** Action of the button "retry", which several problems share. */
-let tryAgain: (() => void) | undefined;
 let fileRows: readonly FileRowView[] = [];
 let asked: AskedCredentials | undefined;
 /** The link that was looked at last, and what its share is opened with. */
 let link: { text: string; opening: string } | undefined;
 /** Lets the page be closed, which would lose the files of a link that is used up. */
 let releasePage: (() => void) | undefined;
-
-type Problem = { title: string; text: string; retry?: () => void; go?: { label: string; address: string } };
-
-function showProblem({ title, text, retry, go }: Problem): void {
-  byId('problem-title', HTMLHeadingElement).textContent = title;
-  byId('problem-text', HTMLParagraphElement).textContent = text;
-  byId('retry', HTMLButtonElement).hidden = retry === undefined;
-  tryAgain = retry;
-  const link = byId('elsewhere', HTMLAnchorElement);
-  setText(link, go?.label);
-  if (go !== undefined) link.href = go.address;
-  show('problem');
-}
 
 /** Maps an error to a problem section. @param again tries once more */
 function problemOf(error: unknown, again: () => void): Problem {
@@ -114,7 +101,9 @@ function showAsked(found: AskedCredentials): void {
   show('asked');
 }
 
-/** Shows that the link of this page is used up, and has the browser ask before the page is closed. */
+/**
+ * Shows that the link of this page is used up, and has the browser ask before the page is closed.
+ */
 function setUsedUp(isUsedUp: boolean): void {
   byId('used-up', HTMLParagraphElement).hidden = !isUsedUp;
   const askedText = byId('asked-text', HTMLParagraphElement);
@@ -261,7 +250,7 @@ function start(): void {
   });
   startPasswordField('open-error');
   byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
-  byId('retry', HTMLButtonElement).addEventListener('click', () => tryAgain?.());
+  startRetrying();
   byId('start-over', HTMLButtonElement).addEventListener('click', () => {
     forgetOpening();
     setUsedUp(false);
@@ -275,7 +264,9 @@ function start(): void {
   readAddress();
 }
 
-/** Reads the link in the address, and takes it out: address bar and back button do not need the key. */
+/**
+ * Reads the link in the address, and takes it out: address bar and back button do not need the key.
+ */
 function readAddress(): void {
   const text = location.href;
   const page = text.slice(root.length);

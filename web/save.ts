@@ -1,4 +1,6 @@
-/** Five ways to the disk, of which a browser gets the first that it has and that the file fits into. */
+/**
+ * Five ways to the disk, of which a browser gets the first that it has and that the file fits into.
+ */
 import { within } from '../shared/streams/timing.ts';
 import type { CallOptions, Engine } from './engine-client.ts';
 import { deliveryMs, type FileView, type Receiving, type PageSink, type ToServiceWorker } from './protocol.ts';
@@ -10,12 +12,16 @@ export class TooLargeToSave extends Error {}
 /** The user closed the browser's dialog. */
 export class Dismissed extends Error {}
 
-/** The browser ended the download before the file was whole, and may call complete what it has of it. */
+/**
+ * The browser ended the download before the file was whole, and may call complete what it has of
+ * it.
+ */
 export class CutOff extends Error {}
 
 /**
- * `picked`: in the file that the user chose; `downloads`: the browser has taken all of it. `handedOver`: the browser got all of it, and
- * does not say whether it keeps it; `copied`: likewise, and the private files of this origin have a copy for a while.
+ * `picked`: in the file that the user chose; `downloads`: the browser has taken all of it.
+ * `handedOver`: the browser got all of it, and does not say whether it keeps it; `copied`:
+ * likewise, and the private files of this origin have a copy for a while.
  */
 export type Place = 'picked' | 'downloads' | 'handedOver' | 'copied';
 
@@ -23,7 +29,9 @@ export type Place = 'picked' | 'downloads' | 'handedOver' | 'copied';
 const smallBytes = 32 * 1024 * 1024;
 /** The most that is held in memory where there is no other way. */
 const memoryBytes = 256 * 1024 * 1024;
-/** Interval at which the service worker is kept alive, in ms; Firefox stops an idle one after 30 s. */
+/**
+ * Interval at which the service worker is kept alive, in ms; Firefox stops an idle one after 30 s.
+ */
 const aliveMs = 10_000;
 /** Timeout for a service worker to start, in ms. */
 const startMs = 15_000;
@@ -35,7 +43,8 @@ type Picker = (o: { suggestedName: string }) => Promise<FileSystemFileHandle>;
 const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: Picker }).showSaveFilePicker;
 
 /**
- * Saves a file that the engine has opened. It resolves once all of the file was authenticated and handed over.
+ * Saves a file that the engine has opened. It resolves once all of the file was authenticated and
+ * handed over.
  * @param o.index of the file in the engine's list
  * @param o.mayAsk whether this follows a click of its own, which a dialog needs
  * @throws EngineError, `CutOff`, `Dismissed`, `TooLargeToSave`
@@ -83,8 +92,8 @@ export async function save(
 }
 
 /**
- * Marks a browser that fails a download whose service worker it stopped, as Chromium does, which alone has this
- * property. A service worker leaves nothing behind, so it comes first there.
+ * Marks a browser that fails a download whose service worker it stopped, as Chromium does, which
+ * alone has this property. A service worker leaves nothing behind, so it comes first there.
  */
 const failsDownloads = 'userAgentData' in navigator;
 
@@ -99,7 +108,10 @@ function download(blob: Blob | undefined, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), deliveryMs(blob.size));
 }
 
-/** Checks that the private files of this origin have so much room; private windows of Firefox have none. */
+/**
+ * Checks that the private files of this origin have so much room; private windows of Firefox have
+ * none.
+ */
 async function hasDisk(bytes: number): Promise<boolean> {
   try {
     await navigator.storage.getDirectory();
@@ -134,7 +146,9 @@ function activation(worker: ServiceWorker): Promise<void> {
   });
 }
 
-/** Lets the service worker pull from the engine, and the browser download from the service worker. */
+/**
+ * Lets the service worker pull from the engine, and the browser download from the service worker.
+ */
 async function stream(
   registration: ServiceWorkerRegistration,
   { name, size, signal }: { name: string; size: number; signal: AbortSignal | undefined },
@@ -164,7 +178,8 @@ async function stream(
       lost.promise,
     ]);
     const offered = answered((answer) => tell({ kind: 'offer', id, name, size, port: port2, answer }, [port2, answer]));
-    // The request can overtake the offer, and finds nothing then. An engine that nobody pulls from ends the wait.
+    // The request can overtake the offer, and finds nothing then. An engine that nobody pulls from
+    // ends the wait.
     await Promise.race([offered, written]);
     document.body.append(frame);
     await written;

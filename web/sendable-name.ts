@@ -1,7 +1,10 @@
 /** Names of files that cannot be sent as they are, and the names under which they can. */
 import { isFilename } from '../shared/filename.ts';
 
-/** `refused`: the characters that had to go, once each and in a form that can be seen; none where the name was only too long. */
+/**
+ * `refused`: the characters that had to go, once each and in a form that can be seen; none where
+ * the name was only too long.
+ */
 export type SendableName = { readonly name: string; readonly refused: readonly string[] };
 
 /** No name has more: each takes a byte at least. */
@@ -11,8 +14,8 @@ const maxNameCharacters = 255;
 const emptyName = 'file';
 
 /**
- * The name under which a file can be sent: without the characters that no name may have, of which those that can be seen become `_`,
- * and shortened before its extension where it is too long.
+ * The name under which a file can be sent: without the characters that no name may have, of which
+ * those that can be seen become `_`, and shortened before its extension where it is too long.
  * @returns undefined for a name that can be sent as it is
  */
 export function sendableName(text: string): SendableName | undefined {

@@ -1,4 +1,7 @@
-/** The states of a document: sections of which one is shown, with the words of the reader's language. */
+/**
+ * The states of a document: sections of which one is shown, with the words of the reader's
+ * language.
+ */
 import { wordsFor } from './words/catalogue.ts';
 import type { Word, Words } from './words/en.ts';
 
@@ -42,7 +45,10 @@ export function translate(): void {
 
 let isFirst = true;
 
-/** Shows one section. The focus goes to its heading, so that it is read out, but for the first one of a page. */
+/**
+ * Shows one section. The focus goes to its heading, so that it is read out, but for the first one
+ * of a page.
+ */
 export function show(id: string): void {
   for (const section of document.querySelectorAll('main > section'))
     (section as HTMLElement).hidden = section.id !== id;
@@ -60,7 +66,10 @@ export function setText(element: HTMLElement, text: string | undefined): void {
 const statusMs = 5_000;
 let announcedAt = -Infinity;
 
-/** Reads a text out. @param o.isProgress whether it may be left out because another one was read out just now */
+/**
+ * Reads a text out.
+ * @param o.isProgress whether it may be left out because another one was read out just now
+ */
 export function announce(text: string, { isProgress = false } = {}): void {
   if (isProgress && performance.now() - announcedAt < statusMs) return;
   announcedAt = performance.now();

@@ -18,7 +18,9 @@ export function holdOpen(): () => void {
 let running = 0;
 let lock: Promise<{ release(): Promise<void> } | undefined> | undefined;
 
-/** Keeps the screen on as long as `work` runs, and has the browser ask before the page is closed. */
+/**
+ * Keeps the screen on as long as `work` runs, and has the browser ask before the page is closed.
+ */
 export async function whileOpen<T>(work: () => Promise<T>): Promise<T> {
   const release = holdOpen();
   running += 1;

@@ -5,7 +5,10 @@ import { progressText } from './progress-text.ts';
 import { announce, byId, locale, setText, show, words } from './states.ts';
 import { whileOpen } from './stay-open.ts';
 
-/** Shows the progress of `work`, and hands out its result. The button aborts the signal that `work` gets. */
+/**
+ * Shows the progress of `work`, and hands out its result. The button aborts the signal that `work`
+ * gets.
+ */
 export function transfer<T>(work: (options: CallOptions) => Promise<T>): Promise<T> {
   const stop = new AbortController();
   const bar = byId('sending-bar', HTMLProgressElement);

@@ -12,7 +12,8 @@ type Factory = {
  * Makes the one policy of a page, or of a worker.
  * @param addresses those that it admits
  * @param base what they are relative to
- * @returns an address as `Worker`, `register` and `importScripts` take it under Trusted Types; TypeError for any other
+ * @returns an address as `Worker`, `register` and `importScripts` take it under Trusted Types;
+ * TypeError for any other
  */
 export function trustAddresses<Address extends string>(
   addresses: readonly Address[],

@@ -1,9 +1,12 @@
-/** Bindings, variables and secrets that the runtime hands to the service, and the parsing of the variables. */
+/**
+ * Bindings, variables and secrets that the runtime hands to the service, and the parsing of the
+ * variables.
+ */
 import { SealpinError } from '../shared/errors.ts';
 
 /**
- * Bindings and variables that `wrangler.toml` and the operator set. The Durable Objects are typed where they are
- * called: they read these, too.
+ * Bindings and variables that `wrangler.toml` and the operator set. The Durable Objects are typed
+ * where they are called: they read these, too.
  */
 export type Env = {
   API_KEYS: KVNamespace;
@@ -63,7 +66,8 @@ function bytesOf(env: Env, name: 'MAX_UPLOAD_BYTES' | 'MAX_FILE_BYTES'): number 
 export type RateLimitPolicy = { requests: number; seconds: number };
 
 /**
- * The limit per account or per address as the operator tells it to clients, such as `600/60`: a binding does not say its own.
+ * The limit per account or per address as the operator tells it to clients, such as `600/60`: a
+ * binding does not say its own.
  * @returns undefined where it is not told, or where nothing is limited
  * @throws misconfigured
  */
@@ -111,8 +115,9 @@ export function backendsSetting({ BACKENDS = '', PINNING_SERVICES = '' }: Pick<E
 }
 
 /**
- * The id that distinguishes the pins of this service from those of others on the same node. Unset, it is derived from the
- * namespace of the Durable Objects, which hold the references to the pins: each deployment has its own.
+ * The id that distinguishes the pins of this service from those of others on the same node. Unset,
+ * it is derived from the namespace of the Durable Objects, which hold the references to the pins:
+ * each deployment has its own.
  * @throws misconfigured when `SERVICE_ID` is not 1 to 64 letters, digits, - and _
  */
 export function serviceId(env: Env): string {
@@ -127,7 +132,8 @@ export function serviceId(env: Env): string {
 const platformRecoveryDays = 30;
 
 /**
- * Days for which the platform can still restore deleted rows; 0 under `sealpin start`, which keeps no history.
+ * Days for which the platform can still restore deleted rows; 0 under `sealpin start`, which keeps
+ * no history.
  * @throws misconfigured when the variable is not a whole number
  */
 export function recoveryDays(env: Env): number {
@@ -142,7 +148,8 @@ export function recoveryDays(env: Env): number {
 const maxBackupDays = 3650;
 
 /**
- * Days for which backups of the operator's are kept (`BACKUP_DAYS`); undefined where the operator does not say.
+ * Days for which backups of the operator's are kept (`BACKUP_DAYS`); undefined where the operator
+ * does not say.
  * @throws misconfigured when the variable is not a whole number of days
  */
 export function backupDays(env: Env): number | undefined {
@@ -159,8 +166,8 @@ const defaultShareDays = 30;
 const defaultShareOpens = 100;
 
 /**
- * Returns the days that a share may last (`SHARE_MAX_DAYS`), and the number of times it may be opened
- * (`SHARE_MAX_OPENS`).
+ * Returns the days that a share may last (`SHARE_MAX_DAYS`), and the number of times it may be
+ * opened (`SHARE_MAX_OPENS`).
  * @throws misconfigured when one of the variables is not a whole number
  */
 export function shareMaxima(env: Env): { days: number; opens: number } {

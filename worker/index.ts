@@ -48,7 +48,8 @@ for (const [path, rows] of Map.groupBy(routes, (route) => route.path)) {
   app.all(path, methodNotAllowed(rows.map(({ method }) => method)));
 }
 addWeb(app);
-// Until 1.0 the paths that the operator's routes had say where they are. A path that has a route by now is found before.
+// Until 1.0 the paths that the operator's routes had say where they are. A path that has a route by
+// now is found before.
 for (const { path } of operatorRoutes) app.all(path.replace('/operator/', '/'), notFound(path));
 app.notFound(notFound());
 app.onError(onError);

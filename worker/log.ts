@@ -12,7 +12,10 @@ export function log(line: LogLine): void {
   console.log(JSON.stringify(line));
 }
 
-/** The name and message of an error, for the operator; a stack would name nothing but our own bundle. */
+/**
+ * The name and message of an error, for the operator; a stack would name nothing but our own
+ * bundle.
+ */
 export function errorText(thrown: unknown): string {
   return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : typeof thrown;
 }

@@ -1,9 +1,13 @@
-// The pages, which are built from `web/` whenever the Worker is bundled (cli/local/code/web-bundle.ts).
+// The pages, which are built from `web/` whenever the Worker is bundled
+// (cli/local/code/web-bundle.ts).
 declare module 'sealpin:web' {
   export const web: {
     /** SHA-256 in hex of all pages. */
     readonly hash: string;
-    /** `paths` are relative to the root of the service; `scriptHash` is `sha256-…` of the document's only script. */
+    /**
+     * `paths` are relative to the root of the service; `scriptHash` is `sha256-…` of the document's
+     * only script.
+     */
     readonly documents: readonly {
       readonly paths: readonly string[];
       readonly html: string;

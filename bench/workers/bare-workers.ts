@@ -1,6 +1,7 @@
 /**
- * The Workers that the service is measured beside: one that only passes a body on, one that does the least that an upload needs (it
- * reads MiB by MiB, hashes each and sends it on), and one that makes one KV read and one object call.
+ * The Workers that the service is measured beside: one that only passes a body on, one that does
+ * the least that an upload needs (it reads MiB by MiB, hashes each and sends it on), and one that
+ * makes one KV read and one object call.
  */
 import { DurableObject } from 'cloudflare:workers';
 import { Hono } from 'hono';

@@ -1,4 +1,6 @@
-/** Measurements inside a Worker and a page: our containers beside noble alone, on the same bytes. */
+/**
+ * Measurements inside a Worker and a page: our containers beside noble alone, on the same bytes.
+ */
 import { gcm } from '@noble/ciphers/aes.js';
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js';
 import {
@@ -57,7 +59,10 @@ export type Kind = (typeof workKinds)[number];
 
 const containers = new Map<string, { parts: Uint8Array[]; privatePem: string }>();
 
-/** Does a kind of work on so many MiB. A container to open is made by the first call, which is not measured. */
+/**
+ * Does a kind of work on so many MiB. A container to open is made by the first call, which is not
+ * measured.
+ */
 export async function work(kind: Kind, mebibytes: number): Promise<void> {
   if (kind === 'noble AES-256-GCM') return noble(gcm, 16_384, mebibytes);
   if (kind === 'noble ChaCha20-Poly1305') return noble(chacha20poly1305, 65_536, mebibytes);

@@ -1,4 +1,7 @@
-/** `account.key` of a backup: the private key of the account, with a password on it. Without it nothing sealed can be restored. */
+/**
+ * `account.key` of a backup: the private key of the account, with a password on it. Without it
+ * nothing sealed can be restored.
+ */
 import { createHash } from 'node:crypto';
 import { decodePem, isKeyPair, open } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts';
@@ -17,8 +20,8 @@ export function digestOf(keyFile: Uint8Array): string {
 }
 
 /**
- * Checks that the key file opens what is in the backup. With its password it is opened; without, it must be the file that the last run
- * left.
+ * Checks that the key file opens what is in the backup. With its password it is opened; without, it
+ * must be the file that the last run left.
  * @param password called where there is a key file
  * @returns its digest; undefined where there is no file
  * @throws config_invalid with the reason; decrypt_failed for another password, file_unreadable

@@ -16,7 +16,10 @@ export async function requireAbout(layout: Layout, context: Context): Promise<Ab
   });
 }
 
-/** The IDs of the files that the account had at the end of the last run; of all that are there, while none has come to its end. */
+/**
+ * The IDs of the files that the account had at the end of the last run; of all that are there,
+ * while none has come to its end.
+ */
 export async function filesIn(layout: Layout, { files }: About): Promise<readonly string[]> {
   return files ?? (await recordedIn(layout));
 }
@@ -29,8 +32,8 @@ export async function requireEntry(layout: Layout, fileId: string, context: Cont
 }
 
 /**
- * Result of a check. `bytes`: of intact blobs; `bad`: damaged or missing files, with the reason; `keyFault`: what keeps
- * the key from opening them.
+ * Result of a check. `bytes`: of intact blobs; `bad`: damaged or missing files, with the reason;
+ * `keyFault`: what keeps the key from opening them.
  */
 export type Checked = {
   readonly files: number;
@@ -40,7 +43,8 @@ export type Checked = {
 };
 
 /**
- * Reads every block in a backup and compares it with its CID, and looks whether its key can open it.
+ * Reads every block in a backup and compares it with its CID, and looks whether its key can open
+ * it.
  * @param o.password of the key, if it is known; `onBytes` gets the length of what was found right
  * @throws as `requireAbout`; file_unreadable
  */
@@ -89,7 +93,10 @@ async function faultOfKey(
   }
 }
 
-/** @returns the bytes of the blob @throws file_not_found, wrong_kind, content_mismatch, not_found for a missing block */
+/**
+ * @returns the bytes of the blob
+ * @throws file_not_found, wrong_kind, content_mismatch, not_found for a missing block
+ */
 async function checkBlob(
   layout: Layout,
   cid: string,

@@ -1,6 +1,7 @@
 /**
- * Layout of an account backup: a folder with one record per file, and its blob as a CAR. Nothing that the account keeps
- * sealed is readable: names are sealed to the account's key, which is in `account.key`, encrypted with a password.
+ * Layout of an account backup: a folder with one record per file, and its blob as a CAR. Nothing
+ * that the account keeps sealed is readable: names are sealed to the account's key, which is in
+ * `account.key`, encrypted with a password.
  */
 import { readdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -51,8 +52,9 @@ const FileId = v.pipe(Text, v.regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12
 const ByteCount = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
 /**
- * `backup.json`. `publicKey` of the account, in PEM; `key`: the SHA-256 of `account.key`, in hex; `files`: the IDs of those that the
- * account had when the last run came to its end, which is when `completedAt` says.
+ * `backup.json`. `publicKey` of the account, in PEM; `key`: the SHA-256 of `account.key`, in hex;
+ * `files`: the IDs of those that the account had when the last run came to its end, which is when
+ * `completedAt` says.
  */
 export const About = v.object({
   v: v.literal(1),
@@ -66,8 +68,9 @@ export const About = v.object({
 export type About = v.InferOutput<typeof About>;
 
 /**
- * A file. `bytes`: of the blob. `header`: in encrypted mode, as the service keeps it, in base64; it has name, type, metadata and tags,
- * sealed. `sealed`: in plain mode the same as `Details`, in a container to the account's key, in base64.
+ * A file. `bytes`: of the blob. `header`: in encrypted mode, as the service keeps it, in base64; it
+ * has name, type, metadata and tags, sealed. `sealed`: in plain mode the same as `Details`, in a
+ * container to the account's key, in base64.
  */
 export const BackupEntry = v.object({
   v: v.literal(1),
@@ -83,7 +86,9 @@ export const BackupEntry = v.object({
 });
 export type BackupEntry = v.InferOutput<typeof BackupEntry>;
 
-/** Details of a plain file. `name`: its name in the local history, which the service never learns. */
+/**
+ * Details of a plain file. `name`: its name in the local history, which the service never learns.
+ */
 export const Details = v.object({
   filename: v.nullable(Text),
   contentType: Text,
@@ -112,7 +117,10 @@ export async function prepare({ shown }: Layout, folder: string): Promise<void> 
   }
 }
 
-/** Refuses a folder with something else in it, which no backup is begun beside. @throws conflict, file_unreadable */
+/**
+ * Refuses a folder with something else in it, which no backup is begun beside.
+ * @throws conflict, file_unreadable
+ */
 export async function refuseForeign({ shown, root }: Layout): Promise<void> {
   const names = await readdir(root).catch((error: unknown) => {
     if (errnoOf(error) === 'ENOENT') return [];
@@ -126,7 +134,10 @@ export async function refuseForeign({ shown, root }: Layout): Promise<void> {
   });
 }
 
-/** @returns `backup.json`; undefined where there is none @throws config_invalid when it is damaged, file_unreadable */
+/**
+ * @returns `backup.json`; undefined where there is none
+ * @throws config_invalid when it is damaged, file_unreadable
+ */
 export async function readAbout(layout: Layout, environment: Environment): Promise<About | undefined> {
   return readRecord(layout.about, About, environment, {
     limitBytes: aboutLimitBytes,
@@ -134,7 +145,11 @@ export async function readAbout(layout: Layout, environment: Environment): Promi
   });
 }
 
-/** The record of a file. @returns undefined where there is none @throws config_invalid also for that of another file */
+/**
+ * The record of a file.
+ * @returns undefined where there is none
+ * @throws config_invalid also for that of another file
+ */
 export async function readEntry(
   layout: Layout,
   fileId: string,
@@ -145,7 +160,11 @@ export async function readEntry(
   throw new SealpinError('config_invalid', `the record of ${fileId} is that of another file`, { hint: removeRecord });
 }
 
-/** Reads a record. @returns undefined where there is none @throws config_invalid when it is damaged, file_unreadable */
+/**
+ * Reads a record.
+ * @returns undefined where there is none
+ * @throws config_invalid when it is damaged, file_unreadable
+ */
 export async function readRecord<S extends v.GenericSchema>(
   path: string,
   shape: S,
@@ -170,7 +189,10 @@ export function entryPath({ files }: Layout, fileId: string): string {
   return join(files, `${fileId}.json`);
 }
 
-/** The IDs of the files that have a record, in order; none where there is no folder. @throws file_unreadable */
+/**
+ * The IDs of the files that have a record, in order; none where there is no folder.
+ * @throws file_unreadable
+ */
 export async function recordedIn({ files }: Layout): Promise<string[]> {
   try {
     const names = (await ifMissing(readdir(files), [])).filter((name) => name.endsWith('.json'));

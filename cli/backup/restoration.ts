@@ -12,7 +12,7 @@ import { makeDirectories } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { authorizedService } from '../remote/client.ts';
 import { describeFile } from '../fetch/describe-file.ts';
-import { everyFile } from '../remote/every-file.ts';
+import { everyFile } from '../remote/pages.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
 import { requireEntry, filesIn, requireAbout } from './check.ts';
@@ -20,7 +20,10 @@ import { carPath, type Details, type BackupEntry, type Layout, readRecord, Resto
 import { openDetails, openSealedHeader } from './sealed-details.ts';
 import { keepInHistory } from '../files/history.ts';
 
-/** Counts of a run: files stored, and files that the account had already. `expired`: files whose time had come. */
+/**
+ * Counts of a run: files stored, and files that the account had already. `expired`: files whose
+ * time had come.
+ */
 export type RestoredAccount = {
   readonly account: string;
   readonly restored: number;
@@ -29,13 +32,14 @@ export type RestoredAccount = {
 };
 
 /**
- * Stores the files of a backup in the account of the API key. What it has already is left alone, so that the next call resumes after an
- * interruption, and a second one changes nothing.
+ * Stores the files of a backup in the account of the API key. What it has already is left alone, so
+ * that the next call resumes after an interruption, and a second one changes nothing.
  *
- * Plain files keep their blob IDs. Those that the service encrypted are opened here and encrypted again, to the key of the new account.
+ * Plain files keep their blob IDs. Those that the service encrypted are opened here and encrypted
+ * again, to the key of the new account.
  * @param o.identities open `account.key`; `onBytes` gets the length of what is on its way
- * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged, the first failure, after all others; what the
- *   service refuses with
+ * @throws file_not_found, config_invalid; insufficient_scope; of files that are damaged, the first
+ * failure, after all others; what the service refuses with
  */
 export async function restoreBackup(
   layout: Layout,

@@ -1,4 +1,7 @@
-/** Sealed parts of a backup: details of plain files, and headers of files that the service encrypted. */
+/**
+ * Sealed parts of a backup: details of plain files, and headers of files that the service
+ * encrypted.
+ */
 import * as v from 'valibot';
 import {
   encrypt,
@@ -20,7 +23,10 @@ export async function sealDetails(details: Details, recipient: Recipient): Promi
   return Buffer.from(await new Response(stream).arrayBuffer()).toString('base64');
 }
 
-/** Opens what is sealed of a plain file. @throws decrypt_failed for another key; container_invalid and the like */
+/**
+ * Opens what is sealed of a plain file.
+ * @throws decrypt_failed for another key; container_invalid and the like
+ */
 export async function openDetails({ fileId, sealed }: BackupEntry, identities: readonly Identity[]): Promise<Details> {
   const opened = await open(streamOf(Buffer.from(sealed ?? '', 'base64')), { backend: nodeBackend });
   if (!('decrypt' in opened)) throw damaged(fileId);
@@ -32,7 +38,10 @@ export async function openDetails({ fileId, sealed }: BackupEntry, identities: r
   }
 }
 
-/** Opens the header of a file that the service encrypted. @throws as `openDetails`, header_invalid */
+/**
+ * Opens the header of a file that the service encrypted.
+ * @throws as `openDetails`, header_invalid
+ */
 export async function openSealedHeader(
   { fileId, header }: BackupEntry,
   identities: readonly Identity[],

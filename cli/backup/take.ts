@@ -1,4 +1,6 @@
-/** Taking a backup: what the account has and the folder has not is fetched, verified and written. */
+/**
+ * Taking a backup: what the account has and the folder has not is fetched, verified and written.
+ */
 import { stat } from 'node:fs/promises';
 import { accountOf, privateKeyOf } from '../../client/account-key.ts';
 import type { ServiceHttp } from '../../client/service-http.ts';
@@ -20,7 +22,7 @@ import { openSink, writeSmall } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { authorizedService } from '../remote/client.ts';
 import { blobAsCar, readFailure } from '../fetch/fetch-blob.ts';
-import { everyFile } from '../remote/every-file.ts';
+import { everyFile } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { checkKey, digestOf } from './backup-key.ts';
 import {
@@ -54,10 +56,13 @@ export type TakenBackup = {
 
 /**
  * Brings a backup up to date. After an interruption the next call resumes where it stopped.
- * @param o.newPassword for `account.key`, asked for when there is none yet; `password`: the one that was given, which opens one that is
- *   there; `prune`: whether what the account no longer has is removed
- * @throws conflict when the folder is the backup of another account or has other files, config_invalid also for another `account.key`, disk_full, file_unwritable; not_found,
- *   content_mismatch and the like where the service does not have what it lists, after all other files; what the service refuses with
+ * @param o.newPassword for `account.key`, asked for when there is none yet; `password`: the one
+ * that was given, which opens one that is there; `prune`: whether what the account no longer has is
+ * removed
+ * @throws conflict when the folder is the backup of another account or has other files,
+ * config_invalid also for another `account.key`, disk_full, file_unwritable; not_found,
+ * content_mismatch and the like where the service does not have what it lists, after all other
+ * files; what the service refuses with
  */
 export async function takeBackup(
   layout: Layout,
@@ -261,7 +266,10 @@ async function isOurs(fileId: string, { layout, identities, context }: Taking): 
   }
 }
 
-/** Removes files that the account no longer has, with their blobs. @param used the blobs of the files that it has */
+/**
+ * Removes files that the account no longer has, with their blobs.
+ * @param used the blobs of the files that it has
+ */
 async function prune(
   layout: Layout,
   gone: readonly string[],

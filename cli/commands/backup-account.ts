@@ -5,9 +5,8 @@ import { takeBackup } from '../backup/take.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { givenPassword, newPassword } from '../keys/passwords.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { countText, sizeText } from '../terminal/size.ts';
 import { newPasswordFlags } from '../flags/args.ts';
-import { countText } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:

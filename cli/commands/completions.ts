@@ -21,7 +21,10 @@ const values: Readonly<Record<Completes, (context: Context) => Promise<readonly 
   shell: async () => shells,
 };
 
-/** Defines `sealpin completions`. @param loadCommands handed in, because the table of commands loads this file */
+/**
+ * Defines `sealpin completions`.
+ * @param loadCommands handed in, because the table of commands loads this file
+ */
 export const completionsCommand = (loadCommands: () => Promise<readonly Command[]>) =>
   defineCommand({
     about: 'Completes commands, flags, files, profiles, contacts and the blob IDs of what was stored last from here.',

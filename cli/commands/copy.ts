@@ -12,7 +12,7 @@ import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { parseBlobId, readFailure, sourcesOf, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { keepInHistory, nameInHistory } from '../files/history.ts';
 
 export const command = defineCommand({
@@ -81,7 +81,10 @@ async function copyOne(id: string, target: Target, context: Context): Promise<Co
   }
 }
 
-/** Returns what the account knows of its newest file with these bytes. @throws wrong_kind for an encrypted one */
+/**
+ * Returns what the account knows of its newest file with these bytes.
+ * @throws wrong_kind for an encrypted one
+ */
 async function knownOf(cid: string, context: Context): Promise<StoredFile | undefined> {
   const http = sdkHttp(await authorizedService(context), context);
   const query = { cid, limit: 1 };
@@ -117,7 +120,10 @@ async function copyFile(
   });
 }
 
-/** Gives a copy the description of its file, as far as the API key there may, and warns of what stays behind. */
+/**
+ * Gives a copy the description of its file, as far as the API key there may, and warns of what
+ * stays behind.
+ */
 async function describeCopy(
   about: FileDescription,
   { cid, fileId }: Copied,

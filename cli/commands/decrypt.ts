@@ -6,7 +6,7 @@ import { openSink } from '../io/output-file.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
 import { isLink, openLink, readLink, receiveFile } from '../files/received-files.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { decryptTo } from '../files/unseal.ts';
 import {
   blobArg,

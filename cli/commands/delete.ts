@@ -7,10 +7,15 @@ import { yesArg } from '../flags/args.ts';
 import type { Context } from '../context.ts';
 import { recall, keepInHistory } from '../files/history.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
-import { type Api, api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
+import { api, authorizedService } from '../remote/client.ts';
+import { everyFile } from '../remote/pages.ts';
+import type { Service } from '../remote/service-choice.ts';
 import { countText } from '../terminal/size.ts';
 
-/** Far more than anybody stores of the same bytes: a hostile service must not make us ask without end. */
+/**
+ * Far more than anybody stores of the same bytes: a hostile service must not make us ask without
+ * end.
+ */
 const maxFiles = 10_000;
 
 export const command = defineCommand({
@@ -31,7 +36,7 @@ export const command = defineCommand({
     const cid = isFileId(args.id) ? undefined : parseBlobId(args.id, '; a file ID, such as 6f1c2d3e-…, works too');
     const service = await authorizedService(context);
     const routes = api(service, context);
-    const fileIds = cid === undefined ? [parseFileId(args.id)] : await withBlob(cid, routes);
+    const fileIds = cid === undefined ? [parseFileId(args.id)] : await withBlob(cid, service, context);
     if (fileIds.length === 0)
       throw new SealpinError('not_found', 'the account has no file with this blob ID', { hint: 'see: sealpin list' });
     const names = await namesOf(context);
@@ -50,7 +55,9 @@ export const command = defineCommand({
   },
 });
 
-/** Returns the question for confirmation, with the name under which the file was stored from here. */
+/**
+ * Returns the question for confirmation, with the name under which the file was stored from here.
+ */
 function question(id: string, fileIds: readonly string[], names: Awaited<ReturnType<typeof namesOf>>): string {
   const known = fileIds.flatMap((fileId) => names.get(fileId)?.name ?? [])[0];
   const several = fileIds.length > 1 ? `, ${fileIds.length} files with the same bytes` : '';
@@ -66,17 +73,13 @@ async function namesOf(context: Context): Promise<Map<string, { name: string | u
   );
 }
 
-async function withBlob(cid: string, routes: Api): Promise<string[]> {
+async function withBlob(cid: string, service: Service, context: Context): Promise<string[]> {
   const fileIds: string[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await routes.list({ cid, cursor, limit: 100 });
-    refuseEmptyPage(page);
+  for await (const { fileId } of everyFile(service, context, { cid })) {
     if (fileIds.length >= maxFiles)
       throw new SealpinError('service_answer', `the service reports more than ${maxFiles} files with this blob ID`);
-    fileIds.push(...page.files.map(({ fileId }) => fileId));
-    cursor = page.cursor;
-  } while (cursor !== undefined);
+    fileIds.push(fileId);
+  }
   return fileIds;
 }
 

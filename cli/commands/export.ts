@@ -2,7 +2,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { blobAsCar, parseBlobId, readFailure, withBlob } from '../fetch/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { forceArg } from '../flags/args.ts';
 
 export const command = defineCommand({

@@ -11,7 +11,7 @@ import { receiveFile } from '../files/received-files.ts';
 import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { parseFileId } from '../remote/file-id.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { fetchingInterrupted, forceArg } from '../flags/args.ts';
 
 export const command = defineCommand({
@@ -64,7 +64,10 @@ export const command = defineCommand({
   },
 });
 
-/** Returns the path for a file under its own name; without `--force` it is numbered where that is taken. */
+/**
+ * Returns the path for a file under its own name; without `--force` it is numbered where that is
+ * taken.
+ */
 async function ownPath(name: string, force: boolean, { cwd }: Context): Promise<string> {
   const safe = safeName(cleanFilename(name));
   return force ? safe : freePath('.', safe, { cwd, taken: new Set() });

@@ -12,20 +12,24 @@ import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
 import { isLink, prepareDirectory, receiveInto } from '../files/received-files.ts';
 import { api, authorizedService } from '../remote/client.ts';
-import { everyFile } from '../remote/every-file.ts';
+import { everyFile } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
-import { sizeText } from '../terminal/progress.ts';
-import { parseSize } from '../terminal/size.ts';
+import { parseSize, sizeText } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
-import { keyFlag } from '../flags/args.ts';
+import { atLeastOne, keyFlag } from '../flags/args.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 import { type ParcelWords } from '../files/send-files.ts';
 
-/** Name that `--recipient` gives to the account's key pair: the service hands out its public half. */
+/**
+ * Name that `--recipient` gives to the account's key pair: the service hands out its public half.
+ */
 const ofAccount = 'account';
-/** Limits on the deliveries that `inbox list` opens, in total and at once: anyone with a link can make many. */
+/**
+ * Limits on the deliveries that `inbox list` opens, in total and at once: anyone with a link can
+ * make many.
+ */
 const opened = { most: 100, atOnce: 8 };
 
 export const inboxCreate = defineCommand({
@@ -194,15 +198,11 @@ export const inboxRevoke = defineCommand({
   },
 });
 
-/** @throws usage */
-function atLeastOne(number: number, flag: string): number {
-  if (!Number.isSafeInteger(number) || number < 1) throw new SealpinError('usage', `${flag} must be 1 or more`);
-  return number;
-}
-
 /**
- * The one key that opens what comes: the user's own, unless another one is named. Nobody is asked for it.
- * @throws file_not_found without a pair, key_invalid for a key that a link cannot have, usage for several keys
+ * The one key that opens what comes: the user's own, unless another one is named. Nobody is asked
+ * for it.
+ * @throws file_not_found without a pair, key_invalid for a key that a link cannot have, usage for
+ * several keys
  */
 async function recipientFor(who: string | undefined, contacts: Contacts, context: Context): Promise<string> {
   const { publicKey } = pathsIn(context.dataDir);
@@ -244,7 +244,10 @@ const endings: readonly Code[] = [
   'interrupted',
 ];
 
-/** Returns what opens deliveries: the named private key, else that of the account, else the user's own. */
+/**
+ * Returns what opens deliveries: the named private key, else that of the account, else the user's
+ * own.
+ */
 async function openerOf(key: string | undefined, service: Service, context: Context): Promise<Opener> {
   const http = sdkHttp(service, context);
   const named = key === undefined ? undefined : await readIdentities(key, undefined, context);
@@ -263,7 +266,9 @@ async function openerOf(key: string | undefined, service: Service, context: Cont
   };
 }
 
-/** Returns the result of `work`, or its failure: a delivery that does not open must hide no other. */
+/**
+ * Returns the result of `work`, or its failure: a delivery that does not open must hide no other.
+ */
 async function attempt<T>(work: () => Promise<T>, { signal }: Context): Promise<T | SealpinError> {
   try {
     return await work();

@@ -1,8 +1,13 @@
-/** The table of commands: names, summaries, and where each is. A command's file is loaded only when it is needed. */
+/**
+ * The table of commands: names, summaries, and where each is. A command's file is loaded only when
+ * it is needed.
+ */
 import type { Command, Heading } from '../command.ts';
 
 type Make = (heading: Heading) => Command;
-/** The summary of a command, and what loads it: a file of one command, or one of those in a file. */
+/**
+ * The summary of a command, and what loads it: a file of one command, or one of those in a file.
+ */
 type CommandRow = readonly [summary: string, load: () => Promise<Make | { readonly command: Make }>];
 
 /** Every command, in the order of `help all`. */

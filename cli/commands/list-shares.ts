@@ -1,15 +1,15 @@
 import { ShareList, type Share } from '../../shared/api.ts';
-import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
+import { atLeastOne } from '../flags/args.ts';
 import { authorizedService } from '../remote/client.ts';
+import { firstItems } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { countText } from '../terminal/size.ts';
 import { namesInHistory } from '../files/history.ts';
 
-const pageShares = 100;
 const defaultLimit = '100';
 const states = { active: 'active', used_up: 'used up', expired: 'expired', revoked: 'revoked' } as const;
 
@@ -23,34 +23,22 @@ export const command = defineCommand({
   service: true,
   examples: [{ command: 'sealpin shares', does: 'What is shared, and how often it still opens' }],
   async run({ args, context }) {
-    const limit = Number(args.limit ?? defaultLimit);
-    if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit must be 1 or more');
-    const { shares, isComplete } = await firstShares(limit, context);
+    const limit = atLeastOne(Number(args.limit ?? defaultLimit), '--limit');
+    const http = sdkHttp(await authorizedService(context), context);
+    const { items: listed, isComplete } = await firstItems(limit, async (query) => {
+      const { shares, cursor } = await http.json(ShareList, { path: 'v1/shares', query, signal: context.signal });
+      return { items: shares, cursor };
+    });
     const names = await namesInHistory(context);
-    const named = shares.map((share) => ({
+    const shares = listed.map((share) => ({
       ...share,
       names: share.files.flatMap((fileId) => names.get(fileId) ?? []),
     }));
-    await context.output.result({ shares: named }, shareLines(named, context));
+    await context.output.result({ shares }, shareLines(shares, context));
     if (shares.length === 0) context.output.note('nothing is shared');
     if (!isComplete) context.output.note(`there are more: --limit ${limit * 10}`);
   },
 });
-
-async function firstShares(limit: number, context: Context): Promise<{ shares: Share[]; isComplete: boolean }> {
-  const http = sdkHttp(await authorizedService(context), context);
-  const shares: Share[] = [];
-  let cursor: string | undefined;
-  do {
-    const query = { limit: Math.min(pageShares, limit - shares.length), cursor };
-    const page = await http.json(ShareList, { path: 'v1/shares', query, signal: context.signal });
-    if (page.cursor !== undefined && page.shares.length === 0)
-      throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
-    shares.push(...page.shares);
-    cursor = page.cursor;
-  } while (cursor !== undefined && shares.length < limit);
-  return { shares, isComplete: cursor === undefined };
-}
 
 type NamedShare = Share & { readonly names: readonly string[] };
 

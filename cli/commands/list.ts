@@ -2,13 +2,14 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
+import { atLeastOne } from '../flags/args.ts';
 import { recall, type StoredEntry, notDeleted } from '../files/history.ts';
 import { longLines, plainLines, type StoredRow, terminalLines } from '../terminal/stored-rows.ts';
 import { columnsOf } from '../terminal/streams.ts';
-import { api, authorizedService, refuseEmptyPage } from '../remote/client.ts';
+import { api, authorizedService } from '../remote/client.ts';
+import { firstItems } from '../remote/pages.ts';
 import { findService } from '../remote/service-choice.ts';
 
-const pageFiles = 100;
 const defaultLimit = '100';
 
 export const command = defineCommand({
@@ -33,8 +34,7 @@ export const command = defineCommand({
     { command: "sealpin list --json | jq -r '.files[].blobId'", does: 'In a script' },
   ],
   async run({ args, context }) {
-    const limit = Number(args.limit ?? defaultLimit);
-    if (!Number.isSafeInteger(limit) || limit < 1) throw new SealpinError('usage', '--limit must be 1 or more');
+    const limit = atLeastOne(Number(args.limit ?? defaultLimit), '--limit');
     const mode = modeOf(args.mode);
     const { entries, damagedLines } = await recall(context.dataDir);
     for (const line of damagedLines)
@@ -81,15 +81,11 @@ async function accountFiles(
   }
   const service = await authorizedService(context);
   const routes = api(service, context);
-  const files: StoredFile[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await routes.list({ cursor, limit: Math.min(pageFiles, limit - files.length), mode });
-    files.push(...page.files);
-    refuseEmptyPage(page);
-    cursor = page.cursor;
-  } while (cursor !== undefined && files.length < limit);
-  return { files, service: service.url.href, complete: cursor === undefined };
+  const { items, isComplete } = await firstItems(limit, async (page) => {
+    const { files, cursor } = await routes.list({ ...page, mode });
+    return { items: files, cursor };
+  });
+  return { files: items, service: service.url.href, complete: isComplete };
 }
 
 /** The files of the account and of the history as rows, newest first. */
@@ -120,7 +116,8 @@ function join(own: readonly StoredEntry[], account: ListedFiles | undefined, con
 }
 
 function storedRow(file: StoredFile, entry: StoredEntry | undefined, service: string, context: Context): StoredRow {
-  // The name belongs to the blob that was stored from here: a service must not put other bytes behind it.
+  // The name belongs to the blob that was stored from here: a service must not put other bytes
+  // behind it.
   if (entry !== undefined && entry.cid !== file.cid)
     context.output.warn(
       `the service reports another blob ID for ${entry.name ?? file.fileId} (${file.cid}) than when it was ` +

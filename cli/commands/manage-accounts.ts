@@ -8,8 +8,7 @@ import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { visible } from '../terminal/output.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
-import { sizeText } from '../terminal/progress.ts';
-import { chosenSizeText, parseSize } from '../terminal/size.ts';
+import { chosenSizeText, parseSize, sizeText } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
 
 const idArg = { type: 'positional', description: 'The ID of the account (see: sealpin account list)' } as const;

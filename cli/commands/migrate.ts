@@ -1,4 +1,7 @@
-/** `sealpin migrate`: what the operator of a service does to move files from one pinning service to another. */
+/**
+ * `sealpin migrate`: what the operator of a service does to move files from one pinning service to
+ * another.
+ */
 import type { Migration } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
@@ -9,7 +12,10 @@ import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { findService } from '../remote/service-choice.ts';
 
-/** Pauses between polls, in ms: a tenth of the time so far, since each wakes all 256 objects of a deployed service. */
+/**
+ * Pauses between polls, in ms: a tenth of the time so far, since each wakes all 256 objects of a
+ * deployed service.
+ */
 const pollMs = { least: 250, most: 10_000, share: 0.1 };
 
 export const command = defineCommand({

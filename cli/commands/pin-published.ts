@@ -4,7 +4,7 @@ import { api, authorizedService } from '../remote/client.ts';
 import { parseBlobId, readFailure, sourcesAt, sourcesOf } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 import { storeCopy, targetAt } from '../store/store-copy.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { storingInterrupted } from '../flags/args.ts';
 import { keepInHistory } from '../files/history.ts';
 

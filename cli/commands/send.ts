@@ -3,8 +3,7 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { handOverFiles, sendFiles } from '../files/send-files.ts';
 import { readShareTerms, shareFlags, showShare } from '../flags/share-terms.ts';
-import { sizeText } from '../terminal/progress.ts';
-import { countText } from '../terminal/size.ts';
+import { countText, sizeText } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:

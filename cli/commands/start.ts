@@ -100,7 +100,9 @@ function parsePort(text: string | undefined): number {
   return port;
 }
 
-/** Refuses a second start, and names the flags that were not applied. One that ends is waited for. */
+/**
+ * Refuses a second start, and names the flags that were not applied. One that ends is waited for.
+ */
 async function refuseSecond(
   { dataDir, signal }: Context,
   args: { readonly port: string | undefined; readonly 'kubo-api': string | undefined },

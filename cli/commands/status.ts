@@ -42,7 +42,10 @@ type Remote = {
   readonly status: Health['status'];
 };
 
-/** The service that commands use, if it is not the local one. @throws the codes of `health` when it does not work */
+/**
+ * The service that commands use, if it is not the local one.
+ * @throws the codes of `health` when it does not work
+ */
 async function remoteStatus(context: Context): Promise<Remote | undefined> {
   const { url, local, profile } = await findService(context);
   if (url === undefined || local === true) return undefined;

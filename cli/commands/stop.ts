@@ -24,7 +24,8 @@ export const command = defineCommand({
       await context.output.result({ stopped: true }, []);
       return;
     }
-    // A service in this very process (as tests run it) has stopped when it has removed its run file.
+    // A service in this very process (as tests run it) has stopped when it has removed its run
+    // file.
     const hasStopped = async (): Promise<boolean> =>
       run === undefined ||
       !isRunning(run.service) ||

@@ -12,7 +12,7 @@ import { authorizedService } from '../remote/client.ts';
 import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { openWith } from '../files/unseal.ts';
 import { verifyAccount, verifyLocal } from '../files/verify-all.ts';
 import { keyFlag, passwordFlags } from '../flags/args.ts';
@@ -68,7 +68,10 @@ export const command = defineCommand({
   },
 });
 
-/** The blob that an ID stands for, and its file key where the service encrypted it and it is to be opened. */
+/**
+ * The blob that an ID stands for, and its file key where the service encrypted it and it is to be
+ * opened.
+ */
 async function targetOf(
   id: string,
   isDeep: boolean,

@@ -1,11 +1,16 @@
-/** Description of a stored file beside its bytes, sent to a service with copies and restored files. */
+/**
+ * Description of a stored file beside its bytes, sent to a service with copies and restored files.
+ */
 import { StoredFile } from '../../shared/api.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import type { Context } from '../context.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { requester } from '../remote/client.ts';
 
-/** A description, as the API and sealed headers have it. `null`, an empty type and what is missing say nothing. */
+/**
+ * A description, as the API and sealed headers have it. `null`, an empty type and what is missing
+ * say nothing.
+ */
 export type FileDescription = {
   readonly filename?: string | null | undefined;
   readonly contentType?: string | undefined;
@@ -14,7 +19,10 @@ export type FileDescription = {
   readonly expiresAt?: string | undefined;
 };
 
-/** Describes a file at a service, which takes the scopes `read` and `write`, and `delete` for an expiry. */
+/**
+ * Describes a file at a service, which takes the scopes `read` and `write`, and `delete` for an
+ * expiry.
+ */
 export async function describeFile(
   service: Service,
   fileId: string,

@@ -1,4 +1,6 @@
-/** The bytes of a blob from sources that need no trust: every block is checked against the blob ID. */
+/**
+ * The bytes of a blob from sources that need no trust: every block is checked against the blob ID.
+ */
 import { codeOf, parseProblem, titleOf } from '../../client/service-problem.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import {
@@ -29,9 +31,10 @@ export function isBlobReference(text: string): boolean {
 }
 
 /**
- * Parses a blob ID as people copy it: alone, as `ipfs://<cid>`, as `/ipfs/<cid>` or in the URL of a gateway, with spaces around it, and
- * as a CIDv0. The gateway of a URL is not asked: a service or a configured one is. The error does not repeat other text: arguments in
- * the wrong order put a password there.
+ * Parses a blob ID as people copy it: alone, as `ipfs://<cid>`, as `/ipfs/<cid>` or in the URL of a
+ * gateway, with spaces around it, and as a CIDv0. The gateway of a URL is not asked: a service or a
+ * configured one is. The error does not repeat other text: arguments in the wrong order put a
+ * password there.
  * @param more what to add to the hint for text that is nothing like a blob ID
  * @throws invalid_cid
  */
@@ -57,7 +60,10 @@ export function isBlobId(text: string): boolean {
   }
 }
 
-/** Extracts the CID and its path from a gateway's URL (https://specs.ipfs.tech/http-gateways/), if it is one. */
+/**
+ * Extracts the CID and its path from a gateway's URL (https://specs.ipfs.tech/http-gateways/), if
+ * it is one.
+ */
 function inUrl(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
   const { hostname, pathname } = new URL(text);
@@ -65,7 +71,10 @@ function inUrl(text: string): string | undefined {
   return kind === 'ipfs' ? `${label}${pathname}` : /^\/ipfs\/(.+)$/.exec(pathname)?.[1];
 }
 
-/** Explains what the text is instead of a blob ID, and what to give. Repeats nothing of it but a CID. */
+/**
+ * Explains what the text is instead of a blob ID, and what to give. Repeats nothing of it but a
+ * CID.
+ */
 function notBlobId(text: string): [detail: string, hint?: string] {
   if (/^https?:\/\//i.test(text)) return ['that is a link without a blob ID', 'give the blob ID: bafkrei… or bafybei…'];
   if (isFileId(text))
@@ -82,13 +91,13 @@ function notBlobId(text: string): [detail: string, hint?: string] {
 }
 
 /**
- * A blob, from the service or else from the configured gateways. When one fails midway, the next one continues at the block that
- * failed.
+ * A blob, from the service or else from the configured gateways. When one fails midway, the next
+ * one continues at the block that failed.
  * @param cid a checked blob ID
  * @param onBlock gets each verified block
  * @returns `isHere`: whether it can come from the local service only
- * @throws not_found when no source has it, content_mismatch, service_unreachable, service_answer, and pinning_timeout, which
- *   `readFailure` converts; the streams fail with the same
+ * @throws not_found when no source has it, content_mismatch, service_unreachable, service_answer,
+ * and pinning_timeout, which `readFailure` converts; the streams fail with the same
  */
 export async function openBlob(
   cid: string,
@@ -100,7 +109,10 @@ export async function openBlob(
   return { size, read, isHere };
 }
 
-/** Uses a blob, and ends what is still asked for of it afterwards. Fails as `openBlob` with `readFailure`, and as `use`. */
+/**
+ * Uses a blob, and ends what is still asked for of it afterwards. Fails as `openBlob` with
+ * `readFailure`, and as `use`.
+ */
 export async function withBlob<T>(cid: string, context: Context, use: (blob: IpfsFile) => Promise<T>): Promise<T> {
   const stop = new AbortController();
   try {
@@ -117,19 +129,27 @@ export async function blobAsCar(cid: string, context: Context): Promise<Readable
   return carOf(cid, await sourcesOf(context), optionsOf(context));
 }
 
-/** Converts an error of reading a blob: a source that stalls is a service that cannot be reached. */
+/**
+ * Converts an error of reading a blob: a source that stalls is a service that cannot be reached.
+ */
 export function readFailure(error: unknown): unknown {
   return isSealpinError(error, 'pinning_timeout')
     ? new SealpinError('service_unreachable', error.message, { hint: 'try again later', cause: error })
     : error;
 }
 
-/** Hashes blocks right here: WebCrypto would first copy every byte into another thread, which takes longer. */
+/**
+ * Hashes blocks right here: WebCrypto would first copy every byte into another thread, which takes
+ * longer.
+ */
 export function optionsOf({ signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>): OpenOptions {
   return { signal, digest: nodeBackend.sha256, hedgeMs, limits: { idleMs: timeouts.stallMs } };
 }
 
-/** After how long the next source is asked for a block as well, in ms: one that stalls does not hold a download up. */
+/**
+ * After how long the next source is asked for a block as well, in ms: one that stalls does not hold
+ * a download up.
+ */
 const hedgeMs = 3_000;
 
 /** The service, then the configured gateways. @throws service_unreachable when there are none */
@@ -167,7 +187,10 @@ function fetchWith({ timeouts }: Context): GatewayFetch {
 /** Far more than a problem has. */
 const maxProblemBytes = 65_536;
 
-/** Reads the problem of a Sealpin service that refuses (RFC 9457); undefined for that of another program. */
+/**
+ * Reads the problem of a Sealpin service that refuses (RFC 9457); undefined for that of another
+ * program.
+ */
 async function problemIn({ headers, body }: GatewayResponse): Promise<GatewayProblem | undefined> {
   if (headers.get('content-type')?.startsWith('application/problem+json') !== true) return undefined;
   let bytes;

@@ -1,7 +1,8 @@
 /**
- * Downloads that continue. While a large blob is fetched, its verified blocks are kept in `downloads/` of the data directory (0600), as
- * a CAR that grows. After a break or a kill, the same blob is read from there as far as it goes, every block verified again, and
- * from the sources after that. What is kept is ciphertext as it is stored, never plaintext.
+ * Downloads that continue. While a large blob is fetched, its verified blocks are kept in
+ * `downloads/` of the data directory (0600), as a CAR that grows. After a break or a kill, the same
+ * blob is read from there as far as it goes, every block verified again, and from the sources after
+ * that. What is kept is ciphertext as it is stored, never plaintext.
  */
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open, readdir, rm, stat, statfs } from 'node:fs/promises';
@@ -21,10 +22,13 @@ import { pulled } from '../../shared/streams/pulled.ts';
 import type { Context } from '../context.ts';
 import { holdFolder, isOwnFolder, removeFolder } from '../io/held-folder.ts';
 import { pathsIn } from '../io/paths.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { openBlob, optionsOf } from './fetch-blob.ts';
 
-/** A smaller blob is fetched again as quickly, and so is one of the local service, whatever its size. */
+/**
+ * A smaller blob is fetched again as quickly, and so is one of the local service, whatever its
+ * size.
+ */
 const worthKeepingBytes = 16 * 1024 * 1024;
 const maxAgeMs = 7 * 24 * 3600 * 1000;
 
@@ -33,11 +37,15 @@ export type Download = {
   readonly size: number;
   /** Its verified bytes from the first one. */
   readonly stream: ReadableStream<Uint8Array>;
-  /** Ends open requests. What was kept stays only where the fetching broke off or was interrupted. */
+  /**
+   * Ends open requests. What was kept stays only where the fetching broke off or was interrupted.
+   */
   close(): Promise<void>;
 };
 
-/** Opens a blob as `openBlob`, from where an earlier download of it stopped. Fails as `openBlob`. */
+/**
+ * Opens a blob as `openBlob`, from where an earlier download of it stopped. Fails as `openBlob`.
+ */
 export async function openDownload(cid: string, context: Context): Promise<Download> {
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
@@ -76,7 +84,10 @@ export async function openDownload(cid: string, context: Context): Promise<Downl
   };
 }
 
-/** Opens what is kept of a blob; undefined when nothing can be kept, which is no reason not to fetch. */
+/**
+ * Opens what is kept of a blob; undefined when nothing can be kept, which is no reason not to
+ * fetch.
+ */
 async function keep(cid: string, size: number, { dataDir, now }: Context): Promise<KeptBlocks | undefined> {
   const { downloads } = pathsIn(dataDir);
   const folder = join(downloads, cid);
@@ -86,7 +97,8 @@ async function keep(cid: string, size: number, { dataDir, now }: Context): Promi
     if (held === undefined) return undefined;
     await removeOld(downloads, cid, dataDir, now());
     const disk = await statfs(folder);
-    // Both the container and what comes out of it: the output must not fail for what is only a convenience.
+    // Both the container and what comes out of it: the output must not fail for what is only a
+    // convenience.
     const hasSpace = disk.blocks === 0 || disk.bavail * disk.bsize > 2 * size;
     return new KeptBlocks(parseCid(cid), folder, held, hasSpace);
   } catch {

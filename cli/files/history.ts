@@ -1,6 +1,7 @@
 /**
- * The private history of blob IDs: one line of JSON for each blob that was stored or deleted from here. It is only appended
- * to (one write per line, so that two processes do not mix theirs), 0600. It holds no secret, and no service sees it.
+ * The private history of blob IDs: one line of JSON for each blob that was stored or deleted from
+ * here. It is only appended to (one write per line, so that two processes do not mix theirs), 0600.
+ * It holds no secret, and no service sees it.
  */
 import { constants } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
@@ -50,7 +51,8 @@ export async function remember(dataDir: string, entry: Entry): Promise<void> {
 
 /**
  * Reads the history.
- * @returns the entries, oldest first, and the numbers of the lines that cannot be read (they are kept)
+ * @returns the entries, oldest first, and the numbers of the lines that cannot be read (they are
+ * kept)
  * @throws file_unreadable
  */
 export async function recall(dataDir: string): Promise<{ entries: Entry[]; damagedLines: number[] }> {

@@ -1,4 +1,7 @@
-/** Receiving what a link leads to: every block verified, every chunk authenticated, and files that appear whole or not at all. */
+/**
+ * Receiving what a link leads to: every block verified, every chunk authenticated, and files that
+ * appear whole or not at all.
+ */
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -19,7 +22,8 @@ import { readFailure } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { sdkHttp } from '../remote/sdk.ts';
-import { silentProgress, sizeText } from '../terminal/progress.ts';
+import { silentProgress } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 
 /** Credentials that open a share besides its link. */
 export type LinkCredentials = {
@@ -38,7 +42,10 @@ export function isLink(text: string): boolean {
   return /^\s*https?:\/\/[^#]*\/(?:s|b|drop)\/?(?:#|%23)/i.test(text);
 }
 
-/** Reads a link, and warns where the service has seen its secret. @throws link_invalid, unsupported_version */
+/**
+ * Reads a link, and warns where the service has seen its secret.
+ * @throws link_invalid, unsupported_version
+ */
 export function readLink(text: string, { output }: Context): Exclude<Link, { kind: 'inbox' }> {
   const { link, exposed } = parseLink(text);
   if (link.kind === 'inbox') throw notForReceiving();
@@ -51,7 +58,8 @@ export function readLink(text: string, { output }: Context): Exclude<Link, { kin
 
 /**
  * Opens a link: of a share, that counts.
- * @throws the codes of the SDK's `receive`; wrong_kind for a blob link without a key, which decrypt takes
+ * @throws the codes of the SDK's `receive`; wrong_kind for a blob link without a key, which decrypt
+ * takes
  */
 export async function openLink(
   link: Exclude<Link, { kind: 'inbox' }>,
@@ -66,7 +74,8 @@ export async function openLink(
   const { output, signal } = context;
   const url = parseServiceUrl(link.service, 'the service of the link');
   const { password: given, key } = credentials;
-  // A key file that cannot be read does not use the share up; one that nobody named may not be needed.
+  // A key file that cannot be read does not use the share up; one that nobody named may not be
+  // needed.
   const identities = key === undefined ? undefined : await readIdentities(key, undefined, context);
   let derivation: { done(): void } = silentProgress;
   let isNeeded = false;
@@ -92,7 +101,8 @@ export async function openLink(
 export type WrittenFile = { readonly path: string; readonly name: string; readonly size: number };
 
 /**
- * Writes the files into a directory, under their own names made safe. Without `force` a name that is taken gets a number.
+ * Writes the files into a directory, under their own names made safe. Without `force` a name that
+ * is taken gets a number.
  * @returns the files that were written
  * @throws the first failure, after the other files were tried; disk_full before any is fetched
  */
@@ -129,8 +139,8 @@ export async function receiveInto(
 /**
  * Fetches, verifies and opens one file, into a path or standard output (`-`).
  * @returns its size
- * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads, containers and
- *   files; then no file appears
+ * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads,
+ * containers and files; then no file appears
  */
 export async function receiveFile(
   file: LinkFile,

@@ -1,4 +1,7 @@
-/** The work of the three encrypting commands: read and encrypt, then store, remember and print the blob ID, or write a file. */
+/**
+ * The work of the three encrypting commands: read and encrypt, then store, remember and print the
+ * blob ID, or write a file.
+ */
 import { realpath, stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import type { StoredFile } from '../../shared/api.ts';
@@ -20,7 +23,7 @@ import { newPassword, refusePathAsPassword } from '../keys/passwords.ts';
 import { parseName } from '../io/safe-name.ts';
 import { type Input, openInput } from '../io/input.ts';
 import { openSink, type Sink, writeAll } from '../io/output-file.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { type Api, api, authorizedService, introduction } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
@@ -30,7 +33,10 @@ import { keepInHistory } from './history.ts';
 /** Secret that a file is encrypted with. */
 type Secret = {
   readonly recipients: readonly Recipient[];
-  /** Tells one way to encrypt from another: the texts of the keys, or how the key is derived from the password. */
+  /**
+   * Tells one way to encrypt from another: the texts of the keys, or how the key is derived from
+   * the password.
+   */
   readonly kind: readonly string[];
   /** Opens what the recipients can open; undefined where only they can. */
   readonly identity?: Identity;
@@ -60,7 +66,8 @@ type SealingRun = {
 /**
  * Encrypts a file or folder with the password that is given, generated or asked for.
  * @param o `args` of the command; `derivation` how the key is derived from the password
- * @throws the codes of `newPassword`, `encryptAndStore` and `encryptToFile`; usage when the password is the path of a file
+ * @throws the codes of `newPassword`, `encryptAndStore` and `encryptToFile`; usage when the
+ * password is the path of a file
  */
 export async function encryptWithPassword(o: {
   readonly args: Arguments & {
@@ -89,7 +96,10 @@ export async function encryptWithPassword(o: {
 /** Advice for several files. */
 export const oneFile = 'one file is encrypted at a time: name a folder, or send several with sealpin send';
 
-/** Encrypts a file or folder to keys. @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile` */
+/**
+ * Encrypts a file or folder to keys.
+ * @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile`
+ */
 export async function encryptToKeys(
   o: Omit<SealingRun, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
 ): Promise<void> {
@@ -114,7 +124,10 @@ async function encryptOne(o: SealingRun): Promise<void> {
   await (output === undefined ? encryptAndStore(o) : encryptToFile(output, o));
 }
 
-/** Opens what is to be encrypted: a file, a pipe, or a folder as an archive. @throws the codes of `openInput` */
+/**
+ * Opens what is to be encrypted: a file, a pipe, or a folder as an archive.
+ * @throws the codes of `openInput`
+ */
 export async function openSource(path: string, context: Context): Promise<Input> {
   const stats = path === '-' ? undefined : await stat(resolve(context.cwd, path)).catch(() => undefined);
   if (stats?.isDirectory() !== true) return openInput(path, context);
@@ -125,7 +138,8 @@ export async function openSource(path: string, context: Context): Promise<Input>
 /**
  * Encrypts into a container file, which appears complete or not at all.
  * @param path of the container, or `-`
- * @throws the codes of `openSource` and `openSink`; usage when the container would be in the folder that is encrypted
+ * @throws the codes of `openSource` and `openSink`; usage when the container would be in the folder
+ * that is encrypted
  */
 async function encryptToFile(path: string, o: SealingRun): Promise<void> {
   const { args, context } = o;
@@ -170,7 +184,8 @@ async function refuseInside(source: string, path: string, { cwd }: Context): Pro
 
 /**
  * Encrypts a file or folder, stores it and prints its blob ID.
- * @throws too_large before a byte is sent, if the size is known; the codes of `openSource`, `authorizedService`, `store` and `upload`
+ * @throws too_large before a byte is sent, if the size is known; the codes of `openSource`,
+ * `authorizedService`, `store` and `upload`
  */
 async function encryptAndStore(o: SealingRun): Promise<void> {
   const { context, args } = o;
@@ -180,7 +195,8 @@ async function encryptAndStore(o: SealingRun): Promise<void> {
   try {
     const service = await authorizedService(context);
     const routes = api(service, context);
-    // A service that refuses an upload hangs up during it, and its reason may be lost: so we ask first.
+    // A service that refuses an upload hangs up during it, and its reason may be lost: so we ask
+    // first.
     const { health, key } = await introduction(routes);
     const limits = limitsOf(health);
     refuseLarge(input.bytes, limits.fileBytes);
@@ -248,7 +264,10 @@ async function pinsOf(cid: string, routes: Api): Promise<Pins | undefined> {
   return found?.files[0]?.pins;
 }
 
-/** Describes who else can get the bytes of a file in the local service. Its Kubo is asked for its peers. */
+/**
+ * Describes who else can get the bytes of a file in the local service. Its Kubo is asked for its
+ * peers.
+ */
 async function describeReach(pins: Pins, { dataDir }: Context): Promise<string> {
   if (pins.every((pin) => pin.service === 'local'))
     return 'stored on this computer only: nobody else can fetch it, since the local service is not on the IPFS network';

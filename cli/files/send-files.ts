@@ -1,4 +1,7 @@
-/** Sending files, by link or to an inbox: each is sealed under a key of its own and stored, and a parcel has the keys. */
+/**
+ * Sending files, by link or to an inbox: each is sealed under a key of its own and stored, and a
+ * parcel has the keys.
+ */
 import { stat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inboxes.ts';
@@ -30,7 +33,10 @@ import type { ShareTerms } from '../flags/share-terms.ts';
 import { keepInHistory } from './history.ts';
 import { removeMs } from '../../client/connection.ts';
 
-/** Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that as. */
+/**
+ * Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that
+ * as.
+ */
 type OutgoingPaths = { readonly paths: readonly string[]; readonly name: string | undefined };
 
 /** Result of sending, with the number of bytes of plaintext. */
@@ -39,7 +45,8 @@ type SentResult<T> = T & { readonly files: readonly SentFile[]; readonly bytes: 
 /**
  * Sends files and folders by a link. When it breaks off, the same command continues.
  * @param terms asked for once the service is known to be there
- * @throws too_large, insufficient_scope, parcel_invalid, the codes of `openSource`, `authorizedService`, `storeSealed` and `shareParcel`
+ * @throws too_large, insufficient_scope, parcel_invalid, the codes of `openSource`,
+ * `authorizedService`, `storeSealed` and `shareParcel`
  */
 export async function sendFiles(
   outgoing: OutgoingPaths,
@@ -72,7 +79,8 @@ export async function sendFiles(
 }
 
 /**
- * Hands files and folders over to the owner of an inbox. When it breaks off, the same command continues.
+ * Hands files and folders over to the owner of an inbox. When it breaks off, the same command
+ * continues.
  * @param o.link of the inbox, which has the API key: no account is needed
  * @throws link_invalid, usage for a link over http: to another machine, and as `sendFiles`
  */
@@ -145,7 +153,10 @@ type Passing<P, T> = {
   ) => Promise<T>;
 };
 
-/** Stores files and passes their parcel on. What cannot be continued after a failure is removed again. */
+/**
+ * Stores files and passes their parcel on. What cannot be continued after a failure is removed
+ * again.
+ */
 async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
   { paths, name: standardInput }: OutgoingPaths,
   { service, scopes, inbox, prepare, pass }: Passing<P, T>,
@@ -190,7 +201,9 @@ async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
   return passed;
 }
 
-/** The sizes of the payloads of which nothing is stored yet: what an earlier run began has its room. */
+/**
+ * The sizes of the payloads of which nothing is stored yet: what an earlier run began has its room.
+ */
 async function unsentOf(files: readonly FileToSend[], { dataDir }: Context): Promise<(number | undefined)[]> {
   const sizes: (number | undefined)[] = [];
   for (const { id, input } of files)
@@ -233,7 +246,10 @@ async function sealed({ stream, bytes, lookThrough }: Input): Promise<Container>
   return { stream: payload, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes), fileKey };
 }
 
-/** Removes what was stored for nothing. What the same command finds stored, or continues, stays, and that is said. */
+/**
+ * Removes what was stored for nothing. What the same command finds stored, or continues, stays, and
+ * that is said.
+ */
 async function afterFailure(
   failure: unknown,
   { files, stored, to }: { files: readonly FileToSend[]; stored: readonly StoredPayload[]; to: Destination },

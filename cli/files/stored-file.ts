@@ -17,14 +17,19 @@ import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { nameInHistory } from './history.ts';
 
-/** @param o.name of the file, where its own is unknown or not wanted; `key`: a private key file instead of private.key */
+/**
+ * @param o.name of the file, where its own is unknown or not wanted; `key`: a private key file
+ * instead of private.key
+ */
 type Naming = { readonly name: string | undefined; readonly key: string | undefined };
 
 /**
- * Finds the file key of a stored file, and asks for its password or reads the private key where one is needed.
+ * Finds the file key of a stored file, and asks for its password or reads the private key where one
+ * is needed.
  * @param id a file ID or a blob ID
  * @returns the file for a parcel, and the IDs of the account's files with its bytes
- * @throws not_found, not_encrypted, wrong_kind, decrypt_failed, and the codes of `openBlob`, `readIdentities` and `askPassword`
+ * @throws not_found, not_encrypted, wrong_kind, decrypt_failed, and the codes of `openBlob`,
+ * `readIdentities` and `askPassword`
  */
 export async function storedFileOf(
   id: string,
@@ -91,7 +96,11 @@ async function fileKeyOf(
   return fileKey;
 }
 
-/** Finds the file key of a stored container. @param key instead of private.key @throws as `storedFileOf` */
+/**
+ * Finds the file key of a stored container.
+ * @param key instead of private.key
+ * @throws as `storedFileOf`
+ */
 export async function fileKeyOfBlob(cid: string, key: string | undefined, context: Context): Promise<Uint8Array> {
   return withBlob(cid, context, ({ size, read }) => fileKeyOf(read(0, size), cid, key, context));
 }

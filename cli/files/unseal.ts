@@ -1,4 +1,7 @@
-/** Decryption, for `decrypt` and `ecc-decrypt`: finds the container, opens it and writes the plaintext. */
+/**
+ * Decryption, for `decrypt` and `ecc-decrypt`: finds the container, opens it and writes the
+ * plaintext.
+ */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Identity, open, type Opened, passwordIdentity } from '../../shared/crypto/index.ts';
@@ -13,13 +16,16 @@ import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
-import { type Progress, silentProgress, sizeText } from '../terminal/progress.ts';
+import { type Progress, silentProgress } from '../terminal/progress.ts';
+import { countText, sizeText } from '../terminal/size.ts';
 import { maxTries } from '../keys/passwords.ts';
-import { countText } from '../terminal/size.ts';
 
 /** Input, keys and destination of a decryption. */
 export type Unsealing = {
-  /** A blob ID (`ipfs://…` and `/ipfs/…`, too), a path, or `-`. A path without a `/` must not read as a blob ID. */
+  /**
+   * A blob ID (`ipfs://…` and `/ipfs/…`, too), a path, or `-`. A path without a `/` must not read
+   * as a blob ID.
+   */
   readonly blob: string;
   /** A path, or `-`. */
   readonly outputFile: string;
@@ -31,7 +37,10 @@ export type Unsealing = {
     | { readonly kind: 'password'; readonly password: string }
     | { readonly kind: 'keys'; readonly identities: readonly Identity[] }
     | undefined;
-  /** Finds what opens a container when nothing was given. `failed`: how many passwords were wrong so far. */
+  /**
+   * Finds what opens a container when nothing was given. `failed`: how many passwords were wrong so
+   * far.
+   */
   readonly find: (kind: 'password' | 'keys', failed: number) => Promise<readonly Identity[]>;
   readonly context: Context;
 };
@@ -53,7 +62,8 @@ async function withSlash(blob: string, { cwd }: Context): Promise<string> {
 
 /**
  * Decrypts a blob or a container file.
- * @throws not_encrypted, wrong_kind, decrypt_failed and the other codes of containers, files and services; then no file appears
+ * @throws not_encrypted, wrong_kind, decrypt_failed and the other codes of containers, files and
+ * services; then no file appears
  */
 export async function decryptTo(given: Unsealing): Promise<void> {
   const { context } = given;
@@ -67,7 +77,8 @@ export async function decryptTo(given: Unsealing): Promise<void> {
     throw new SealpinError('usage', `--extract creates a directory: it does not go with ${o.force ? '--force' : '-'}`, {
       hint: 'name a new directory',
     });
-  // Checked before anything is fetched, and again once the input is open, which must be another file.
+  // Checked before anything is fetched, and again once the input is open, which must be another
+  // file.
   await openDestination(o);
   const source = await container(o.blob, context);
   let destination: PlaintextDestination | undefined;
@@ -81,7 +92,8 @@ export async function decryptTo(given: Unsealing): Promise<void> {
         ? silentProgress
         : output.progress('fetching and decrypting', source.bytes);
     const plaintext = await openWith(opened, o, context);
-    // Plaintext was made here and is nowhere else; what was not encrypted may still be in use by its source.
+    // Plaintext was made here and is nowhere else; what was not encrypted may still be in use by
+    // its source.
     const onWritten = opened.kind === 'plain' ? () => undefined : release;
     const { bytes, wrote } = await destination.fill(plaintext, {
       progress: progress(),
@@ -208,7 +220,10 @@ async function identitiesFor(
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
 }
 
-/** Recognizes a tar archive by the magic of its first header (POSIX.1-2024, pax, "ustar Interchange Format"). */
+/**
+ * Recognizes a tar archive by the magic of its first header (POSIX.1-2024, pax, "ustar Interchange
+ * Format").
+ */
 function isTar(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
 }

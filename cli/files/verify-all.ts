@@ -1,12 +1,14 @@
-/** `sealpin verify --all` and `--local`: everything that an account, or the IPFS node of the local service, holds. */
+/**
+ * `sealpin verify --all` and `--local`: everything that an account, or the IPFS node of the local
+ * service, holds.
+ */
 import { isSealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
 import { localPaths } from '../local/state.ts';
 import { authorizedService } from '../remote/client.ts';
-import { everyFile } from '../remote/every-file.ts';
-import { sizeText } from '../terminal/progress.ts';
-import { countText } from '../terminal/size.ts';
+import { everyFile } from '../remote/pages.ts';
+import { countText, sizeText } from '../terminal/size.ts';
 import { withBlob } from '../fetch/fetch-blob.ts';
 
 /** Verifies every file of the account. @returns the exit code */
@@ -47,7 +49,10 @@ async function look(cid: string, context: Context): Promise<{ size: number } | {
   }
 }
 
-/** Verifies every block of the IPFS node of the local service, which must run. @returns the exit code */
+/**
+ * Verifies every block of the IPFS node of the local service, which must run.
+ * @returns the exit code
+ */
 export async function verifyLocal({ dataDir, output }: Context): Promise<number> {
   const { blocks, bytes, bad, first } = await control(localPaths(dataDir).control, 'verify');
   if (!output.json) for (const { cid, file, why } of first) output.warn(`${cid} is ${why} (in ${file})`);

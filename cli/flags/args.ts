@@ -1,4 +1,5 @@
 /** Arguments that several commands share, each described once. */
+import { SealpinError } from '../../shared/errors.ts';
 import type { Args } from '../command.ts';
 
 /** Input of an encrypting command. */
@@ -100,3 +101,9 @@ export const fetchingInterrupted =
 
 /** After an interruption of a command that stores a file without asking for its end. */
 export const storingInterrupted = 'sealpin list shows whether it was stored; if not, run the same command again';
+
+/** Checks a number that was given by a flag. @throws usage */
+export function atLeastOne(number: number, flag: string): number {
+  if (!Number.isSafeInteger(number) || number < 1) throw new SealpinError('usage', `${flag} must be 1 or more`);
+  return number;
+}

@@ -4,7 +4,11 @@ import { dayMs, hourMs } from '../../shared/time.ts';
 
 const unitMs = { h: hourMs, d: dayMs } as const;
 
-/** Parses when something expires: `12h`, `30d`, or a date. @returns the time in RFC 3339 @throws usage */
+/**
+ * Parses when something expires: `12h`, `30d`, or a date.
+ * @returns the time in RFC 3339
+ * @throws usage
+ */
 export function parseExpiry(text: string, nowMs: number): string {
   const [, count, unit] = /^([1-9]\d{0,4})([hd])$/.exec(text) ?? [];
   const time =

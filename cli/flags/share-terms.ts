@@ -68,7 +68,10 @@ export async function readShareTerms(
   return { recipients, password, expiresAt, opens, note, from };
 }
 
-/** Prints the link, and says what to do with it. @param what was shared, such as `2 files (1.2 MiB)` */
+/**
+ * Prints the link, and says what to do with it.
+ * @param what was shared, such as `2 files (1.2 MiB)`
+ */
 export async function showShare(
   { link, share }: Shared,
   o: { readonly what: string; readonly terms: ShareTerms; readonly service: Service; readonly qr: boolean },

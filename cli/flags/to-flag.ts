@@ -17,7 +17,10 @@ export const toFlag = {
   },
 } as const;
 
-/** The recipients that `--to` names. @throws usage for an empty name, the codes of `readRecipients` */
+/**
+ * The recipients that `--to` names.
+ * @throws usage for an empty name, the codes of `readRecipients`
+ */
 export async function readTo(values: readonly string[], context: Context): Promise<Recipient[]> {
   const names = values.flatMap((value) => value.split(','));
   if (names.includes(''))

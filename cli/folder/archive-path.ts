@@ -1,12 +1,16 @@
-/** Names and links in an archive, which anyone may have written: which of them stay in the folder. */
+/**
+ * Names and links in an archive, which anyone may have written: which of them stay in the folder.
+ */
 import { sep } from 'node:path';
 
 /** A path in an archive that must not be used, and why. */
 export class UnsafePath extends Error {}
 
 /**
- * The names on the way to an entry, from the folder that is extracted into; none for the folder itself.
- * @throws UnsafePath for an absolute path, one with `..`, and one that is not what the archive's writer had
+ * The names on the way to an entry, from the folder that is extracted into; none for the folder
+ * itself.
+ * @throws UnsafePath for an absolute path, one with `..`, and one that is not what the archive's
+ * writer had
  */
 export function namesOf(path: string): string[] {
   if (path.startsWith('/')) throw new UnsafePath('its path is absolute');
@@ -20,7 +24,8 @@ export function namesOf(path: string): string[] {
 }
 
 /**
- * Checks the target of a symbolic link, which may lead anywhere: a link is made, and never followed.
+ * Checks the target of a symbolic link, which may lead anywhere: a link is made, and never
+ * followed.
  * @throws UnsafePath where the system has no such link, or the archive's writer did not have it
  */
 export function checkTarget(target: string): void {
@@ -31,8 +36,9 @@ export function checkTarget(target: string): void {
 }
 
 /**
- * Checks that the target of a symbolic link stays in the folder, whatever other links are there: `..` may only come
- * first, where it starts from a real directory, and not more often than the link is deep.
+ * Checks that the target of a symbolic link stays in the folder, whatever other links are there:
+ * `..` may only come first, where it starts from a real directory, and not more often than the link
+ * is deep.
  * @param depth how many directories are between the folder and the link
  */
 export function isInside(target: string, depth: number): boolean {

@@ -28,12 +28,13 @@ type Listing = { readonly path: string; readonly stats: BigIntStats; readonly na
 const replacement = '\uFFFD';
 
 /**
- * Walks a folder: a directory comes before what is in it, names in the order of their UTF-16 code units. Symbolic links are
- * not followed. In memory are the names of the directories on the way to the current entry.
+ * Walks a folder: a directory comes before what is in it, names in the order of their UTF-16 code
+ * units. Symbolic links are not followed. In memory are the names of the directories on the way to
+ * the current entry.
  * @param root absolute, without symbolic links
  * @param shown the folder as the user named it, for messages
- * @throws file_unreadable also for sockets, devices, FIFOs, and names and targets that are not UTF-8; file_changed when a directory changes while
- *   it is read, or an entry is gone
+ * @throws file_unreadable also for sockets, devices, FIFOs, and names and targets that are not
+ * UTF-8; file_changed when a directory changes while it is read, or an entry is gone
  */
 export async function* entriesOf(root: string, shown: string): AsyncGenerator<FolderEntry> {
   const inspect = async <T>(path: string, call: (absolute: string) => Promise<T>): Promise<T> => {

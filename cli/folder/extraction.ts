@@ -1,7 +1,8 @@
 /**
- * Extracting a tar archive that anyone may have written. It goes into a temporary directory of our own, where nothing that the
- * archive made is ever followed or replaced, and gets its name when all of it is there. No link in it leads out of it while
- * something is still written: such links come last.
+ * Extracting a tar archive that anyone may have written. It goes into a temporary directory of our
+ * own, where nothing that the archive made is ever followed or replaced, and gets its name when all
+ * of it is there. No link in it leads out of it while something is still written: such links come
+ * last.
  */
 import { constants } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, readdir, rename, symlink, unlink, utimes } from 'node:fs/promises';
@@ -15,7 +16,10 @@ import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '.
 import { checkTarget, isInside, namesOf, UnsafePath } from './archive-path.ts';
 import { LeavingLinks } from './leaving-links.ts';
 
-/** Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask applies, too. */
+/**
+ * Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask
+ * applies, too.
+ */
 const permissions = 0o777;
 /** The user can always get into what was extracted, and remove it. */
 const ownDirectory = 0o700;
@@ -39,7 +43,10 @@ type Directory = { readonly name: string; readonly path: string; mtime: Date };
 /** A link that may lead out. Until the end, a link to itself has its place, which leads nowhere. */
 type Leaving = { readonly name: string; readonly path: string; readonly target: string };
 
-/** Checks that a directory can be created; an empty one may exist. @throws file_exists, file_unwritable */
+/**
+ * Checks that a directory can be created; an empty one may exist.
+ * @throws file_exists, file_unwritable
+ */
 export async function openExtraction(path: string, environment: Pick<Environment, 'cwd'>): Promise<Extraction> {
   const target = resolve(environment.cwd, path);
   await refuseTarget(path, target);
@@ -85,8 +92,8 @@ export class Extraction {
   /**
    * Writes all that is in an archive, and reads the stream to its end.
    * @param signal stops it
-   * @throws archive_invalid for what is not a tar archive, or would write outside of the directory; file_unwritable, disk_full and the errors of
-   *   the stream
+   * @throws archive_invalid for what is not a tar archive, or would write outside of the directory;
+   * file_unwritable, disk_full and the errors of the stream
    */
   async unpack(archive: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<Extracted> {
     let files = 0;
@@ -165,7 +172,10 @@ export class Extraction {
     return this.#open.at(-1) ?? this.#root;
   }
 
-  /** Makes a directory the current one, and creates what is missing of it. Each part of its path is a real directory. */
+  /**
+   * Makes a directory the current one, and creates what is missing of it. Each part of its path is
+   * a real directory.
+   */
   async #enter(names: readonly string[]): Promise<void> {
     const shared = names.findIndex((name, index) => this.#open[index]?.name !== name);
     const kept = shared < 0 ? names.length : shared;

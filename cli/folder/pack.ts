@@ -11,17 +11,21 @@ import { LeavingLinks } from './leaving-links.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
 import { countText } from '../terminal/size.ts';
 
-/** A block of a tar archive: a header, and what the content of a file is padded to (POSIX.1-2024, pax). */
+/**
+ * A block of a tar archive: a header, and what the content of a file is padded to (POSIX.1-2024,
+ * pax).
+ */
 const blockBytes = 512;
 const packPieceBytes = 1024 * 1024;
 /** Permissions that an archive keeps: no set-user-ID, set-group-ID or sticky bit. */
 const permissions = 0o777;
 
 /**
- * Opens a folder for reading as a tar archive: paths relative to it, in a fixed order, without owners.
+ * Opens a folder for reading as a tar archive: paths relative to it, in a fixed order, without
+ * owners.
  *
- * The stream fails with file_changed when a file or directory changes while it is read. It and `lookThrough` fail with the codes of
- * `entriesOf`.
+ * The stream fails with file_changed when a file or directory changes while it is read. It and
+ * `lookThrough` fail with the codes of `entriesOf`.
  * @throws file_not_found, file_unreadable
  */
 export async function openFolder(path: string, context: Context): Promise<Input> {
@@ -53,8 +57,8 @@ export async function openFolder(path: string, context: Context): Promise<Input>
 }
 
 /**
- * Finds out how long the archive will be, but for long names, and warns of links to what will not be in it. Says what is packed, since a
- * folder may be more than was meant.
+ * Finds out how long the archive will be, but for long names, and warns of links to what will not
+ * be in it. Says what is packed, since a folder may be more than was meant.
  */
 async function lookThrough(root: string, shown: string, { output, signal }: Context): Promise<number> {
   const progress = output.progress(`looking through ${shown}`, undefined, { amount: filesText });
@@ -97,7 +101,10 @@ async function pack(root: string, shown: string, controller: TarPackController, 
   controller.finalize();
 }
 
-/** The part of a header that all types share. Owners are left out: the archive is for someone else's machine. */
+/**
+ * The part of a header that all types share. Owners are left out: the archive is for someone else's
+ * machine.
+ */
 function tarHeader({ path, stats }: FolderEntry, target = ''): Omit<TarHeader, 'name' | 'size'> {
   // What begins a field is taken for the mark of an encoding there, but not in an extended header.
   const isMarked = [path, target].some((text) => text.includes('\uFEFF'));
@@ -126,7 +133,8 @@ async function packFile(
     const writer = controller.add({ ...tarHeader(entry), name: entry.path, type: 'file', size: bytes }).getWriter();
     const reader = input.stream.getReader({ mode: 'byob' });
     for (let left = bytes; ;) {
-      // Of the size that is needed: what waits in the archive keeps the whole buffer. The end is read with one byte.
+      // Of the size that is needed: what waits in the archive keeps the whole buffer. The end is
+      // read with one byte.
       const { done, value } = await reader.read(new Uint8Array(Math.max(1, Math.min(left, packPieceBytes))));
       if (done) break;
       left -= value.length;

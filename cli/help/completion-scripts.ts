@@ -43,7 +43,10 @@ const isGroup = (members: readonly Command[]): boolean => members.some(({ name }
 const summaryOf = (word: string, members: readonly Command[]): string =>
   isGroup(members) ? `${word}s: ${members.map(secondWord).join(', ')}` : members.map(({ summary }) => summary).join();
 const secondWord = (command: Command): string => command.name.split(' ')[1] ?? '';
-/** In single quotes: none of our texts has a backslash, and an apostrophe closes and reopens the quotes. */
+/**
+ * In single quotes: none of our texts has a backslash, and an apostrophe closes and reopens the
+ * quotes.
+ */
 const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 const bash = (commands: readonly Command[]): string => {

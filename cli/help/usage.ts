@@ -45,8 +45,8 @@ function usageLine(text: string, columns: number): string {
 
 /**
  * Everything about one command.
- * @param terminalColumns characters in a line of the terminal; lines are never longer than 100. Examples are not wrapped, so
- *   that they can be copied
+ * @param terminalColumns characters in a line of the terminal; lines are never longer than 100.
+ * Examples are not wrapped, so that they can be copied
  */
 export function commandUsage(command: Command, terminalColumns: number): string {
   const columns = Math.min(terminalColumns, maxColumns);

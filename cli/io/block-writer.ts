@@ -2,21 +2,26 @@
 import type { FileHandle } from 'node:fs/promises';
 
 /**
- * Bytes of one call. Linux takes page cache in pieces as large as the call, and large pieces are what a virtual machine has lent to its
- * host and gets back page by page: there, 1 GiB takes 3.5 s in calls of 1 MiB, and 0.3 s in calls of 128 KiB.
+ * Bytes of one call. Linux takes page cache in pieces as large as the call, and large pieces are
+ * what a virtual machine has lent to its host and gets back page by page: there, 1 GiB takes 3.5 s
+ * in calls of 1 MiB, and 0.3 s in calls of 128 KiB.
  */
 const callBytes = 128 * 1024;
 /** The disk is asked to sync after so many bytes by default. */
 const defaultSyncBytes = 64 * 1024 * 1024;
 
-/** Collects bytes into blocks and writes each to a file, from its first byte on, in memory that is reused. One call at a time. */
+/**
+ * Collects bytes into blocks and writes each to a file, from its first byte on, in memory that is
+ * reused. One call at a time.
+ */
 export class BlockWriter {
   readonly #handle: FileHandle | undefined;
   readonly #blockBytes: number;
   readonly #syncBytes: number;
   #block: Buffer = Buffer.alloc(0);
   #spare: Buffer = this.#block;
-  // More than one block at a time would only wait for each other: the system writes a file under a lock.
+  // More than one block at a time would only wait for each other: the system writes a file under a
+  // lock.
   #writing: Promise<void> | undefined;
   #syncing: Promise<void> | undefined;
   #failed: { cause: unknown } | undefined;
@@ -27,7 +32,8 @@ export class BlockWriter {
   /**
    * @param handle undefined: the blocks are filled and not written
    * @param blockBytes bytes of one block
-   * @param syncBytes the disk is asked to sync after so many bytes, so that not all of it is left for the end; 64 MiB by default
+   * @param syncBytes the disk is asked to sync after so many bytes, so that not all of it is left
+   * for the end; 64 MiB by default
    */
   constructor(handle: FileHandle | undefined, blockBytes: number, syncBytes = defaultSyncBytes) {
     this.#handle = handle;
@@ -35,7 +41,10 @@ export class BlockWriter {
     this.#syncBytes = syncBytes;
   }
 
-  /** Copies as many of the bytes as the block has room for, and returns how many. A full block must be flushed first. */
+  /**
+   * Copies as many of the bytes as the block has room for, and returns how many. A full block must
+   * be flushed first.
+   */
   fill(bytes: Uint8Array): number {
     this.#grow(bytes.length);
     const part = bytes.subarray(0, this.#blockBytes - this.#filled);
@@ -49,7 +58,8 @@ export class BlockWriter {
   }
 
   /**
-   * Starts the write of what was collected and returns it; it stays as it is until the next block is full.
+   * Starts the write of what was collected and returns it; it stays as it is until the next block
+   * is full.
    *
    * @throws what an earlier write failed with
    */
@@ -64,7 +74,8 @@ export class BlockWriter {
   }
 
   /**
-   * Starts the write of bytes from where they are, after those that were filled in; they must not change before `onWritten`.
+   * Starts the write of bytes from where they are, after those that were filled in; they must not
+   * change before `onWritten`.
    *
    * @throws what an earlier write failed with
    */
@@ -84,7 +95,10 @@ export class BlockWriter {
     if (this.#failed) throw this.#failed.cause;
   }
 
-  /** Makes room for so many more bytes. The first ones take no more than they need, until others follow: many files are small. */
+  /**
+   * Makes room for so many more bytes. The first ones take no more than they need, until others
+   * follow: many files are small.
+   */
   #grow(more: number): void {
     if (this.#filled + more <= this.#block.length || this.#block.length === this.#blockBytes) return;
     const bytes = this.#filled === 0 ? Math.min(more, this.#blockBytes) : this.#blockBytes;

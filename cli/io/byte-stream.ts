@@ -1,8 +1,9 @@
 /** Bytes in memory that this process owns and can release early. */
 
 /**
- * Frees the memory of bytes at once if they fill their buffer; they are empty then. Only for bytes that nothing else uses.
- * V8 counts buffers and collects its whole heap for each few dozen MiB of them, which took half of the CPU time of a large file.
+ * Frees the memory of bytes at once if they fill their buffer; they are empty then. Only for bytes
+ * that nothing else uses. V8 counts buffers and collects its whole heap for each few dozen MiB of
+ * them, which took half of the CPU time of a large file.
  */
 export function release(bytes: Uint8Array): void {
   const { buffer } = bytes;
@@ -10,8 +11,10 @@ export function release(bytes: Uint8Array): void {
 }
 
 /**
- * Makes a byte stream of pieces: a BYOB read of n bytes gets n bytes at once, however small the pieces are.
- * @param o.next the next piece; undefined at the end. An error of it ends the stream after all bytes before it
+ * Makes a byte stream of pieces: a BYOB read of n bytes gets n bytes at once, however small the
+ * pieces are.
+ * @param o.next the next piece; undefined at the end. An error of it ends the stream after all
+ * bytes before it
  * @param o.used called with each piece when all of it has been copied
  * @param o.cancel called when the reader of the stream cancels it
  */

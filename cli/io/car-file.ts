@@ -19,12 +19,16 @@ export type CarFile = {
   close(): Promise<void>;
 };
 
-/** The empty identity CID in binary: what a writer of a CAR names that did not know the root when it began. */
+/**
+ * The empty identity CID in binary: what a writer of a CAR names that did not know the root when it
+ * began.
+ */
 const unknownRoot = '1,85,0,0';
 
 /**
  * Opens a CAR file of one file.
- * @throws file_not_found, file_unreadable; wrong_kind when it is no CARv1 with one root; content_mismatch when it is cut off
+ * @throws file_not_found, file_unreadable; wrong_kind when it is no CARv1 with one root;
+ * content_mismatch when it is cut off
  */
 export async function openCar(path: string, { cwd, signal }: Pick<Environment, 'cwd' | 'signal'>): Promise<CarFile> {
   let handle: FileHandle;
@@ -88,8 +92,8 @@ async function indexOf(
 }
 
 /**
- * Recognizes the beginning of a CAR: the length of the header and its DAG-CBOR map that begins with "roots" (CARv1), or
- * the fixed pragma of CARv2 (https://ipld.io/specs/transport/car/).
+ * Recognizes the beginning of a CAR: the length of the header and its DAG-CBOR map that begins with
+ * "roots" (CARv1), or the fixed pragma of CARv2 (https://ipld.io/specs/transport/car/).
  */
 export function isCar(bytes: Uint8Array): boolean {
   const start = Buffer.from(bytes.subarray(0, 16)).toString('latin1');

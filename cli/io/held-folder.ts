@@ -11,7 +11,8 @@ import { isTemporaryName } from './unfinished.ts';
 export const lockName = 'lock';
 
 /**
- * Creates a folder and holds it until it is released or this process ends. It is removed before the release, if at all.
+ * Creates a folder and holds it until it is released or this process ends. It is removed before the
+ * release, if at all.
  * @param folder below the data directory
  * @returns undefined while another process has it
  * @throws file_unwritable, disk_full
@@ -47,8 +48,8 @@ function isKnown(name: string, files: readonly string[]): boolean {
 }
 
 /**
- * Checks that everything in a folder was written by this program: a data directory may have been put where somebody
- * already has a folder of that name.
+ * Checks that everything in a folder was written by this program: a data directory may have been
+ * put where somebody already has a folder of that name.
  * @param files names of those that the folder may have
  */
 export async function isOwnFolder(folder: string, files: readonly string[]): Promise<boolean> {

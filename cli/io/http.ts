@@ -1,6 +1,7 @@
 /**
- * HTTP for the command line, on node:http (its request bodies are several times as fast as those of the built-in fetch).
- * One connection per request, no redirects, no retries; a request to a peer that is too slow fails.
+ * HTTP for the command line, on node:http (its request bodies are several times as fast as those of
+ * the built-in fetch). One connection per request, no redirects, no retries; a request to a peer
+ * that is too slow fails.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { once } from 'node:events';
@@ -11,7 +12,7 @@ import { isLoopback } from '../../client/loopback.ts';
 import { bytesFrom, release } from './byte-stream.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from '../timeouts.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 
 /** A response whose body is not read yet. */
 export type HttpResponse = {
@@ -24,7 +25,10 @@ export type HttpResponse = {
 export type RequestOptions = {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;
-  /** Its chunks are released once they are sent. Without `bytes`, its length, it is sent with chunked encoding. */
+  /**
+   * Its chunks are released once they are sent. Without `bytes`, its length, it is sent with
+   * chunked encoding.
+   */
   readonly body?: { readonly stream: AsyncIterable<Uint8Array>; readonly bytes: number | undefined } | undefined;
   readonly signal: AbortSignal;
   readonly timeouts: Timeouts;
@@ -36,8 +40,8 @@ export type RequestOptions = {
 
 /**
  * Sends one request.
- * @throws service_unreachable (also when the peer is too slow, or closes the connection early), service_answer for a redirect, the
- *   errors of the request's body, the reason of the signal
+ * @throws service_unreachable (also when the peer is too slow, or closes the connection early),
+ * service_answer for a redirect, the errors of the request's body, the reason of the signal
  */
 export async function sendRequest(url: URL, o: RequestOptions): Promise<HttpResponse> {
   const { request: requestBy } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
@@ -66,7 +70,10 @@ export async function sendRequest(url: URL, o: RequestOptions): Promise<HttpResp
   }
 }
 
-/** A redirect to a subdomain of the CID is how some gateways answer every request (subdomain gateway specification). */
+/**
+ * A redirect to a subdomain of the CID is how some gateways answer every request (subdomain gateway
+ * specification).
+ */
 function redirect(peer: Peer, status: number, location: string | undefined): SealpinError {
   const where = location === undefined ? 'another address' : visible(location);
   const isSubdomainGateway = location !== undefined && /^https?:\/\/b[a-z2-7]+\.ipfs\./.test(location);
@@ -75,10 +82,14 @@ function redirect(peer: Peer, status: number, location: string | undefined): Sea
   });
 }
 
-/** The other side of a request, for error messages. `bodyBytes`: of the request's body, if known. */
+/**
+ * The other side of a request, for error messages. `bodyBytes`: of the request's body, if known.
+ */
 type Peer = { readonly url: URL; readonly name: string; sentBytes: number; readonly bodyBytes: number | undefined };
 
-/** Sends the body until it ends or the response comes: a refusal may come long before the last byte. */
+/**
+ * Sends the body until it ends or the response comes: a refusal may come long before the last byte.
+ */
 async function exchange(request: ClientRequest, o: RequestOptions, peer: Peer): Promise<IncomingMessage> {
   const response = new Promise<IncomingMessage>((resolve, reject) => {
     request.once('response', resolve);
@@ -87,7 +98,8 @@ async function exchange(request: ClientRequest, o: RequestOptions, peer: Peer): 
   if (o.body === undefined) request.end();
   else {
     const iterator = o.body.stream[Symbol.asyncIterator]();
-    // A response before the end, or a broken connection, ends the sending; the response says more than the broken pipe.
+    // A response before the end, or a broken connection, ends the sending; the response says more
+    // than the broken pipe.
     const settled = response.then(
       () => true,
       () => true,
@@ -125,7 +137,10 @@ async function sendBody(
   }
 }
 
-/** A clock that runs only while we wait for the peer: the wait fails when fewer than `bytes` moved in `stallMs`. */
+/**
+ * A clock that runs only while we wait for the peer: the wait fails when fewer than `bytes` moved
+ * in `stallMs`.
+ */
 function stallTimer({
   stallMs,
   bytes: minBytes,
@@ -238,7 +253,10 @@ function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during:
   });
 }
 
-/** The body of a short response as text. @throws service_answer when it is longer than `limitBytes` */
+/**
+ * The body of a short response as text.
+ * @throws service_answer when it is longer than `limitBytes`
+ */
 export async function readText(response: HttpResponse, limitBytes = 1024 * 1024): Promise<string> {
   const tooLarge = () => new SealpinError('service_answer', 'the response of the service is too large');
   return new TextDecoder().decode(await readAll(response.body, limitBytes, tooLarge));

@@ -13,7 +13,8 @@ import { readFailure } from '../errno.ts';
 const inputPieceBytes = 1024 * 1024;
 const { constants } = fs;
 
-// Bare descriptors and not file handles: that of a FIFO is handed over to a socket, which closes it.
+// Bare descriptors and not file handles: that of a FIFO is handed over to a socket, which closes
+// it.
 const openDescriptor = promisify(fs.open);
 const close = promisify(fs.close);
 const read = promisify(fs.read);
@@ -27,7 +28,10 @@ export type Input = {
   readonly name: string;
   /** Its length; undefined when it is not known before its end. */
   readonly bytes: number | undefined;
-  /** Looks through a folder once, and refuses what cannot be archived. Returns about how long it will be. */
+  /**
+   * Looks through a folder once, and refuses what cannot be archived. Returns about how long it
+   * will be.
+   */
   readonly lookThrough?: () => Promise<number>;
   /** Identity and time of the file; undefined for a pipe. */
   readonly identity: FileIdentity | undefined;
@@ -44,8 +48,8 @@ export type Reading = Pick<Environment, 'stdin' | 'cwd' | 'signal'>;
 /**
  * Opens a file for reading; `-` is standard input, and a FIFO is read like it.
  *
- * The stream of a regular file fails with file_changed when the file changes before its end is read; that of a pipe with the reason of
- * the signal.
+ * The stream of a regular file fails with file_changed when the file changes before its end is
+ * read; that of a pipe with the reason of the signal.
  * @throws file_not_found, file_unreadable, usage when standard input is a terminal
  */
 export async function openInput(path: string, environment: Reading): Promise<Input> {
@@ -86,7 +90,8 @@ export async function openInput(path: string, environment: Reading): Promise<Inp
 }
 
 function fifo(path: string, descriptor: number, signal: AbortSignal): Input {
-  // A socket waits for the writer without holding one of the process's few threads, as a read of a FIFO would.
+  // A socket waits for the writer without holding one of the process's few threads, as a read of a
+  // FIFO would.
   const socket = new Socket({ fd: descriptor, readable: true, writable: false });
   return {
     name: path,
@@ -108,7 +113,8 @@ function regular(path: string, descriptor: number, before: fs.BigIntStats): Inpu
       try {
         const request = controller.byobRequest;
         const view = request?.view;
-        // With `autoAllocateChunkSize` every pull has a request (Streams standard, ReadableByteStreamControllerCallPullIfNeeded).
+        // With `autoAllocateChunkSize` every pull has a request (Streams standard,
+        // ReadableByteStreamControllerCallPullIfNeeded).
         if (!(view instanceof Uint8Array)) throw new TypeError('a pull without a buffer to fill');
         const { bytesRead } = await read(descriptor, view, 0, view.length, position);
         position += bytesRead;
@@ -183,7 +189,10 @@ async function openSmall(path: string, o: { what: string; environment: Reading }
   }
 }
 
-/** Reports that other users can read a file; false where the system has no such permissions, and for standard input. */
+/**
+ * Reports that other users can read a file; false where the system has no such permissions, and for
+ * standard input.
+ */
 export async function isOpenToOthers(
   path: string,
   environment: Pick<Environment, 'cwd' | 'platform'>,

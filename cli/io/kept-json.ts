@@ -1,4 +1,7 @@
-/** Small JSON files in the data directory that commands read and change: 0600, replaced as a whole, by one command at a time. */
+/**
+ * Small JSON files in the data directory that commands read and change: 0600, replaced as a whole,
+ * by one command at a time.
+ */
 import { dirname } from 'node:path';
 import * as v from 'valibot';
 import { SealpinError, otherwise } from '../../shared/errors.ts';
@@ -14,7 +17,10 @@ const keptLimitBytes = 16 * 1024 * 1024;
 const tries = 50;
 const retryMs = 100;
 
-/** A file, absolute, alone in its directory. `what` it holds, for messages; `none`: its content while it does not exist. */
+/**
+ * A file, absolute, alone in its directory. `what` it holds, for messages; `none`: its content
+ * while it does not exist.
+ */
 export type Kept<S extends v.GenericSchema> = {
   readonly path: string;
   readonly what: string;
@@ -60,7 +66,8 @@ export async function readJson<S extends v.GenericSchema>(
 /**
  * Changes a file, while no other command does.
  * @param change gets the content as it is, and returns it as it becomes
- * @throws conflict while another command changes it for seconds; what `change` throws; file_unwritable, disk_full
+ * @throws conflict while another command changes it for seconds; what `change` throws;
+ * file_unwritable, disk_full
  */
 export async function changeKept<S extends v.GenericSchema>(
   kept: Kept<S>,

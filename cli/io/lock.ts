@@ -1,13 +1,18 @@
-/** A lock on a folder: at most one process has it, such as the local service of a data directory. */
+/**
+ * A lock on a folder: at most one process has it, such as the local service of a data directory.
+ */
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
 
-/** SQLite's result code for a database that another connection has locked (sqlite.org/rescode.html#busy). */
+/**
+ * SQLite's result code for a database that another connection has locked
+ * (sqlite.org/rescode.html#busy).
+ */
 const SQLITE_BUSY = 5;
 
 /**
- * Locks a folder until it is released or this process ends. The lock is the operating system's (through SQLite), so
- * that a killed process leaves none behind.
+ * Locks a folder until it is released or this process ends. The lock is the operating system's
+ * (through SQLite), so that a killed process leaves none behind.
  * @param path of the lock file, in an existing directory
  * @throws already_running when another process holds it
  */

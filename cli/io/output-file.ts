@@ -1,6 +1,7 @@
 /**
- * The output of a command: a file that appears complete or not at all, or standard output. A file is written under a temporary
- * name in the same directory (0600), synced, and then renamed; the directory is synced after it.
+ * The output of a command: a file that appears complete or not at all, or standard output. A file
+ * is written under a temporary name in the same directory (0600), synced, and then renamed; the
+ * directory is synced after it.
  */
 import { constants } from 'node:fs';
 import { access, type FileHandle, link, lstat, open, rename, rm, stat } from 'node:fs/promises';
@@ -14,19 +15,29 @@ import { write } from '../terminal/output.ts';
 import type { Progress } from '../terminal/progress.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from './unfinished.ts';
 
-/** Bytes of a write to the disk. Plaintext comes in pieces of this size, which are then written without a copy. */
+/**
+ * Bytes of a write to the disk. Plaintext comes in pieces of this size, which are then written
+ * without a copy.
+ */
 const blockBytes = 1024 * 1024;
 
-/** Destination of a command's result. A file appears under its name complete, by `commit`, or not at all. */
+/**
+ * Destination of a command's result. A file appears under its name complete, by `commit`, or not at
+ * all.
+ */
 export interface Sink {
   /** The path as given, or `standard output`, for messages. */
   readonly name: string;
-  /** Checks that the disk has room for so many bytes; standard output always has. @throws disk_full */
+  /**
+   * Checks that the disk has room for so many bytes; standard output always has.
+   * @throws disk_full
+   */
   room(bytes: number): Promise<void>;
   /**
    * Writes bytes. The disk may fail later; `commit` reports that at the latest.
-   * @param onWritten gives the memory of the chunk away until it is called: a large chunk is then written without a copy. When it
-   *   is undefined the chunk may change as soon as the promise resolves
+   * @param onWritten gives the memory of the chunk away until it is called: a large chunk is then
+   * written without a copy. When it is undefined the chunk may change as soon as the promise
+   * resolves
    */
   write(chunk: Uint8Array, onWritten?: () => void): Promise<void>;
   /** Gives the complete file its name. Returns its absolute path; undefined for standard output. */
@@ -48,7 +59,8 @@ export type SinkOptions = {
 };
 
 /**
- * Checks that a file can be written, before any work is done for it; nothing is created yet. `-` is standard output.
+ * Checks that a file can be written, before any work is done for it; nothing is created yet. `-` is
+ * standard output.
  *
  * A symbolic link is never followed: it is an existing file, and `force` replaces the link itself.
  * @throws file_exists, file_unwritable, usage when it is also the input
@@ -77,7 +89,8 @@ async function refuseTarget(
   const found = await ifMissing(lstat(target), undefined);
   if (found === undefined) return;
   if (o.input !== undefined) {
-    // Through links too: an input that goes away while it is read would be lost if anything failed after it.
+    // Through links too: an input that goes away while it is read would be lost if anything failed
+    // after it.
     const file = await stat(target, { bigint: true }).catch(() => undefined);
     if (file !== undefined && file.dev === o.input.dev && file.ino === o.input.ino) {
       throw new SealpinError('usage', `${path} is the input too`, { hint: 'choose another name for the output' });
@@ -165,7 +178,8 @@ class FileSink implements Sink {
   async #close(): Promise<void> {
     const opened = this.#opened;
     this.#opened = undefined;
-    // It was drained before, unless something failed; then that is reported, and not how the other writes ended.
+    // It was drained before, unless something failed; then that is reported, and not how the other
+    // writes ended.
     await opened?.blocks.drain().catch(() => undefined);
     await opened?.file.close();
   }
@@ -229,7 +243,11 @@ function standardOutput(o: SinkOptions): Sink {
   };
 }
 
-/** Writes a small file, complete or not at all. @returns its absolute path @throws as `openSink`, disk_full */
+/**
+ * Writes a small file, complete or not at all.
+ * @returns its absolute path
+ * @throws as `openSink`, disk_full
+ */
 export async function writeSmall(path: string, bytes: Uint8Array, o: SinkOptions): Promise<string | undefined> {
   const sink = await openSink(path, o);
   try {
@@ -242,7 +260,8 @@ export async function writeSmall(path: string, bytes: Uint8Array, o: SinkOptions
 
 /**
  * Writes all of a stream to a sink, without completing it.
- * @param o `onStart` gets the first chunk before it is written, `onWritten` each one once its memory is no longer needed
+ * @param o `onStart` gets the first chunk before it is written, `onWritten` each one once its
+ * memory is no longer needed
  * @returns how many bytes were written
  */
 export async function writeAll(

@@ -34,8 +34,9 @@ export function pathsIn(dataDir: string): Paths {
 }
 
 /**
- * The data directory: the flag, else `SEALPIN_HOME`, else the platform's (XDG Base Directory Specification 0.8 on Unix; a
- * relative `XDG_DATA_HOME` is ignored, as it demands). An empty variable counts as unset.
+ * The data directory: the flag, else `SEALPIN_HOME`, else the platform's (XDG Base Directory
+ * Specification 0.8 on Unix; a relative `XDG_DATA_HOME` is ignored, as it demands). An empty
+ * variable counts as unset.
  * @returns an absolute path, which need not exist
  * @throws usage where the system names no home directory
  */
@@ -63,8 +64,9 @@ export function dataDirectory(o: {
 }
 
 /**
- * Creates a directory and its missing parents, with mode 0700, in at most two calls each. (Node's own recursive `mkdir`
- * never returns where a directory answers ENOENT for a child of an existing parent, as /proc does.)
+ * Creates a directory and its missing parents, with mode 0700, in at most two calls each. (Node's
+ * own recursive `mkdir` never returns where a directory answers ENOENT for a child of an existing
+ * parent, as /proc does.)
  * @param path absolute
  * @param make creates one directory; for tests
  */
@@ -89,7 +91,11 @@ export async function makeDirectories(
     throw Object.assign(new Error(`${path} cannot be created`), { code: 'ENOENT', syscall: 'mkdir', path });
 }
 
-/** Creates the data directory (0700). @returns a warning when others can open it @throws file_unwritable */
+/**
+ * Creates the data directory (0700).
+ * @returns a warning when others can open it
+ * @throws file_unwritable
+ */
 export async function makeDataDirectory(dataDir: string): Promise<string | undefined> {
   try {
     await makeDirectories(dataDir);

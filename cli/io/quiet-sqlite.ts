@@ -1,4 +1,7 @@
-/** Keeps Node's warning that node:sqlite is experimental from stderr. Call it before anything imports node:sqlite. */
+/**
+ * Keeps Node's warning that node:sqlite is experimental from stderr. Call it before anything
+ * imports node:sqlite.
+ */
 export function quietSqlite(): void {
   const others = process.listeners('warning');
   process.removeAllListeners('warning');

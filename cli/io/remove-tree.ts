@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { errnoOf } from '../errno.ts';
 
 /**
- * Removes a file, or a directory and what is in it, one entry after the other. Symbolic links are not followed. What is not there,
- * or was removed meanwhile, is no failure. (Node's own recursive `rm` begins with all entries of a directory at once, which takes
- * about 2 KB of memory for each.)
+ * Removes a file, or a directory and what is in it, one entry after the other. Symbolic links are
+ * not followed. What is not there, or was removed meanwhile, is no failure. (Node's own recursive
+ * `rm` begins with all entries of a directory at once, which takes about 2 KB of memory for each.)
  * @throws what the system throws, with its `code`
  */
 export async function removeTree(path: string): Promise<void> {

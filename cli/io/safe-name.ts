@@ -5,7 +5,10 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { parseFilename } from '../../shared/filename.ts';
 import { writeFailure, ifMissing } from '../errno.ts';
 
-/** Checks the name of a file, as `parseFilename`. @param where it comes from, such as a flag, or the path of the file */
+/**
+ * Checks the name of a file, as `parseFilename`.
+ * @param where it comes from, such as a flag, or the path of the file
+ */
 export function parseName(text: string, where: string): string {
   try {
     return parseFilename(text);
@@ -19,15 +22,20 @@ export function parseName(text: string, where: string): string {
   }
 }
 
-/** Characters and names that Windows reserves (Microsoft, "Naming Files, Paths, and Namespaces"). */
+/**
+ * Characters and names that Windows reserves (Microsoft, "Naming Files, Paths, and Namespaces").
+ */
 const reservedCharacters = /[<>:"|?*]/g;
 const reservedName = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[\d\u00b9\u00b2\u00b3])(?= *(?:\.|$))/i;
-/** A name that is numbered may be longer than what the file systems take (NAME_MAX of POSIX systems), in bytes. */
+/**
+ * A name that is numbered may be longer than what the file systems take (NAME_MAX of POSIX
+ * systems), in bytes.
+ */
 const maxBytes = 255;
 
 /**
- * A name that hides nothing and has no meaning of its own on any system: no file that starts with a dot, no option of a command, no
- * device, no stream.
+ * A name that hides nothing and has no meaning of its own on any system: no file that starts with a
+ * dot, no option of a command, no device, no stream.
  * @param name one that `parseFilename` takes: it has no separators and no control characters
  */
 export function safeName(name: string): string {

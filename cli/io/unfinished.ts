@@ -5,7 +5,7 @@ import { open, readdir, statfs } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { errnoOf } from '../errno.ts';
 import { removeTree } from './remove-tree.ts';
 

@@ -4,13 +4,19 @@ import { SealpinError } from '../../shared/errors.ts';
 /** 256 bits of key and 8 of checksum, in words of 11 bits. */
 export const backupWords = 24;
 
-/** The words of a key. @param secret 32 bytes: the scalar of a P-256 key, or the seed of a post-quantum one */
+/**
+ * The words of a key.
+ * @param secret 32 bytes: the scalar of a P-256 key, or the seed of a post-quantum one
+ */
 export async function wordsOf(secret: Uint8Array): Promise<string[]> {
   const [{ entropyToMnemonic }, { wordlist }] = await library();
   return entropyToMnemonic(secret, wordlist).split(' ');
 }
 
-/** Takes the words out of a text. Where all are numbered, as `keygen` shows them, the rest does not count. */
+/**
+ * Takes the words out of a text. Where all are numbered, as `keygen` shows them, the rest does not
+ * count.
+ */
 export function splitWords(text: string): string[] {
   const lower = text.toLowerCase();
   let numbered: string[] = [];
@@ -25,7 +31,8 @@ export function splitWords(text: string): string[] {
 /**
  * The key that words stand for.
  * @returns 32 bytes
- * @throws key_invalid with the position of an unknown word, for another number of words, and for a wrong checksum; no word is repeated
+ * @throws key_invalid with the position of an unknown word, for another number of words, and for a
+ * wrong checksum; no word is repeated
  */
 export async function secretOf(words: readonly string[]): Promise<Uint8Array> {
   const [{ mnemonicToEntropy }, { wordlist }] = await library();

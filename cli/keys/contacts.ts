@@ -14,7 +14,10 @@ const file = v.strictObject({
 /** The recipients of each contact, by name. */
 export type Contacts = ReadonlyMap<string, readonly string[]>;
 
-/** Letters and digits of any script, then also `.`, `_`, `+`, `@` and `-`: nothing that a path or a recipient needs. */
+/**
+ * Letters and digits of any script, then also `.`, `_`, `+`, `@` and `-`: nothing that a path or a
+ * recipient needs.
+ */
 const namePattern = /^[\p{L}\p{N}][\p{L}\p{N}\p{M}._+@-]{0,63}$/u;
 
 /** Checks the name of a contact, and writes it in one way (NFC). @throws usage */
@@ -36,7 +39,10 @@ export async function readContacts(context: Context): Promise<Contacts> {
   return contactsIn(await readKept(kept(context.dataDir), context));
 }
 
-/** Changes the contacts, while no other command does. Fails as `changeKept`, and with what `change` throws. */
+/**
+ * Changes the contacts, while no other command does. Fails as `changeKept`, and with what `change`
+ * throws.
+ */
 export async function changeContacts(context: Context, change: (contacts: Contacts) => Contacts): Promise<void> {
   await changeKept(kept(context.dataDir), context, (before) => ({
     ...before,

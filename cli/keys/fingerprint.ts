@@ -6,7 +6,8 @@ const words = 6;
 const bitsOfWord = 11;
 
 /**
- * Six words of SHA-256 of a recipient's text: 66 bits, so that finding another key with the same ones takes about 2^66 tries.
+ * Six words of SHA-256 of a recipient's text: 66 bits, so that finding another key with the same
+ * ones takes about 2^66 tries.
  * @param recipient `age1…`, `age1tag1…`: each key has one such text, whatever file it came in
  */
 export async function fingerprint(recipient: string): Promise<string> {

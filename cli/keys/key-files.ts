@@ -30,9 +30,11 @@ const limitBytes = 1024 * 1024;
 const recipientText = /^(?:age1[0-9a-z]+$|(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ )/;
 
 /**
- * The recipients that arguments name: public key files, contacts, and recipients themselves (`age1…`).
+ * The recipients that arguments name: public key files, contacts, and recipients themselves
+ * (`age1…`).
  * @param contacts without them, names of contacts are not known
- * @throws key_invalid with the name of the file or contact, file_unreadable; usage when a name is both a file and a contact
+ * @throws key_invalid with the name of the file or contact, file_unreadable; usage when a name is
+ * both a file and a contact
  */
 export async function readRecipients(
   names: readonly string[],
@@ -57,11 +59,12 @@ export async function readRecipients(
 }
 
 /**
- * The identities in a private key file: the given one, else `private.key` of the data directory. A file that is protected
- * with a password (a container) is opened with the given one, or asks for it.
+ * The identities in a private key file: the given one, else `private.key` of the data directory. A
+ * file that is protected with a password (a container) is opened with the given one, or asks for
+ * it.
  * @param password for a protected key file
- * @throws key_invalid with the name of the file, file_not_found when none is named and the data directory has none,
- *   file_unreadable, decrypt_failed
+ * @throws key_invalid with the name of the file, file_not_found when none is named and the data
+ * directory has none, file_unreadable, decrypt_failed
  */
 export async function readIdentities(
   file: string | undefined,
@@ -72,7 +75,10 @@ export async function readIdentities(
   return parsing(path, () => parseIdentities(text, nodeBackend));
 }
 
-/** The text of a private key file, in the clear. Arguments and errors as for `readIdentities`; it is not parsed. */
+/**
+ * The text of a private key file, in the clear. Arguments and errors as for `readIdentities`; it is
+ * not parsed.
+ */
 export async function readPrivateText(
   file: string | undefined,
   password: string | undefined,
@@ -138,7 +144,10 @@ async function unprotect(
   }
 }
 
-/** A private key file that opens with a password only: an age file, which `age --decrypt` opens, too. */
+/**
+ * A private key file that opens with a password only: an age file, which `age --decrypt` opens,
+ * too.
+ */
 export async function protect(text: string, password: string, context: Context): Promise<Uint8Array> {
   const recipient = passwordRecipient(password, { name: 'scrypt', logN: context.scryptLogN });
   const { stream } = await encrypt(streamOf(new TextEncoder().encode(text)), {
@@ -161,7 +170,10 @@ async function publicKeyText(path: string, context: Context, contacts: Contacts)
   }
 }
 
-/** Refuses a name that is also a file: which key is meant decides who can read, so it is not guessed. */
+/**
+ * Refuses a name that is also a file: which key is meant decides who can read, so it is not
+ * guessed.
+ */
 async function refuseFileOfThatName(name: string, { cwd }: Context): Promise<void> {
   const found = await stat(resolve(cwd, name)).catch(() => undefined);
   if (found === undefined) return;
@@ -178,8 +190,8 @@ function shortened(recipient: string): string {
 }
 
 /**
- * All of a key file. An argument that cannot be a key file (missing, a directory, too large) is misuse, unlike a file that cannot
- * be read.
+ * All of a key file. An argument that cannot be a key file (missing, a directory, too large) is
+ * misuse, unlike a file that cannot be read.
  * @param what it should be, for the message
  * @throws key_invalid, file_unreadable
  */
@@ -188,7 +200,8 @@ async function readKeyFile(path: string, what: string, context: Context): Promis
     return await readSmall(path, { limitBytes, what, environment: context });
   } catch (error) {
     if (!isSealpinError(error, 'file_not_found') && !isSealpinError(error, 'file_unreadable')) throw error;
-    // A failure of the system has its error as the cause; a path that cannot be a key file has none, or our own.
+    // A failure of the system has its error as the cause; a path that cannot be a key file has
+    // none, or our own.
     const isSystemFailure = error.cause !== undefined && !isSealpinError(error.cause);
     if (error.code === 'file_unreadable' && isSystemFailure) throw error;
     throw new SealpinError('key_invalid', error.message, { hint: `name a file with ${what}`, cause: error });

@@ -1,4 +1,6 @@
-/** The crypto backend on `node:crypto`: the same formats as `webBackend`, at the speed of OpenSSL. */
+/**
+ * The crypto backend on `node:crypto`: the same formats as `webBackend`, at the speed of OpenSSL.
+ */
 import {
   createCipheriv,
   createDecipheriv,
@@ -118,11 +120,17 @@ const scryptAsync = promisify<
 >(scrypt);
 const pbkdf2Async = promisify(pbkdf2);
 
-/** Asks for more memory than this only where it is free: a system that overcommits would end the process. */
+/**
+ * Asks for more memory than this only where it is free: a system that overcommits would end the
+ * process.
+ */
 const uncheckedBytes = 2 ** 30 + 2 ** 20;
 const mebibytes = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
 
-/** For the command line: ciphers on the main thread, where they cost least; passwords on the thread pool. */
+/**
+ * For the command line: ciphers on the main thread, where they cost least; passwords on the thread
+ * pool.
+ */
 export const nodeBackend: Backend = {
   name: 'node',
   random: (bytes) => randomFillSync(new Uint8Array(bytes)),

@@ -21,13 +21,16 @@ type PasswordSource = {
   /** From the command line. */
   readonly argument?: string | undefined;
   readonly file: string | undefined;
-  /** Marks standard input as taken (by the file to encrypt), so that the password cannot come from it. */
+  /**
+   * Marks standard input as taken (by the file to encrypt), so that the password cannot come from
+   * it.
+   */
   readonly stdinTaken?: boolean;
 };
 
 /**
- * Refuses a password argument that is the path of something on this machine: most likely a shell expanded `*.pdf`, and the
- * name of the second file would become the password of the first.
+ * Refuses a password argument that is the path of something on this machine: most likely a shell
+ * expanded `*.pdf`, and the name of the second file would become the password of the first.
  * @param hint what to do when a second file was meant
  * @throws usage
  */
@@ -48,7 +51,8 @@ export async function refusePathAsPassword(
 }
 
 /**
- * The password that was given, without asking at the terminal: the argument, the file, or `SEALPIN_PASSWORD`.
+ * The password that was given, without asking at the terminal: the argument, the file, or
+ * `SEALPIN_PASSWORD`.
  * @returns undefined when none was given
  * @throws usage when two are given, password_invalid, file_not_found, file_unreadable
  */
@@ -95,7 +99,10 @@ export async function askPassword(what: string, context: Context, failed = 0, hi
   return withTerminal(context, (terminal) => terminal.ask(question, context.signal), hint);
 }
 
-/** The same command without the password of the environment, which opens what is there and is not meant for what is made of it. */
+/**
+ * The same command without the password of the environment, which opens what is there and is not
+ * meant for what is made of it.
+ */
 export function withoutGivenPassword(context: Context): Context {
   return { ...context, env: { ...context.env, SEALPIN_PASSWORD: undefined } };
 }
@@ -111,8 +118,8 @@ export function refuseBoth(source: Omit<PasswordSource, 'stdinTaken'>, generate:
 }
 
 /**
- * The password for something new: given, generated, or asked for twice. A person who types a weak one is asked for another, or for
- * a yes; of one that is given there is a warning.
+ * The password for something new: given, generated, or asked for twice. A person who types a weak
+ * one is asked for another, or for a yes; of one that is given there is a warning.
  * @param generate ten words of 2,048: 110 bits, beyond any search
  * @throws as `givenPassword`; usage when none is given and there is no terminal, interrupted
  */
@@ -168,7 +175,10 @@ async function withTerminal<T>(
   return atTerminal({ interactive: context.interactive, missing, hint }, use);
 }
 
-/** Warns about a weak password at the only moment when it can still be changed. @returns whether it is weak */
+/**
+ * Warns about a weak password at the only moment when it can still be changed.
+ * @returns whether it is weak
+ */
 async function warnIfWeak(password: string, guarded: Guarded, context: Context): Promise<boolean> {
   const { strengthWarning } = await import('./strength.ts');
   const warning = await strengthWarning(password, guarded);

@@ -1,11 +1,14 @@
-/** Estimate of how long a password resists someone who has the ciphertext. Loaded only when a password is set. */
+/**
+ * Estimate of how long a password resists someone who has the ciphertext. Loaded only when a
+ * password is set.
+ */
 import { ZxcvbnFactory } from '@zxcvbn-ts/core';
 import { adjacencyGraphs, dictionary as common } from '@zxcvbn-ts/language-common';
 import { dictionary as english } from '@zxcvbn-ts/language-en';
 
 /**
- * Guesses per second of a rich attacker: about 400 for one large graphics card at scrypt N = 2^18, r = 8 (memory traffic is
- * what limits it), and some 250 such cards.
+ * Guesses per second of a rich attacker: about 400 for one large graphics card at scrypt N = 2^18,
+ * r = 8 (memory traffic is what limits it), and some 250 such cards.
  */
 const guessesPerSecond = 100_000;
 const weakYears = 1000;
@@ -17,7 +20,10 @@ const yearSeconds = 365.25 * 24 * 3600;
 /** Sorting its dictionaries takes a while, once. */
 const estimator = new ZxcvbnFactory({ dictionary: { ...common, ...english }, graphs: adjacencyGraphs });
 
-/** Kind of thing that a password guards: it decides what an attacker needs, and what still helps afterwards. */
+/**
+ * Kind of thing that a password guards: it decides what an attacker needs, and what still helps
+ * afterwards.
+ */
 export type Guarded = 'blob' | 'file' | 'key' | 'link';
 
 const attackerWith: Readonly<Record<Guarded, string>> = {

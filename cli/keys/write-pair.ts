@@ -1,4 +1,7 @@
-/** Making a key pair and writing its two files: what keygen, key restore and key rotate have in common. */
+/**
+ * Making a key pair and writing its two files: what keygen, key restore and key rotate have in
+ * common.
+ */
 import { join, resolve } from 'node:path';
 import {
   generateKeyPair,
@@ -33,7 +36,10 @@ export type Pair = {
   readonly recipient: string;
 };
 
-/** A new pair, or that of 32 secret bytes. @throws random_failed; key_invalid for bytes that are no P-256 key */
+/**
+ * A new pair, or that of 32 secret bytes.
+ * @throws random_failed; key_invalid for bytes that are no P-256 key
+ */
 export async function makePair(isPostQuantum: boolean, secret?: Uint8Array): Promise<Pair> {
   const { nodeBackend } = await import('./node-backend.ts');
   if (isPostQuantum) {
@@ -53,9 +59,11 @@ export function pairDirectory(output: string | undefined, context: Context): str
 /**
  * Writes `private.key` and `public.key`, and says what they are for.
  * @param o.force replaces files that are there
- * @param o.make called once the files can be written; `older` is the text of keys that `private.key` goes on to hold
+ * @param o.make called once the files can be written; `older` is the text of keys that
+ * `private.key` goes on to hold
  * @param o.words `show` its backup words; `known`: it was made from them
- * @throws usage for a password without --protect, file_exists, file_unwritable, and the codes of `newPassword` and `make`
+ * @throws usage for a password without --protect, file_exists, file_unwritable, and the codes of
+ * `newPassword` and `make`
  */
 export async function writePair(
   args: PairArgs,

@@ -1,6 +1,8 @@
 /** Undoing what was done, and running things in order. */
 
-/** Steps that undo what was done. They run in the opposite order, each even if another one failed. */
+/**
+ * Steps that undo what was done. They run in the opposite order, each even if another one failed.
+ */
 export class CleanupStack {
   readonly #steps: (() => unknown)[] = [];
 

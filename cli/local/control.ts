@@ -1,4 +1,7 @@
-/** Channel by which `stop`, `status` and `rebuild` talk to the service: HTTP on a socket of its owner alone. */
+/**
+ * Channel by which `stop`, `status` and `rebuild` talk to the service: HTTP on a socket of its
+ * owner alone.
+ */
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
@@ -12,7 +15,10 @@ import { createServer, request } from '../io/node-http.ts';
 /** Counts of what a backend stores. `deletions`: pins still to be removed there. */
 export type StoredCounts = { readonly files: number; readonly deletions: number };
 
-/** The state of the service's Kubo. `peers`: how many it is connected to; undefined when it does not say. */
+/**
+ * The state of the service's Kubo. `peers`: how many it is connected to; undefined when it does not
+ * say.
+ */
 type KuboState = { readonly url: string; readonly peerId: string } & (
   | { readonly status: 'ok'; readonly version: string; readonly peers?: number | undefined }
   | { readonly status: 'failing'; readonly reason: string }
@@ -36,7 +42,10 @@ export type Status = {
 
 /** Calls that other processes can make to a service; each result is JSON. */
 export type Controls = {
-  /** Returns the URL on which this service takes requests. Resolves only while its own workerd holds the port. */
+  /**
+   * Returns the URL on which this service takes requests. Resolves only while its own workerd holds
+   * the port.
+   */
   address(): Promise<{ url: string }>;
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
@@ -53,10 +62,16 @@ function isControl(name: string | undefined): name is Control {
   return names.includes(name);
 }
 
-/** Bytes of a socket's path that every system accepts: sun_path has 104 on macOS, and 108 on Linux, with a NUL. */
+/**
+ * Bytes of a socket's path that every system accepts: sun_path has 104 on macOS, and 108 on Linux,
+ * with a NUL.
+ */
 const maxSocketPathBytes = 103;
 
-/** Runs `use` with a path that is short enough for a socket; on Linux through the folder's descriptor. */
+/**
+ * Runs `use` with a path that is short enough for a socket; on Linux through the folder's
+ * descriptor.
+ */
 async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(path) <= maxSocketPathBytes) return use(path);
   if (process.platform !== 'linux') {
@@ -73,7 +88,8 @@ async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>
 }
 
 /**
- * Listens for questions at `path`. The caller holds the lock of the data directory, so an existing socket is a leftover.
+ * Listens for questions at `path`. The caller holds the lock of the data directory, so an existing
+ * socket is a leftover.
  * @param path of the socket
  * @throws config_invalid when the path is too long for a socket
  */
@@ -116,13 +132,17 @@ export async function listenForControl(path: string, controls: Controls): Promis
   };
 }
 
-/** Timeout for the service to report its status, in ms: longer than it waits for its Kubo and its runtime. */
+/**
+ * Timeout for the service to report its status, in ms: longer than it waits for its Kubo and its
+ * runtime.
+ */
 const answerMs = 15_000;
 
 /**
  * Asks the service that listens at `path`.
  * @param o.timeoutMs the longest wait: 15 s for a question, none for what takes its time
- * @throws not_running when no service listens there; service_unreachable when it says nothing; otherwise the error that it reports
+ * @throws not_running when no service listens there; service_unreachable when it says nothing;
+ * otherwise the error that it reports
  */
 export function control<C extends Control>(
   path: string,
@@ -133,7 +153,8 @@ export function control<C extends Control>(
     path,
     (short) =>
       new Promise((resolve, reject) => {
-        // Of the name that is the default Node asks whether it is an IPv6 address, by an expression that takes 4 ms to compile.
+        // Of the name that is the default Node asks whether it is an IPv6 address, by an expression
+        // that takes 4 ms to compile.
         const host = '127.0.0.1';
         const question = request(
           { host, socketPath: short, path: `/${name}`, method: 'POST', agent: false },
@@ -148,11 +169,7 @@ export function control<C extends Control>(
                 if (response.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
                 else
                   reject(
-                    new SealpinError(
-                      isCode(body.code) ? body.code : 'internal',
-                      body.detail,
-                      body.hint === undefined ? {} : { hint: body.hint },
-                    ),
+                    new SealpinError(isCode(body.code) ? body.code : 'internal', body.detail, { hint: body.hint }),
                   );
               } catch (error) {
                 reject(

@@ -1,4 +1,6 @@
-/** Preparation of the data directory for a start: it takes the lock, and clears what a crash left. */
+/**
+ * Preparation of the data directory for a start: it takes the lock, and clears what a crash left.
+ */
 import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,7 +14,10 @@ import { lockWhenFree } from './other-service.ts';
 import { loadSecrets, localPaths, makeLocal, type Secrets } from './state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
 
-/** Timeout of SQLite for another reader or writer of a file; this process does nothing else meanwhile. */
+/**
+ * Timeout of SQLite for another reader or writer of a file; this process does nothing else
+ * meanwhile.
+ */
 const busyMs = 1_000;
 const eraseAttempts = 5;
 
@@ -67,7 +72,10 @@ export function hasObject(stateDir: string, className: ClassName, objectId: stri
   return existsSync(fileOf(stateDir, className, objectId));
 }
 
-/** Erases deleted rows from all files once workerd has ended, so that destroyed headers leave the disk, too. */
+/**
+ * Erases deleted rows from all files once workerd has ended, so that destroyed headers leave the
+ * disk, too.
+ */
 export async function eraseDeleted(stateDir: string): Promise<void> {
   try {
     await removeUnknown(stateDir);

@@ -9,7 +9,9 @@ import { control, type Homes, type Status } from './control.ts';
 import { cpuMsOfGroup } from './process.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
 
-/** Limits of the wait: a start with a large index to rebuild may take any time, as long as it works. */
+/**
+ * Limits of the wait: a start with a large index to rebuild may take any time, as long as it works.
+ */
 const limits = {
   /** Longest idle time of the service before it takes requests, in ms. */
   idleMs: 30_000,
@@ -33,7 +35,8 @@ type Ready = {
 /**
  * Starts the service in the background and waits until it takes requests.
  * @param flags of `start`, by their name without the hyphens; those that are undefined are left out
- * @throws internal with the reason that the process gave, or because it does nothing; the reason of the signal
+ * @throws internal with the reason that the process gave, or because it does nothing; the reason of
+ * the signal
  */
 export async function startDetached(
   { dataDir, env, signal, output }: Pick<Context, 'dataDir' | 'env' | 'signal' | 'output'>,
@@ -42,7 +45,8 @@ export async function startDetached(
 ): Promise<Ready> {
   await makeLocal(dataDir);
   const paths = localPaths(dataDir);
-  // For appending: another service may be about to write to it. The new one, once it holds the lock, rotates the log.
+  // For appending: another service may be about to write to it. The new one, once it holds the
+  // lock, rotates the log.
   const log = openSync(paths.log, 'a', 0o600);
   const { size: logBytes } = fstatSync(log);
   const [, program = ''] = process.argv;
@@ -87,7 +91,10 @@ export async function startDetached(
   });
 }
 
-/** The status of the service that listens at `path`; undefined when there is none yet, or it says nothing. */
+/**
+ * The status of the service that listens at `path`; undefined when there is none yet, or it says
+ * nothing.
+ */
 async function status(path: string, timeoutMs: number): Promise<Status | undefined> {
   try {
     return await control(path, 'status', { timeoutMs });
@@ -97,7 +104,10 @@ async function status(path: string, timeoutMs: number): Promise<Status | undefin
   }
 }
 
-/** The error that the process wrote to its stderr, which is the log: after `logBytes`, unless the log was rotated. */
+/**
+ * The error that the process wrote to its stderr, which is the log: after `logBytes`, unless the
+ * log was rotated.
+ */
 async function failureIn(log: string, logBytes: number): Promise<SealpinError> {
   const all = await readFile(log);
   const text = all.subarray(all.length < logBytes ? 0 : logBytes).toString();

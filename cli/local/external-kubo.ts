@@ -1,6 +1,7 @@
 /**
- * The Kubo that `sealpin start --kubo-api` adds to the local service: where it is, whether it responds, and whether
- * it is the one that holds the files of this data directory. Its RPC: https://docs.ipfs.tech/reference/kubo/rpc/.
+ * The Kubo that `sealpin start --kubo-api` adds to the local service: where it is, whether it
+ * responds, and whether it is the one that holds the files of this data directory. Its RPC:
+ * https://docs.ipfs.tech/reference/kubo/rpc/.
  */
 import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import { type HttpResponse, readText, sendRequest } from '../io/http.ts';
@@ -15,9 +16,9 @@ export const kuboId = 'kubo';
 export const embeddedId = 'local';
 
 /**
- * Kubo that the user of `start` asks for: `url` without credentials, without `/api/v0` and without a final slash;
- * `none`; or undefined, for the one that the data directory remembers. `token` is its bearer token (API.Authorizations
- * of its config).
+ * Kubo that the user of `start` asks for: `url` without credentials, without `/api/v0` and without
+ * a final slash; `none`; or undefined, for the one that the data directory remembers. `token` is
+ * its bearer token (API.Authorizations of its config).
  */
 export type KuboWish = {
   readonly url?: string | undefined;
@@ -82,7 +83,8 @@ function refuseClearToken(address: string, token: string | undefined): void {
 
 /**
  * Asks a Kubo for its version, its peer ID and how many peers it has.
- * @throws service_unreachable when nothing responds there, config_invalid when it refuses the token or is not a Kubo
+ * @throws service_unreachable when nothing responds there, config_invalid when it refuses the token
+ * or is not a Kubo
  */
 export async function askKubo(
   { url, token }: Pick<Kubo, 'url' | 'token'>,
@@ -151,14 +153,15 @@ function parseObject(text: string): Record<string, unknown> | undefined {
 
 /**
  * The Kubo for a start of the service: the requested one, else the last one.
- * @throws config_invalid when the Kubo is not the one that holds files of this data directory; usage;
- *   the codes of `askKubo`
+ * @throws config_invalid when the Kubo is not the one that holds files of this data directory;
+ * usage; the codes of `askKubo`
  */
 export async function chooseKubo(dataDir: string, wish: KuboWish, signal?: AbortSignal): Promise<KuboChoice> {
   const known = await loadKubo(dataDir);
   const url = wish.url ?? (known?.inUse === true && wish.none !== true ? known.url : undefined);
   const countStored = async (): Promise<StoredCounts> => {
-    const { countStoredAt } = await import('./stored-counts.ts'); // loads SQLite, about which some versions of Node warn
+    // Loads SQLite, about which some versions of Node warn
+    const { countStoredAt } = await import('./stored-counts.ts');
     return countStoredAt(localPaths(dataDir).state, kuboId);
   };
   if (url === undefined) {
@@ -183,7 +186,10 @@ export async function chooseKubo(dataDir: string, wish: KuboWish, signal?: Abort
   return { kubo: { url, token: wish.token, ...report } };
 }
 
-/** Records the choice before a byte is stored there. A Kubo that is no longer used stays recorded, with its files. */
+/**
+ * Records the choice before a byte is stored there. A Kubo that is no longer used stays recorded,
+ * with its files.
+ */
 export async function rememberKubo(dataDir: string, { kubo }: KuboChoice): Promise<void> {
   const known = await loadKubo(dataDir);
   if (kubo !== undefined) await saveKubo(dataDir, { v: 1, url: kubo.url, peerId: kubo.peerId, inUse: true });

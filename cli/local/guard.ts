@@ -1,9 +1,10 @@
 /**
- * The module in front of the Worker under `sealpin start`, in workerd: web pages must not control a service on loopback. A
- * page can send a request to 127.0.0.1 (then it has a foreign Origin or Sec-Fetch-Site; a link on it, to a page, passes), or
- * let its own name resolve to it (then the Host is foreign). The guard also counts running requests, has erased rows removed
- * from the disk before the response, and keeps requests for accounts and shares that do not exist from their objects. None of
- * this is deployed.
+ * The module in front of the Worker under `sealpin start`, in workerd: web pages must not control a
+ * service on loopback. A page can send a request to 127.0.0.1 (then it has a foreign Origin or
+ * Sec-Fetch-Site; a link on it, to a page, passes), or let its own name resolve to it (then the
+ * Host is foreign). The guard also counts running requests, has erased rows removed from the disk
+ * before the response, and keeps requests for accounts and shares that do not exist from their
+ * objects. None of this is deployed.
  */
 import { timingSafeEqual, utf8 } from '../../shared/crypto/bytes.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -21,7 +22,10 @@ type GuardEnv = {
   LOCAL_CONTROL: string;
   /** Origins, separated by commas, whose pages may call. */
   LOCAL_ORIGINS?: string;
-  /** Node's view of an object's database, at `/<class>/<id>`: GET looks for it, POST removes deleted rows. */
+  /**
+   * Node's view of an object's database, at `/<class>/<id>`: GET looks for it, POST removes deleted
+   * rows.
+   */
   LOCAL_DATABASE?: { fetch(url: string, init?: RequestInit): Promise<Response> };
   ACCOUNT: Namespace;
   SHARE: Namespace;
@@ -31,8 +35,9 @@ type GuardEnv = {
 const erasureMs = 10_000;
 
 /**
- * SQLite's write-ahead log still holds the pages from before a deletion. Node truncates it while this object handles no
- * event: workerd has no busy timeout, so a write that meets a checkpoint would fail.
+ * SQLite's write-ahead log still holds the pages from before a deletion. Node truncates it while
+ * this object handles no event: workerd has no busy timeout, so a write that meets a checkpoint
+ * would fail.
  */
 async function eraseFile(className: ClassName, ctx: LocalContext, env: unknown): Promise<void> {
   const { LOCAL_DATABASE: database } = env as GuardEnv;
@@ -80,8 +85,9 @@ function refuse(request: Request, { detail, hint }: Refusal): Response {
 const bodyPieceBytes = 256 * 1024;
 
 /**
- * Forwards a body, so that its end is known. A body that breaks stays broken: its length is announced, or its reader verifies
- * it. A client that disconnects ends the reading, even while the source hangs.
+ * Forwards a body, so that its end is known. A body that breaks stays broken: its length is
+ * announced, or its reader verifies it. A client that disconnects ends the reading, even while the
+ * source hangs.
  */
 async function forward(
   from: ReadableStream<Uint8Array>,
@@ -102,22 +108,33 @@ async function forward(
   }
 }
 
-/** Streams of workerd itself (developers.cloudflare.com/workers/runtime-apis/streams/transformstream). */
+/**
+ * Streams of workerd itself
+ * (developers.cloudflare.com/workers/runtime-apis/streams/transformstream).
+ */
 type Through = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
 declare const FixedLengthStream: new (bytes: number) => Through;
 declare const IdentityTransformStream: new () => Through;
 
-/** The only representation whose length is not known beforehand; its readers verify that it is complete. */
+/**
+ * The only representation whose length is not known beforehand; its readers verify that it is
+ * complete.
+ */
 const unmeasured = 'application/vnd.ipld.car';
 
-/** The stream through which a response body goes; undefined for a small body, which is read for its length. */
+/**
+ * The stream through which a response body goes; undefined for a small body, which is read for its
+ * length.
+ */
 function throughFor({ headers }: Response): Through | undefined {
   const length = headers.get('content-length');
   if (length !== null) return new FixedLengthStream(Number(length));
   return headers.get('content-type')?.startsWith(unmeasured) === true ? new IdentityTransformStream() : undefined;
 }
 
-/** Requests whose responses have not ended. Of one whose client disconnects, only the signal fires. */
+/**
+ * Requests whose responses have not ended. Of one whose client disconnects, only the signal fires.
+ */
 const running = new Set<Request>();
 
 function countRunning(request: Request): () => void {
@@ -137,8 +154,9 @@ const making = ['create', 'restore'];
 const nobody = 'nobody';
 
 /**
- * The objects of a class, of which those that do not exist are one. workerd creates files for an object as soon as it is asked, so it must
- * not be asked for each name that somebody makes up; and it is looked at here, since only the Worker knows how a path may be spelled.
+ * The objects of a class, of which those that do not exist are one. workerd creates files for an
+ * object as soon as it is asked, so it must not be asked for each name that somebody makes up; and
+ * it is looked at here, since only the Worker knows how a path may be spelled.
  */
 function onlyExisting(className: ClassName, namespace: Namespace, env: GuardEnv): Namespace {
   return {
@@ -156,7 +174,10 @@ function onlyExisting(className: ClassName, namespace: Namespace, env: GuardEnv)
   };
 }
 
-/** Wraps a call as an object with members of any name. @param call gets the names that lead to what is called */
+/**
+ * Wraps a call as an object with members of any name.
+ * @param call gets the names that lead to what is called
+ */
 function callsOf(call: (path: readonly string[], args: unknown[]) => Promise<unknown>, path: readonly string[] = []) {
   return new Proxy(() => undefined, {
     // It is no promise.

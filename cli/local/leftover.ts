@@ -20,7 +20,10 @@ export function workerdsOf(stateDir: string): ProcessMark[] {
   return processesWith('workerd', `${ownerVariable}=${stateDir}`);
 }
 
-/** The workerd processes of a data directory: those that its last service recorded, and on Linux all others. */
+/**
+ * The workerd processes of a data directory: those that its last service recorded, and on Linux all
+ * others.
+ */
 async function leftovers(dataDir: string): Promise<ProcessMark[]> {
   const recorded = (await loadRun(dataDir))?.workerd ?? [];
   const found = process.platform === 'linux' ? workerdsOf(await stateDirOf(dataDir)) : [];
@@ -28,7 +31,10 @@ async function leftovers(dataDir: string): Promise<ProcessMark[]> {
   return [...all.values()].filter(isRunning);
 }
 
-/** Ends what a killed service left, under the lock. @returns whether the last service did not stop cleanly */
+/**
+ * Ends what a killed service left, under the lock.
+ * @returns whether the last service did not stop cleanly
+ */
 export async function endLeftover(dataDir: string): Promise<boolean> {
   const run = await loadRun(dataDir);
   const left = await leftovers(dataDir);
@@ -55,7 +61,10 @@ async function whileStopped<T>(dataDir: string, use: () => Promise<T>): Promise<
   }
 }
 
-/** Ends the processes that a killed service left, if no service runs. @returns how many there were */
+/**
+ * Ends the processes that a killed service left, if no service runs.
+ * @returns how many there were
+ */
 export async function endLeftoverOfStopped(dataDir: string): Promise<number> {
   const ended = await whileStopped(dataDir, async () => {
     const left = await leftovers(dataDir);

@@ -1,4 +1,7 @@
-/** `service.log`: the stderr of a service in the background, rotated in place since stderr cannot change its file. */
+/**
+ * `service.log`: the stderr of a service in the background, rotated in place since stderr cannot
+ * change its file.
+ */
 import { copyFileSync, fstatSync, ftruncateSync, statSync } from 'node:fs';
 
 /** Bytes of the log and, at most, of the one before it (`service.log.1`). */
@@ -17,8 +20,8 @@ function isStderr(path: string): boolean {
 }
 
 /**
- * Moves the previous log aside, and keeps the log small from then on. Does nothing if stderr goes elsewhere.
- * The file must be open for appending. The caller holds the lock of the data directory.
+ * Moves the previous log aside, and keeps the log small from then on. Does nothing if stderr goes
+ * elsewhere. The file must be open for appending. The caller holds the lock of the data directory.
  * @param path of the log
  * @returns a function to call before each line
  */

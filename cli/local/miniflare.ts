@@ -1,4 +1,7 @@
-/** The only file that uses Miniflare: workerd with the Worker and its bindings, listening on loopback. */
+/**
+ * The only file that uses Miniflare: workerd with the Worker and its bindings, listening on
+ * loopback.
+ */
 import type * as Module from 'miniflare';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -49,7 +52,10 @@ export type WorkerdOptions = {
 /** A running workerd with the Worker and the guard in it. */
 export type Workerd = {
   processes: ProcessMark[];
-  /** Reports that the workerd that listens on the port still runs, so that no other program can have the port. */
+  /**
+   * Reports that the workerd that listens on the port still runs, so that no other program can have
+   * the port.
+   */
   isReady(): boolean;
   /** Resolves with the reason when workerd crashed and could not be replaced. */
   failed: Promise<Error>;
@@ -69,8 +75,9 @@ function compatibilityDate(): string {
 }
 
 /**
- * Constructs Miniflare without its signal handlers, which would end the process before the service has stopped cleanly, and
- * with its temporary files in our folder, where a killed service does not leave them for ever.
+ * Constructs Miniflare without its signal handlers, which would end the process before the service
+ * has stopped cleanly, and with its temporary files in our folder, where a killed service does not
+ * leave them for ever.
  */
 function withoutSignalHandlers(construct: () => Module.Miniflare, tmpDir: string): Module.Miniflare {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -123,9 +130,11 @@ function optionsFor(port: number, worker: WorkerDescription): Module.MiniflareOp
 }
 
 /**
- * Starts workerd with one Worker named `sealpin` and the compatibility date of wrangler.toml; resolves when it accepts requests.
+ * Starts workerd with one Worker named `sealpin` and the compatibility date of wrangler.toml;
+ * resolves when it accepts requests.
  * @param port of the Worker itself on 127.0.0.1; 0: any free one, see `unsafeGetDirectURL`
- * @param tmpDir where Miniflare puts temporary files; when given, the process keeps its own signal handlers, too
+ * @param tmpDir where Miniflare puts temporary files; when given, the process keeps its own signal
+ * handlers, too
  * @throws port_in_use; not_installed without CA certificates
  */
 export async function launch(port: number, worker: WorkerDescription, tmpDir?: string): Promise<Module.Miniflare> {
@@ -148,7 +157,10 @@ export async function launch(port: number, worker: WorkerDescription, tmpDir?: s
   }
 }
 
-/** Starts workerd with the Worker behind the guard. @throws port_in_use; not_installed without CA certificates */
+/**
+ * Starts workerd with the Worker behind the guard.
+ * @throws port_in_use; not_installed without CA certificates
+ */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   // A secret, so that only this process can ask the guard how busy it is.
   const control = randomBytes(32).toString('base64url');

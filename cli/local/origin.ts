@@ -1,4 +1,7 @@
-/** Rules for the requests that a listener on loopback accepts. Pure, because it runs in workerd and in Node. */
+/**
+ * Rules for the requests that a listener on loopback accepts. Pure, because it runs in workerd and
+ * in Node.
+ */
 import { loopbackNames } from '../../client/loopback.ts';
 
 /** Part of `Headers` that is used; names are in lower case. */
@@ -17,7 +20,8 @@ const fromPage = (detail: string): Refusal => ({
  * @param headers of the request
  * @param port of the listener, in decimal
  * @param o.origins other origins whose pages may call, as `Origin` spells them
- * @param o.method of the request; with it, links on pages of other sites may lead to pages of this service
+ * @param o.method of the request; with it, links on pages of other sites may lead to pages of this
+ * service
  */
 export function refusal(
   headers: HeadersOf,
@@ -40,8 +44,9 @@ export function refusal(
 }
 
 /**
- * Recognizes a request that loads a page into a tab, as a click on a link does (Fetch metadata, W3C). It carries no API
- * key, and the page that it comes from reads nothing of the response; a frame is not a tab.
+ * Recognizes a request that loads a page into a tab, as a click on a link does (Fetch metadata,
+ * W3C). It carries no API key, and the page that it comes from reads nothing of the response; a
+ * frame is not a tab.
  */
 function isNavigation(headers: HeadersOf, method: string | undefined): boolean {
   return (

@@ -1,4 +1,7 @@
-/** Another service of the same data directory: one that answers runs, any other one comes up or ends. */
+/**
+ * Another service of the same data directory: one that answers runs, any other one comes up or
+ * ends.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { control } from './control.ts';
@@ -22,7 +25,10 @@ async function answers(dataDir: string): Promise<boolean> {
   }
 }
 
-/** Asks again and again until there is an answer; undefined: not yet. @throws service_unreachable, the reason of the signal */
+/**
+ * Asks again and again until there is an answer; undefined: not yet.
+ * @throws service_unreachable, the reason of the signal
+ */
 async function settled<T>(
   dataDir: string,
   signal: AbortSignal | undefined,
@@ -39,7 +45,10 @@ async function settled<T>(
   });
 }
 
-/** The run file of the service that answers; null where none runs. Waits while one comes up or ends. @throws service_unreachable */
+/**
+ * The run file of the service that answers; null where none runs. Waits while one comes up or ends.
+ * @throws service_unreachable
+ */
 export function runningService(dataDir: string, signal: AbortSignal): Promise<Run | null> {
   return settled(dataDir, signal, async () => {
     const run = await loadRun(dataDir);
@@ -48,7 +57,10 @@ export function runningService(dataDir: string, signal: AbortSignal): Promise<Ru
   });
 }
 
-/** Locks a data directory, once a service that ends has released it. @throws already_running when one answers, service_unreachable */
+/**
+ * Locks a data directory, once a service that ends has released it.
+ * @throws already_running when one answers, service_unreachable
+ */
 export async function lockWhenFree(dataDir: string): Promise<ReturnType<typeof lock>> {
   // It loads SQLite, which the commands that look for a service do without.
   const own = await import('../io/lock.ts');

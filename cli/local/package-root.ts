@@ -5,11 +5,15 @@ import { dirname, join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
 
-/** Package with what the command line's own package leaves out: 220 MB that only a service on this machine needs. */
+/**
+ * Package with what the command line's own package leaves out: 220 MB that only a service on this
+ * machine needs.
+ */
 const localPackage = '@sealpin/local';
 
 /**
- * The folder that holds package.json, wrangler.toml, worker/ and shared/: the checkout, or the installed `@sealpin/local`.
+ * The folder that holds package.json, wrangler.toml, worker/ and shared/: the checkout, or the
+ * installed `@sealpin/local`.
  * @param from a folder of the command line
  * @throws not_installed when there is no `@sealpin/local`, or one of another version
  */

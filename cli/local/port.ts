@@ -42,8 +42,8 @@ export async function untilReleased<T>(listen: () => Promise<T>): Promise<T> {
 const portAttempts = 5;
 
 /**
- * Runs `listen` with the wanted port, or with a free one. Another program, or another service of ours, can take a free port
- * before it is listened on: then the next one is tried.
+ * Runs `listen` with the wanted port, or with a free one. Another program, or another service of
+ * ours, can take a free port before it is listened on: then the next one is tried.
  * @param wanted 0: any
  * @throws port_in_use
  */

@@ -1,11 +1,15 @@
 /**
- * Identifies processes for longer than their pid: the system reuses a pid, but not together with its start time.
+ * Identifies processes for longer than their pid: the system reuses a pid, but not together with
+ * its start time.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errnoOf } from '../errno.ts';
 
-/** A process. `started` (boot and start time, opaque) distinguishes it from a later one with the same pid. */
+/**
+ * A process. `started` (boot and start time, opaque) distinguishes it from a later one with the
+ * same pid.
+ */
 export type ProcessMark = { pid: number; started: string };
 
 /** Marks a running process; undefined when none has that pid. */
@@ -26,8 +30,9 @@ export function childrenNamed(name: string): ProcessMark[] {
 }
 
 /**
- * Marks the processes of this user, children or not, whose command name is `name` and whose environment holds `variable`
- * (`NAME=value`). Only Linux shows environments (proc(5)); elsewhere these are the children of this process.
+ * Marks the processes of this user, children or not, whose command name is `name` and whose
+ * environment holds `variable` (`NAME=value`). Only Linux shows environments (proc(5)); elsewhere
+ * these are the children of this process.
  */
 export function processesWith(name: string, variable: string): ProcessMark[] {
   if (process.platform !== 'linux') return childrenNamed(name);
@@ -38,7 +43,8 @@ export function processesWith(name: string, variable: string): ProcessMark[] {
 }
 
 /**
- * Ends the marked process with SIGTERM, then with SIGKILL, and waits for its end. Does nothing if it has ended already.
+ * Ends the marked process with SIGTERM, then with SIGKILL, and waits for its end. Does nothing if
+ * it has ended already.
  * @param politeMs how long to wait after SIGTERM
  */
 export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<void> {
@@ -57,7 +63,10 @@ export async function endProcess(mark: ProcessMark, politeMs = 2_000): Promise<v
   }
 }
 
-/** The CPU time, in ms, of all running processes of a group. @param group the pid of the one that leads it */
+/**
+ * The CPU time, in ms, of all running processes of a group.
+ * @param group the pid of the one that leads it
+ */
 export function cpuMsOfGroup(group: number): number {
   if (process.platform === 'linux') {
     const ticks = pidsOnLinux().map((pid) => {
@@ -74,8 +83,9 @@ export function cpuMsOfGroup(group: number): number {
   return seconds.reduce((sum, each) => sum + each, 0) * 1000;
 }
 
-// The command name is in parentheses and may contain spaces and parentheses itself; after the last one the fields are
-// state, ppid, group, … and of the whole line the CPU time as the 14th and 15th, the start time as the 22nd, in clock ticks (proc(5)).
+// The command name is in parentheses and may contain spaces and parentheses itself; after the last
+// one the fields are state, ppid, group, … and of the whole line the CPU time as the 14th and 15th,
+// the start time as the 22nd, in clock ticks (proc(5)).
 function statOnLinux(
   pid: number,
 ): { name: string; ppid: number; state: string; group: number; cpuTicks: number; startTicks: string } | undefined {
@@ -102,7 +112,10 @@ function startedOnLinux(pid: number): string | undefined {
   return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${stat.startTicks}`;
 }
 
-/** The first thread of a killed process may have ended while others still hold its files and sockets. */
+/**
+ * The first thread of a killed process may have ended while others still hold its files and
+ * sockets.
+ */
 function threadsOf(pid: number): number {
   try {
     return readdirSync(`/proc/${pid}/task`).length;

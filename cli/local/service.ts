@@ -1,5 +1,6 @@
 /**
- * The life of the local service: the embedded IPFS node, workerd with the Worker, and the socket that controls them.
+ * The life of the local service: the embedded IPFS node, workerd with the Worker, and the socket
+ * that controls them.
  */
 import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -61,7 +62,8 @@ export type StartedService = {
 
 /**
  * Starts the service of a data directory; resolves when it takes requests.
- * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured, disk_full, the codes of `chooseKubo`
+ * @throws already_running, port_in_use, config_invalid, build_failed, misconfigured, disk_full, the
+ * codes of `chooseKubo`
  */
 export async function startService(options: StartOptions): Promise<StartedService> {
   const cleanup = new CleanupStack();
@@ -86,7 +88,8 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
   if (options.port !== 0) await whenReleased(() => freePort(options.port)); // reported before anything is done
   const choice = await chooseKubo(dataDir, options.kubo);
   await rememberKubo(dataDir, choice);
-  const cacheDir = getCompileCacheDir() ?? paths.cache; // NODE_COMPILE_CACHE moves what V8 compiled and what is built here
+  // NODE_COMPILE_CACHE moves what V8 compiled and what is built here
+  const cacheDir = getCompileCacheDir() ?? paths.cache;
   // If it must be built, the compiler works in a process of its own while this one reads Miniflare.
   const [code, { startWorkerd }] = await Promise.all([workerCode(cacheDir), import('./miniflare.ts')]);
   const { node, recovered } = await nodeOf(paths.ipfs, secrets.rpcToken, log);
@@ -169,7 +172,10 @@ async function nodeOf(
   return { node: await startNode({ dir, token, note }), recovered };
 }
 
-/** Makes what stops the service once, for whatever reason; `stopped` rejects where that is a failure. */
+/**
+ * Makes what stops the service once, for whatever reason; `stopped` rejects where that is a
+ * failure.
+ */
 function stopOf(
   cleanup: CleanupStack,
   workerd: Workerd,
@@ -186,7 +192,10 @@ function stopOf(
   return { stop, stopped };
 }
 
-/** Variables and secrets of the Worker, as `wrangler.toml` and its secrets give them to a deployed one. */
+/**
+ * Variables and secrets of the Worker, as `wrangler.toml` and its secrets give them to a deployed
+ * one.
+ */
 function workerVars(
   secrets: Secrets,
   nodeUrl: string,
@@ -216,7 +225,10 @@ function pinningServices(nodeUrl: string, kubo: Kubo | undefined): Record<string
   return [{ id: kuboId, type: 'kubo', url: kubo.url, ...token }, node];
 }
 
-/** Collects the calls that `stop`, `status`, `rebuild` and the other commands make to the running service. */
+/**
+ * Collects the calls that `stop`, `status`, `rebuild` and the other commands make to the running
+ * service.
+ */
 function controlsOf(o: {
   readonly url: string;
   readonly startedAt: string;

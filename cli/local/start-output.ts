@@ -3,7 +3,10 @@ import type { Context } from '../context.ts';
 import type { Homes } from './control.ts';
 import { describeLeft, describePeers } from './external-kubo.ts';
 
-/** Prints the address of a service that is ready, where its API key is, a request to try, and `stop`: how it is stopped. */
+/**
+ * Prints the address of a service that is ready, where its API key is, a request to try, and
+ * `stop`: how it is stopped.
+ */
 export async function printReady(
   { output }: Context,
   o: {
@@ -28,8 +31,9 @@ export async function printReady(
 }
 
 /**
- * A command that works unchanged in any POSIX shell, and puts the key neither into an argument of a program, where other
- * users could see it, nor into the shell history. In lines, most of which fit a terminal of 80 columns.
+ * A command that works unchanged in any POSIX shell, and puts the key neither into an argument of a
+ * program, where other users could see it, nor into the shell history. In lines, most of which fit
+ * a terminal of 80 columns.
  */
 function curlLines(url: string, keyFile: string): string[] {
   const file = `'${keyFile.replaceAll("'", String.raw`'\''`)}'`;
@@ -52,8 +56,8 @@ type LogEntry = {
 };
 
 /**
- * Prints the lines of the Worker's log. Those before `release` are held: the requests by which the service gets ready are shown
- * below its address, or above why it did not start.
+ * Prints the lines of the Worker's log. Those before `release` are held: the requests by which the
+ * service gets ready are shown below its address, or above why it did not start.
  */
 export function heldLog(context: Context): { line(this: void, text: string): void; release(): void } {
   let held: string[] | undefined = [];
@@ -66,7 +70,9 @@ export function heldLog(context: Context): { line(this: void, text: string): voi
   };
 }
 
-/** Prints a line of the Worker's log, with the time: as JSON with `--json`, as text for a person. */
+/**
+ * Prints a line of the Worker's log, with the time: as JSON with `--json`, as text for a person.
+ */
 function logLine({ output, stderr }: Context, line: string): void {
   const time = new Date().toISOString();
   let entry: LogEntry;

@@ -1,8 +1,9 @@
 /**
- * The files of the local service in `local/` of the data directory:
- * `secrets.json` (0600: its tokens, its account's API key), `run.json` (the processes and address of the running
- * service), `kubo.json` (the Kubo that it uses, or used), `lock`, `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable
- * Objects), `ipfs/` (the blocks), `reserve` (room for deletions on a full disk), `tmp/` and `cache/` (which may go).
+ * The files of the local service in `local/` of the data directory: `secrets.json` (0600: its
+ * tokens, its account's API key), `run.json` (the processes and address of the running service),
+ * `kubo.json` (the Kubo that it uses, or used), `lock`, `control.sock`, `service.log`, `state/`
+ * (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `reserve` (room for deletions on a
+ * full disk), `tmp/` and `cache/` (which may go).
  */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
@@ -54,12 +55,14 @@ export function localPaths(dataDir: string) {
 
 /**
  * Creates the folder of the local service, accessible to its owner only.
- * @throws usage where a folder of that name is somebody else's: a start removes what a crash left in it
+ * @throws usage where a folder of that name is somebody else's: a start removes what a crash left
+ * in it
  */
 export async function makeLocal(dataDir: string): Promise<void> {
   const { local, ...paths } = localPaths(dataDir);
   const own = [paths.secrets, paths.run, paths.kubo, paths.lock, paths.log].map((path) => basename(path));
-  // Node has made the cache before: `start` lets it keep what V8 compiles there, and nothing in it is removed.
+  // Node has made the cache before: `start` lets it keep what V8 compiles there, and nothing in it
+  // is removed.
   const names = (await readdir(local).catch((): string[] => [])).filter((name) => name !== basename(paths.cache));
   if (names.length > 0 && !own.some((name) => names.includes(name)))
     throw new SealpinError('usage', `${local} has other files than those of a local service`, {
@@ -106,7 +109,10 @@ async function readState<T extends { v: 1 }>(
   return found as T;
 }
 
-/** Writes one of the JSON files above, for its owner only, so that a crash leaves the old one or the new one. */
+/**
+ * Writes one of the JSON files above, for its owner only, so that a crash leaves the old one or the
+ * new one.
+ */
 async function writeState(path: string, value: Secrets | Run | KuboMark): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`;
   const file = await open(temporary, 'w', 0o600);
@@ -171,9 +177,10 @@ export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
 }
 
 /**
- * The running local service of a data directory with the API key of its account and the operator's token, if there is one.
- * The service itself reports where it listens, on a socket that only this user can open: another user's program may have
- * taken the port in a file, and must not get the key.
+ * The running local service of a data directory with the API key of its account and the operator's
+ * token, if there is one. The service itself reports where it listens, on a socket that only this
+ * user can open: another user's program may have taken the port in a file, and must not get the
+ * key.
  * @throws service_unreachable when it runs but takes no requests
  */
 export async function localService(

@@ -1,11 +1,15 @@
-/** Counts of what the objects of a stopped service have at a pinning service, read from their files. */
+/**
+ * Counts of what the objects of a stopped service have at a pinning service, read from their files.
+ */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { ifMissing } from '../errno.ts';
 import type { StoredCounts } from './control.ts';
 
-/** Rows of `Account` and of `Pin` that name a service (worker/objects/account/tables.ts and pin.ts). */
+/**
+ * Rows of `Account` and of `Pin` that name a service (worker/objects/account/tables.ts and pin.ts).
+ */
 const queries = {
   files: ['file', 'SELECT count(*) AS n FROM file WHERE service = ?'],
   deletions: ['pin', `SELECT count(*) AS n FROM pin WHERE service = ? AND state = 'unpinning'`],

@@ -1,6 +1,7 @@
 /**
- * Removes deleted data from the files of the Durable Objects. Miniflare keeps an object in `do/<class>/<id>.sqlite`, in WAL
- * mode: pages from before a deletion stay in `….sqlite-wal` until the log is truncated (sqlite.org/wal.html).
+ * Removes deleted data from the files of the Durable Objects. Miniflare keeps an object in
+ * `do/<class>/<id>.sqlite`, in WAL mode: pages from before a deletion stay in `….sqlite-wal` until
+ * the log is truncated (sqlite.org/wal.html).
  */
 import { readdir, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -8,7 +9,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../shared/errors.ts';
 import { ifMissing } from '../errno.ts';
 
-/** Result codes of SQLite: a file in use, a damaged one, and one that is no database (sqlite.org/rescode.html). */
+/**
+ * Result codes of SQLite: a file in use, a damaged one, and one that is no database
+ * (sqlite.org/rescode.html).
+ */
 const SQLITE_BUSY = 5;
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
@@ -39,7 +43,8 @@ function withDatabase<T>(path: string, use: (database: DatabaseSync) => T, timeo
 }
 
 /**
- * A page that was split or merged keeps copies of rows in its free space; only writing all pages again removes them.
+ * A page that was split or merged keeps copies of rows in its free space; only writing all pages
+ * again removes them.
  */
 const rewriteSql = 'PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; VACUUM';
 
@@ -47,14 +52,17 @@ function rewrite(path: string): void {
   withDatabase(path, (database) => database.exec(`${rewriteSql}; PRAGMA wal_checkpoint(TRUNCATE);`));
 }
 
-/** Rewrites closed SQLite files below a folder without free pages and logs. @throws config_invalid */
+/**
+ * Rewrites closed SQLite files below a folder without free pages and logs.
+ * @throws config_invalid
+ */
 export async function vacuum(dir: string): Promise<void> {
   for (const path of await databases(dir)) rewrite(path);
 }
 
 /**
- * Does the same for the files whose write-ahead log still holds pages, as a crash leaves them. Nothing else may have them
- * open.
+ * Does the same for the files whose write-ahead log still holds pages, as a crash leaves them.
+ * Nothing else may have them open.
  * @throws config_invalid when one of them is damaged
  */
 export async function vacuumLogged(dir: string): Promise<void> {
@@ -65,13 +73,15 @@ export async function vacuumLogged(dir: string): Promise<void> {
 }
 
 /**
- * The largest database that is rewritten while it is in use: about a tenth of a second. A row of a file takes 1 KiB.
+ * The largest database that is rewritten while it is in use: about a tenth of a second. A row of a
+ * file takes 1 KiB.
  */
 const maxLiveBytes = 32 * 2 ** 20;
 
 /**
- * Removes deleted rows from a database that workerd has open but does not use meanwhile: a write of workerd at the same time
- * would fail with SQLITE_BUSY. The free pages of a database over 32 MiB stay until it is closed.
+ * Removes deleted rows from a database that workerd has open but does not use meanwhile: a write of
+ * workerd at the same time would fail with SQLITE_BUSY. The free pages of a database over 32 MiB
+ * stay until it is closed.
  * @param timeoutMs how long to wait for readers and writers
  * @returns false when they did not release it in time
  */
@@ -93,8 +103,8 @@ export async function vacuumLive(path: string, timeoutMs: number): Promise<boole
 }
 
 /**
- * Removes the files of objects that stand for nothing: a request for one makes workerd create an empty database. Nothing else may
- * have them open.
+ * Removes the files of objects that stand for nothing: a request for one makes workerd create an
+ * empty database. Nothing else may have them open.
  * @param dir of the objects of a class
  * @param table that every other object of the class has
  */

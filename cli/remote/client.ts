@@ -23,7 +23,8 @@ import { findService, type KeyFrom, type Service } from './service-choice.ts';
 
 /**
  * The service, ready for requests that need an API key.
- * @throws service_unreachable when there is none, unauthorized without a key, usage when the key would be sent unencrypted
+ * @throws service_unreachable when there is none, unauthorized without a key, usage when the key
+ * would be sent unencrypted
  */
 export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
   const { url, apiKey, keyFrom, local = false, profile, gateways } = await findService(context);
@@ -44,8 +45,10 @@ export function refuseUnencrypted(url: URL, what: string): void {
 }
 
 /**
- * The service, ready for the operator's requests: with `SEALPIN_ADMIN_TOKEN`, or the token of the local service.
- * @throws service_unreachable when there is none, unauthorized without a token, usage when it would be sent unencrypted
+ * The service, ready for the operator's requests: with `SEALPIN_ADMIN_TOKEN`, or the token of the
+ * local service.
+ * @throws service_unreachable when there is none, unauthorized without a token, usage when it would
+ * be sent unencrypted
  */
 export async function operatedService(context: Context): Promise<ApiCaller> {
   const { url, local = false } = await findService(context);
@@ -65,13 +68,12 @@ export async function operatedService(context: Context): Promise<ApiCaller> {
   return { url, apiKey: token, keyFrom: given === undefined ? 'local/secrets.json' : 'SEALPIN_ADMIN_TOKEN' };
 }
 
-/** The error when there is no service. @param hint replaces the usual one, which starts a service */
+/**
+ * The error when there is no service.
+ * @param hint replaces the usual one, which starts a service
+ */
 export function noService(hint?: string): SealpinError {
-  return new SealpinError(
-    'service_unreachable',
-    'no service is configured, and no local service is running',
-    hint === undefined ? {} : { hint },
-  );
+  return new SealpinError('service_unreachable', 'no service is configured, and no local service is running', { hint });
 }
 
 export type ApiCaller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pick<Service, 'local'>>;
@@ -79,7 +81,8 @@ export type ApiCaller = Pick<Service, 'url' | 'apiKey' | 'keyFrom'> & Partial<Pi
 /**
  * Sends one request to the API.
  * @param path relative to the URL of the service
- * @throws the problem that the service reports, for any status but 2xx; service_answer when it is none; the codes of `sendRequest`
+ * @throws the problem that the service reports, for any status but 2xx; service_answer when it is
+ * none; the codes of `sendRequest`
  */
 export async function call(service: ApiCaller, path: string, o: RequestOptions): Promise<HttpResponse> {
   const response = await ask(service, path, o);
@@ -172,7 +175,10 @@ export async function json<S extends Shape>(
   }
 }
 
-/** Sends requests whose responses are JSON, and whose bodies are, if they have one. Fails as `call` and `json`. */
+/**
+ * Sends requests whose responses are JSON, and whose bodies are, if they have one. Fails as `call`
+ * and `json`.
+ */
 export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context, 'signal' | 'timeouts'>) {
   return async <S extends Shape>(shape: S, path: string, method: RequestOptions['method'] = 'GET', body?: unknown) => {
     const options = { method, ...(body === undefined ? {} : jsonBody(body)), signal, timeouts };
@@ -180,21 +186,21 @@ export function requester(service: ApiCaller, { signal, timeouts }: Pick<Context
   };
 }
 
-/** Refuses an empty page that is not the last: a service could make us ask for ever. @throws service_answer */
-export function refuseEmptyPage({ files, cursor }: FileList): void {
-  if (cursor !== undefined && files.length === 0)
-    throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
-}
-
 export type Api = ReturnType<typeof api>;
 
-/** The routes that the command line uses (worker/README.md). All throw the problem that the service reports, and the codes of `sendRequest`. */
+/**
+ * The routes that the command line uses (worker/README.md). All throw the problem that the service
+ * reports, and the codes of `sendRequest`.
+ */
 export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>) {
   const { url } = service;
   const request = requester(service, context);
   return {
     health: () => requester({ url, apiKey: undefined }, context)(Health, 'v1/health'),
-    /** Stores a file, or with `car` the file whose blocks the body has. The service checks `cid`, if given, before it keeps anything. */
+    /**
+     * Stores a file, or with `car` the file whose blocks the body has. The service checks `cid`, if
+     * given, before it keeps anything.
+     */
     async store(
       body: { stream: AsyncIterable<Uint8Array>; bytes: number | undefined; car: boolean },
       { cid, provisional, onSent }: { cid: string | undefined; provisional: boolean; onSent: () => void },

@@ -1,4 +1,7 @@
-/** `config.json` of the data directory: the user's own choices. Sealpin reads it and never resets it. */
+/**
+ * `config.json` of the data directory: the user's own choices. Sealpin reads it and never resets
+ * it.
+ */
 import { readFile, stat } from 'node:fs/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
@@ -42,7 +45,10 @@ export async function readConfig(dataDir: string): Promise<Config> {
     : config;
 }
 
-/** Line and column where text stops being JSON: the first character that cannot continue a JSON text. */
+/**
+ * Line and column where text stops being JSON: the first character that cannot continue a JSON
+ * text.
+ */
 function jsonPlace(text: string): string {
   let good = 0;
   for (let bad = text.length + 1; bad - good > 1;) {
@@ -55,8 +61,8 @@ function jsonPlace(text: string): string {
 }
 
 /**
- * Recognizes a possible beginning of JSON: V8 then fails at its end. Its message is not shown, since it repeats the
- * text.
+ * Recognizes a possible beginning of JSON: V8 then fails at its end. Its message is not shown,
+ * since it repeats the text.
  */
 function isStart(text: string): boolean {
   try {

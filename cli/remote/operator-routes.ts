@@ -19,7 +19,10 @@ const maxPages = 10_000;
 
 export type Operator = ReturnType<typeof operator>;
 
-/** The operator's routes of a service. All throw the problem that the service reports, and the codes of `sendRequest`. */
+/**
+ * The operator's routes of a service. All throw the problem that the service reports, and the codes
+ * of `sendRequest`.
+ */
 export function operator(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>) {
   const request = requester(service, context);
   const accountPath = (id: string): string => `v1/operator/accounts/${encodeURIComponent(id)}`;

@@ -41,7 +41,10 @@ export async function readProfiles(context: Context): Promise<Profiles> {
   return profilesIn(await readKept(kept(context.dataDir), context));
 }
 
-/** Changes the profiles, while no other command does. Fails as `changeKept`, and with what `change` throws. */
+/**
+ * Changes the profiles, while no other command does. Fails as `changeKept`, and with what `change`
+ * throws.
+ */
 export async function changeProfiles(context: Context, change: (profiles: Profiles) => Profiles): Promise<void> {
   await changeKept(kept(context.dataDir), context, (before) => {
     const { current, profiles } = change(profilesIn(before));

@@ -1,4 +1,7 @@
-/** The SDK over the HTTP client of the command line, with its time limits, and its words for what a service refuses. */
+/**
+ * The SDK over the HTTP client of the command line, with its time limits, and its words for what a
+ * service refuses.
+ */
 import { serviceHttp, type Fetch, type ServiceHttp } from '../../client/service-http.ts';
 import type { Context } from '../context.ts';
 import { type ApiCaller, problemOf } from './client.ts';
@@ -7,7 +10,10 @@ import { sendRequest } from '../io/http.ts';
 /** Responses with these have no body (Fetch standard, "null body status"). */
 const bodiless = new Set([204, 205, 304]);
 
-/** Requests to a service, as the functions of `client/` take them. Fails as they say, and with the codes of `sendRequest`. */
+/**
+ * Requests to a service, as the functions of `client/` take them. Fails as they say, and with the
+ * codes of `sendRequest`.
+ */
 export function sdkHttp(service: ApiCaller, context: Pick<Context, 'signal' | 'timeouts'>): ServiceHttp {
   return serviceHttp({
     service: service.url,

@@ -1,4 +1,7 @@
-/** Choice of the service and API key of a command: the one place that decides (the manual's "Which service"). */
+/**
+ * Choice of the service and API key of a command: the one place that decides (the manual's "Which
+ * service").
+ */
 import { apiKeyHint, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
@@ -31,9 +34,9 @@ export type KeyFrom =
 type Choice = { readonly url: URL; readonly profile?: Profile | undefined };
 
 /**
- * The service: `--service`, `--profile`, `SEALPIN_SERVICE`, the profile in use, the configuration, else the local one.
- * The API key: that of `--profile`, `SEALPIN_API_KEY`, that of the profile in use or of the configuration, which go to
- * their own service only, else the local one's.
+ * The service: `--service`, `--profile`, `SEALPIN_SERVICE`, the profile in use, the configuration,
+ * else the local one. The API key: that of `--profile`, `SEALPIN_API_KEY`, that of the profile in
+ * use or of the configuration, which go to their own service only, else the local one's.
  * @returns `url` undefined when no service is named and no local one runs
  * @throws config_invalid, usage, not_found for a profile that does not exist
  */
@@ -84,7 +87,8 @@ function apiKeyFor(
   { context, config, inUse, asked }: KeyChoice,
 ): { apiKey: string; keyFrom: KeyFrom } | undefined {
   const ofProfile = (profile: Profile) => checkApiKey(profile.apiKey, `the profile ${profile.name}`);
-  // Who names a profile does not mean the key in the environment, which may be that of another service.
+  // Who names a profile does not mean the key in the environment, which may be that of another
+  // service.
   if (context.profile !== undefined && asked !== undefined) return ofProfile(asked);
   const given = context.env['SEALPIN_API_KEY'];
   if (given !== undefined) return checkApiKey(given, 'SEALPIN_API_KEY');
@@ -104,7 +108,11 @@ function checkApiKey(text: string, where: KeyFrom): { apiKey: string; keyFrom: K
   return { apiKey: text, keyFrom: where };
 }
 
-/** Parses the URL of a service or gateway. @param where it was found, for the message @throws usage */
+/**
+ * Parses the URL of a service or gateway.
+ * @param where it was found, for the message
+ * @throws usage
+ */
 export function parseServiceUrl(text: string, where: string): URL {
   let url;
   try {

@@ -1,4 +1,6 @@
-/** The first lines of the command line. What is imported here runs nothing, so that they run first. */
+/**
+ * The first lines of the command line. What is imported here runs nothing, so that they run first.
+ */
 import packageJson from '../../package.json' with { type: 'json' };
 import { versionFlags } from '../argv.ts';
 import type * as RunProcess from './run-process.ts';
@@ -7,7 +9,8 @@ import type * as RunProcess from './run-process.ts';
 export type Program = Pick<typeof RunProcess, 'runProcess'>;
 
 /**
- * Begins the command line of this process: answers what needs no more than the version, and runs the program for the rest.
+ * Begins the command line of this process: answers what needs no more than the version, and runs
+ * the program for the rest.
  * @param load gives the program
  */
 export async function begin(load: () => Program | Promise<Program>): Promise<void> {

@@ -11,7 +11,10 @@ const bundleParts = {
   strength: 'cli/keys/strength.ts', // with dictionaries of 1.6 MB, which Node would read for every command
 };
 
-/** Options that the bundles for Node share: CommonJS, which Node loads with less work than ES modules. */
+/**
+ * Options that the bundles for Node share: CommonJS, which Node loads with less work than ES
+ * modules.
+ */
 export const commandOptions = {
   absWorkingDir: packageRoot(),
   bundle: true,
@@ -30,8 +33,9 @@ export const commandOptions = {
 const backends = ['web.ts', 'curves.ts'].map((name) => join(packageRoot(), 'shared/crypto/providers', name));
 
 /**
- * Evaluates a module of noble when something of it is first used. Its curves and tables take longer than all other modules of a small
- * command together, and Node's own cryptography does nearly everything.
+ * Evaluates a module of noble when something of it is first used. Its curves and tables take longer
+ * than all other modules of a small command together, and Node's own cryptography does nearly
+ * everything.
  */
 export const lateNoble: Plugin = {
   name: 'late-noble',

@@ -5,8 +5,9 @@ import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 
 /**
- * Lets Node keep compiled code in the user's cache directory, if there is one in which only this user and root can put files: V8
- * runs such code without a check that it was made of the source. Never for root, who may have the home directory of a user.
+ * Lets Node keep compiled code in the user's cache directory, if there is one in which only this
+ * user and root can put files: V8 runs such code without a check that it was made of the source.
+ * Never for root, who may have the home directory of a user.
  */
 export function keepCompiledCode({ env, platform, geteuid }: NodeJS.Process): void {
   const user = geteuid?.() ?? 0; // Windows has none
@@ -16,7 +17,8 @@ export function keepCompiledCode({ env, platform, geteuid }: NodeJS.Process): vo
   const caches = isAbsolute(xdg) ? xdg : join(homedir(), platform === 'darwin' ? 'Library/Caches' : '.cache');
   const isOutOfReach = (path: string): boolean => {
     const { uid, mode } = statSync(path);
-    const isShared = (mode & 0o022) !== 0 && (mode & 0o1000) === 0; // in a sticky folder, only its owner can move an entry
+    // In a sticky folder, only its owner can move an entry
+    const isShared = (mode & 0o022) !== 0 && (mode & 0o1000) === 0;
     return (uid === user || uid === 0) && !isShared && (path === dirname(path) || isOutOfReach(dirname(path)));
   };
   try {

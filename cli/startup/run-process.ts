@@ -50,7 +50,8 @@ export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}
       interruption.abort(new SealpinError('interrupted', `interrupted by ${signal}`));
     });
   }
-  // The reader of our output may close it at any time (EPIPE); that ends the work, without a stack trace.
+  // The reader of our output may close it at any time (EPIPE); that ends the work, without a stack
+  // trace.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error) => {
       exitBySignal ??= 1;

@@ -1,9 +1,12 @@
 /** Limits of a service. */
 import type { Health } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 
-/** In bytes: `request` null: a body of any length; `upload` 0: no resumable uploads; `file` null: any. */
+/**
+ * In bytes: `request` null: a body of any length; `upload` 0: no resumable uploads; `file` null:
+ * any.
+ */
 export type ServiceLimits = {
   readonly requestBytes: number | null;
   readonly uploadBytes: number;

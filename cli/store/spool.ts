@@ -1,7 +1,8 @@
 /**
- * The ciphertext of an upload that can be continued, in a folder of `uploads/` of the data directory (0600): encrypting again would
- * give other bytes. Beside it `state.json` says what it is; neither holds a key in the clear, or a password. A spool without
- * `state.json` is not complete, and is never continued.
+ * The ciphertext of an upload that can be continued, in a folder of `uploads/` of the data
+ * directory (0600): encrypting again would give other bytes. Beside it `state.json` says what it
+ * is; neither holds a key in the clear, or a password. A spool without `state.json` is not
+ * complete, and is never continued.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -51,7 +52,9 @@ const idBytes = 16;
 /** The files of a spool. */
 const spoolFiles = ['container', 'state.json'];
 
-/** The name of the spool that a command continues: the same for the same parts in the same order. */
+/**
+ * The name of the spool that a command continues: the same for the same parts in the same order.
+ */
 export function spoolId(parts: readonly string[]): string {
   return createHash('sha256')
     .update(JSON.stringify(parts))
@@ -218,7 +221,10 @@ function spoolFull(error: SealpinError, bytes: number | undefined): SealpinError
   });
 }
 
-/** The state; undefined when it is missing, damaged or of another version, or when the ciphertext is not the one it means. */
+/**
+ * The state; undefined when it is missing, damaged or of another version, or when the ciphertext is
+ * not the one it means.
+ */
 async function readState(folder: string): Promise<SpoolState | undefined> {
   const statePath = stateIn(folder);
   const text = await ifMissing(readFile(statePath, 'utf8'), undefined).catch((error: unknown) => {

@@ -7,10 +7,13 @@ import { byteReader } from '../../shared/streams/reader.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import { type Api } from '../remote/client.ts';
 
-/** A smaller container is buffered until its blob ID is known, so that the service checks it before it keeps it. */
+/**
+ * A smaller container is buffered until its blob ID is known, so that the service checks it before
+ * it keeps it.
+ */
 export const bufferedBytes = 32 * 1024 * 1024;
 const lookUpPausesMs = [0, 1000, 3000];
 
@@ -18,7 +21,8 @@ const lookUpPausesMs = [0, 1000, 3000];
  * Stores a container.
  * @param container `bytes` is its exact length, if it is known
  * @param o `onBytes` is called with the length of each chunk that the service has taken
- * @throws cid_mismatch when the service stored something else (it is then deleted), and what the service or the stream throws
+ * @throws cid_mismatch when the service stored something else (it is then deleted), and what the
+ * service or the stream throws
  */
 export async function store(
   container: { readonly stream: ReadableStream<Uint8Array>; readonly bytes: number | undefined },
@@ -55,7 +59,10 @@ type SentContainer = {
   readonly body: Parameters<Api['store']>[0];
   /** Its CID, where that is known before it is sent. */
   readonly known: string | undefined;
-  /** Returns the CID and size of what was sent, once all of it was. @throws service_answer before that */
+  /**
+   * Returns the CID and size of what was sent, once all of it was.
+   * @throws service_answer before that
+   */
   computed(): SizedCid;
   /** Ends the reading of the container. */
   cancel(reason: unknown): Promise<void>;
@@ -63,10 +70,16 @@ type SentContainer = {
 type ContainerToStore = Parameters<typeof store>[0];
 type Hooks = Pick<Parameters<typeof store>[1], 'onBytes'>;
 
-/** Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer than the hash. */
+/**
+ * Hashed right here: WebCrypto would copy every byte into another thread first, which takes longer
+ * than the hash.
+ */
 const digest = nodeBackend.sha256;
 
-/** Of a CAR a service keeps what it knows of each block in memory until the end; twice as large a file is the most that it takes. */
+/**
+ * Of a CAR a service keeps what it knows of each block in memory until the end; twice as large a
+ * file is the most that it takes.
+ */
 const maxCarBytes = 16 * 2 ** 30;
 
 const isCar = (bytes: number | undefined): bytes is number =>
@@ -75,7 +88,10 @@ const isCar = (bytes: number | undefined): bytes is number =>
 /** Bytes of the request that stores a container of so many. */
 export const bodyBytesOf = async (bytes: number): Promise<number> => (isCar(bytes) ? await carBytesOf(bytes) : bytes);
 
-/** As blocks, which were hashed here and are hashed again by the node that keeps them: so the Worker in between need not. */
+/**
+ * As blocks, which were hashed here and are hashed again by the node that keeps them: so the Worker
+ * in between need not.
+ */
 async function asCar(
   stream: ContainerToStore['stream'],
   bytes: number,
@@ -134,8 +150,8 @@ async function* countedChunks(
 }
 
 /**
- * The response was lost after the last byte. Every encryption has a blob ID of its own, so a file with this one is
- * ours.
+ * The response was lost after the last byte. Every encryption has a blob ID of its own, so a file
+ * with this one is ours.
  */
 async function lookUp(
   cid: string,

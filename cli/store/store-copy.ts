@@ -1,4 +1,7 @@
-/** Storing what exists already, at a service: a blob under its own CID, or a file that the service encrypts again. */
+/**
+ * Storing what exists already, at a service: a blob under its own CID, or a file that the service
+ * encrypts again.
+ */
 import { createHash } from 'node:crypto';
 import { attemptsOf, isTemporaryFailure } from '../../client/attempts.ts';
 import {
@@ -50,12 +53,14 @@ const endUploadMs = 10_000;
 const anyType = 'application/octet-stream';
 
 /**
- * Stores a blob under its CID, whatever its layout is: as a CAR, or, where that is too large for one request, in several, which take
- * Sealpin's own layout only. Every block is verified before it is sent.
+ * Stores a blob under its CID, whatever its layout is: as a CAR, or, where that is too large for
+ * one request, in several, which take Sealpin's own layout only. Every block is verified before it
+ * is sent.
  * @param sources of its blocks, in order of preference
- * @param o.idempotencyKey the same for a repeated call, which then continues what is stored in several requests; `onBytes` gets the
- *   length of what is on its way
- * @throws not_found, content_mismatch and the other codes of the sources; too_large; cid_mismatch; what the service refuses with
+ * @param o.idempotencyKey the same for a repeated call, which then continues what is stored in
+ * several requests; `onBytes` gets the length of what is on its way
+ * @throws not_found, content_mismatch and the other codes of the sources; too_large; cid_mismatch;
+ * what the service refuses with
  */
 export async function storeCopy(
   cid: string,
@@ -103,10 +108,12 @@ export async function storeCopy(
 }
 
 /**
- * Stores a plaintext that the service encrypts to the account's key. In one request a digest of what arrived is compared with what was
- * sent, where the service gives one.
- * @param o.idempotencyKey the same for a repeated call, which stores nothing twice; `onBytes` gets the length of what is on its way
- * @throws content_mismatch when something else arrived (it is then deleted); too_large; what the service refuses with
+ * Stores a plaintext that the service encrypts to the account's key. In one request a digest of
+ * what arrived is compared with what was sent, where the service gives one.
+ * @param o.idempotencyKey the same for a repeated call, which stores nothing twice; `onBytes` gets
+ * the length of what is on its way
+ * @throws content_mismatch when something else arrived (it is then deleted); too_large; what the
+ * service refuses with
  */
 export async function storeEncrypted(
   { plaintextBytes: bytes, decryptRange }: OpenedAt,
@@ -154,7 +161,10 @@ export async function storeEncrypted(
 
 type CopyBody = NonNullable<RequestOptions['body']>;
 
-/** Stores in one request. Where the service asks to wait, it has stored nothing: the request is sent again, from the beginning. */
+/**
+ * Stores in one request. Where the service asks to wait, it has stored nothing: the request is sent
+ * again, from the beginning.
+ */
 async function inOneRequest(
   { service, context }: Target,
   mode: 'plain' | 'encrypted',
@@ -182,7 +192,10 @@ async function inOneRequest(
   }
 }
 
-/** At most so many bytes has the CAR of a file with leaves of 256 KiB, Kubo's default, or larger ones. */
+/**
+ * At most so many bytes has the CAR of a file with leaves of 256 KiB, Kubo's default, or larger
+ * ones.
+ */
 function carBytes(fileBytes: number): number {
   return fileBytes + Math.ceil(fileBytes / 1000) + 4096;
 }
@@ -202,7 +215,8 @@ async function inParts(
     try {
       return await sendUpload(transport, uploadId, source, { signal, maxBodyBytes, onBytes });
     } catch (error) {
-      // Otherwise the next call with the same key goes on with it; else it ends by itself in some days, too.
+      // Otherwise the next call with the same key goes on with it; else it ends by itself in some
+      // days, too.
       if (!signal.aborted && !isTemporaryFailure(error) && !isSealpinError(error, 'gone'))
         await endUpload(transport, uploadId, AbortSignal.timeout(endUploadMs)).catch(() => undefined);
       throw error;

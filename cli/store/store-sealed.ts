@@ -1,4 +1,7 @@
-/** Storing a file encrypted: in one request or, where it is large, breaks off in the middle of much or has to wait, by a resumable upload. */
+/**
+ * Storing a file encrypted: in one request or, where it is large, breaks off in the middle of much
+ * or has to wait, by a resumable upload.
+ */
 import { resolve } from 'node:path';
 import { maxRetryAfterSeconds } from '../../client/attempts.ts';
 import type { StoredFile } from '../../shared/api.ts';
@@ -25,7 +28,10 @@ export type Container = {
   readonly fileKey?: Uint8Array | undefined;
 };
 
-/** A service, with what it takes and the ID of the API key. `provisional`: it keeps files only if a parcel names them. */
+/**
+ * A service, with what it takes and the ID of the API key. `provisional`: it keeps files only if a
+ * parcel names them.
+ */
 export type Destination = {
   readonly provisional?: boolean | undefined;
   readonly service: Service;
@@ -35,7 +41,8 @@ export type Destination = {
 };
 
 /**
- * Details of a stored file; the end of a resumable upload does not include its pins. `size` is that of the container.
+ * Details of a stored file; the end of a resumable upload does not include its pins. `size` is that
+ * of the container.
  */
 export type StoredContainer = Pick<StoredFile, 'fileId' | 'cid' | 'size'> & {
   readonly pins?: StoredFile['pins'];
@@ -78,7 +85,8 @@ type Sealing = Destination & {
 };
 
 /**
- * Stores what `encrypt` makes of the input. A later run with the same `id` continues an upload that broke off.
+ * Stores what `encrypt` makes of the input. A later run with the same `id` continues an upload that
+ * broke off.
  *
  * @param o.id of `uploadIdOf`
  * @param o.path as given: the file is opened again when the connection breaks
@@ -121,7 +129,10 @@ export async function storeSealed(input: Input, o: Sealing): Promise<StoredConta
   }
 }
 
-/** Stores a container in one request. @returns undefined, once it is time to, where a resumable upload is worth it */
+/**
+ * Stores a container in one request.
+ * @returns undefined, once it is time to, where a resumable upload is worth it
+ */
 async function storeAtOnce(
   container: Container,
   o: Sealing,
@@ -166,7 +177,10 @@ function keyIn({ fileKey }: Container): Pick<Container, 'fileKey'> {
   return fileKey === undefined ? {} : { fileKey };
 }
 
-/** Checks whether a container fits into one request. Of one of unknown length the beginning is read, and put back. */
+/**
+ * Checks whether a container fits into one request. Of one of unknown length the beginning is read,
+ * and put back.
+ */
 async function startOf(
   container: Container,
   requestBytes: number,

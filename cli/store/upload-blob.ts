@@ -1,4 +1,7 @@
-/** Storing a container by a resumable upload: in one run or, after a kill, in the next run of the same command. */
+/**
+ * Storing a container by a resumable upload: in one run or, after a kill, in the next run of the
+ * same command.
+ */
 import { isTemporaryFailure } from '../../client/attempts.ts';
 import {
   createUpload,
@@ -12,7 +15,7 @@ import { isSealpinError, SealpinError, otherwise } from '../../shared/errors.ts'
 import { bytesFrom } from '../io/byte-stream.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { sizeText } from '../terminal/progress.ts';
+import { sizeText } from '../terminal/size.ts';
 import type { Api } from '../remote/client.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { hasSpool, openSpool, type SourceMark, type Spool, spoolIds, type SpoolState } from './spool.ts';
@@ -26,7 +29,9 @@ export type Uploading = {
   readonly name: string;
   /** Present state of the file; undefined for a pipe. */
   readonly source: SourceMark | undefined;
-  /** Opens what this command would encrypt, where it can; an older spool must be one that it opens. */
+  /**
+   * Opens what this command would encrypt, where it can; an older spool must be one that it opens.
+   */
   readonly identity: Identity | undefined;
   /** Encrypts the file from its first byte. `fileKey`: of a payload that has no header. */
   readonly encrypt: () => Promise<{
@@ -35,8 +40,9 @@ export type Uploading = {
     readonly fileKey?: Uint8Array | undefined;
   }>;
   /**
-   * Keeps the ciphertext after the file is stored, for a command that does more with it and may fail: its next run
-   * finds the file stored. Then that command ends it (`forgetUpload`), and says what can be continued.
+   * Keeps the ciphertext after the file is stored, for a command that does more with it and may
+   * fail: its next run finds the file stored. Then that command ends it (`forgetUpload`), and says
+   * what can be continued.
    */
   readonly keep: boolean;
   /** Asks the service to keep the file only if a parcel names it. */
@@ -53,14 +59,19 @@ export type Uploading = {
 const maxAgeMs = 7 * 24 * 3600 * 1000;
 /** Number of times that an upload is created, where the service loses it. */
 const maxCreations = 3;
-/** Time in which the service is told that an upload is abandoned, in ms: without that it ends by itself in some days. */
+/**
+ * Time in which the service is told that an upload is abandoned, in ms: without that it ends by
+ * itself in some days.
+ */
 const abandonMs = 10_000;
 
 /**
- * Stores a file by a resumable upload, and continues the one that an earlier run of the same command left.
+ * Stores a file by a resumable upload, and continues the one that an earlier run of the same
+ * command left.
  *
- * @throws conflict while another process does the same, disk_full, cid_mismatch, what the service refuses with and, with a hint that
- *   the same command continues, service_unreachable and other temporary failures
+ * @throws conflict while another process does the same, disk_full, cid_mismatch, what the service
+ * refuses with and, with a hint that the same command continues, service_unreachable and other
+ * temporary failures
  */
 export async function upload(
   options: Uploading,
@@ -75,7 +86,10 @@ export async function upload(
   }
 }
 
-/** Removes what an upload kept, if it kept anything: nothing continues it any more. Fails as `openSpool`. */
+/**
+ * Removes what an upload kept, if it kept anything: nothing continues it any more. Fails as
+ * `openSpool`.
+ */
 export async function forgetUpload(id: string, context: Context): Promise<void> {
   if (!(await hasSpool(context.dataDir, id))) return;
   const spool = await openSpool(id, context);
@@ -163,7 +177,10 @@ class SpooledUpload {
     }
   }
 
-  /** Seals a file key for its upload, as the service seals those of its own. @throws unauthorized for a mistyped API key */
+  /**
+   * Seals a file key for its upload, as the service seals those of its own.
+   * @throws unauthorized for a mistyped API key
+   */
   async #keySeal(): Promise<UploadSeal> {
     const { id, service } = this.#options;
     const key = await parseApiKey(service.apiKey ?? '');
@@ -199,7 +216,9 @@ class SpooledUpload {
     progress.done();
   }
 
-  /** Sends the ciphertext. An upload that the service has lost is created again with the same bytes. */
+  /**
+   * Sends the ciphertext. An upload that the service has lost is created again with the same bytes.
+   */
   async #sendUntilStored(isOlder: boolean): Promise<UploadedFile> {
     const { api, context, name } = this.#options;
     let isResumed = isOlder && this.#state.uploadId !== undefined;
@@ -221,7 +240,10 @@ class SpooledUpload {
     }
   }
 
-  /** Creates the upload unless it was created before, asks for its offset, and sends the bytes from there. */
+  /**
+   * Creates the upload unless it was created before, asks for its offset, and sends the bytes from
+   * there.
+   */
   async #createAndSend(isResumed: boolean): Promise<UploadedFile> {
     const { context, name, maxUploadBytes, provisional } = this.#options;
     const { output, signal } = context;
@@ -273,7 +295,9 @@ class SpooledUpload {
   }
 }
 
-/** Tells whether the same command may succeed later: it was interrupted, or the failure may pass. */
+/**
+ * Tells whether the same command may succeed later: it was interrupted, or the failure may pass.
+ */
 export function isWorthRetrying(error: unknown, { signal }: Pick<Context, 'signal'>): boolean {
   return signal.aborted || isTemporaryFailure(error);
 }

@@ -4,7 +4,10 @@ import type { Context } from '../context.ts';
 import { ask, type ApiCaller, problemOf } from '../remote/client.ts';
 import { headerOf, readText } from '../io/http.ts';
 
-/** The transport of a service, as `client/resumable-upload.ts` takes it. Errors name where the API key comes from. */
+/**
+ * The transport of a service, as `client/resumable-upload.ts` takes it. Errors name where the API
+ * key comes from.
+ */
 export function uploadTransport(service: ApiCaller, { timeouts }: Pick<Context, 'timeouts'>): Transport {
   return {
     async request({ path, ...o }) {

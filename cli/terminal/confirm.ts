@@ -12,7 +12,8 @@ type Dialogue = {
 };
 
 /**
- * Asks a person at a terminal whether to continue. A script, whose standard input or error is no terminal, is not asked.
+ * Asks a person at a terminal whether to continue. A script, whose standard input or error is no
+ * terminal, is not asked.
  * @param what will be done, as a question without its mark
  * @param yes whether the answer was given on the command line
  * @throws interrupted unless the answer is yes

@@ -1,4 +1,7 @@
-/** A row of a list at a terminal of some width: IDs stay whole, so that they can be copied, and a name that is too long is cut. */
+/**
+ * A row of a list at a terminal of some width: IDs stay whole, so that they can be copied, and a
+ * name that is too long is cut.
+ */
 
 /** Narrower than this, what a row is about has a line of its own below the name. */
 const narrowColumns = 60;
@@ -10,7 +13,8 @@ export function isNarrow(columns: number): boolean {
 
 /**
  * The lines of a row.
- * @param row `about`: times and numbers; `name`: what may be cut; `below`: what is to be copied, each in a line of its own
+ * @param row `about`: times and numbers; `name`: what may be cut; `below`: what is to be copied,
+ * each in a line of its own
  * @param columns of the terminal
  */
 export function fittedRow(

@@ -1,6 +1,7 @@
 /**
- * Hints for a person at the command line after a failure. The core gives a code and a reason and knows no command; this
- * table maps them to commands and flags. A hint on the error itself takes precedence.
+ * Hints for a person at the command line after a failure. The core gives a code and a reason and
+ * knows no command; this table maps them to commands and flags. A hint on the error itself takes
+ * precedence.
  */
 import { type Code, describe, type Reason, type SealpinError } from '../../shared/errors.ts';
 

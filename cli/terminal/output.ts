@@ -1,7 +1,8 @@
 /**
- * All output. The rules: stdout carries data only, and all messages for people go to stderr with the prefix `sealpin:`.
- * `--json` makes stdout one object and stderr, after a failure, the problem object of the API; warnings then travel in
- * that object. `--quiet` silences notes and progress, never warnings and errors. Colours and progress only on a terminal.
+ * All output. The rules: stdout carries data only, and all messages for people go to stderr with
+ * the prefix `sealpin:`. `--json` makes stdout one object and stderr, after a failure, the problem
+ * object of the API; warnings then travel in that object. `--quiet` silences notes and progress,
+ * never warnings and errors. Colours and progress only on a terminal.
  */
 import type { Writable } from 'node:stream';
 import { defaultMessage, describe, SealpinError } from '../../shared/errors.ts';
@@ -27,17 +28,23 @@ export interface Output {
   readonly json: boolean;
   /** Silences notes. */
   readonly quiet: boolean;
-  /** Prints the object with `--json`, else the lines, escaped, if there are any. Settles when stdout has taken it. */
+  /**
+   * Prints the object with `--json`, else the lines, escaped, if there are any. Settles when stdout
+   * has taken it.
+   */
   result(object: Readonly<Record<string, unknown>>, lines: readonly string[]): Promise<void>;
-  /** Tells something worth knowing, unless `--quiet` or `--json`. @param lines below it, never broken */
+  /**
+   * Tells something worth knowing, unless `--quiet` or `--json`.
+   * @param lines below it, never broken
+   */
   note(text: string, lines?: readonly string[]): void;
   /** Something that may do harm. */
   warn(text: string): void;
   /** Prints what exists nowhere else, such as a generated password: always on stderr. */
   secret(text: string): void;
   /**
-   * A bar on a terminal. `bytes`: how many there will be, if known; `from`: how many of them are done already. `amount`: what is
-   * counted, in words, where that is not bytes.
+   * A bar on a terminal. `bytes`: how many there will be, if known; `from`: how many of them are
+   * done already. `amount`: what is counted, in words, where that is not bytes.
    */
   progress(label: string, bytes?: number, o?: { from?: number; amount?: (count: number) => string }): Progress;
   /** Reports what went wrong. @returns the exit code */
@@ -45,8 +52,9 @@ export interface Output {
 }
 
 /**
- * Escapes untrusted text (a filename, a server's message) for a terminal: control characters and characters that change the
- * direction of text (Unicode general categories Cc and Cf, plus line separators).
+ * Escapes untrusted text (a filename, a server's message) for a terminal: control characters and
+ * characters that change the direction of text (Unicode general categories Cc and Cf, plus line
+ * separators).
  */
 export function visible(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
@@ -58,8 +66,8 @@ function visibleLines(text: string): string {
 }
 
 /**
- * JSON in one line that is safe on a terminal: `JSON.stringify` does not escape C1 controls, nor characters that change the
- * direction of text. It parses to the same value.
+ * JSON in one line that is safe on a terminal: `JSON.stringify` does not escape C1 controls, nor
+ * characters that change the direction of text. It parses to the same value.
  */
 function visibleJson(value: unknown): string {
   return JSON.stringify(value).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) =>

@@ -1,4 +1,5 @@
 /** One line on the terminal that shows the progress: share, bytes, rate and remaining time. */
+import { sizeText } from './size.ts';
 import { columnsOf, type OutputStream } from './streams.ts';
 
 /** The progress of one transfer. */
@@ -16,19 +17,6 @@ const nothing = (): void => undefined;
 export const silentProgress: Progress = { add: nothing, hide: nothing, done: nothing };
 
 const intervalMs = 100;
-/** Units of sizes by powers of 1024 (IEC 80000-13). */
-export const binaryUnits: readonly string[] = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-
-/** A size for people: `1.5 GiB`. */
-export function sizeText(bytes: number): string {
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1024 && unit < binaryUnits.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${binaryUnits[unit]}`;
-}
 
 /** A time for people: `1:05` (minutes and seconds), `2:00:01`. */
 export function timeText(seconds: number): string {
@@ -41,8 +29,9 @@ export function timeText(seconds: number): string {
 
 /**
  * The line itself, cut to the width of the terminal.
- * @param o `bytes` done, `from` how many of them before the start, `total` bytes if known, `elapsedMs` since the start, `columns` of
- *   the terminal; `amount` gives a number of bytes as text, or of what else is counted
+ * @param o `bytes` done, `from` how many of them before the start, `total` bytes if known,
+ * `elapsedMs` since the start, `columns` of the terminal; `amount` gives a number of bytes as text,
+ * or of what else is counted
  */
 export function progressLine(o: {
   label: string;
@@ -73,7 +62,10 @@ export function progressLine(o: {
   return `${text}${bar} ${percent}`.slice(0, o.columns - 1);
 }
 
-/** A bar on a terminal, drawn at most ten times a second. `from`: how many of the `bytes` are done already; `amount` as for its line. */
+/**
+ * A bar on a terminal, drawn at most ten times a second. `from`: how many of the `bytes` are done
+ * already; `amount` as for its line.
+ */
 export function progressBar(o: {
   stderr: OutputStream;
   label: string;

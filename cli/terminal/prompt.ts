@@ -13,7 +13,9 @@ export interface Terminal {
   close(): void;
 }
 
-/** The controlling terminal of this process; undefined when there is none (cron, CI, a container). */
+/**
+ * The controlling terminal of this process; undefined when there is none (cron, CI, a container).
+ */
 function openTerminal(): Terminal | undefined {
   let descriptor;
   try {
@@ -35,7 +37,8 @@ function openTerminal(): Terminal | undefined {
 
 /**
  * Uses the terminal of the person.
- * @param o.interactive whether a person may be asked; `missing` and `hint`: the error where there is no terminal
+ * @param o.interactive whether a person may be asked; `missing` and `hint`: the error where there
+ * is no terminal
  * @throws usage without a terminal, and what `use` throws
  */
 export async function withTerminal<T>(

@@ -6,8 +6,8 @@ const quietModules = 4;
 
 /**
  * A text as a QR code: lines of half blocks, two rows of modules in each.
- * @param coloured whether the terminal takes colours: then the code is black on white, and else its dark parts are left blank, which
- *   readers take on a dark background
+ * @param coloured whether the terminal takes colours: then the code is black on white, and else its
+ * dark parts are left blank, which readers take on a dark background
  */
 export function qrLines(text: string, coloured: boolean): string[] {
   const code = generate(text);

@@ -1,6 +1,19 @@
-/** Sizes as people write them. */
+/** Sizes as text, as people read and write them. */
 import { SealpinError } from '../../shared/errors.ts';
-import { binaryUnits, sizeText } from './progress.ts';
+
+/** Units of sizes by powers of 1024 (IEC 80000-13). */
+const binaryUnits: readonly string[] = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** A size for people: `1.5 GiB`. */
+export function sizeText(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < binaryUnits.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${binaryUnits[unit]}`;
+}
 
 /** Units of powers of 1000 (SI), beside those of 1024. */
 const decimalUnits = ['B', 'KB', 'MB', 'GB', 'TB'];
@@ -28,7 +41,8 @@ export function parseSize(text: string, what: string): number {
 }
 
 /**
- * A size that a person chose, in a unit in which it is whole, as they probably wrote it: `1 GB`, and not `954 MiB`. Others are rounded.
+ * A size that a person chose, in a unit in which it is whole, as they probably wrote it: `1 GB`,
+ * and not `954 MiB`. Others are rounded.
  */
 export function chosenSizeText(bytes: number): string {
   const counts = (units: readonly string[], base: number) =>

@@ -1,10 +1,14 @@
-/** The lines of `sealpin list`: for a terminal of some width, for other programs, or with everything. */
+/**
+ * The lines of `sealpin list`: for a terminal of some width, for other programs, or with
+ * everything.
+ */
 import { fittedRow, isNarrow } from './fitted-row.ts';
-import { sizeText } from './progress.ts';
+import { sizeText } from './size.ts';
 
 /**
- * One file. `state`: `stored`, the account has it; `gone`, it was stored from here, and the account no longer has it;
- * `unknown`, its service was not asked. `mode`: `encrypted` by the service, so that it is read by its file ID; `plain`: stored unchanged.
+ * One file. `state`: `stored`, the account has it; `gone`, it was stored from here, and the account
+ * no longer has it; `unknown`, its service was not asked. `mode`: `encrypted` by the service, so
+ * that it is read by its file ID; `plain`: stored unchanged.
  */
 export type StoredRow = {
   readonly blobId: string;
@@ -17,7 +21,10 @@ export type StoredRow = {
   readonly mode: 'encrypted' | 'plain';
 };
 
-/** A line for each file, which never changes its form: blob ID, time (UTC), size, state, name. For other programs. */
+/**
+ * A line for each file, which never changes its form: blob ID, time (UTC), size, state, name. For
+ * other programs.
+ */
 export function plainLines(rows: readonly StoredRow[]): string[] {
   return rows.map((row) => {
     const time = row.createdAt.slice(0, 16).replace('T', ' ');
@@ -27,7 +34,8 @@ export function plainLines(rows: readonly StoredRow[]): string[] {
 }
 
 /**
- * For a person: time (of this machine's zone), size and name in one line, the blob ID below it, so that both can be read and copied.
+ * For a person: time (of this machine's zone), size and name in one line, the blob ID below it, so
+ * that both can be read and copied.
  * @param columns of the terminal; longer names are cut
  */
 export function terminalLines(rows: readonly StoredRow[], columns: number): string[] {

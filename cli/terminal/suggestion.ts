@@ -1,8 +1,8 @@
 /** Guess of the word that a person most likely meant. */
 
 /**
- * The known word that a mistyped one most likely meant, as a hint: one typo in a short word, a few in a long one. Part of a
- * word that has hyphens counts, too: `--pasword` means `--password-file`.
+ * The known word that a mistyped one most likely meant, as a hint: one typo in a short word, a few
+ * in a long one. Part of a word that has hyphens counts, too: `--pasword` means `--password-file`.
  * @param prefix put in front of the word in the hint, such as `--`
  * @returns undefined when no word is near
  */
@@ -35,7 +35,10 @@ function beginningsOf(name: string): string[] {
   return beginnings.filter((part) => part === name || part.length > 4);
 }
 
-/** Optimal string alignment: an inserted, missing or wrong letter, and two swapped neighbours, count one each. */
+/**
+ * Optimal string alignment: an inserted, missing or wrong letter, and two swapped neighbours, count
+ * one each.
+ */
 function editDistance(a: string, b: string): number {
   const cell = (row: readonly number[], index: number): number => row[index] ?? Infinity;
   let before: number[] = [];

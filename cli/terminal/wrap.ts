@@ -1,6 +1,9 @@
 /** Text in lines that fit a terminal. */
 
-/** Breaks a paragraph into lines of at most `columns` characters; a longer word keeps a line of its own. */
+/**
+ * Breaks a paragraph into lines of at most `columns` characters; a longer word keeps a line of its
+ * own.
+ */
 export function wrap(text: string, columns: number): string[] {
   return fillLines(text.split(/\s+/), columns);
 }
@@ -23,8 +26,9 @@ function fillLines(words: readonly string[], columns: number): string[] {
 const commandStart = ': sealpin ';
 
 /**
- * Breaks a message between its words, with the lines after the first indented. A command at its end (`…: sealpin …`) stays whole, and
- * a word that is longer than a line is left to the terminal, so that both can be copied.
+ * Breaks a message between its words, with the lines after the first indented. A command at its end
+ * (`…: sealpin …`) stays whole, and a word that is longer than a line is left to the terminal, so
+ * that both can be copied.
  * @param columns of the terminal
  */
 export function wrapMessage(text: string, columns: number): string[] {

@@ -21,7 +21,10 @@ export async function contain(text: string | Uint8Array, format: Format, ...reci
   return Buffer.from(await new Response(stream).arrayBuffer());
 }
 
-/** Runs a command in a directory with the container as `./in`, and the user's private key where it belongs. */
+/**
+ * Runs a command in a directory with the container as `./in`, and the user's private key where it
+ * belongs.
+ */
 export async function unseal(
   container: Uint8Array,
   argv: readonly string[],

@@ -7,7 +7,10 @@ import { someApiKey } from './hostile.ts';
 /** Variables that let a command store an encrypted file without a question. */
 export const env = { SEALPIN_API_KEY: someApiKey, SEALPIN_PASSWORD: 'correct horse battery staple' };
 
-/** Encrypts a file in a new directory, to the service at this URL or to the one that the command finds. */
+/**
+ * Encrypts a file in a new directory, to the service at this URL or to the one that the command
+ * finds.
+ */
 export async function encryptTo(
   url: string | undefined,
   overrides: Overrides = {},

@@ -1,4 +1,6 @@
-/** A environment for tests: streams that collect, a home of its own, no terminal, cheap passwords. */
+/**
+ * A environment for tests: streams that collect, a home of its own, no terminal, cheap passwords.
+ */
 import { Readable, Writable } from 'node:stream';
 import type { Context, Environment } from '../context.ts';
 import { main } from '../main.ts';

@@ -1,4 +1,7 @@
-/** A loopback server whose responses a test defines: what a broken or hostile service or gateway may do. */
+/**
+ * A loopback server whose responses a test defines: what a broken or hostile service or gateway may
+ * do.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { onTestFinished } from 'vitest';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
@@ -13,8 +16,8 @@ export type Seen = {
 export type Hostile = { readonly url: string; readonly seen: Seen[] };
 
 /**
- * Answers each request by the first route whose method and path begin like it; anything else is 404, but that the API key may
- * do everything.
+ * Answers each request by the first route whose method and path begin like it; anything else is
+ * 404, but that the API key may do everything.
  */
 export async function hostile(
   routes: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse, seen: Seen) => unknown>>,

@@ -11,7 +11,10 @@ export type Local = {
   apiKey: string;
 };
 
-/** Starts it before the tests of the file and ends it after them. The object is filled when the tests run. */
+/**
+ * Starts it before the tests of the file and ends it after them. The object is filled when the
+ * tests run.
+ */
 export function localService(): Local {
   const local: Local = { dataDir: '', url: '', apiKey: '' };
   let running: RunningHere;

@@ -55,8 +55,9 @@ test('there is a transcript for every error that the command line itself throws'
       ),
     ),
   );
-  // Made by signals, bugs, full disks and files that change, which a transcript cannot: killed, output, full and input.test.ts;
-  // and by a machine without the memory for a password (shared/test).
+  // Made by signals, bugs, full disks and files that change, which a transcript cannot: killed,
+  // output, full and input.test.ts; and by a machine without the memory for a password
+  // (shared/test).
   for (const code of ['interrupted', 'internal', 'disk_full', 'file_changed', 'kdf_unavailable']) codes.delete(code);
   expect(codes.size).toBeGreaterThan(15);
   for (const code of codes) {
@@ -69,7 +70,8 @@ test('README.md shows a session as it is, in 80 columns', () => {
   const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
   const shown = itemOf(present(/^```console\n([^]*?)\n```$/m.exec(readme)), 1);
   for (const line of shown.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
-  // A terminal goes on in the next line after 80 columns; what the command line breaks itself is indented.
+  // A terminal goes on in the next line after 80 columns; what the command line breaks itself is
+  // indented.
   const lines = shown.replaceAll(/^(.{80})\n(?! )/gm, '$1');
   expect(lines).toMatch(sessionPattern(present(scripts.find((script) => script.name === 'session')).text));
 });

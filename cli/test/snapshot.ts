@@ -3,7 +3,10 @@ import { createHash } from 'node:crypto';
 import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Kind, mode, time of the last change and content of each entry, by its path; the directory itself is the empty path. */
+/**
+ * Kind, mode, time of the last change and content of each entry, by its path; the directory itself
+ * is the empty path.
+ */
 export async function snapshotOf(directory: string): Promise<Map<string, string>> {
   const names = await readdir(directory, { recursive: true });
   const entries = ['', ...names].map(async (name): Promise<[string, string]> => {

@@ -1,6 +1,6 @@
 /**
- * Transcripts: a command line, what it says and what it leaves, in files that read like a session (cli/test/scripts/README.md
- * explains the marks). This is their parser and player.
+ * Transcripts: a command line, what it says and what it leaves, in files that read like a session
+ * (cli/test/scripts/README.md explains the marks). This is their parser and player.
  */
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -91,7 +91,10 @@ export class Player {
     }
   }
 
-  /** `serve METHOD /path STATUS`, with the JSON of the answer after `| `; further ones belong to the same service. */
+  /**
+   * `serve METHOD /path STATUS`, with the JSON of the answer after `| `; further ones belong to the
+   * same service.
+   */
   readonly #routes: Record<string, Parameters<typeof hostile>[0][string]> = {};
   async #serve([method = '', path = '', status = '']: string[], block: readonly string[]): Promise<void> {
     const answer: unknown = JSON.parse(block.map((line) => this.#filled(line.slice(2))).join(''));
@@ -221,8 +224,8 @@ function split(line: string): string[] {
 }
 
 /**
- * Makes a pattern of a session at a terminal for a document that shows it: its commands after `$`, and what was on the
- * screen. The port of a service that a test starts is left out.
+ * Makes a pattern of a session at a terminal for a document that shows it: its commands after `$`,
+ * and what was on the screen. The port of a service that a test starts is left out.
  */
 export function sessionPattern(script: string): RegExp {
   const lines = script.split('\n').flatMap((line) => {

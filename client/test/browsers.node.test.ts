@@ -19,7 +19,8 @@ inEveryBrowser((browser) => {
   }, startMs);
   afterAll(() => Promise.all([running.close(), service.close()]));
 
-  // Sealing to a password is in the long form: no engine does it in a way of its own, and it costs all that passwords cost.
+  // Sealing to a password is in the long form: no engine does it in a way of its own, and it costs
+  // all that passwords cost.
   const suites = ['containers', 'endings', ...(long ? ['passwordSealing'] : []), 'requestBodies', 'sending'];
   test.each(suites)('%s', async (suite) => {
     const { passed, failed } = await running.evaluate<Outcome>(`sealpin.run('${suite}')`);

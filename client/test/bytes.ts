@@ -9,7 +9,10 @@ export function pattern(length: number): Uint8Array<ArrayBuffer> {
 
 export type Watched = { stream: ReadableStream<Uint8Array>; cancelled: unknown[] };
 
-/** A stream of chunks that keeps the reasons it was cancelled with. @param o.stalls never gives more after the chunks, nor ends */
+/**
+ * A stream of chunks that keeps the reasons it was cancelled with.
+ * @param o.stalls never gives more after the chunks, nor ends
+ */
 export function watched(chunks: readonly Uint8Array[], { stalls = false }: { stalls?: boolean } = {}): Watched {
   const rest = [...chunks];
   const cancelled: unknown[] = [];

@@ -1,4 +1,7 @@
-/** Services and gateways that redirect, lie, stop in the middle, or are not there; and what becomes of the API key. */
+/**
+ * Services and gateways that redirect, lie, stop in the middle, or are not there; and what becomes
+ * of the API key.
+ */
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';

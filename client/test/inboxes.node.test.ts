@@ -1,4 +1,7 @@
-/** Inboxes, against the service: who can open what comes, what they take, and what is left of a delivery that fails. */
+/**
+ * Inboxes, against the service: who can open what comes, what they take, and what is left of a
+ * delivery that fails.
+ */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { AccountDetails, NewAccountResponse } from '../../shared/api.ts';
 import { detachedPayloadBytes, parseRecipients } from '../../shared/crypto/index.ts';

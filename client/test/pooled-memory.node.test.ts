@@ -1,4 +1,7 @@
-/** Reading a received file with memory that is used again: every byte is right, and a wrong one shows nothing of what was there before. */
+/**
+ * Reading a received file with memory that is used again: every byte is right, and a wrong one
+ * shows nothing of what was there before.
+ */
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';

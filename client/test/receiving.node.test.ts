@@ -93,7 +93,10 @@ test('links that are incomplete, of another program or for sending are refused',
   await expect(receive(inbox)).rejects.toMatchObject({ code: 'link_invalid', hint: expect.stringContaining('sender') });
 });
 
-/** A service that hands out one record, so often. @param password whether it says that the record needs one */
+/**
+ * A service that hands out one record, so often.
+ * @param password whether it says that the record needs one
+ */
 async function recordKeeper(
   record: Uint8Array,
   opens: number,

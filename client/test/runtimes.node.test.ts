@@ -1,4 +1,6 @@
-/** The suites of the SDK, and the SDK at a service, in the runtimes besides Node that are installed. */
+/**
+ * The suites of the SDK, and the SDK at a service, in the runtimes besides Node that are installed.
+ */
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Entry point of the page, also in other runtimes than Node: the suites of the SDK, and the SDK itself for a test that
- * drives it.
+ * Entry point of the page, also in other runtimes than Node: the suites of the SDK, and the SDK
+ * itself for a test that drives it.
  */
 import { exposeSuites } from '../../testkit/browsers/page-suites.ts';
 import { cidOf, connect, fetchBlob, type Source } from '../index.ts';
@@ -36,7 +36,9 @@ async function roundTrips(service: string, apiKey: string): Promise<string[]> {
   return wrong;
 }
 
-/** Stores a stream that is too long to be read before it is sent. Gives whether all of it arrived. */
+/**
+ * Stores a stream that is too long to be read before it is sent. Gives whether all of it arrived.
+ */
 async function storesLongStream(service: string, apiKey: string): Promise<boolean> {
   const blob = new Blob([new Uint8Array(33 * 1024 * 1024).fill(7)]);
   const { cid } = await connect({ service, apiKey }).put(blob.stream(), { mode: 'plain' });

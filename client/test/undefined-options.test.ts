@@ -1,6 +1,7 @@
 /**
- * Callers with `exactOptionalPropertyTypes` pass on what they may not have: `connect({ service, apiKey: process.env['KEY'] })`. The
- * types are what is tested; `npm run check` looks at them.
+ * Callers with `exactOptionalPropertyTypes` pass on what they may not have:
+ * `connect({ service, apiKey: process.env['KEY'] })`. The types are what is tested; `npm run check`
+ * looks at them.
  */
 import { expect, test } from 'vitest';
 import type * as crypto from '../../shared/crypto/index.ts';

@@ -1,11 +1,17 @@
-/** A whole service is backed up, destroyed and restored: its objects by `npm run backup` and `restore`, its bytes by Kubo's repository. */
+/**
+ * A whole service is backed up, destroyed and restored: its objects by `npm run backup` and
+ * `restore`, its bytes by Kubo's repository.
+ */
 import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connect, receive } from '../../client/index.ts';
-import type { StoredFile } from '../../shared/api.ts';
+import type { Receipt, StoredFile } from '../../shared/api.ts';
+import { keysOf } from '../../testkit/object-stores/s3-requests.ts';
+import { hasVersitygw, noVersitygw, startVersitygw } from '../../testkit/object-stores/versitygw.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/programs/kubo.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { adminToken, restoreToken, startService, type Service } from '../../testkit/service.ts';
@@ -37,7 +43,9 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     return service;
   }
 
-  /** The secret of a link, and pieces of it: behind `1`, the ID has 22 characters, the secret 43. */
+  /**
+   * The secret of a link, and pieces of it: behind `1`, the ID has 22 characters, the secret 43.
+   */
   function secretsIn(link: string): string[] {
     const secret = link.slice(link.indexOf('#') + 24, link.indexOf('#') + 67);
     return [secret, secret.slice(0, 16), secret.slice(-16)];
@@ -59,7 +67,10 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     return { apiKey, fileId, bytes };
   }
 
-  /** Links to a file that open twice, but for the times that they have been opened; the last one is revoked. */
+  /**
+   * Links to a file that open twice, but for the times that they have been opened; the last one is
+   * revoked.
+   */
   async function send(service: Service, apiKey: string): Promise<string[]> {
     const connection = connect({ service: service.url, apiKey });
     const links: string[] = [];
@@ -212,6 +223,44 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
       expect((await refusal(() => parseOptions('backup', args, '/')))[1]).toBe('backup needs --url and one folder');
   });
 });
+
+test.skipIf(!hasVersitygw())(
+  'files in a bucket are read and deleted after a restoration, with the old API key',
+  async () => {
+    const gateway = await startVersitygw();
+    onTestFinished(() => gateway.close());
+    const { url, bucket, keyId, secret } = gateway;
+    const entry = { id: 'store', type: 's3', url, bucket, keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
+    const vars = { BACKENDS: JSON.stringify([entry]), S3_KEY: keyId, S3_SECRET: secret, SERVICE_ID: 'restored' };
+    const first = await startService({ vars });
+    const { apiKey } = await first.account();
+    const headers = { Authorization: `Bearer ${apiKey}` };
+    const stored: { fileId: string; bytes: Buffer }[] = [];
+    for (const mode of ['plain', 'encrypted']) {
+      const bytes = randomBytes(1_200_000);
+      const typed = { ...headers, 'Content-Disposition': 'attachment; filename=letter.txt' };
+      const response = await fetch(`${first.url}/v1/storage/${mode}`, { method: 'POST', headers: typed, body: bytes });
+      expect(response.status === 201 ? '' : await response.text()).toBe('');
+      stored.push({ fileId: (await response.json<StoredFile>()).fileId, bytes });
+    }
+    const dir = join(await temporaryDirectory(), 'backup');
+    const context = processWith(await newFolder(), {});
+    expect(await backup(operatorApi(first.url, adminToken), first.url, dir, context)).toBe(0);
+    await first.close();
+
+    const second = await startService({ vars });
+    onTestFinished(() => second.close());
+    expect(await restore(operatorApi(second.url, adminToken, { restoreToken }), dir, context)).toBe(0);
+    for (const { fileId, bytes } of stored) {
+      const response = await fetch(`${second.url}/v1/storage/${fileId}/content`, { headers });
+      expect(Buffer.compare(Buffer.from(await response.arrayBuffer()), bytes)).toBe(0);
+      const deleted = await fetch(`${second.url}/v1/storage/${fileId}`, { method: 'DELETE', headers });
+      expect((await deleted.json<Receipt>()).pins).toEqual([{ service: 'store', status: 'unpinned' }]);
+    }
+    expect(await keysOf(gateway)).toEqual(['sealpin-restored/service']);
+  },
+);
+if (!hasVersitygw()) test.skip(noVersitygw);
 
 test('a backup that names an account by anything else than an ID sends nothing from beside its folder', async () => {
   const dir = await temporaryDirectory();

@@ -15,6 +15,7 @@ const configurationOf = (vars: Record<string, string>): Configuration => ({
   kvId: undefined,
   domain: undefined,
   vars,
+  buckets: [],
 });
 
 describe.skipIf(kuboProgram() === undefined)('the pinning service', () => {
@@ -99,6 +100,12 @@ describe.skipIf(kuboProgram() === undefined)('the pinning service', () => {
   });
 });
 if (kuboProgram() === undefined) test.skip(noKubo);
+
+test('a bucket that is bound to the Worker is not asked from here', async () => {
+  const BACKENDS = '[{"id": "r2", "type": "r2", "binding": "FILES"}]';
+  const configuration = { ...configurationOf({ BACKENDS }), buckets: ['FILES'] };
+  expect(await checkPinning({ configuration, secretOf: () => undefined })).toEqual([]);
+});
 
 describe('the deployed service', () => {
   let service: Service;

@@ -1,6 +1,7 @@
 /**
- * As much of Cloudflare's API as wrangler calls to deploy a Worker with its KV namespace, secrets and domain, on loopback and in
- * memory. https://developers.cloudflare.com/api/ describes the real one.
+ * As much of Cloudflare's API as wrangler calls to deploy a Worker with its KV namespace, secrets
+ * and domain, on loopback and in memory. https://developers.cloudflare.com/api/ describes the real
+ * one.
  */
 import type { IncomingMessage } from 'node:http';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';

@@ -17,6 +17,7 @@ const complete = {
   kvId: undefined,
   domain: undefined,
   vars: { PINNING_SERVICES: kubo('https://kubo.acme.org') },
+  buckets: [],
 };
 const whats = (vars: Record<string, string>): string[] =>
   faultsOf({ ...complete, vars: { ...complete.vars, ...vars } }).map(({ what }) => what);
@@ -37,7 +38,7 @@ describe('the configuration', () => {
   });
 
   test.each([
-    [{ PINNING_SERVICES: '' }, 'PINNING_SERVICES is not JSON'],
+    [{ PINNING_SERVICES: '' }, 'BACKENDS is not JSON'],
     [{ PINNING_SERVICES: kubo('ftp://kubo.acme.org') }, 'url must be an http: or https: address'],
     [{ PINNING_SERVICES: kubo('https://ipfs.test') }, 'placeholder https://ipfs.test/'],
     [{ PINNING_SERVICES: kubo('http://kubo.acme.org') }, 'sends the token in the clear'],
@@ -57,6 +58,26 @@ describe('the configuration', () => {
     [{ CORS_ORIGINS: 'https://app.acme.org/' }, 'which is not an origin'],
   ])('with %o is refused', (vars: Record<string, string>, what) => {
     expect(whats(vars)).toEqual([expect.stringContaining(what)]);
+  });
+
+  test('with a bucket is complete where the commented lines of wrangler.toml are used, and not without the binding', async () => {
+    const { config, write } = await newFolder();
+    await write((text) => text.replace(/^PINNING_SERVICES = .*\n/m, '').replace(/^# (BACKENDS = )/m, '$1'));
+    expect(faultsOf(readConfiguration(config))).toEqual([
+      {
+        what: 'there is no binding FILES in wrangler.toml',
+        todo: expect.stringMatching(/^add \[\[r2_buckets\]\] with binding = "FILES"/),
+      },
+    ]);
+    await write((text) => text.replaceAll(/^# (\[\[r2_buckets|binding = "FILES"|bucket_name = )/gm, '$1'));
+    expect(faultsOf(readConfiguration(config))).toEqual([]);
+    expect(neededSecrets(readConfiguration(config))).toEqual(['ADMIN_TOKEN']);
+  });
+
+  test('with both lists is refused, and names the one in use', () => {
+    expect(whats({ BACKENDS: kubo('https://kubo.acme.org') })).toEqual(['BACKENDS and PINNING_SERVICES are both set']);
+    const list = kubo('http://kubo.acme.org');
+    expect(whats({ PINNING_SERVICES: '', BACKENDS: list })).toEqual([expect.stringMatching(/^BACKENDS has http:/)]);
   });
 
   test('with a placeholder for KV or a name that no Worker has is refused', () => {
@@ -97,6 +118,23 @@ describe('setup writes the configuration', () => {
       expect(readConfiguration(folder.config).vars).toEqual({ ...written.vars, SERVICE_ID: serviceId });
     }
     expect((await folder.read()).match(/^SERVICE_ID/gm)).toHaveLength(1);
+  });
+
+  test('under the name that is in use, and not where both are', async () => {
+    const folder = await newFolder();
+    await folder.write((text) => text.replace(/^PINNING_SERVICES = /m, 'BACKENDS = '));
+    expect(await editConfiguration(folder.config, changes)).toBe(true);
+    const { vars } = readConfiguration(folder.config);
+    expect(JSON.parse(vars['BACKENDS'] ?? '')).toEqual(pinningServices);
+    expect(vars).not.toHaveProperty('PINNING_SERVICES');
+    await folder.write((text) => text.replace(/^BACKENDS = .*$/m, "$&\nPINNING_SERVICES = '[]'"));
+    const both = await folder.read();
+    expect(await refusal(editConfiguration(folder.config, changes))).toEqual([
+      'misconfigured',
+      'BACKENDS and PINNING_SERVICES are both set',
+      expect.any(String),
+    ]);
+    expect(await folder.read()).toBe(both);
   });
 
   test('not where it has another form', async () => {

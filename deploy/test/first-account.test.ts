@@ -34,8 +34,8 @@ async function made(
 const imported = (path: string): string => JSON.stringify(fileURLToPath(new URL(path, import.meta.url)));
 
 /**
- * Program that makes an account when there is no room for the key, before and after the request, and when the file
- * cannot be written any more.
+ * Program that makes an account when there is no room for the key, before and after the request,
+ * and when the file cannot be written any more.
  */
 const program = `
   import { execFileSync } from 'node:child_process';

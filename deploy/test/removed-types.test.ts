@@ -26,7 +26,7 @@ test('an entry of the type car is misconfigured, doctor names its pins, and the 
   const refused = await post(second.url);
   expect(refused.status).toBe(500);
   expect((await refused.json<Problem>()).hint).toEqual(expect.stringContaining('psa'));
-  const configuration = { name: 's', accountId: undefined, kvId: undefined, domain: undefined };
+  const configuration = { name: 's', accountId: undefined, kvId: undefined, domain: undefined, buckets: [] };
   const check = async (token?: string, url?: string, list = entries) => {
     const vars = { PINNING_SERVICES: list };
     const findings = await checkRemovedTypes({ configuration: { ...configuration, vars }, url, secretOf: () => token });

@@ -1,6 +1,6 @@
 /**
- * Destinations of tokens: over https: or to this machine, and the one for restoring to a service for as long as it is
- * restored.
+ * Destinations of tokens: over https: or to this machine, and the one for restoring to a service
+ * for as long as it is restored.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -65,6 +65,7 @@ describe('a token is not sent unencrypted to another machine', () => {
     accountId: undefined,
     kvId: undefined,
     domain: undefined,
+    buckets: [],
     vars,
   });
 

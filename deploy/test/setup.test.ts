@@ -1,4 +1,7 @@
-/** `npm run setup` and `npm run doctor` with the real wrangler, which talks to a Cloudflare in memory, and a real Kubo. */
+/**
+ * `npm run setup` and `npm run doctor` with the real wrangler, which talks to a Cloudflare in
+ * memory, and a real Kubo.
+ */
 import { execFile } from 'node:child_process';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -5,7 +5,10 @@ import { basename } from 'node:path';
 const { SERVICE, KEY } = process.env;
 const [, , file = ''] = process.argv;
 
-/** Repeats a request until its status is final: 408, 409 idempotency_running, 429, 5xx and no response are not. */
+/**
+ * Repeats a request until its status is final: 408, 409 idempotency_running, 429, 5xx and no
+ * response are not.
+ */
 async function call(method: string, path: string, init: { body?: BodyInit; headers?: Record<string, string> } = {}) {
   const headers = { ...init.headers, Authorization: `Bearer ${KEY}` };
   for (let attempt = 1; ; attempt += 1) {

@@ -1,4 +1,7 @@
-/** The container images, as far as that can be tried without Docker: their instructions, and what the workflow does with them. */
+/**
+ * The container images, as far as that can be tried without Docker: their instructions, and what
+ * the workflow does with them.
+ */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** Both packed packages, installed globally into an empty prefix as by a new user, on the versions of Node that they name. */
+/**
+ * Both packed packages, installed globally into an empty prefix as by a new user, on the versions
+ * of Node that they name.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
@@ -38,8 +41,8 @@ function npm(argv: readonly string[], cwd: string): string {
 }
 
 /**
- * Installs the packages, and returns why that is impossible here, or undefined. Without a registry there is nothing to
- * install from.
+ * Installs the packages, and returns why that is impossible here, or undefined. Without a registry
+ * there is nothing to install from.
  */
 async function install(): Promise<string | undefined> {
   try {

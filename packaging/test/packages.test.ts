@@ -1,4 +1,7 @@
-/** Tests of the published contents, from the packed tarball of `sealpin`: without a registry, in an empty folder. */
+/**
+ * Tests of the published contents, from the packed tarball of `sealpin`: without a registry, in an
+ * empty folder.
+ */
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { build } from 'esbuild';
 import { execFile, spawnSync } from 'node:child_process';
@@ -31,7 +34,10 @@ const project = join(room, 'project');
 const installed = join(project, 'node_modules', 'sealpin');
 await installWithoutRegistry();
 
-/** Into an empty folder. Port 9 of loopback has nobody who answers, so that npm can reach no registry. */
+/**
+ * Into an empty folder. Port 9 of loopback has nobody who answers, so that npm can reach no
+ * registry.
+ */
 async function installWithoutRegistry(): Promise<void> {
   await mkdir(project);
   await writeFile(join(project, 'package.json'), '{ "name": "project", "type": "module", "private": true }');

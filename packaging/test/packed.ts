@@ -5,7 +5,10 @@ import { promisify } from 'node:util';
 import { madeOnce } from '../../testkit/run-cache.ts';
 import { buildPackages, type BuiltPackage } from '../packages.ts';
 
-/** `sealpin` and `@sealpin/local`, in this order: the folders of the packages, and the paths of the packed tarballs. */
+/**
+ * `sealpin` and `@sealpin/local`, in this order: the folders of the packages, and the paths of the
+ * packed tarballs.
+ */
 export type Packed = { readonly built: readonly BuiltPackage[]; readonly tarballs: readonly string[] };
 
 export function packed(): Promise<Packed> {

@@ -1,4 +1,7 @@
-/** The release workflow: that its commands exist, and that those work that need neither GitHub nor npm. */
+/**
+ * The release workflow: that its commands exist, and that those work that need neither GitHub nor
+ * npm.
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
@@ -40,7 +43,8 @@ describe('the workflow', () => {
     expect(workflow.match(/: write/g)).toHaveLength(3);
   });
 
-  // Built by `npm run packages` there; here two packages of the same names and versions stand for them.
+  // Built by `npm run packages` there; here two packages of the same names and versions stand for
+  // them.
   test('packs, lists and sums what it publishes', async () => {
     const directory = await temporaryDirectory();
     for (const name of ['package.json', 'package-lock.json', 'packaging', 'cli', '.ci/node'])

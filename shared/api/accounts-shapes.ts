@@ -16,8 +16,8 @@ import {
 import { EndedShare } from './shares-shapes.ts';
 
 /**
- * `recovery`: the public key (`age1…`, `age1tag1…` or an SPKI PEM) of the recovery file. `quotaBytes`: how many bytes on IPFS the
- * account may store.
+ * `recovery`: the public key (`age1…`, `age1tag1…` or an SPKI PEM) of the recovery file.
+ * `quotaBytes`: how many bytes on IPFS the account may store.
  */
 export const NewAccount = v.strictObject({
   label: Label,
@@ -54,8 +54,9 @@ export const AccountRecord = v.object({
 export const AccountWithRecovery = v.object({ ...AccountRecord.entries, recovery: v.optional(v.string()) });
 
 /**
- * `left`: what its limits leave, besides what its unfinished uploads announced; without a member there is no such limit. `sealed`: the
- * account's private key, sealed to this API key (base64); for keys with `read` only.
+ * `left`: what its limits leave, besides what its unfinished uploads announced; without a member
+ * there is no such limit. `sealed`: the account's private key, sealed to this API key (base64); for
+ * keys with `read` only.
  */
 export const OwnApiKey = v.object({
   ...ApiKeyRecord.entries,
@@ -74,13 +75,17 @@ export const AccountDetails = v.object({
 });
 export type AccountDetails = v.InferOutput<typeof AccountDetails>;
 
-/** Scopes, expiry and limits of a new key lie within its issuer's; expiry and limits default to the issuer's. */
+/**
+ * Scopes, expiry and limits of a new key lie within its issuer's; expiry and limits default to the
+ * issuer's.
+ */
 export const NewApiKey = v.strictObject({
   label: Label,
   scopes: v.pipe(
     v.array(Scope),
     v.nonEmpty(),
-    // A list longer than that of all scopes has one twice; looking up each of its items would be quadratic.
+    // A list longer than that of all scopes has one twice; looking up each of its items would be
+    // quadratic.
     v.checkItems(
       (scope, index, all) => all.length <= scopes.length && all.indexOf(scope) === index,
       'a scope appears twice',
@@ -114,7 +119,10 @@ export const AccountReceipt = v.object({
 });
 export type AccountReceipt = v.InferOutput<typeof AccountReceipt>;
 
-/** `privateKey`: the text of the account's opened recovery file, with its line `# recovery: …` and its PEM block. */
+/**
+ * `privateKey`: the text of the account's opened recovery file, with its line `# recovery: …` and
+ * its PEM block.
+ */
 export const Recover = v.strictObject({ privateKey: v.pipe(v.string(), v.maxLength(4096)), label: v.optional(Label) });
 export type Recover = v.InferOutput<typeof Recover>;
 

@@ -1,6 +1,7 @@
 /**
- * The backup of an account, as its operator keeps it: pages of what the account's object holds. Nothing in it opens a file: keys are
- * hashes, the account's private key is sealed under API keys, headers are sealed to the account, records of shares under their links.
+ * The backup of an account, as its operator keeps it: pages of what the account's object holds.
+ * Nothing in it opens a file: keys are hashes, the account's private key is sealed under API keys,
+ * headers are sealed to the account, records of shares under their links.
  */
 import * as v from 'valibot';
 import { ApiKeyRecord } from './accounts-shapes.ts';
@@ -18,7 +19,10 @@ export const restoreHeader = 'Sealpin-Restore';
 const Bytes64 = v.pipe(Base64, v.metadata({ format: 'byte', examples: ['MFkw'] }));
 const Hash = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.examples(['00'.repeat(32)]));
 
-/** Members of a shape as a backup has them: null for nothing, and missing where the backup is older than the member. */
+/**
+ * Members of a shape as a backup has them: null for nothing, and missing where the backup is older
+ * than the member.
+ */
 type BackedUp<E extends v.ObjectEntries> = {
   [K in keyof E]: E[K] extends v.OptionalSchema<infer S, undefined>
     ? v.OptionalSchema<
@@ -38,8 +42,8 @@ function backedUp<E extends v.ObjectEntries>({ entries }: { readonly entries: E 
 }
 
 /**
- * Position at which a page begins: behind a key (`k`), file (`f`), share (`s`) or event (`e`) by its number, or a
- * receipt (`r`) by its file ID; without one, at the first of them.
+ * Position at which a page begins: behind a key (`k`), file (`f`), share (`s`) or event (`e`) by
+ * its number, or a receipt (`r`) by its file ID; without one, at the first of them.
  */
 const cursorPattern = /^([kfse]([1-9][0-9]{0,14})?|r([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?)$/;
 const Cursor = v.pipe(v.string(), v.regex(cursorPattern, 'cursor is not one that this service gave out'));
@@ -50,8 +54,9 @@ export const BackupQuery = v.object({
 });
 
 /**
- * The account itself, on the first page. `recovery`: its recovery file, `recoveryHash`: of the secret in that file, `lastEvent`: the
- * number of its last event, also where that is no longer kept.
+ * The account itself, on the first page. `recovery`: its recovery file, `recoveryHash`: of the
+ * secret in that file, `lastEvent`: the number of its last event, also where that is no longer
+ * kept.
  */
 export const BackupAccount = v.strictObject({
   label: v.string(),
@@ -76,8 +81,8 @@ const Limits = v.strictObject({
 });
 
 /**
- * An API key, also a revoked one. `sealed`: the account's private key, sealed under this API key. `signer`: the public half of what it
- * signs URLs with, where the service knows it.
+ * An API key, also a revoked one. `sealed`: the account's private key, sealed under this API key.
+ * `signer`: the public half of what it signs URLs with, where the service knows it.
  */
 export const BackupKey = v.strictObject({
   ...backedUp(v.omit(ApiKeyRecord, ['account', 'limits'])),
@@ -112,8 +117,8 @@ export const BackupFile = v.strictObject({
 export type BackupFile = v.InferOutput<typeof BackupFile>;
 
 /**
- * A share. `record` is sealed under the secret in its link, and null once the share has ended. `opened`: how often the record was
- * handed out.
+ * A share. `record` is sealed under the secret in its link, and null once the share has ended.
+ * `opened`: how often the record was handed out.
  */
 export const BackupShare = v.strictObject({
   ...backedUp(v.omit(Share, ['opensLeft'])),
@@ -136,7 +141,10 @@ export const BackupReceipt = v.strictObject({
 });
 export type BackupReceipt = v.InferOutput<typeof BackupReceipt>;
 
-/** An event. `subject`: the ID of what it happened to, `source`: its name where another object reported it. */
+/**
+ * An event. `subject`: the ID of what it happened to, `source`: its name where another object
+ * reported it.
+ */
 export const BackupEvent = v.strictObject({
   number: Count,
   time: Time,
@@ -148,8 +156,8 @@ export const BackupEvent = v.strictObject({
 export type BackupEvent = v.InferOutput<typeof BackupEvent>;
 
 /**
- * A page of a backup. `pinsOf`: the `SERVICE_ID` whose name the pins have. `after`: where it begins, null for the first page; `next`:
- * where the page after it begins, null for the last one.
+ * A page of a backup. `pinsOf`: the `SERVICE_ID` whose name the pins have. `after`: where it
+ * begins, null for the first page; `next`: where the page after it begins, null for the last one.
  */
 export const BackupPage = v.strictObject({
   format: v.pipe(v.literal(backupFormat), v.examples([backupFormat])),
@@ -166,7 +174,10 @@ export const BackupPage = v.strictObject({
 });
 export type BackupPage = v.InferOutput<typeof BackupPage>;
 
-/** Progress of restoring an account. `unpinned`: files of this page of which the pinning service holds no pin. */
+/**
+ * Progress of restoring an account. `unpinned`: files of this page of which the pinning service
+ * holds no pin.
+ */
 export const RestoredPage = v.object({
   accountId: AccountId,
   next: v.nullable(Cursor),

@@ -4,8 +4,8 @@ import { FileId, KeyId, ShareId, Timestamp } from './fields.ts';
 import { PageQuery } from './files-shapes.ts';
 
 /**
- * Actions in an account. `share.revoked`: also with its file or its key. An object keeps these names in rows, so they
- * never change.
+ * Actions in an account. `share.revoked`: also with its file or its key. An object keeps these
+ * names in rows, so they never change.
  */
 export const EventAction = v.picklist([
   'account.recovered',
@@ -25,8 +25,9 @@ export type EventAction = v.InferOutput<typeof EventAction>;
 const EventId = v.pipe(v.string(), v.regex(/^[1-9a-z][0-9a-z]{0,10}$/), v.examples(['2s']));
 
 /**
- * One event. `by`: the ID of the API key that did it; without it the operator or the holder of a link or of a recovery file.
- * One of `fileId`, `keyId` and `shareId` says what it happened to, unless that is the account.
+ * One event. `by`: the ID of the API key that did it; without it the operator or the holder of a
+ * link or of a recovery file. One of `fileId`, `keyId` and `shareId` says what it happened to,
+ * unless that is the account.
  */
 export const AccountEvent = v.object({
   id: EventId,
@@ -39,7 +40,10 @@ export const AccountEvent = v.object({
 });
 export type AccountEvent = v.InferOutput<typeof AccountEvent>;
 
-/** `cursor`: where the next page begins, also when nothing has happened yet; `more`: whether there is one already. */
+/**
+ * `cursor`: where the next page begins, also when nothing has happened yet; `more`: whether there
+ * is one already.
+ */
 export const EventList = v.object({
   events: v.array(AccountEvent),
   cursor: v.optional(EventId),

@@ -20,8 +20,8 @@ export const Cid = v.pipe(v.string(), v.regex(/^b[a-z2-7]+$/), v.examples([cidEx
 export const Timestamp = v.pipe(v.string(), v.isoTimestamp());
 
 /**
- * Until when what was destroyed could be restored: by the platform, or from a backup of the operator's. `backups`: there are some, and how
- * long they are kept is not known.
+ * Until when what was destroyed could be restored: by the platform, or from a backup of the
+ * operator's. `backups`: there are some, and how long they are kept is not known.
  */
 export const Recoverable = v.object({
   recoverableUntil: v.optional(Timestamp),
@@ -49,7 +49,10 @@ export const ShareId = v.pipe(v.string(), v.regex(/^[0-9A-Za-z]{22}$/), v.exampl
 
 const shortTextRule = 'has 1 to 100 characters, without control characters and invisible ones';
 
-/** Text that terminals and pages show: 1 to 100 code points, none of them a control. @param what it is, for the error */
+/**
+ * Text that terminals and pages show: 1 to 100 code points, none of them a control.
+ * @param what it is, for the error
+ */
 export function shortText(what: string, example: string) {
   return v.pipe(
     v.string(),
@@ -62,7 +65,10 @@ export function shortText(what: string, example: string) {
   );
 }
 
-/** The same for text that is new: none of its characters is invisible, as in names of files. Older versions took some. */
+/**
+ * The same for text that is new: none of its characters is invisible, as in names of files. Older
+ * versions took some.
+ */
 export function newShortText(what: string, example: string) {
   return v.pipe(shortText(what, example), v.check(isSeen, `${what} ${shortTextRule}`));
 }
@@ -115,8 +121,8 @@ export function bytesParameter(description: string) {
 }
 
 /**
- * Time at which something ends, in a request. A time that does not exist is refused, where `Date.parse` would take the
- * next one.
+ * Time at which something ends, in a request. A time that does not exist is refused, where
+ * `Date.parse` would take the next one.
  */
 export const ExpiresAt = v.pipe(v.string(), v.check(isTime, 'expiresAt must be a time such as 2030-01-31T00:00:00Z'));
 
@@ -139,7 +145,10 @@ export function flag(description: string) {
   );
 }
 
-/** A CID in a request. A wrong one has a code of its own, so the pattern only describes it. @param description of the parameter */
+/**
+ * A CID in a request. A wrong one has a code of its own, so the pattern only describes it.
+ * @param description of the parameter
+ */
 export function cidParameter(description: string, pattern = '^baf(kr|yb)ei[a-h][a-z2-7]{50}[aeimquy4]$') {
   return v.pipe(v.string(), v.metadata({ description, pattern, examples: [cidExample] }));
 }

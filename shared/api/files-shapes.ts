@@ -29,8 +29,8 @@ import { EndedShare } from './shares-shapes.ts';
 export const Mode = v.picklist(['encrypted', 'plain']);
 
 /**
- * Kind of content of a plain file, by its first bytes: a `container`, which carries its own header; a `payload`, whose
- * header or file key is elsewhere. Rows store the index of each.
+ * Kind of content of a plain file, by its first bytes: a `container`, which carries its own header;
+ * a `payload`, whose header or file key is elsewhere. Rows store the index of each.
  */
 export const ContentKind = v.picklist(['other', 'container', 'payload']);
 export type ContentKind = v.InferOutput<typeof ContentKind>;
@@ -52,10 +52,10 @@ const Metadata = v.pipe(
 );
 
 /**
- * Pin of a file at one backend, with what was last seen there. `pinning`: it is being copied there; `lost`: what was
- * there is missing or damaged; `failed`: copying failed, and is tried again; `unpinning`: it is being removed.
- * `checkedAt`: when that was last seen, after the upload; `verifiedAt`: when every byte was last read there and found
- * right.
+ * Pin of a file at one backend, with what was last seen there. `pinning`: it is being copied there;
+ * `lost`: what was there is missing or damaged; `failed`: copying failed, and is tried again;
+ * `unpinning`: it is being removed. `checkedAt`: when that was last seen, after the upload;
+ * `verifiedAt`: when every byte was last read there and found right.
  */
 export const StoredPin = v.object({
   service: ServiceId,
@@ -66,9 +66,9 @@ export const StoredPin = v.object({
 export type StoredPin = v.InferOutput<typeof StoredPin>;
 
 /**
- * `filename` is omitted for a key without `read`, and null for a file without one. `createdBy`: the ID of the API key that stored it.
- * `expiresAt`: when it is deleted. `changedAt`: when its name, or what else is known of it, was changed. `metadata` and `tags` are for
- * keys with `read`.
+ * `filename` is omitted for a key without `read`, and null for a file without one. `createdBy`: the
+ * ID of the API key that stored it. `expiresAt`: when it is deleted. `changedAt`: when its name, or
+ * what else is known of it, was changed. `metadata` and `tags` are for keys with `read`.
  */
 export const StoredFile = v.object({
   fileId: FileId,
@@ -118,8 +118,9 @@ export type FileChange = v.InferOutput<typeof FileChange>;
 export const UploadedFile = v.object({ fileId: FileId, cid: Cid });
 
 /**
- * An upload that can be continued. `length` is null until it is known. `finishing`: every byte has arrived, and the file is not
- * stored yet; `failed`: `code` says why. `file` is known once every byte has arrived. `createdBy`: the ID of the API key that goes on with it.
+ * An upload that can be continued. `length` is null until it is known. `finishing`: every byte has
+ * arrived, and the file is not stored yet; `failed`: `code` says why. `file` is known once every
+ * byte has arrived. `createdBy`: the ID of the API key that goes on with it.
  */
 export const ResumableUpload = v.object({
   uploadId: FileId,
@@ -261,7 +262,10 @@ export const FileWithData = v.object({
   data: v.optional(v.pipe(Base64, v.examples(['aGVsbG8=']))),
 });
 
-/** The body of an upload in JSON. It is parsed as a stream, so this only describes it: base64 without unused bits that are set. */
+/**
+ * The body of an upload in JSON. It is parsed as a stream, so this only describes it: base64
+ * without unused bits that are set.
+ */
 export const JsonUpload = v.strictObject({
   filename: v.optional(UploadFilename),
   data: v.pipe(
@@ -287,9 +291,10 @@ export const KeyFate = v.picklist(['destroyed', 'in-container', 'elsewhere', 'no
 export type KeyFate = v.InferOutput<typeof KeyFate>;
 
 /**
- * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes. `elsewhere`: the bytes are a payload
- * without a header, and its key is with those who were given it. `none`: they are neither. `shares`: those of the file, which end with it.
- * `reason`: whether a request deleted the file, or its time had come.
+ * `destroyed`: the service destroyed the key. `in-container`: the header was part of the bytes.
+ * `elsewhere`: the bytes are a payload without a header, and its key is with those who were given
+ * it. `none`: they are neither. `shares`: those of the file, which end with it. `reason`: whether a
+ * request deleted the file, or its time had come.
  */
 export const Receipt = v.object({
   fileId: FileId,

@@ -1,7 +1,10 @@
 /** Objects whose members have names of the sender's. */
 import * as v from 'valibot';
 
-/** Names that the library leaves out of a record without a fault, since they are those of an object's prototype. */
+/**
+ * Names that the library leaves out of a record without a fault, since they are those of an
+ * object's prototype.
+ */
 const dropped = ['__proto__', 'constructor', 'prototype'];
 
 /** A record that keeps every name that its schema allows. */

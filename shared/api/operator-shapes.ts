@@ -11,8 +11,9 @@ const Origin = v.pipe(
 );
 
 /**
- * An account as the operator sees it. `quotaBytes`: the bytes on IPFS that it may store; absent: as many as it likes. `origins`: those
- * whose pages may use its keys; absent: all that the service allows.
+ * An account as the operator sees it. `quotaBytes`: the bytes on IPFS that it may store; absent: as
+ * many as it likes. `origins`: those whose pages may use its keys; absent: all that the service
+ * allows.
  */
 export const AccountSummary = v.object({
   id: AccountId,
@@ -40,7 +41,10 @@ export const AccountQuery = v.object({
   ),
 });
 
-/** Changes that the operator makes to an account; what is left out stays. `null`: no quota, no origins of its own. */
+/**
+ * Changes that the operator makes to an account; what is left out stays. `null`: no quota, no
+ * origins of its own.
+ */
 export const AccountChanges = v.strictObject({
   label: v.optional(Label),
   quotaBytes: v.optional(v.nullable(Bytes)),
@@ -58,6 +62,9 @@ export const DenylistQuery = v.object({
   cursor: v.optional(v.pipe(AccountId, v.description('from the previous response'))),
 });
 
-/** `accounts`: how many hold a file with the CID, of those that this request told. With a `cursor` there are more to be told. */
+/**
+ * `accounts`: how many hold a file with the CID, of those that this request told. With a `cursor`
+ * there are more to be told.
+ */
 export const DenylistReceipt = v.object({ cid: Cid, accounts: Count, cursor: v.optional(AccountId) });
 export type DenylistReceipt = v.InferOutput<typeof DenylistReceipt>;

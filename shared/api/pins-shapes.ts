@@ -28,8 +28,9 @@ export const PinsQuery = v.object({
 });
 
 /**
- * A pin as the operator sees it. `files` has the first 100 that need it; `reason` is the code of the last error, or `underreplicated`;
- * `detail` says it in words, possibly of the service, in printable characters.
+ * A pin as the operator sees it. `files` has the first 100 that need it; `reason` is the code of
+ * the last error, or `underreplicated`; `detail` says it in words, possibly of the service, in
+ * printable characters.
  */
 export const SurveyedPin = v.object({
   cid: Cid,
@@ -67,9 +68,9 @@ export type Repair = v.InferOutput<typeof Repair>;
 export const MigrationRequest = v.strictObject({ from: ServiceId, to: ServiceId });
 
 /**
- * Progress of a migration. `total`: the CIDs that `from` held when it began, or holds now, if those are more; `left`:
- * those that it still holds, or held when it was cancelled; `failed`: those that could not be copied so far. `done`: it
- * holds nothing of ours.
+ * Progress of a migration. `total`: the CIDs that `from` held when it began, or holds now, if those
+ * are more; `left`: those that it still holds, or held when it was cancelled; `failed`: those that
+ * could not be copied so far. `done`: it holds nothing of ours.
  */
 export const Migration = v.object({
   from: ServiceId,

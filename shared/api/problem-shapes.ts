@@ -1,7 +1,10 @@
 /** The wire shape of errors. */
 import * as v from 'valibot';
 
-/** One fault of a request: `pointer` into the body (RFC 6901, as a URI fragment), or the `parameter` of the query. */
+/**
+ * One fault of a request: `pointer` into the body (RFC 6901, as a URI fragment), or the `parameter`
+ * of the query.
+ */
 export const Fault = v.object({
   pointer: v.optional(v.string()),
   parameter: v.optional(v.string()),

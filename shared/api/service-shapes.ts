@@ -28,13 +28,13 @@ export const ServiceHealth = v.object({
 });
 
 /**
- * `degraded`, with status 503: the service runs, and cannot store or read; with 200: it can, but a pinning service takes no new files.
- * `maxUploadBytes`: the largest request body; null: no limit.
- * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such uploads. `pages`: SHA-256 in hex of the
- * pages that it serves.
- * For the operator only: `storage` and `services`, whether the objects and each pinning service respond; `serviceId`, the part of
- * the names of its pins that is this service's own; `migrations`, where there are
- * any, how far they are.
+ * `degraded`, with status 503: the service runs, and cannot store or read; with 200: it can, but a
+ * pinning service takes no new files. `maxUploadBytes`: the largest request body; null: no limit.
+ * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such
+ * uploads. `pages`: SHA-256 in hex of the pages that it serves. For the operator only: `storage`
+ * and `services`, whether the objects and each pinning service respond; `serviceId`, the part of
+ * the names of its pins that is this service's own; `migrations`, where there are any, how far they
+ * are.
  */
 export const Health = v.object({
   status: v.picklist(['ok', 'degraded']),

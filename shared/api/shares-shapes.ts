@@ -3,8 +3,8 @@ import * as v from 'valibot';
 import { Base64, Count, ExpiresAt, FileId, KeyId, Label, Positive, Recoverable, ShareId, Timestamp } from './fields.ts';
 
 /**
- * Fate of the record of a share that was ended. `scheduled`: its object did not respond, and the service tries again
- * until it does.
+ * Fate of the record of a share that was ended. `scheduled`: its object did not respond, and the
+ * service tries again until it does.
  */
 export const EndedShare = v.object({ id: ShareId, record: v.picklist(['destroyed', 'scheduled']) });
 export type EndedShare = v.InferOutput<typeof EndedShare>;
@@ -12,13 +12,16 @@ export type EndedShare = v.InferOutput<typeof EndedShare>;
 /** The most files that a share names. */
 const maxSharedFiles = 500;
 
-/** What its maker says of a share. `label`: in lists; the receiver does not see it. `opens`: 5 when undefined. */
+/**
+ * What its maker says of a share. `label`: in lists; the receiver does not see it. `opens`: 5 when
+ * undefined.
+ */
 export const ShareTerms = v.object({ label: v.optional(Label), opens: v.optional(Positive) });
 export type ShareTerms = v.InferOutput<typeof ShareTerms>;
 
 /**
- * A share to be made. `record`: opaque to the service (docs/links.md). `files`: those whose deletion ends the share. `password`: whether
- * the record needs one.
+ * A share to be made. `record`: opaque to the service (docs/links.md). `files`: those whose
+ * deletion ends the share. `password`: whether the record needs one.
  */
 export const ShareRequest = v.strictObject({
   record: v.pipe(Base64, v.examples(['c2VhbGVk'])),
@@ -30,8 +33,8 @@ export const ShareRequest = v.strictObject({
 export type ShareRequest = v.InferOutput<typeof ShareRequest>;
 
 /**
- * Public status of a share, for anyone who knows its ID. `used_up`: its record is destroyed as soon as no opening can be repeated;
- * `expired`, `revoked`: it is destroyed.
+ * Public status of a share, for anyone who knows its ID. `used_up`: its record is destroyed as soon
+ * as no opening can be repeated; `expired`, `revoked`: it is destroyed.
  */
 export const ShareStatus = v.object({
   id: ShareId,
@@ -63,7 +66,10 @@ export const OpenedShare = v.object({
 });
 export type OpenedShare = v.InferOutput<typeof OpenedShare>;
 
-/** `opened`: how often the record was handed out before, which nothing takes back; known once it is destroyed. */
+/**
+ * `opened`: how often the record was handed out before, which nothing takes back; known once it is
+ * destroyed.
+ */
 export const ShareReceipt = v.object({
   ...EndedShare.entries,
   opened: v.optional(Count),

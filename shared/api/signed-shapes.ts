@@ -9,7 +9,10 @@ export const maxSignedSeconds = 7 * 86_400;
 /** Names one URL among those of an API key. */
 const Nonce = v.pipe(v.string(), v.regex(/^[ -~]{1,64}$/));
 
-/** `exp`, when it expires, and `iat`, which is ignored, in seconds since 1970 (RFC 7519 section 4.1). */
+/**
+ * `exp`, when it expires, and `iat`, which is ignored, in seconds since 1970 (RFC 7519 section
+ * 4.1).
+ */
 const times = { exp: Positive, iat: v.optional(v.number()) };
 
 /** A URL that reads a file. `jti`: once. */

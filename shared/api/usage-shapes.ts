@@ -3,8 +3,8 @@ import * as v from 'valibot';
 import { Bytes, Count, KeyId } from './fields.ts';
 
 /**
- * Usage of a key on a day of UTC. `bytesIn`: of the bodies of its requests; `bytesOut`: of those of the responses whose
- * length is announced, as that of every file is.
+ * Usage of a key on a day of UTC. `bytesIn`: of the bodies of its requests; `bytesOut`: of those of
+ * the responses whose length is announced, as that of every file is.
  */
 export const KeyUsage = v.object({
   day: v.pipe(v.string(), v.isoDate(), v.examples(['2026-11-22'])),

@@ -25,13 +25,14 @@ export type Opened =
       kind: Format;
       opens: 'password' | 'keys';
       /**
-       * The size of the plaintext of a whole container that has so many bytes, which its end confirms; undefined when it is in armor, or
-       * when no plaintext has a container of this size.
+       * The size of the plaintext of a whole container that has so many bytes, which its end
+       * confirms; undefined when it is in armor, or when no plaintext has a container of this size.
        */
       plaintextBytes(containerBytes: number): number | undefined;
       /**
-       * Opens the payload, once. `again` is asked for other identities after the previous ones did not open the header; without
-       * it, or when it returns undefined, that failure is thrown and the container is released.
+       * Opens the payload, once. `again` is asked for other identities after the previous ones did
+       * not open the header; without it, or when it returns undefined, that failure is thrown and
+       * the container is released.
        */
       decrypt(identities: readonly Identity[], again?: Again): Promise<ReadableStream<Uint8Array>>;
       /** Unwraps the file key instead, and releases the container without reading its payload. */
@@ -57,7 +58,8 @@ export type EncryptOptions = {
 /**
  * Encrypts a stream in constant memory.
  * @returns the container, and the size that it has for a number of plaintext bytes
- * @throws SealpinError `no_recipients`, `invalid_request`, `key_invalid`, `kdf_unavailable`, `random_failed`
+ * @throws SealpinError `no_recipients`, `invalid_request`, `key_invalid`, `kdf_unavailable`,
+ * `random_failed`
  * @example
  * const recipients = parseRecipients(await publicKeyFile.text());
  * const { stream } = await encrypt(file.stream(), { format: 'age', recipients });
@@ -81,10 +83,11 @@ export async function encrypt(
 
 /**
  * Recognizes a stream by its first line, and reads its header.
- * @returns `plain`: no version line. `detached`: a payload whose header, if it has one, is stored elsewhere. Both with all bytes from
- *   the start. Otherwise what opens the container, and `decrypt`, which throws `wrong_kind`, `decrypt_failed`,
- *   `header_invalid`, `kdf_unavailable`; its stream errors with `decrypt_failed` or `container_invalid` after a prefix of the
- *   plaintext, and the detail names the length of that prefix.
+ * @returns `plain`: no version line. `detached`: a payload whose header, if it has one, is stored
+ * elsewhere. Both with all bytes from the start. Otherwise what opens the container, and `decrypt`,
+ * which throws `wrong_kind`, `decrypt_failed`, `header_invalid`, `kdf_unavailable`; its stream
+ * errors with `decrypt_failed` or `container_invalid` after a prefix of the plaintext, and the
+ * detail names the length of that prefix.
  * @throws SealpinError `unsupported_version`, `header_invalid`
  * @example
  * const opened = await open(response.body);
@@ -161,7 +164,10 @@ async function openHeader(
   };
 }
 
-/** Takes the first line of a detached payload. @throws SealpinError `container_invalid` for another one */
+/**
+ * Takes the first line of a detached payload.
+ * @throws SealpinError `container_invalid` for another one
+ */
 export async function takeDetachedLine(source: ByteSource, line: string): Promise<void> {
   await source.fill(line.length);
   if (fromUtf8(source.peek(line.length)) !== line)

@@ -1,4 +1,7 @@
-/** Payloads without a header in front: it is kept apart (encrypted mode), or there is none, but a known file key. */
+/**
+ * Payloads without a header in front: it is kept apart (encrypted mode), or there is none, but a
+ * known file key.
+ */
 import { SealpinError } from '../errors.ts';
 import type { Memory } from '../streams/buffer-pool.ts';
 import { ByteSource } from '../streams/byte-source.ts';
@@ -29,15 +32,20 @@ export function detachedPayloadBytes(plaintextBytes: number): number {
   return beforeChunksBytes + sealedBytes(chunking, plaintextBytes);
 }
 
-/** Returns the size of the plaintext of a detached payload; undefined when no plaintext has a payload of this size. */
+/**
+ * Returns the size of the plaintext of a detached payload; undefined when no plaintext has a
+ * payload of this size.
+ */
 export function plaintextBytes(payloadBytes: number): number | undefined {
   return openedBytes(chunking, payloadBytes - beforeChunksBytes);
 }
 
 /**
- * Encrypts a stream under a file key, with no header anywhere: losing the key is losing the plaintext.
+ * Encrypts a stream under a file key, with no header anywhere: losing the key is losing the
+ * plaintext.
  * @param o.fileKey 32 bytes, `TypeError` otherwise; a fresh one by default
- * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by default
+ * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by
+ * default
  * @returns the payload, and the file key
  * @throws SealpinError `random_failed`
  */
@@ -58,7 +66,8 @@ export async function encryptPayload(
 /**
  * Decrypts a payload by its file key.
  * @param payload from its first byte
- * @returns a stream that errors with `container_invalid` or `decrypt_failed` (also for the file key of another payload)
+ * @returns a stream that errors with `container_invalid` or `decrypt_failed` (also for the file key
+ * of another payload)
  */
 export function decryptPayload(
   payload: ReadableStream<Uint8Array>,
@@ -90,9 +99,11 @@ async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, backend:
 
 /**
  * Encrypts a stream to a recipient, with the header apart.
- * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by default
+ * @param o.pieceBytes size of the arrays that the payload gives, but for the last one; 1 MiB by
+ * default
  * @param o.memory where theirs comes from, and where that of the plaintext goes once it is sealed
- * @returns the payload, and a function that makes the header once id and size are known, also before the payload has been read
+ * @returns the payload, and a function that makes the header once id and size are known, also
+ * before the payload has been read
  */
 export async function encryptDetached(
   plaintext: ReadableStream<Uint8Array>,
@@ -135,10 +146,16 @@ async function headerOf(
   return makeHeader(backend, format, fileKey, [stanza, await sealFileStanza(backend, fileKey, fileId, file)]);
 }
 
-/** Keys that make a payload, from its first byte to its last. Anyone with the file key can read the file. */
+/**
+ * Keys that make a payload, from its first byte to its last. Anyone with the file key can read the
+ * file.
+ */
 export type PayloadKeys = { fileKey: Uint8Array; preamble: Uint8Array };
 
-/** Progress: `offset` bytes were taken, `rest` of them are not sealed yet, and `tail` is the unfinished piece. */
+/**
+ * Progress: `offset` bytes were taken, `rest` of them are not sealed yet, and `tail` is the
+ * unfinished piece.
+ */
 export type PayloadState = { offset: number; rest: Uint8Array; tail: Uint8Array };
 
 /** A detached payload that is made in several goes, by different processes. */
@@ -155,7 +172,10 @@ export interface PayloadSealer {
   header(recipient: Recipient, fileId: string, file: FileInfo): Promise<Uint8Array>;
 }
 
-/** Draws the keys of a detached payload. @returns them, and the state at which `resumePayload` begins */
+/**
+ * Draws the keys of a detached payload.
+ * @returns them, and the state at which `resumePayload` begins
+ */
 export async function beginPayload({ backend = webBackend }: { backend?: Backend | undefined } = {}): Promise<{
   keys: PayloadKeys;
   state: PayloadState;
@@ -165,9 +185,10 @@ export async function beginPayload({ backend = webBackend }: { backend?: Backend
 }
 
 /**
- * Goes on with a detached payload. The bytes are those that `encryptDetached` makes in one go, however the plaintext is cut. The same
- * keys must never seal two plaintexts that differ within one chunk, and show both results: that reveals the difference, and lets
- * others forge chunks (NIST SP 800-38D, appendix A).
+ * Goes on with a detached payload. The bytes are those that `encryptDetached` makes in one go,
+ * however the plaintext is cut. The same keys must never seal two plaintexts that differ within one
+ * chunk, and show both results: that reveals the difference, and lets others forge chunks (NIST SP
+ * 800-38D, appendix A).
  * @param o.pieceBytes size of the pieces
  * @param o.memory where that of the pieces comes from, which belongs to who gets them
  * @throws SealpinError `decrypt_failed` when the file key is not that of the preamble
@@ -193,7 +214,10 @@ export async function resumePayload(
 /** A detached header that was opened: the file's description, and its payload, whole or in part. */
 export type OpenedDetached = {
   file: FileInfo;
-  /** Decrypts a payload from its first byte; the stream errors with `container_invalid` or `decrypt_failed`. */
+  /**
+   * Decrypts a payload from its first byte; the stream errors with `container_invalid` or
+   * `decrypt_failed`.
+   */
   decrypt(payload: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>;
   /** Makes the header of the same payload, for the same recipients, with another description. */
   describe(fileId: string, file: FileInfo): Promise<Uint8Array>;
@@ -224,7 +248,8 @@ async function openHeader(
  * Opens a detached header.
  * @param header all of it, and nothing else
  * @param o.fileId the file that was asked for
- * @throws SealpinError `header_invalid`, `wrong_kind`, `decrypt_failed` (also when the header is that of another file)
+ * @throws SealpinError `header_invalid`, `wrong_kind`, `decrypt_failed` (also when the header is
+ * that of another file)
  */
 export async function openDetached(
   header: Uint8Array,
@@ -263,7 +288,8 @@ export async function openDetached(
 }
 
 /**
- * Opens the header at the beginning of a container of the encrypted mode. No more than the header is read.
+ * Opens the header at the beginning of a container of the encrypted mode. No more than the header
+ * is read.
  * @param container header and stored bytes, as the service returns them
  * @param o.fileId the file that was asked for
  * @returns the file key, and what the header says of the file

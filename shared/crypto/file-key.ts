@@ -1,4 +1,7 @@
-/** File keys in headers: wrapping one for recipients, unwrapping it with identities, and opening with one that is known. */
+/**
+ * File keys in headers: wrapping one for recipients, unwrapping it with identities, and opening
+ * with one that is known.
+ */
 import { SealpinError } from '../errors.ts';
 import type { Backend } from './providers/backend.ts';
 import { hkdf } from './providers/kdf.ts';
@@ -9,7 +12,9 @@ import { encodeHeader, macInput, type Header } from './header.ts';
 import { stanzasOfKind } from './stanzas/check-stanzas.ts';
 import type { Identity, Recipient } from './types.ts';
 
-/** Computes the MAC of a header under its file key (C2SP age.md, "Header MAC"; shared/README.md). */
+/**
+ * Computes the MAC of a header under its file key (C2SP age.md, "Header MAC"; shared/README.md).
+ */
 function headerMac(backend: Backend, format: FormatRow, fileKey: Uint8Array, input: Uint8Array): Uint8Array {
   return backend.hmac('sha256', hkdf(backend, fileKey, new Uint8Array(0), format.macInfo), input);
 }
@@ -18,7 +23,10 @@ function hasMac(backend: Backend, format: FormatRow, fileKey: Uint8Array, { mac,
   return timingSafeEqual(headerMac(backend, format, fileKey, macInput), mac);
 }
 
-/** Encodes the header of a file key. @throws SealpinError `invalid_request` when it gets too large */
+/**
+ * Encodes the header of a file key.
+ * @throws SealpinError `invalid_request` when it gets too large
+ */
 export function makeHeader(
   backend: Backend,
   format: FormatRow,
@@ -74,8 +82,8 @@ export function opensWith(header: Header, format: FormatRow): 'password' | 'keys
 
 /**
  * Unwraps the file key of a header, whose MAC it checks.
- * @throws SealpinError `wrong_kind` when no identity is of the kind that opens it, `decrypt_failed` when none opens it
- *   (`wrong_password`, `no_key`) or the header was changed (`header`)
+ * @throws SealpinError `wrong_kind` when no identity is of the kind that opens it, `decrypt_failed`
+ * when none opens it (`wrong_password`, `no_key`) or the header was changed (`header`)
  */
 export async function unwrapFileKey(
   header: Header,
@@ -105,8 +113,8 @@ export async function unwrapFileKey(
 }
 
 /**
- * Makes the identity of a file key that is known, which opens the container that it belongs to without its password or keys: the MAC
- * of the header proves it right.
+ * Makes the identity of a file key that is known, which opens the container that it belongs to
+ * without its password or keys: the MAC of the header proves it right.
  * @param fileKey 16 bytes for age files, 32 for `sealpin/v1`
  * @throws SealpinError `key_invalid` for another length
  */

@@ -1,6 +1,6 @@
 /**
- * The header grammar of age v1 (C2SP age.md, "Encrypted file format"), which `sealpin/v1` shares: a version line, stanzas, and a
- * line with the MAC.
+ * The header grammar of age v1 (C2SP age.md, "Encrypted file format"), which `sealpin/v1` shares: a
+ * version line, stanzas, and a line with the MAC.
  */
 import { SealpinError } from '../errors.ts';
 import { decodeBase64, encodeBase64, fromUtf8, utf8 } from './bytes.ts';
@@ -28,11 +28,12 @@ export function headerBytes(header: Header): number {
 export type Header = { stanzas: readonly Stanza[]; mac: Uint8Array; macInput: Uint8Array };
 
 function invalidHeader(detail: string, hint?: string): SealpinError {
-  return new SealpinError('header_invalid', detail, hint === undefined ? {} : { hint });
+  return new SealpinError('header_invalid', detail, { hint });
 }
 
 /**
- * Encodes the part of a header that the MAC is over: everything up to and including `---`, without the space after it.
+ * Encodes the part of a header that the MAC is over: everything up to and including `---`, without
+ * the space after it.
  * @throws SealpinError `invalid_request` for more than 1,024 stanzas or 1 MiB
  */
 export function macInput(version: string, stanzas: readonly Stanza[]): Uint8Array {
@@ -58,10 +59,16 @@ export function encodeHeader(input: Uint8Array, mac: Uint8Array): Uint8Array {
   return concat(input, utf8(` ${encodeBase64(mac)}\n`));
 }
 
-/** Asks for the next line, by how many bytes it may have, and gets it without its line feed; undefined: there is none. */
+/**
+ * Asks for the next line, by how many bytes it may have, and gets it without its line feed;
+ * undefined: there is none.
+ */
 type Asking<T> = Generator<number, T, Uint8Array | undefined>;
 
-/** Parses a header, strictly, from lines that come at once or as they arrive; throws `header_invalid`. */
+/**
+ * Parses a header, strictly, from lines that come at once or as they arrive; throws
+ * `header_invalid`.
+ */
 function* parse(version: string): Asking<Header> {
   const raw: Uint8Array[] = [];
   let left = maxHeaderBytes;
@@ -101,7 +108,10 @@ export async function readHeader(source: ByteSource, version: string): Promise<H
   return step.value;
 }
 
-/** Reads a header that has nothing after it, without a stream, which would take longer than the rest; throws `header_invalid`. */
+/**
+ * Reads a header that has nothing after it, without a stream, which would take longer than the
+ * rest; throws `header_invalid`.
+ */
 export function readWholeHeader(bytes: Uint8Array, version: string): Header {
   const parser = parse(version);
   let position = 0;

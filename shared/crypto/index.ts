@@ -1,6 +1,6 @@
 /**
- * Exports of crypto for other rooms: the container formats, keys and streams of `shared/README.md`. All of it works on
- * web streams and runs the same in workerd, Node and browsers.
+ * Exports of crypto for other rooms: the container formats, keys and streams of `shared/README.md`.
+ * All of it works on web streams and runs the same in workerd, Node and browsers.
  */
 export {
   keyIdOf,

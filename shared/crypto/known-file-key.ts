@@ -8,12 +8,12 @@ import { fileKeyIdentity } from './file-key.ts';
 import type { Identity } from './types.ts';
 
 /**
- * Unwraps the file key of a container. No more than its header is read, so the header of the encrypted mode, which is stored by itself,
- * will do.
+ * Unwraps the file key of a container. No more than its header is read, so the header of the
+ * encrypted mode, which is stored by itself, will do.
  * @param o.again as for `decrypt` of an opened container
  * @returns 16 bytes for an age file, 32 for `sealpin/v1`
- * @throws SealpinError `not_encrypted`; `wrong_kind` for a payload whose header is stored elsewhere; and what `open` and its `decrypt`
- *   throw
+ * @throws SealpinError `not_encrypted`; `wrong_kind` for a payload whose header is stored
+ * elsewhere; and what `open` and its `decrypt` throw
  */
 export async function fileKeyOf(
   container: ReadableStream<Uint8Array>,
@@ -33,7 +33,8 @@ export async function fileKeyOf(
 /**
  * Decrypts a stored file by its file key: a container of any format, or a payload without a header.
  * @returns the plaintext; it errors like that of `open` and `decryptPayload`
- * @throws SealpinError `not_encrypted`, `key_invalid`, `decrypt_failed`, `header_invalid`, `unsupported_version`
+ * @throws SealpinError `not_encrypted`, `key_invalid`, `decrypt_failed`, `header_invalid`,
+ * `unsupported_version`
  */
 export async function openWithFileKey(
   stored: ReadableStream<Uint8Array>,

@@ -31,8 +31,8 @@ export interface RandomAccess {
 }
 
 /**
- * Options for opening a container at a position. `pool`: gets the memory of the sealed bytes that were read, and gives
- * that of the opened ones, which may be given back there.
+ * Options for opening a container at a position. `pool`: gets the memory of the sealed bytes that
+ * were read, and gives that of the opened ones, which may be given back there.
  */
 type OpenAtOptions = { readonly backend?: Backend | undefined; readonly pool?: BufferPool | undefined };
 
@@ -41,18 +41,17 @@ export type OpenedAt = {
   /** Size of the plaintext, authenticated by the last chunk. */
   plaintextBytes: number;
   /**
-   * Decrypts bytes `start` up to `end` (exclusive); throws `range_not_satisfiable`, and the stream errors with
-   * `decrypt_failed` or `container_invalid`.
+   * Decrypts bytes `start` up to `end` (exclusive); throws `range_not_satisfiable`, and the stream
+   * errors with `decrypt_failed` or `container_invalid`.
    */
   decryptRange(o: { start: number; end: number }): Promise<ReadableStream<Uint8Array>>;
 };
 
 /**
- * Opens a container for reading parts of it. Its last chunk is authenticated first, so that a truncated container is never taken
- * for a whole one.
- * @throws SealpinError `not_encrypted`, `unsupported_version`, `invalid_request` (ASCII armor), `header_invalid`,
- *   `wrong_kind`, `decrypt_failed`,
- *   `container_invalid`
+ * Opens a container for reading parts of it. Its last chunk is authenticated first, so that a
+ * truncated container is never taken for a whole one.
+ * @throws SealpinError `not_encrypted`, `unsupported_version`, `invalid_request` (ASCII armor),
+ * `header_invalid`, `wrong_kind`, `decrypt_failed`, `container_invalid`
  */
 export async function openAt(
   container: RandomAccess,
@@ -71,8 +70,8 @@ export async function openAt(
 }
 
 /**
- * Opens a stored file by its file key for reading parts of it: a container, or a payload without a header. As `openAt`, it begins with
- * the last chunk.
+ * Opens a stored file by its file key for reading parts of it: a container, or a payload without a
+ * header. As `openAt`, it begins with the last chunk.
  * @throws SealpinError `key_invalid`, and what `openAt` throws
  */
 export async function openAtWithFileKey(

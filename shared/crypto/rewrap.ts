@@ -1,4 +1,7 @@
-/** Other recipients for a container that exists: a new header under the same file key, and the payload unchanged. */
+/**
+ * Other recipients for a container that exists: a new header under the same file key, and the
+ * payload unchanged.
+ */
 import { SealpinError } from '../errors.ts';
 import { ByteSource } from '../streams/byte-source.ts';
 import type { Backend } from './providers/backend.ts';
@@ -12,7 +15,10 @@ import { isFormat, sniffSource } from './sniff.ts';
 import { checkStanzas, stanzasOfKind } from './stanzas/check-stanzas.ts';
 import type { Identity, Recipient } from './types.ts';
 
-/** Identities that open it now, and recipients afterwards. `mix`: also post-quantum ones with others. */
+/**
+ * Identities that open it now, and recipients afterwards. `mix`: also post-quantum ones with
+ * others.
+ */
 export type Rewrapping = {
   identities: readonly Identity[];
   recipients: readonly Recipient[];
@@ -35,7 +41,8 @@ async function newHeader(
 }
 
 /**
- * Replaces the recipients of a container. The payload keeps its bytes, so anyone who kept the old header, or the file key, still opens it.
+ * Replaces the recipients of a container. The payload keeps its bytes, so anyone who kept the old
+ * header, or the file key, still opens it.
  * @param container binary, not armored
  * @throws SealpinError as `open` and `encrypt` do; `not_encrypted` for a plain file
  */

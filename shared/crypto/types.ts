@@ -7,7 +7,10 @@ export interface Recipient {
   readonly kind: 'password' | 'key';
   /** The text form: `age1…`, `age1tag1…`. */
   readonly text?: string;
-  /** Marks recipients that withstand a quantum computer; they are not mixed with others unless asked. */
+  /**
+   * Marks recipients that withstand a quantum computer; they are not mixed with others unless
+   * asked.
+   */
   readonly postQuantum?: boolean;
   /** Wraps the file key of a container in a stanza. */
   wrap(fileKey: Uint8Array, format: FormatRow, backend: Backend): Promise<Stanza>;
@@ -20,8 +23,8 @@ export interface Identity {
   /** Kind of headers that it opens: those with a password, those with keys, or any. */
   readonly kind: 'password' | 'key' | 'any';
   /**
-   * Returns the file key, which most identities unwrap from the first stanza that is for them; undefined when they have none for this
-   * header.
+   * Returns the file key, which most identities unwrap from the first stanza that is for them;
+   * undefined when they have none for this header.
    * @throws SealpinError `header_invalid` for a stanza of its kind that nobody can open
    */
   unwrap(header: Header, format: FormatRow, backend: Backend): Promise<Uint8Array | undefined>;

@@ -1,7 +1,13 @@
-/** Sources of the blocks of a file. No source is trusted: each block is hashed before a byte of it leaves. */
+/**
+ * Sources of the blocks of a file. No source is trusted: each block is hashed before a byte of it
+ * leaves.
+ */
 import type { Cid } from './cid.ts';
 
-/** A service, a gateway or a CAR that has blocks. Its methods throw a SealpinError that says why it has none. */
+/**
+ * A service, a gateway or a CAR that has blocks. Its methods throw a SealpinError that says why it
+ * has none.
+ */
 export interface BlockSource {
   /** Its name in errors. */
   readonly id: string;
@@ -10,16 +16,17 @@ export interface BlockSource {
   /** `length` bytes of the file `cid` from byte `offset`: many leaves in one request. */
   read?(cid: string, offset: number, length: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   /**
-   * A CAR in depth-first order with the blocks that bytes from `start` up to `end` (exclusive; undefined: all) of the file need.
-   * A source that has this method is asked in no other way.
+   * A CAR in depth-first order with the blocks that bytes from `start` up to `end` (exclusive;
+   * undefined: all) of the file need. A source that has this method is asked in no other way.
    */
   car?(cid: string, start: number, end: number | undefined, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
 }
 
 /**
- * The next block of a file that is read in order. `start`: the byte of the file at which the block begins. `fileBytes`: its length,
- * for a leaf; undefined for an interior node and for a root that is not known yet. `contiguousBytes`: bytes of the file from
- * `start` on that lie in leaves next to each other, as far as they are needed; one request can fetch them all.
+ * The next block of a file that is read in order. `start`: the byte of the file at which the block
+ * begins. `fileBytes`: its length, for a leaf; undefined for an interior node and for a root that
+ * is not known yet. `contiguousBytes`: bytes of the file from `start` on that lie in leaves next to
+ * each other, as far as they are needed; one request can fetch them all.
  */
 export type BlockRequest = {
   readonly cid: Cid;

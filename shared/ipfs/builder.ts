@@ -8,7 +8,10 @@ export type SizedCid = { cid: string; bytes: number };
 
 /** Options of a builder, with what it reports on its way. */
 export type CidBuilderOptions = {
-  /** Gets each interior node, children first, as soon as its last leaf is known. `fileBytes`: of the file below it. */
+  /**
+   * Gets each interior node, children first, as soon as its last leaf is known. `fileBytes`: of the
+   * file below it.
+   */
   onNode?: ((cid: string, block: Uint8Array, fileBytes: number) => void | Promise<void>) | undefined;
   /** Called for each leaf, in order, with its number of bytes. */
   onLeaf?: ((cid: string, bytes: number) => void | Promise<void>) | undefined;
@@ -27,7 +30,10 @@ export function cidBuilder(options: CidBuilderOptions = {}): CidBuilder {
   return new Builder(options);
 }
 
-/** Computes the CID of bytes that are written to it, one call at a time. It holds one leaf that is being filled and at most 1,024 links a level. */
+/**
+ * Computes the CID of bytes that are written to it, one call at a time. It holds one leaf that is
+ * being filled and at most 1,024 links a level.
+ */
 class Builder {
   readonly #digest: Digest;
   readonly #onLeaf: CidBuilderOptions['onLeaf'];
@@ -93,7 +99,10 @@ class Builder {
     if (this.#pending.length >= digestsInFlight) await this.#pending.shift();
   }
 
-  /** Memory for so many more bytes of a leaf: the first ones take no more than they need, until others follow. */
+  /**
+   * Memory for so many more bytes of a leaf: the first ones take no more than they need, until
+   * others follow.
+   */
   #room(more: number): Uint8Array {
     const partial = this.#partial;
     if (partial !== undefined && (this.#filled + more <= partial.length || partial.length === leafBytes))

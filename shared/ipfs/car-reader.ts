@@ -6,8 +6,8 @@ import { cidBytes } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';
 
 /**
- * `cid` is binary: the first 36 bytes of the section. They are a whole CID only if it is of a kind that Sealpin
- * accepts. `offset`: where the bytes begin in the CAR.
+ * `cid` is binary: the first 36 bytes of the section. They are a whole CID only if it is of a kind
+ * that Sealpin accepts. `offset`: where the bytes begin in the CAR.
  */
 export type CarBlock = { cid: Uint8Array; bytes: Uint8Array; offset: number };
 
@@ -15,7 +15,10 @@ export type CarBlock = { cid: Uint8Array; bytes: Uint8Array; offset: number };
 export interface CarReader {
   /** The header without its length, in DAG-CBOR. @throws as `next` */
   header(): Promise<Uint8Array>;
-  /** The next block, one call at a time; undefined at the end. @throws content_mismatch for a CAR that is malformed */
+  /**
+   * The next block, one call at a time; undefined at the end.
+   * @throws content_mismatch for a CAR that is malformed
+   */
   next(): Promise<CarBlock | undefined>;
   cancel(reason?: unknown): Promise<void>;
 }
@@ -23,11 +26,14 @@ export interface CarReader {
 /** A header with one root has 59 bytes. */
 const maxCarHeaderBytes = 65_536;
 
-/** CBOR of `"version": 1` (RFC 8949): a text string of 7 bytes, then 1. In a CARv2 pragma it is 2. */
+/**
+ * CBOR of `"version": 1` (RFC 8949): a text string of 7 bytes, then 1. In a CARv2 pragma it is 2.
+ */
 const versionOne = [0x67, 0x76, 0x65, 0x72, 0x73, 0x69, 0x6f, 0x6e, 0x01];
 
 /**
- * Reads a CAR. The roots in its header are ignored: the caller knows what it needs, or reads the header.
+ * Reads a CAR. The roots in its header are ignored: the caller knows what it needs, or reads the
+ * header.
  * @param source a stream, or who reads one by length
  * @param pool where the memory of the blocks of a stream comes from
  */
@@ -58,7 +64,8 @@ export function carReader(source: ReadableStream<Uint8Array> | ByteReader, pool?
     header,
     async next() {
       await header();
-      // A section is a length of at most 4 bytes, a CID of 36 and the block: 37 bytes are always there.
+      // A section is a length of at most 4 bytes, a CID of 36 and the block: 37 bytes are always
+      // there.
       const front = await reader.read(1 + cidBytes);
       if (front.length === 0) return undefined;
       const { length, lengthBytes } = sectionLength(front);
@@ -77,7 +84,10 @@ export function carReader(source: ReadableStream<Uint8Array> | ByteReader, pool?
   };
 }
 
-/** The length of a section: an unsigned varint (github.com/multiformats/unsigned-varint) of at most 4 bytes. */
+/**
+ * The length of a section: an unsigned varint (github.com/multiformats/unsigned-varint) of at most
+ * 4 bytes.
+ */
 function sectionLength(front: Uint8Array): { length: number; lengthBytes: number } {
   let length = 0;
   for (const [index, byte] of front.subarray(0, 4).entries()) {

@@ -1,4 +1,7 @@
-/** The CAR of a file that is not known yet: it is made while the bytes come, leaves first and the root last. */
+/**
+ * The CAR of a file that is not known yet: it is made while the bytes come, leaves first and the
+ * root last.
+ */
 import type { ByteReader } from '../streams/reader.ts';
 import type { SizedCid } from './builder.ts';
 import { carHeader, carSection } from './car.ts';
@@ -7,10 +10,12 @@ import { leafBytes } from './profile.ts';
 import { treeBuilder, treeOf, digestBytes, type Digest } from './tree.ts';
 
 /**
- * Writes the CAR of a file in Sealpin's layout. Its header names no root, because the root is known at the end only.
+ * Writes the CAR of a file in Sealpin's layout. Its header names no root, because the root is known
+ * at the end only.
  * @param source the bytes of the file; at least one
  * @param o.digest SHA-256 of a block
- * @param o.onTaken called with the length of each leaf once the reader of the CAR asks for what comes after it
+ * @param o.onTaken called with the length of each leaf once the reader of the CAR asks for what
+ * comes after it
  * @returns the root
  */
 export async function* carOfBytes(

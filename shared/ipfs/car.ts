@@ -1,4 +1,7 @@
-/** CARv1 files (https://ipld.io/specs/transport/car/carv1/): writing one, and reading the verified file in one. */
+/**
+ * CARv1 files (https://ipld.io/specs/transport/car/carv1/): writing one, and reading the verified
+ * file in one.
+ */
 import { SealpinError } from '../errors.ts';
 import { bytesOfCid, cidBytes, parseCid, type Cid } from './cid.ts';
 import type { BlockSource } from './block-source.ts';
@@ -14,18 +17,25 @@ export const carType = 'application/vnd.ipld.car';
 export type CarOptions = OpenOptions & {
   /** `block`: the root alone; `entity` and `all`: the file. */
   scope?: 'block' | 'entity' | 'all' | undefined;
-  /** Bytes as `entity-bytes` of the trustless gateway specification: inclusive, negative ones from the end. */
+  /**
+   * Bytes as `entity-bytes` of the trustless gateway specification: inclusive, negative ones from
+   * the end.
+   */
   entityBytes?: { from: number; to?: number | undefined } | undefined;
   /** Repeats a block that the file repeats (`dups=y`); true when undefined. */
   dups?: boolean | undefined;
-  /** Puts each block after those that it links to, as a service stores them; else before (`order=dfs`). */
+  /**
+   * Puts each block after those that it links to, as a service stores them; else before
+   * (`order=dfs`).
+   */
   leavesFirst?: boolean | undefined;
 };
 
 /**
- * A CAR of a file, its blocks in depth-first order, parents before children unless `leavesFirst`. Every block is verified before it goes
- * out, but for leaves with `passLeaves`. The stream fails as `openFile` when
- * a block is missing; a CAR does not show that it is complete, so its reader must check that.
+ * A CAR of a file, its blocks in depth-first order, parents before children unless `leavesFirst`.
+ * Every block is verified before it goes out, but for leaves with `passLeaves`. The stream fails as
+ * `openFile` when a block is missing; a CAR does not show that it is complete, so its reader must
+ * check that.
  */
 export function carOf(cid: string, sources: readonly BlockSource[], o: CarOptions = {}): ReadableStream<Uint8Array> {
   let blocks: BlockIterator | undefined;
@@ -60,7 +70,10 @@ export function carOf(cid: string, sources: readonly BlockSource[], o: CarOption
   });
 }
 
-/** Bytes of the CAR that `carOf` makes with `dups` false. Of the leaves none is fetched, but for a root. Fails as `openFile`. */
+/**
+ * Bytes of the CAR that `carOf` makes with `dups` false. Of the leaves none is fetched, but for a
+ * root. Fails as `openFile`.
+ */
 export async function carLength(cid: string, sources: readonly BlockSource[], o: OpenOptions = {}): Promise<number> {
   let bytes = carHeader(parseCid(cid)).length;
   for await (const block of blocksOf(cid, sources, o))
@@ -69,9 +82,9 @@ export async function carLength(cid: string, sources: readonly BlockSource[], o:
 }
 
 /**
- * The verified bytes of a file from a CAR that begins with its root and is in depth-first order. Blocks that are not of the file are
- * skipped, within bounds.
- * The stream fails with content_mismatch when the CAR is incomplete or wrong, otherwise as `openFile`.
+ * The verified bytes of a file from a CAR that begins with its root and is in depth-first order.
+ * Blocks that are not of the file are skipped, within bounds. The stream fails with
+ * content_mismatch when the CAR is incomplete or wrong, otherwise as `openFile`.
  */
 export function fileFromCar(
   cid: string,
@@ -104,7 +117,10 @@ export function fileFromCar(
   });
 }
 
-/** Holds each node back until the last block below it is out: as many at a time as the tree has levels. */
+/**
+ * Holds each node back until the last block below it is out: as many at a time as the tree has
+ * levels.
+ */
 function leavesFirst(blocks: BlockIterator): BlockIterator {
   const open: Block[] = [];
   let ahead: Block | undefined;
@@ -130,7 +146,10 @@ function withStop(signal: AbortSignal | undefined): { stop(reason: unknown): voi
   return { stop: (reason) => own.abort(reason), signal: signal ? AbortSignal.any([signal, own.signal]) : own.signal };
 }
 
-/** Resolves `entity-bytes`: from start up to end, exclusive; an empty range when it lies outside of the file. */
+/**
+ * Resolves `entity-bytes`: from start up to end, exclusive; an empty range when it lies outside of
+ * the file.
+ */
 function range(size: number, o: { from: number; to?: number | undefined } | undefined): [start: number, end: number] {
   const from = o?.from ?? 0;
   const to = o?.to ?? size - 1;
@@ -139,13 +158,17 @@ function range(size: number, o: { from: number; to?: number | undefined } | unde
   return start < end ? [start, end] : [0, 0];
 }
 
-/** The empty identity CID in binary, `bafkqaaa`: version 1, raw, identity, length 0. Its block is the CID itself. */
+/**
+ * The empty identity CID in binary, `bafkqaaa`: version 1, raw, identity, length 0. Its block is
+ * the CID itself.
+ */
 const emptyIdentity = Uint8Array.of(1, 0x55, 0, 0);
 
 /**
- * The header of a CAR: `{roots: [root], version: 1}` in DAG-CBOR, a map of two, its keys in order, the CID as tag 42 over a zero
- * byte and its bytes.
- * @param root where it is not known yet, the header names the empty identity CID, because CARv1 wants a root
+ * The header of a CAR: `{roots: [root], version: 1}` in DAG-CBOR, a map of two, its keys in order,
+ * the CID as tag 42 over a zero byte and its bytes.
+ * @param root where it is not known yet, the header names the empty identity CID, because CARv1
+ * wants a root
  */
 export function carHeader(root?: Cid): Uint8Array<ArrayBuffer> {
   const textString = (word: string) => [0x60 + word.length, ...new TextEncoder().encode(word)];
@@ -155,14 +178,17 @@ export function carHeader(root?: Cid): Uint8Array<ArrayBuffer> {
   return Uint8Array.from([map.length, ...map]);
 }
 
-/** Makes the prefix of a block in a CAR: the length of the section as an unsigned varint, and the CID. */
+/**
+ * Makes the prefix of a block in a CAR: the length of the section as an unsigned varint, and the
+ * CID.
+ */
 export function carSection(cid: Cid, blockBytes: number): Uint8Array<ArrayBuffer> {
   return Uint8Array.from([...varintOf(cidBytes + blockBytes), ...bytesOfCid(cid)]);
 }
 
 /**
- * The roots that the header of a CARv1 names, in binary: CIDs of any kind. Only the canonical form is read, in which every program
- * writes it: the map of `carHeader`, with any number of roots.
+ * The roots that the header of a CARv1 names, in binary: CIDs of any kind. Only the canonical form
+ * is read, in which every program writes it: the map of `carHeader`, with any number of roots.
  * @param header as `CarReader.header` gives it
  * @returns undefined when it is in another form
  */
@@ -191,6 +217,9 @@ export function rootsOf(header: Uint8Array): Uint8Array[] | undefined {
 
 /** CBOR of a map of two whose first key is "roots". */
 const rootsKey = [0xa2, 0x65, 0x72, 0x6f, 0x6f, 0x74, 0x73];
-/** Major types of CBOR (RFC 8949 section 3.1), and the tag of links in DAG-CBOR (https://ipld.io/specs/codecs/dag-cbor/spec/#links). */
+/**
+ * Major types of CBOR (RFC 8949 section 3.1), and the tag of links in DAG-CBOR
+ * (https://ipld.io/specs/codecs/dag-cbor/spec/#links).
+ */
 const cbor = { bytes: 2, array: 4, tag: 6 };
 const linkTag = 42;

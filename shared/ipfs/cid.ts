@@ -33,7 +33,10 @@ export function cidFromBytes(bytes: Uint8Array): Cid | undefined {
   return codec && cidOf(codec, bytes.slice(4));
 }
 
-/** Parses a CIDv1 in its one spelling: base32, sha2-256, a codec of ours, no path. @throws invalid_cid */
+/**
+ * Parses a CIDv1 in its one spelling: base32, sha2-256, a codec of ours, no path.
+ * @throws invalid_cid
+ */
 export function parseCid(text: string): Cid {
   const cid = readCid(text);
   if (cid !== undefined) return cid;
@@ -42,8 +45,8 @@ export function parseCid(text: string): Cid {
 }
 
 /**
- * The CIDv1 of the same block as a CIDv0, the older form: the multihash of a dag-pb block with SHA-256, in base58
- * (https://github.com/multiformats/cid).
+ * The CIDv1 of the same block as a CIDv0, the older form: the multihash of a dag-pb block with
+ * SHA-256, in base58 (https://github.com/multiformats/cid).
  * @returns undefined for any other text
  */
 export function cidFromV0(text: string): Cid | undefined {
@@ -54,7 +57,10 @@ export function cidFromV0(text: string): Cid | undefined {
     : undefined;
 }
 
-/** The SHA-256 of a file, where its CID is that of one block of its bytes: files up to 1 MiB. @throws invalid_cid */
+/**
+ * The SHA-256 of a file, where its CID is that of one block of its bytes: files up to 1 MiB.
+ * @throws invalid_cid
+ */
 export function digestOfBytes(text: string): Uint8Array | undefined {
   const { codec, digest } = parseCid(text);
   return codec === 'raw' ? digest : undefined;
@@ -71,7 +77,9 @@ function readCid(text: string): Cid | undefined {
   return cid?.text === text ? cid : undefined;
 }
 
-/** The bytes of base32, or none for a second spelling: multiformats refuses spare bits that are set. */
+/**
+ * The bytes of base32, or none for a second spelling: multiformats refuses spare bits that are set.
+ */
 function decodeCid(text: string): Uint8Array {
   try {
     return base32.decode(text);

@@ -1,4 +1,7 @@
-/** The next block from the next source: each is hashed, and after a failure another source continues with it. */
+/**
+ * The next block from the next source: each is hashed, and after a failure another source continues
+ * with it.
+ */
 import { equalBytes } from '../streams/equal-bytes.ts';
 import { isSealpinError, SealpinError } from '../errors.ts';
 import type { BufferPool } from '../streams/buffer-pool.ts';
@@ -18,13 +21,18 @@ type FailoverOptions = {
   idleMs: number;
   /** Record of the failures of the sources; all reads of one file share it. */
   strikes: Strikes;
-  /** After how long another source is asked as well: the first verified block counts. Undefined: only after a failure. */
+  /**
+   * After how long another source is asked as well: the first verified block counts. Undefined:
+   * only after a failure.
+   */
   hedgeMs: number | undefined;
   /** SHA-256; WebCrypto when undefined. */
   digest: Digest | undefined;
   /** Skips hashing of leaves. */
   passLeaves: boolean | undefined;
-  /** Source of the memory of blocks in CARs; a block that the file repeats is not remembered then. */
+  /**
+   * Source of the memory of blocks in CARs; a block that the file repeats is not remembered then.
+   */
   pool: BufferPool | undefined;
   /** Called with a source that gave wrong bytes, and the CID of the block. */
   onMismatch: ((source: BlockSource, cid: string) => void) | undefined;
@@ -62,8 +70,9 @@ type Search = {
 };
 
 /**
- * Reads blocks of the file below `root`, in order, from the first source that gives them.
- * For each block every source is asked once, and the one that gave the block before it a second time: its stream may have broken.
+ * Reads blocks of the file below `root`, in order, from the first source that gives them. For each
+ * block every source is asked once, and the one that gave the block before it a second time: its
+ * stream may have broken.
  */
 export class FailoverReader {
   readonly #root: Cid;
@@ -80,7 +89,11 @@ export class FailoverReader {
     [this.#current] = sources;
   }
 
-  /** Fetches a block. @throws when every source failed: content_mismatch if one gave wrong bytes, else the code of the last failure */
+  /**
+   * Fetches a block.
+   * @throws when every source failed: content_mismatch if one gave wrong bytes, else the code of
+   * the last failure
+   */
   readonly fetchBlock: FetchBlock = async (request) => {
     this.#options.signal.throwIfAborted();
     const others = this.#sources.filter((source) => source !== this.#current);
@@ -158,7 +171,10 @@ export class FailoverReader {
     strikes.set(source, { count, error });
   }
 
-  /** The stream of a source that has lost a block breaks off there. Asked for that block alone, it says so. */
+  /**
+   * The stream of a source that has lost a block breaks off there. Asked for that block alone, it
+   * says so.
+   */
   async #lossOf({ brokenOff: source, request }: Search): Promise<SealpinError | undefined> {
     if (source === undefined) return undefined;
     try {
@@ -176,7 +192,8 @@ export class FailoverReader {
     const { requests, signal } = this.#connections.get(source) ?? this.#connect(source);
     const bytes = await this.#within(requests.fetchBlock(request, signal));
     if (await this.#isWanted(bytes, request)) return bytes;
-    // Who makes a CAR may leave it to us to hash leaves. A single block it does hash: so it learns of the damage, and may have another copy.
+    // Who makes a CAR may leave it to us to hash leaves. A single block it does hash: so it learns
+    // of the damage, and may have another copy.
     const single =
       source.car && (await this.#within(source.block(request.cid.text, signal)).catch(() => signal.throwIfAborted()));
     if (single && (await this.#isWanted(single, request))) return single;
@@ -216,7 +233,10 @@ export class FailoverReader {
   }
 }
 
-/** One error for the failures of all sources: wrong bytes are reported first, otherwise the last failure decides. */
+/**
+ * One error for the failures of all sources: wrong bytes are reported first, otherwise the last
+ * failure decides.
+ */
 function summaryOf(failures: readonly SourceFailure[]): SealpinError {
   const decisive = failures.find(({ error }) => error.code === 'content_mismatch') ?? failures.at(-1);
   if (!decisive) return new SealpinError('not_found', 'there is no source to ask');
@@ -297,16 +317,23 @@ function rangeSourceReader(
   };
 }
 
-/** Unneeded bytes before a needed block: the path to a range, or, from a gateway without ranges, the file so far. */
+/**
+ * Unneeded bytes before a needed block: the path to a range, or, from a gateway without ranges, the
+ * file so far.
+ */
 const maxUnneededBytes = 16_777_216;
 const maxUnneededBlocks = 4096;
 
-/** The smallest common leaves (`size-16384` of Kubo's chunker): they bound the blocks that lie before a range. */
+/**
+ * The smallest common leaves (`size-16384` of Kubo's chunker): they bound the blocks that lie
+ * before a range.
+ */
 const smallLeafBytes = 16_384;
 
 /**
- * Blocks that are remembered: a CAR without duplicates has a leaf once that the file has often. Few, because a buffer that lives
- * longer is promoted to V8's old generation, which then is collected some thirty times for a file of 256 MiB.
+ * Blocks that are remembered: a CAR without duplicates has a leaf once that the file has often.
+ * Few, because a buffer that lives longer is promoted to V8's old generation, which then is
+ * collected some thirty times for a file of 256 MiB.
  */
 const rememberedBlocks = 2;
 

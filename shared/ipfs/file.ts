@@ -27,18 +27,27 @@ const defaultTotalMs = 86_400_000;
 export type OpenOptions = {
   signal?: AbortSignal | undefined;
   limits?: ReadingLimits | undefined;
-  /** After how many ms the next source is asked for a block as well; the first verified one counts. Never when undefined. */
+  /**
+   * After how many ms the next source is asked for a block as well; the first verified one counts.
+   * Never when undefined.
+   */
   hedgeMs?: number | undefined;
   /** SHA-256 of a block; WebCrypto when undefined. */
   digest?: Digest | undefined;
-  /** Passes leaves on without hashing them: only for one who verifies each block, as readers of a CAR can. */
+  /**
+   * Passes leaves on without hashing them: only for one who verifies each block, as readers of a
+   * CAR can.
+   */
   passLeaves?: boolean | undefined;
-  /** Gets each block that is read, verified, before its bytes go out; the bytes must not be changed. The reading waits for it. */
+  /**
+   * Gets each block that is read, verified, before its bytes go out; the bytes must not be changed.
+   * The reading waits for it.
+   */
   onBlock?: ((block: Pick<Block, 'cid' | 'bytes'>) => Promise<void>) | undefined;
   /**
-   * Source of the memory of blocks, which may be given back once a chunk of the file is not looked at any more. For
-   * files that repeat no leaf, such as encrypted ones: from a CAR that leaves repetitions out, others cannot be read
-   * then.
+   * Source of the memory of blocks, which may be given back once a chunk of the file is not looked
+   * at any more. For files that repeat no leaf, such as encrypted ones: from a CAR that leaves
+   * repetitions out, others cannot be read then.
    */
   pool?: BufferPool | undefined;
   /** Called with each source that gave wrong bytes, and the CID of the block. */
@@ -50,8 +59,9 @@ export type IpfsFile = {
   /** Bytes of the file. */
   size: number;
   /**
-   * Its verified bytes from `start` (default 0) up to `end` (exclusive; default `size`), a leaf or a part of one in each chunk. Only
-   * the blocks of the range are fetched. The chunks must not be changed: a leaf that the file repeats is kept for its next use.
+   * Its verified bytes from `start` (default 0) up to `end` (exclusive; default `size`), a leaf or
+   * a part of one in each chunk. Only the blocks of the range are fetched. The chunks must not be
+   * changed: a leaf that the file repeats is kept for its next use.
    */
   read(start?: number, end?: number): ReadableStream<Uint8Array>;
 };
@@ -64,8 +74,9 @@ export type BlockIterator = { next(): Promise<Block | undefined>; close(reason?:
 
 /**
  * Opens the file of a CID. Only its root is fetched; abort the signal if nothing else is needed.
- * @throws invalid_cid, too_large, content_mismatch (also when a source ends early), pinning_timeout when a source stalls,
- *   and what the sources throw. When all of them failed, the message names each. The streams fail with the same codes.
+ * @throws invalid_cid, too_large, content_mismatch (also when a source ends early), pinning_timeout
+ * when a source stalls, and what the sources throw. When all of them failed, the message names
+ * each. The streams fail with the same codes.
  */
 export async function openFile(cid: string, sources: readonly BlockSource[], o: OpenOptions = {}): Promise<IpfsFile> {
   const { root, blocks } = await openDag(cid, sources, o);
@@ -115,8 +126,8 @@ export async function readBlock(
 }
 
 /**
- * Every block of a file with its length in bytes, each CID once, parents before children. Of the leaves none is fetched, but for a root.
- * Fails as `openFile`.
+ * Every block of a file with its length in bytes, each CID once, parents before children. Of the
+ * leaves none is fetched, but for a root. Fails as `openFile`.
  */
 export async function* blocksOf(
   text: string,

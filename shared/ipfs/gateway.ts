@@ -1,6 +1,6 @@
 /**
- * A trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/) as a source of blocks. A Sealpin service is such a
- * gateway, too.
+ * A trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/) as a source of
+ * blocks. A Sealpin service is such a gateway, too.
  */
 import { SealpinError, type Code } from '../errors.ts';
 import { byteReader } from '../streams/reader.ts';
@@ -32,13 +32,16 @@ export type GatewayOptions = {
   id?: string | undefined;
   fetch?: GatewayFetch | undefined;
   headers?: Readonly<Record<string, string>> | undefined;
-  /** Reads the body of a refusal, in the format of a Sealpin service; undefined when it is in no known format. */
+  /**
+   * Reads the body of a refusal, in the format of a Sealpin service; undefined when it is in no
+   * known format.
+   */
   readProblem?: ((response: GatewayResponse) => Promise<GatewayProblem | undefined>) | undefined;
 };
 
 /**
- * Statuses of gateways that have blocks, and no CAR files: bad request, not acceptable, unsupported media type, not
- * implemented.
+ * Statuses of gateways that have blocks, and no CAR files: bad request, not acceptable, unsupported
+ * media type, not implemented.
  */
 const statusesWithoutCar: readonly number[] = [400, 406, 415, 501];
 
@@ -46,12 +49,12 @@ const statusesWithoutCar: readonly number[] = [400, 406, 415, 501];
 class WithoutCar extends SealpinError {}
 
 /**
- * Blocks and CARs of a gateway. Of one that gives blocks only, CARs are made here, block by block. A redirect is refused: it
- * could lead anywhere, also into a private network.
+ * Blocks and CARs of a gateway. Of one that gives blocks only, CARs are made here, block by block.
+ * A redirect is refused: it could lead anywhere, also into a private network.
  *
- * Its methods throw not_found (404, 410), rate_limited (429), service_unreachable (no response), pinning_unavailable and
- * content_mismatch (a Sealpin service says so), service_answer for any other response, and the errors of `fetch` that are a
- * SealpinError.
+ * Its methods throw not_found (404, 410), rate_limited (429), service_unreachable (no response),
+ * pinning_unavailable and content_mismatch (a Sealpin service says so), service_answer for any
+ * other response, and the errors of `fetch` that are a SealpinError.
  */
 export function gateway(options: GatewayOptions): BlockSource {
   return new Gateway(options);
@@ -126,7 +129,8 @@ class Gateway implements BlockSource {
       if (cause instanceof SealpinError) throw cause;
       throw new SealpinError('service_unreachable', 'it cannot be reached', { cause });
     });
-    // The type alone proves nothing, which is why blocks are hashed; it tells an HTML page from a damaged block.
+    // The type alone proves nothing, which is why blocks are hashed; it tells an HTML page from a
+    // damaged block.
     if (response.status === 200 && response.body && response.headers.get('content-type')?.startsWith(type))
       return response.body;
     const problem = await readProblem?.(response);
@@ -138,7 +142,10 @@ class Gateway implements BlockSource {
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 
-/** The error for a response that has no block. Nothing of the response but its status and its problem goes into it. */
+/**
+ * The error for a response that has no block. Nothing of the response but its status and its
+ * problem goes into it.
+ */
 function refusalOf(
   { status, headers }: GatewayResponse,
   type: string,

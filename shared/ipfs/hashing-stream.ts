@@ -8,16 +8,18 @@ import { pulled } from '../streams/pulled.ts';
 type HashingStream = { stream: ReadableStream<Uint8Array>; result: Promise<SizedCid> };
 
 /**
- * Computes the CID of bytes on their way, without a copy where the source allows it. A byte stream is read in pieces of 1 MiB, one
- * per leaf; the chunks of any other stream pass unchanged, and chunks of whole leaves cost least.
- * @returns `stream`, which fails as the source fails and cancels it, and `result`, which rejects with the error or
- *   with the reason of the cancel
+ * Computes the CID of bytes on their way, without a copy where the source allows it. A byte stream
+ * is read in pieces of 1 MiB, one per leaf; the chunks of any other stream pass unchanged, and
+ * chunks of whole leaves cost least.
+ * @returns `stream`, which fails as the source fails and cancels it, and `result`, which rejects
+ * with the error or with the reason of the cancel
  */
 export function hashingStream(source: ReadableStream<Uint8Array>): HashingStream {
   const reader = pieceReader(source, leafBytes);
   const builder = cidBuilder();
   const { promise: result, resolve, reject } = Promise.withResolvers<SizedCid>();
-  // A reader of the stream sees every error there; the same error in an unused result must not count as unhandled.
+  // A reader of the stream sees every error there; the same error in an unused result must not
+  // count as unhandled.
   result.catch(() => undefined);
   const stream = pulled({
     async next() {

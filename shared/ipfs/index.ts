@@ -1,9 +1,10 @@
 /**
- * IPFS as Sealpin uses it: the CID of a stream of bytes, CAR files, and reading from sources that are not trusted. There is one
- * layout, the profile `unixfs-v1-2025` (`profile.ts`).
+ * IPFS as Sealpin uses it: the CID of a stream of bytes, CAR files, and reading from sources that
+ * are not trusted. There is one layout, the profile `unixfs-v1-2025` (`profile.ts`).
  *
- * To read a file, give `openFile` its CID and its sources, in order of preference. `gateway` is a source, `fileFromCar` reads a CAR
- * file that is at hand, and a `BlockSource` of your own can be anything that has blocks: all of it is verified.
+ * To read a file, give `openFile` its CID and its sources, in order of preference. `gateway` is a
+ * source, `fileFromCar` reads a CAR file that is at hand, and a `BlockSource` of your own can be
+ * anything that has blocks: all of it is verified.
  */
 export { canonicalCid } from './spellings.ts';
 export { addOptions, leafBytes, linksPerNode, maxBlockBytes } from './profile.ts';

@@ -1,4 +1,7 @@
-/** The spellings of a CID that gateways take, each of which stands for the one that everything else here goes by. */
+/**
+ * The spellings of a CID that gateways take, each of which stands for the one that everything else
+ * here goes by.
+ */
 import { base16 } from 'multiformats/bases/base16';
 import { base32, base32upper } from 'multiformats/bases/base32';
 import { base36 } from 'multiformats/bases/base36';
@@ -13,8 +16,9 @@ const bases = { f: base16, b: base32, B: base32upper, k: base36, z: base58btc };
 const maxLength = 1 + 2 * cidBytes;
 
 /**
- * The CID of a block by any of its spellings: CIDv0, or CIDv1 in base16, base32 of either case, base36 or base58btc. Whatever is looked
- * up, denied or sent goes by its `text`, never by what was asked for.
+ * The CID of a block by any of its spellings: CIDv0, or CIDv1 in base16, base32 of either case,
+ * base36 or base58btc. Whatever is looked up, denied or sent goes by its `text`, never by what was
+ * asked for.
  * @throws invalid_cid
  */
 export function canonicalCid(asked: string): Cid {

@@ -1,21 +1,33 @@
-/** The tree above the leaves, from digests and lengths alone: leaves may be sent in parts and forgotten. */
+/**
+ * The tree above the leaves, from digests and lengths alone: leaves may be sent in parts and
+ * forgotten.
+ */
 import { cidOf, type Cid } from './cid.ts';
 import { leafBytes, linksPerNode } from './profile.ts';
 import { encodeNode, type Link } from './unixfs.ts';
 
-/** SHA-256 of a block, 32 bytes. It must be done with the block when it returns, not only when it resolves. */
+/**
+ * SHA-256 of a block, 32 bytes. It must be done with the block when it returns, not only when it
+ * resolves.
+ */
 export type Digest = (block: Uint8Array) => Uint8Array | Promise<Uint8Array>;
 
 /** Bytes of a SHA-256. */
 export const digestBytes = 32;
 
-/** SHA-256 by WebCrypto, which by its specification (section 14.3.5) copies the bytes before it returns. */
+/**
+ * SHA-256 by WebCrypto, which by its specification (section 14.3.5) copies the bytes before it
+ * returns.
+ */
 export async function sha256(block: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest('SHA-256', block as Uint8Array<ArrayBuffer>));
 }
 
 export type TreeOptions = {
-  /** Gets each interior node, children first, as soon as its last leaf is known. `fileBytes`: of the file below it. */
+  /**
+   * Gets each interior node, children first, as soon as its last leaf is known. `fileBytes`: of the
+   * file below it.
+   */
   onNode?: ((cid: Cid, block: Uint8Array, fileBytes: number) => void | Promise<void>) | undefined;
   /** SHA-256 of a node; WebCrypto when undefined. */
   digest?: Digest | undefined;
@@ -25,7 +37,10 @@ export type TreeOptions = {
 export interface TreeBuilder {
   /** Adds the next leaf by its CID and number of bytes. */
   add(leaf: Cid, bytes: number): Promise<void>;
-  /** Closes the nodes that are open. @returns the root: of a file of one leaf, that leaf. There must be one */
+  /**
+   * Closes the nodes that are open.
+   * @returns the root: of a file of one leaf, that leaf. There must be one
+   */
   finish(): Promise<Cid>;
 }
 
@@ -69,7 +84,8 @@ export function treeBuilder({ onNode, digest = sha256 }: TreeOptions = {}): Tree
  * The root of a file from its leaves.
  * @param digests SHA-256 of each leaf, 32 bytes each, in order; at least one
  * @param bytes of the file: all leaves but the last one have 1 MiB
- * @param o.onNode gets the interior nodes, the root last: what is still missing where the leaves are stored
+ * @param o.onNode gets the interior nodes, the root last: what is still missing where the leaves
+ * are stored
  */
 export async function treeOf(digests: Uint8Array, bytes: number, o: TreeOptions = {}): Promise<Cid> {
   const leaves = digests.length / digestBytes;

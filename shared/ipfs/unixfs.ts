@@ -1,4 +1,6 @@
-/** Interior nodes: UnixFS files in dag-pb whose links are their parts in order, and no other kind. */
+/**
+ * Interior nodes: UnixFS files in dag-pb whose links are their parts in order, and no other kind.
+ */
 import { decode, encode } from '@ipld/dag-pb';
 import { UnixFS } from 'ipfs-unixfs';
 import { CID } from 'multiformats/cid';
@@ -6,7 +8,9 @@ import { SealpinError } from '../errors.ts';
 import { bytesOfCid, cidFromBytes, type Cid } from './cid.ts';
 import { varintOf } from './varint.ts';
 
-/** A link to a part: `fileBytes` of the file lie below it, and its blocks have `dagBytes` together. */
+/**
+ * A link to a part: `fileBytes` of the file lie below it, and its blocks have `dagBytes` together.
+ */
 export type Link = { cid: Cid; fileBytes: number; dagBytes: number };
 
 /** The block of a node with these links. */
@@ -17,10 +21,16 @@ export function encodeNode(links: readonly Link[]): Uint8Array {
   });
 }
 
-/** Tags of UnixFS (https://specs.ipfs.tech/unixfs/#data-format): Type with the value File, filesize, blocksizes. */
+/**
+ * Tags of UnixFS (https://specs.ipfs.tech/unixfs/#data-format): Type with the value File, filesize,
+ * blocksizes.
+ */
 const fieldTags = { type: [0x08, 0x02], fileSize: 0x18, blockSize: 0x20 };
 
-/** The UnixFS message of a node. `UnixFS.marshal` leaves bytes of sizes from 2 up to 4 GiB unwritten (protons-runtime 7.1.2). */
+/**
+ * The UnixFS message of a node. `UnixFS.marshal` leaves bytes of sizes from 2 up to 4 GiB unwritten
+ * (protons-runtime 7.1.2).
+ */
 function fileMessage(blockSizes: readonly number[]): Uint8Array {
   const fileSize = blockSizes.reduce((sum, size) => sum + size, 0);
   const sizes = blockSizes.flatMap((size) => [fieldTags.blockSize, ...varintOf(size)]);
@@ -28,7 +38,8 @@ function fileMessage(blockSizes: readonly number[]): Uint8Array {
 }
 
 /**
- * The links of a verified block. A fault in it is the fault of the program that wrote the file: no other source helps.
+ * The links of a verified block. A fault in it is the fault of the program that wrote the file: no
+ * other source helps.
  * @param name the CID of the file, for errors
  * @throws invalid_cid when the block is not a node of a file, or contradicts itself
  */
@@ -57,8 +68,10 @@ export function decodeNode(block: Uint8Array, name: string): Link[] {
 }
 
 /**
- * Lists the links of a verified dag-pb block, in order and with repetitions, whether it is a node of a file or not.
- * @throws invalid_cid when the block is not dag-pb, or links to a CID of a kind that Sealpin does not accept
+ * Lists the links of a verified dag-pb block, in order and with repetitions, whether it is a node
+ * of a file or not.
+ * @throws invalid_cid when the block is not dag-pb, or links to a CID of a kind that Sealpin does
+ * not accept
  */
 export function linksOf(block: Uint8Array): Cid[] {
   try {

@@ -1,4 +1,7 @@
-/** Unsigned varints (https://github.com/multiformats/unsigned-varint), which protobuf writes in the same way. */
+/**
+ * Unsigned varints (https://github.com/multiformats/unsigned-varint), which protobuf writes in the
+ * same way.
+ */
 
 /** The bytes of a whole number from 0 to 2^53 - 1. */
 export function varintOf(value: number): number[] {

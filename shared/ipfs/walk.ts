@@ -1,11 +1,17 @@
-/** The order of the blocks of a file: depth first, parents before children, and only those that a range needs. */
+/**
+ * The order of the blocks of a file: depth first, parents before children, and only those that a
+ * range needs.
+ */
 import { SealpinError } from '../errors.ts';
 import type { FetchBlock } from './block-source.ts';
 import type { Cid } from './cid.ts';
 import { maxBlockBytes } from './profile.ts';
 import { decodeNode, type Link } from './unixfs.ts';
 
-/** A verified block: the part of the file from byte `start`, `fileBytes` long, lies in it or below it. */
+/**
+ * A verified block: the part of the file from byte `start`, `fileBytes` long, lies in it or below
+ * it.
+ */
 export type Block = {
   readonly cid: Cid;
   readonly bytes: Uint8Array;
@@ -19,7 +25,10 @@ export type Root = { readonly cid: Cid; readonly block: Uint8Array; readonly siz
 /** A tree over 2^53 bytes in leaves of 1 MiB has 4 levels; a deeper one is hostile. */
 const maxDepth = 8;
 
-/** Fetches the root of a file. @throws invalid_cid for one that Sealpin does not store; as `fetchBlock` */
+/**
+ * Fetches the root of a file.
+ * @throws invalid_cid for one that Sealpin does not store; as `fetchBlock`
+ */
 export async function fetchRoot(cid: Cid, fetchBlock: FetchBlock): Promise<Root> {
   const block = await fetchBlock({ cid, start: 0, fileBytes: undefined, contiguousBytes: 0 });
   const size = cid.codec === 'raw' ? block.length : totalBytes(decodeNode(block, cid.text));
@@ -30,7 +39,8 @@ export async function fetchRoot(cid: Cid, fetchBlock: FetchBlock): Promise<Root>
 
 /**
  * The blocks that bytes from `start` up to `end` (exclusive) of the file need, the root first.
- * @throws invalid_cid when the blocks, all of them genuine, contradict each other; what `fetchBlock` throws
+ * @throws invalid_cid when the blocks, all of them genuine, contradict each other; what
+ * `fetchBlock` throws
  */
 export async function* walk(root: Root, start: number, end: number, fetchBlock: FetchBlock): AsyncGenerator<Block> {
   yield* subtree({ cid: root.cid, bytes: root.block, start: 0, fileBytes: root.size }, 0);
@@ -70,7 +80,9 @@ function totalBytes(links: readonly Link[]): number {
   return links.reduce((sum, link) => sum + link.fileBytes, 0);
 }
 
-/** Bytes of the leaves from link `first` on without an interior node between, up to `neededBytes`. */
+/**
+ * Bytes of the leaves from link `first` on without an interior node between, up to `neededBytes`.
+ */
 function contiguousBytes(links: readonly Link[], first: number, neededBytes: number): number {
   let bytes = 0;
   for (let index = first; bytes < neededBytes; index += 1) {

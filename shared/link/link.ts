@@ -1,4 +1,7 @@
-/** Links (docs/links.md): a page, and behind the `#`, which browsers send to nobody, what opens something. */
+/**
+ * Links (docs/links.md): a page, and behind the `#`, which browsers send to nobody, what opens
+ * something.
+ */
 import { isApiKeyText } from '../crypto/keys/api-key-text.ts';
 import {
   base62Characters,
@@ -66,17 +69,20 @@ function withChecksum(text: string): string {
 }
 
 /**
- * Reads a link, also one that a mail program or a messenger has changed: what surrounds it is dropped, what was appended to it is cut off,
- * and `%23` is read as `#`.
- * @returns the link, and `exposed`: it has `%23`, so a browser that opened it sent all of it to the service
- * @throws SealpinError `link_invalid` (`not_a_link`; `incomplete` for one that was cut off or changed), `unsupported_version`
+ * Reads a link, also one that a mail program or a messenger has changed: what surrounds it is
+ * dropped, what was appended to it is cut off, and `%23` is read as `#`.
+ * @returns the link, and `exposed`: it has `%23`, so a browser that opened it sent all of it to the
+ * service
+ * @throws SealpinError `link_invalid` (`not_a_link`; `incomplete` for one that was cut off or
+ * changed), `unsupported_version`
  */
 export function parseLink(text: string): { link: Link; exposed: boolean } {
   if (text.length > maxCharacters) throw notALink();
   const start = text.search(/[0-9A-Za-z]/);
   if (start === -1) throw notALink();
   const link = text.slice(start);
-  // A query, such as a campaign's, is dropped, and so is whatever follows the characters that a fragment can have.
+  // A query, such as a campaign's, is dropped, and so is whatever follows the characters that a
+  // fragment can have.
   const [, before = link, encoded, after = ''] = /^([^#?]*?)(?:(%23)|(?:\?[^#]*)?#)(.*)$/s.exec(link) ?? [];
   const { kind, service } = parseAddress(before);
   const fragment = /^\w+(?:\.+\w+)*/.exec(after)?.[0] ?? '';
@@ -94,7 +100,10 @@ function notALink(): SealpinError {
   return new SealpinError('link_invalid', 'this is not a link of a Sealpin service', { reason: 'not_a_link' });
 }
 
-/** Parsers of URLs read `https:/x`, `https:\\x` and quotes around a host differently: a link has none of them. */
+/**
+ * Parsers of URLs read `https:/x`, `https:\\x` and quotes around a host differently: a link has
+ * none of them.
+ */
 const plainAuthority = /^https?:\/\/(?:[0-9A-Za-z.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?\//i;
 
 /** The service of an address, and the kind of link that its page takes. */
@@ -150,7 +159,10 @@ function isRecipient(text: string): boolean {
   }
 }
 
-/** The kinds of links: the page that takes one, which is the last segment of its address, and the reader of its fragment. */
+/**
+ * The kinds of links: the page that takes one, which is the last segment of its address, and the
+ * reader of its fragment.
+ */
 const linkKinds = {
   share: { page: 's', parse: shareParts },
   blob: { page: 'b', parse: blobParts },

@@ -5,15 +5,24 @@ import { SealpinError } from '../errors.ts';
 import { cleanFilename, parseFilename } from '../filename.ts';
 import { isCid } from '../ipfs/cid.ts';
 
-/** A file of a parcel: where it is, what opens it, and what it is called. `size` in bytes of plaintext. */
+/**
+ * A file of a parcel: where it is, what opens it, and what it is called. `size` in bytes of
+ * plaintext.
+ */
 export type ParcelFile = { cid: string; fileKey: Uint8Array; name: string; type: string; size: number };
 
-/** Parcel that a sender passes on. `note` and `from` are the sender's own words, which prove nothing. */
+/**
+ * Parcel that a sender passes on. `note` and `from` are the sender's own words, which prove
+ * nothing.
+ */
 export type Parcel = { files: ParcelFile[]; note?: string | undefined; from?: string | undefined };
 
 /** The media type of a parcel before it is sealed. */
 export const parcelType = 'application/vnd.sealpin.parcel+json';
-/** The media type of a parcel that is sealed to an inbox: by it, the owner finds what was handed over. */
+/**
+ * The media type of a parcel that is sealed to an inbox: by it, the owner finds what was handed
+ * over.
+ */
 export const sealedParcelType = 'application/vnd.sealpin.parcel';
 /** The most bytes of a parcel before it is sealed. */
 export const maxParcelBytes = 48 * 1024;
@@ -59,7 +68,8 @@ const ParcelJson = v.strictObject({
 
 /**
  * Writes a parcel, padded with spaces.
- * @throws SealpinError `parcel_invalid` when it gets too large or has a part that is not allowed, `invalid_filename`
+ * @throws SealpinError `parcel_invalid` when it gets too large or has a part that is not allowed,
+ * `invalid_filename`
  */
 export function encodeParcel({ files, note, from }: Parcel): Uint8Array {
   for (const { name } of files) parseFilename(name);
@@ -81,7 +91,8 @@ export function encodeParcel({ files, note, from }: Parcel): Uint8Array {
 /**
  * Parses a parcel.
  * @returns names with `_` for the characters that `cleanFilename` changes
- * @throws SealpinError `parcel_invalid`, `unsupported_version`, `invalid_filename` for a name that is unsafe to write or to show
+ * @throws SealpinError `parcel_invalid`, `unsupported_version`, `invalid_filename` for a name that
+ * is unsafe to write or to show
  */
 export function parseParcel(bytes: Uint8Array): Parcel {
   if (bytes.length > maxParcelBytes) throw parcelTooLarge();

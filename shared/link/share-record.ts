@@ -1,4 +1,7 @@
-/** Sealed parcels (docs/links.md): the records of shares, which the secret of a link opens, and what is handed over to an inbox. */
+/**
+ * Sealed parcels (docs/links.md): the records of shares, which the secret of a link opens, and what
+ * is handed over to an inbox.
+ */
 import { draw } from '../crypto/providers/backend.ts';
 import { streamOf } from '../crypto/bytes.ts';
 import {
@@ -20,15 +23,24 @@ import { readAll } from '../streams/read-all.ts';
 import { idBytes, secretBytes } from './link.ts';
 import { encodeParcel, maxParcelBytes, parcelTooLarge, parseParcel, type Parcel } from './parcel.ts';
 
-/** The most bytes of a record: the largest parcel, the tags of its chunks, the preamble, and a header with a password. */
+/**
+ * The most bytes of a record: the largest parcel, the tags of its chunks, the preamble, and a
+ * header with a password.
+ */
 export const maxRecordBytes = maxParcelBytes + 1024;
 
-/** Draws the ID of a share: 128 bits as 22 base62 characters. @throws SealpinError `random_failed` */
+/**
+ * Draws the ID of a share: 128 bits as 22 base62 characters.
+ * @throws SealpinError `random_failed`
+ */
 export function newShareId(backend: Backend = webBackend): string {
   return encodeBase62(draw(backend, idBytes));
 }
 
-/** The password of a record: the secret of the link and what the sender chose, so that both are needed. */
+/**
+ * The password of a record: the secret of the link and what the sender chose, so that both are
+ * needed.
+ */
 function recordPassword(secret: Uint8Array, password: string): string {
   if (password === '') throw new SealpinError('password_invalid', 'the password is empty');
   return `${encodeBase62(secret)}.${password}`;
@@ -40,8 +52,8 @@ function recordPassword(secret: Uint8Array, password: string): string {
  * @param o.kdf how the key is derived then; scrypt with logN 18 by default
  * @param o.recipients instead of a password: one of their private keys is needed to open it, too
  * @returns the record, and the 32 bytes for its link
- * @throws SealpinError `parcel_invalid`, `invalid_filename`, `password_invalid`, `invalid_request` for a password together with
- *   recipients, `kdf_unavailable`, `random_failed`
+ * @throws SealpinError `parcel_invalid`, `invalid_filename`, `password_invalid`, `invalid_request`
+ * for a password together with recipients, `kdf_unavailable`, `random_failed`
  */
 export async function sealParcel(
   parcel: Parcel,
@@ -77,9 +89,9 @@ export async function sealParcel(
  * @param o.secret 32 bytes, from the link
  * @param o.password ignored for a record that needs none
  * @param o.identities finds private keys, once the record turns out to need one
- * @throws SealpinError `wrong_kind` (`needs_password`, `needs_key`) for a record that needs more than the secret, `decrypt_failed`
- *   (`wrong_password`, `no_key`), `container_invalid`, `header_invalid`, `unsupported_version`, `kdf_unavailable`, and what
- *   `parseParcel` throws
+ * @throws SealpinError `wrong_kind` (`needs_password`, `needs_key`) for a record that needs more
+ * than the secret, `decrypt_failed` (`wrong_password`, `no_key`), `container_invalid`,
+ * `header_invalid`, `unsupported_version`, `kdf_unavailable`, and what `parseParcel` throws
  */
 export async function openParcel(
   record: Uint8Array,
@@ -109,8 +121,10 @@ export async function openParcel(
 }
 
 /**
- * Seals a parcel to public keys, as an age container: the form in which files are handed over to an inbox.
- * @throws SealpinError `parcel_invalid`, `invalid_filename`, `no_recipients`, `invalid_request`, `random_failed`
+ * Seals a parcel to public keys, as an age container: the form in which files are handed over to an
+ * inbox.
+ * @throws SealpinError `parcel_invalid`, `invalid_filename`, `no_recipients`, `invalid_request`,
+ * `random_failed`
  */
 export async function sealParcelTo(
   parcel: Parcel,
@@ -120,7 +134,10 @@ export async function sealParcelTo(
   return readAll(stream, maxRecordBytes, parcelTooLarge);
 }
 
-/** Opens a parcel sealed to public keys. @throws SealpinError `parcel_invalid`, `decrypt_failed`; as `openParcel` */
+/**
+ * Opens a parcel sealed to public keys.
+ * @throws SealpinError `parcel_invalid`, `decrypt_failed`; as `openParcel`
+ */
 export async function openParcelWith(
   container: ReadableStream<Uint8Array>,
   { identities, backend = webBackend }: { identities: readonly Identity[]; backend?: Backend },

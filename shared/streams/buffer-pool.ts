@@ -9,7 +9,10 @@ const maxSpare = 4;
 export interface Memory {
   /** An array of so many bytes, with whatever was in it before. */
   take(bytes: number): Uint8Array;
-  /** Takes the memory of a piece back, of which this is the last use; a piece that came from elsewhere is ignored. */
+  /**
+   * Takes the memory of a piece back, of which this is the last use; a piece that came from
+   * elsewhere is ignored.
+   */
   giveBack(piece: Uint8Array): void;
 }
 
@@ -17,8 +20,8 @@ export interface Memory {
 export const freshMemory: Memory = { take: (bytes) => new Uint8Array(bytes), giveBack: () => undefined };
 
 /**
- * Memory of large pieces that is used again, for who can tell when nobody looks at a piece any more. A fresh MiB is mapped page by page,
- * which takes longer than to fill it.
+ * Memory of large pieces that is used again, for who can tell when nobody looks at a piece any
+ * more. A fresh MiB is mapped page by page, which takes longer than to fill it.
  */
 export class BufferPool implements Memory {
   readonly #spare: ArrayBuffer[] = [];

@@ -13,8 +13,8 @@ const lineFeed = 0x0a;
 const empty = new Uint8Array(0);
 
 /**
- * A stream of bytes that is taken in the sizes that the reader wants, however the stream divides them. Bytes are copied only where a
- * taken range spans several pieces of the stream.
+ * A stream of bytes that is taken in the sizes that the reader wants, however the stream divides
+ * them. Bytes are copied only where a taken range spans several pieces of the stream.
  */
 export class ByteSource {
   readonly #from: AcquiredReader;
@@ -48,7 +48,8 @@ export class ByteSource {
   async #read(wanted: number): Promise<void> {
     const { done, value } = await (this.#from.byob
       ? this.#from.reader.read(this.#buffer(wanted), {
-          // In workerd each call is a crossing. Node (24.21) fails, and loses bytes, when a stream was closed with fewer than `min` left.
+          // In workerd each call is a crossing. Node (24.21) fails, and loses bytes, when a stream
+          // was closed with fewer than `min` left.
           min: 'readAtLeast' in this.#from.reader ? Math.min(wanted, readBytes) : 1,
         })
       : this.#from.reader.read());
@@ -75,7 +76,9 @@ export class ByteSource {
     return new Uint8Array(spare, 0, Math.min(wanted, readBytes));
   }
 
-  /** Allows the memory of everything that was taken to be reused: the caller no longer looks at it. */
+  /**
+   * Allows the memory of everything that was taken to be reused: the caller no longer looks at it.
+   */
   recycle(): void {
     this.#spare ??= this.#spent;
     this.#spent = undefined;
@@ -170,7 +173,10 @@ export class ByteSource {
     await this.#from.reader.cancel(reason);
   }
 
-  /** Cancels the stream after a failure of our own, which is the one to report: an error of the cancel is ignored. */
+  /**
+   * Cancels the stream after a failure of our own, which is the one to report: an error of the
+   * cancel is ignored.
+   */
   abandon(reason: unknown): void {
     this.cancel(reason).then(undefined, () => undefined);
   }

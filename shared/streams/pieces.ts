@@ -3,7 +3,10 @@ import { freshMemory, type Memory } from './buffer-pool.ts';
 
 /** A range of bytes, reserved at the end of `Pieces`, that is written out of order. */
 export type Room = {
-  /** Returns the memory for `length` bytes at `offset`; undefined where they fall into more than one piece. */
+  /**
+   * Returns the memory for `length` bytes at `offset`; undefined where they fall into more than one
+   * piece.
+   */
   target(offset: number, length: number): Uint8Array | undefined;
   /** Copies bytes to an offset, across pieces if necessary. */
   set(bytes: Uint8Array, offset: number): void;
@@ -12,8 +15,9 @@ export type Room = {
 };
 
 /**
- * Bytes that are written into pieces of one size, each of which is handed out once it is full. The beginning of a piece takes at most
- * twice the memory of its bytes: between two writes it may wait for long, beside many others.
+ * Bytes that are written into pieces of one size, each of which is handed out once it is full. The
+ * beginning of a piece takes at most twice the memory of its bytes: between two writes it may wait
+ * for long, beside many others.
  */
 export class Pieces {
   readonly #pieceBytes: number;
@@ -64,7 +68,10 @@ export class Pieces {
     };
   }
 
-  /** The memory of the first piece, with room up to `end`, and twice what it was, so that many small writes copy little. */
+  /**
+   * The memory of the first piece, with room up to `end`, and twice what it was, so that many small
+   * writes copy little.
+   */
   #grown(end: number): Uint8Array {
     const before = this.#first;
     if (end <= before.length || before.length === this.#pieceBytes) return before;

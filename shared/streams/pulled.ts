@@ -1,4 +1,7 @@
-/** Streams made of others. Who cancels such a stream cancels its source, and so does a failure on the way. */
+/**
+ * Streams made of others. Who cancels such a stream cancels its source, and so does a failure on
+ * the way.
+ */
 
 type Chunk = Uint8Array;
 
@@ -6,9 +9,15 @@ type Chunk = Uint8Array;
 type Source = {
   /** Gives the next chunk; undefined at the end. */
   next(): Promise<Chunk | undefined>;
-  /** Called with the reason of who cancels the stream, or with the error of `next`: then its own does not matter. */
+  /**
+   * Called with the reason of who cancels the stream, or with the error of `next`: then its own
+   * does not matter.
+   */
   cancel(reason: unknown): unknown;
-  /** How many chunks are asked for before they are wanted; 0 when undefined. Each may be a MiB more for each upload of a Worker. */
+  /**
+   * How many chunks are asked for before they are wanted; 0 when undefined. Each may be a MiB more
+   * for each upload of a Worker.
+   */
   ahead?: number;
 };
 
@@ -84,7 +93,10 @@ type Peeked = {
   readonly stream: ReadableStream<Chunk>;
 };
 
-/** Reads the start of a stream, to the end of the chunk with byte number `bytes`. @throws what the stream throws there */
+/**
+ * Reads the start of a stream, to the end of the chunk with byte number `bytes`.
+ * @throws what the stream throws there
+ */
 export async function peeked(stream: ReadableStream<Chunk>, bytes = 1): Promise<Peeked> {
   const reader = stream.getReader();
   const start: Chunk[] = [];

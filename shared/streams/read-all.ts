@@ -2,7 +2,8 @@ import { concat } from './concat.ts';
 
 /**
  * Reads a stream to its end and returns its bytes as one array.
- * @param stream a web stream, any other source of chunks, or null (the body of a response without one), which has no bytes
+ * @param stream a web stream, any other source of chunks, or null (the body of a response without
+ * one), which has no bytes
  * @param limitBytes the most bytes that are held; the stream is cancelled as soon as it gives more
  * @param tooLarge makes the error that is thrown then
  */
@@ -22,8 +23,8 @@ export async function readAll(
 }
 
 /**
- * The chunks of a stream, which is cancelled when its reader stops early. Not every browser can iterate a
- * ReadableStream itself.
+ * The chunks of a stream, which is cancelled when its reader stops early. Not every browser can
+ * iterate a ReadableStream itself.
  */
 export async function* chunksOf(
   stream: ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>,
@@ -36,7 +37,8 @@ export async function* chunksOf(
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
   } finally {
-    // After the end this does nothing. Otherwise the caller already has an error, and one of the cancel does not matter.
+    // After the end this does nothing. Otherwise the caller already has an error, and one of the
+    // cancel does not matter.
     reader.cancel().catch(() => undefined);
   }
 }

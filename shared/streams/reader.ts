@@ -1,6 +1,6 @@
 /**
- * Reading a stream of bytes: the one place that decides between a BYOB reader, which fills buffers of the caller, and a default
- * reader, which gives chunks as the source cut them.
+ * Reading a stream of bytes: the one place that decides between a BYOB reader, which fills buffers
+ * of the caller, and a default reader, which gives chunks as the source cut them.
  */
 
 import { freshMemory, type Memory } from './buffer-pool.ts';
@@ -8,8 +8,8 @@ import { freshMemory, type Memory } from './buffer-pool.ts';
 type ByobRead = Promise<{ done: boolean; value?: Uint8Array | undefined }>;
 
 /**
- * Part of a BYOB reader that is used (Streams standard, ReadableStreamBYOBReader). Each read detaches the buffer and
- * gives it back in `value`, at the end of the stream, too.
+ * Part of a BYOB reader that is used (Streams standard, ReadableStreamBYOBReader). Each read
+ * detaches the buffer and gives it back in `value`, at the end of the stream, too.
  */
 interface ByobReader {
   read(view: Uint8Array, options?: { min?: number }): ByobRead;
@@ -24,14 +24,16 @@ export type AcquiredReader =
   | { readonly byob: false; readonly reader: ReadableStreamDefaultReader<Uint8Array> };
 
 /**
- * Locks a stream for reading: a byte stream with a BYOB reader, any other stream with a default reader.
+ * Locks a stream for reading: a byte stream with a BYOB reader, any other stream with a default
+ * reader.
  * @throws TypeError when the stream is locked
  */
 export function acquireReader(stream: ReadableStream<Uint8Array>): AcquiredReader {
   try {
     return { byob: true, reader: stream.getReader({ mode: 'byob' }) as ByobReader };
   } catch (cause) {
-    // The platform has no other way to ask whether it is a byte stream (Streams standard, SetUpReadableStreamBYOBReader).
+    // The platform has no other way to ask whether it is a byte stream (Streams standard,
+    // SetUpReadableStreamBYOBReader).
     if (!(cause instanceof TypeError)) throw cause;
     return { byob: false, reader: stream.getReader() };
   }
@@ -40,15 +42,16 @@ export function acquireReader(stream: ReadableStream<Uint8Array>): AcquiredReade
 /** A stream that is read by length. */
 export interface ByteReader {
   /**
-   * The next `length` bytes, in a buffer that holds nothing else; fewer at the end of the stream, none after it. One call at a time.
+   * The next `length` bytes, in a buffer that holds nothing else; fewer at the end of the stream,
+   * none after it. One call at a time.
    */
   read(length: number): Promise<Uint8Array>;
   cancel(reason?: unknown): Promise<void>;
 }
 
 /**
- * Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any other stream are
- * copied together, unless one is what was asked for.
+ * Locks a stream for reading by length. A byte stream fills our buffers itself; the chunks of any
+ * other stream are copied together, unless one is what was asked for.
  */
 export function byteReader(stream: ReadableStream<Uint8Array>, memory: Memory = freshMemory): ByteReader {
   const acquired = acquireReader(stream);
@@ -62,7 +65,8 @@ interface PieceReader {
 }
 
 /**
- * Locks a stream for reading it in pieces without a copy: a byte stream fills buffers, the chunks of any other stream stay as they are.
+ * Locks a stream for reading it in pieces without a copy: a byte stream fills buffers, the chunks
+ * of any other stream stay as they are.
  * @param length bytes of a buffer
  * @param o.eager gives a buffer as soon as it has a byte, and does not wait until it is full
  */

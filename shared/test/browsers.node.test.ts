@@ -36,7 +36,9 @@ const suites = [
   'wycheproof',
 ];
 
-/** In the short form Node and workerd run these alone: they are long, or say little about an engine. */
+/**
+ * In the short form Node and workerd run these alone: they are long, or say little about an engine.
+ */
 const longSuites = new Set([
   'cars',
   'cids',

@@ -107,7 +107,8 @@ it('a container that arrives byte by byte keeps no buffer for each byte', async 
   expect(after - before).toBeLessThan(16 * 1024 * 1024);
 });
 
-// Work beside the small inputs makes the ratio smaller: one measurement in four must be undisturbed.
+// Work beside the small inputs makes the ratio smaller: one measurement in four must be
+// undisturbed.
 it('the measurement notices quadratic work', { retry: 3 }, async () => {
   const search = (text: string): number => {
     let sum = 0;

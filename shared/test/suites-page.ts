@@ -1,4 +1,7 @@
-/** Entry point of the page: every suite of this room, those of the crypto against the backend that browsers have. */
+/**
+ * Entry point of the page: every suite of this room, those of the crypto against the backend that
+ * browsers have.
+ */
 import type { Backend } from '../crypto/index.ts';
 import type { Tool } from '../../testkit/assertions.ts';
 import { exposeSuites } from '../../testkit/browsers/page-suites.ts';

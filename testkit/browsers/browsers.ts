@@ -10,7 +10,10 @@ import { withProgram } from '../programs/programs.ts';
 import { launchWebKit } from './webkit.ts';
 import { isLongRun } from '../long-run.ts';
 
-/** The browsers, and what Debian must have installed for each: programs with arguments of a call that succeeds. */
+/**
+ * The browsers, and what Debian must have installed for each: programs with arguments of a call
+ * that succeeds.
+ */
 const browsers = {
   Chromium: { chromium: '--version' },
   Firefox: { 'firefox-esr': '--version' },
@@ -33,7 +36,10 @@ export type Tab = {
 export type RunningBrowser = {
   /** Of the process that all its others descend from. */
   readonly pid: number;
-  /** Opens a tab, with a storage of its own. @param before a function, as text, that runs in each document before its scripts */
+  /**
+   * Opens a tab, with a storage of its own.
+   * @param before a function, as text, that runs in each document before its scripts
+   */
   open(address: string, o?: { before?: string }): Promise<Tab>;
   close(): Promise<void>;
 };
@@ -57,7 +63,10 @@ async function asRunning(): Promise<RunningBrowser> {
   };
 }
 
-/** Starts Chromium with a profile on the disk, in a directory of its own, which its end removes. Its tabs share their storage. */
+/**
+ * Starts Chromium with a profile on the disk, in a directory of its own, which its end removes. Its
+ * tabs share their storage.
+ */
 export async function launchChromiumOnDisk(): Promise<RunningBrowser> {
   const directory = await mkdtemp(join(tmpdir(), 'sealpin-chromium-'));
   const context = await launchChromiumWithProfile(directory);

@@ -4,7 +4,8 @@ import { installed, pathOf } from '../programs/programs.ts';
 import { isLongRun } from '../long-run.ts';
 
 const launchOptions: LaunchOptions = {
-  // In another locale it has no way to write a name that is not ASCII, and calls the file "download".
+  // In another locale it has no way to write a name that is not ASCII, and calls the file
+  // "download".
   env: { ...process.env, LC_ALL: 'C.UTF-8' },
   args: [
     '--headless',
@@ -19,16 +20,20 @@ const launchOptions: LaunchOptions = {
 };
 
 /**
- * Starts Chromium without traffic of its own. Its contexts are private ones, whose files it keeps in memory.
- * @param o.isWhole with all that a person sees around a page, which costs three times the CPU for each page. Otherwise, and where
- * it is installed, Debian's `chromium-headless-shell` runs, which is built from the same source and has the same engine
+ * Starts Chromium without traffic of its own. Its contexts are private ones, whose files it keeps
+ * in memory.
+ * @param o.isWhole with all that a person sees around a page, which costs three times the CPU for
+ * each page. Otherwise, and where it is installed, Debian's `chromium-headless-shell` runs, which
+ * is built from the same source and has the same engine
  */
 export function launchChromium({ isWhole = isLongRun }: { isWhole?: boolean } = {}): Promise<Browser> {
   const shell = isWhole ? undefined : pathOf('chromium-headless-shell');
   return chromium.launch({ ...launchOptions, executablePath: shell ?? installed('chromium') });
 }
 
-/** Starts Chromium with a profile in a directory, as people use it: what pages store is on the disk. */
+/**
+ * Starts Chromium with a profile in a directory, as people use it: what pages store is on the disk.
+ */
 export function launchChromiumWithProfile(directory: string): Promise<BrowserContext> {
   return chromium.launchPersistentContext(directory, { ...launchOptions, executablePath: installed('chromium') });
 }

@@ -19,14 +19,20 @@ export type Firefox = {
   pid: number;
   /** Directory of its downloads. */
   downloads: string;
-  /** Opens a tab with a storage of its own. @param o.before a function, as text, that runs in each document before its scripts */
+  /**
+   * Opens a tab with a storage of its own.
+   * @param o.before a function, as text, that runs in each document before its scripts
+   */
   open(address: string, o?: { before?: string }): Promise<FirefoxPage>;
   close(): Promise<void>;
 };
 
 /** A tab. */
 export type FirefoxPage = {
-  /** Method, address, headers and body of each request; none unless Firefox was started to keep them. */
+  /**
+   * Method, address, headers and body of each request; none unless Firefox was started to keep
+   * them.
+   */
   requests: string[];
   /** Lines of the console, and uncaught errors. */
   complaints: string[];
@@ -56,7 +62,10 @@ const events = ['browsingContext.downloadWillBegin', 'browsingContext.downloadEn
 /** Options for starting Firefox. `more`: preferences of `about:config`. */
 type LaunchOptions = {
   more?: Record<string, boolean | number>;
-  /** Keeps requests, and with them (Firefox 153) all that is received: its memory then says nothing about a page. */
+  /**
+   * Keeps requests, and with them (Firefox 153) all that is received: its memory then says nothing
+   * about a page.
+   */
   keepsRequests?: boolean;
 };
 

@@ -4,7 +4,10 @@ import { oldestBrowsers } from '../../cli/local/code/web-bundle.ts';
 import { launch, type BrowserName, type Tab } from './browsers.ts';
 import { startLoopbackServer } from '../loopback-server.ts';
 
-/** `origin` of the page: a loopback address, and so a secure context, which WebCrypto needs. `close` ends its browser. */
+/**
+ * `origin` of the page: a loopback address, and so a secure context, which WebCrypto needs. `close`
+ * ends its browser.
+ */
 export type RunningPage = Pick<Tab, 'evaluate' | 'reload' | 'close'> & { readonly origin: string };
 
 /**

@@ -1,4 +1,7 @@
-/** A store between an adapter and a real store, which does to chosen requests what stores do on a bad day. */
+/**
+ * A store between an adapter and a real store, which does to chosen requests what stores do on a
+ * bad day.
+ */
 import { startFaultyProxy, type Fault, type Passed, type WholeAnswer } from '../faulty-proxy.ts';
 import type { Bucket } from './s3-requests.ts';
 

@@ -1,4 +1,7 @@
-/** Signed requests to an S3 API, by node:crypto alone, so that a test sees a store without the adapter that it tests. */
+/**
+ * Signed requests to an S3 API, by node:crypto alone, so that a test sees a store without the
+ * adapter that it tests.
+ */
 import { createHash, createHmac } from 'node:crypto';
 
 /** A bucket, and a key that may do everything in it. */

@@ -39,11 +39,14 @@ export type Versitygw = Bucket & {
  * Starts one with an empty bucket. What differs from other stores:
  * - An upload that breaks off is stored as far as it came, unless it has a digest (`Content-MD5`).
  * - It syncs nothing that it acknowledges.
- * - Where a bucket keeps versions, `If-None-Match: *` fails also while the newest of a key is a delete marker.
- * - Rules of lifecycle and replication answer 501, and a key ID that it does not know 404 (`XAdminUserNotFound`).
- * @param o.keeps what the buckets keep of removed objects: versions, or versions that are locked for a day
+ * - Where a bucket keeps versions, `If-None-Match: *` fails also while the newest of a key is a
+ *   delete marker.
+ * - Rules of lifecycle and replication answer 501, and a key ID that it does not know 404
+ *   (`XAdminUserNotFound`).
+ * @param o.keeps what the buckets keep of removed objects: versions, or versions that are locked
+ * for a day; `versions later`: from `keepVersions` on
  */
-export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}): Promise<Versitygw> {
+export async function startVersitygw(o: { keeps?: 'versions' | 'locked' | 'versions later' } = {}): Promise<Versitygw> {
   const program = pathOf('versitygw');
   if (program === undefined) throw new Error(noVersitygw);
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-versitygw-'));
@@ -60,14 +63,10 @@ export async function startVersitygw(o: { keeps?: 'versions' | 'locked' } = {}):
   const url = `http://127.0.0.1:${running.port}`;
   const addBucket = async (bucket: string): Promise<Bucket> => {
     const added = { ...own, url, bucket };
-    const configure = async (query: string, body: string) => {
-      const headers = { 'content-md5': createHash('md5').update(body).digest('base64') };
-      await done(await sendS3(added, 'PUT', '', { query: { [query]: '' }, body, headers }));
-    };
     const lockable = { 'x-amz-bucket-object-lock-enabled': 'true' };
     await done(await sendS3(added, 'PUT', '', o.keeps === 'locked' ? { headers: lockable } : {}));
-    if (o.keeps === 'versions') await configure('versioning', keepsVersions);
-    if (o.keeps === 'locked') await configure('object-lock', locksForADay);
+    if (o.keeps === 'versions') await keepVersions(added);
+    if (o.keeps === 'locked') await configure(added, 'object-lock', locksForADay);
     return added;
   };
   const bucket = await addBucket('sealpin-tests');
@@ -117,6 +116,14 @@ async function startGateway(
     },
   };
 }
+
+async function configure(bucket: Bucket, query: string, body: string): Promise<void> {
+  const headers = { 'content-md5': createHash('md5').update(body).digest('base64') };
+  await done(await sendS3(bucket, 'PUT', '', { query: { [query]: '' }, body, headers }));
+}
+
+/** Makes a bucket keep versions. */
+export const keepVersions = (bucket: Bucket): Promise<void> => configure(bucket, 'versioning', keepsVersions);
 
 async function flipBit(path: string, atByte: number): Promise<void> {
   const file = await open(path, 'r+');

@@ -1,4 +1,7 @@
-/** A real IPFS Cluster on loopback, each peer with a Kubo of its own: the program named by SEALPIN_CLUSTER, or what `.ci/cluster` built. */
+/**
+ * A real IPFS Cluster on loopback, each peer with a Kubo of its own: the program named by
+ * SEALPIN_CLUSTER, or what `.ci/cluster` built.
+ */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -68,7 +71,10 @@ type ServiceFile = {
   datastore: { pebble: { pebble_options: Record<string, unknown> } };
 };
 
-/** Starts peers that trust each other and nobody else (CRDT), without a bootstrap outside. @param count of peers */
+/**
+ * Starts peers that trust each other and nobody else (CRDT), without a bootstrap outside.
+ * @param count of peers
+ */
 export async function startCluster(count: number): Promise<RealCluster> {
   const program = clusterProgram();
   if (program === undefined) throw new Error(noCluster);

@@ -1,4 +1,6 @@
-/** Real Kubo nodes on loopback: the program named by SEALPIN_KUBO, or the one that `.ci/kubo` built. */
+/**
+ * Real Kubo nodes on loopback: the program named by SEALPIN_KUBO, or the one that `.ci/kubo` built.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -49,9 +51,11 @@ export type RealKubo = {
  * Starts a Kubo without peers.
  * @param o.online listens on loopback, so that other nodes can connect to it
  * @param o.isOpen asks for no token
- * @param o.syncs whether a block is on the disk when it is acknowledged, which Kubo does not wait for by default
+ * @param o.syncs whether a block is on the disk when it is acknowledged, which Kubo does not wait
+ * for by default
  * @param o.repository one that exists and names its token, instead of a new one; it is removed, too
- * @param o.setUp a script that configures the token instead, with `KUBO_TOKEN` and `setUpEnv` in its environment
+ * @param o.setUp a script that configures the token instead, with `KUBO_TOKEN` and `setUpEnv` in
+ * its environment
  * @param o.profile instead of `test`, which has no bootstrap nodes and uses free ports of 127.0.0.1
  */
 export async function startKubo(

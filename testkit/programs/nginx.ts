@@ -12,7 +12,8 @@ const docsFolder = join(import.meta.dirname, '../../docs');
 
 /**
  * Starts the nginx of docs/kubo without TLS, in front of `upstream`, a URL of 127.0.0.1.
- * @param o.folder of docs/, with another nginx.conf @param o.changes of that file, besides those that loopback needs
+ * @param o.folder of docs/, with another nginx.conf
+ * @param o.changes of that file, besides those that loopback needs
  */
 export async function startNginx(
   upstream: string,

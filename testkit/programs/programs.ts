@@ -22,7 +22,10 @@ function isInstalled(program: string, args: readonly string[]): boolean {
 /** A program that runs. `ready`: what it printed when it was. */
 export type RunningProgram = { readonly ready: RegExpExecArray; stop(signal?: NodeJS.Signals): Promise<void> };
 
-/** Starts a program, and waits until it prints that it is ready. It ends with this process, if nothing ends it before. */
+/**
+ * Starts a program, and waits until it prints that it is ready. It ends with this process, if
+ * nothing ends it before.
+ */
 export async function startProgram(
   program: string,
   args: readonly string[],
@@ -55,7 +58,9 @@ export function programCache(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sealpin');
 }
 
-/** The paths of the programs that the scripts in `.ci/` build or install, by their names in tests. */
+/**
+ * The paths of the programs that the scripts in `.ci/` build or install, by their names in tests.
+ */
 const built: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
@@ -91,8 +96,8 @@ export function installed(program: string): string {
 }
 
 /**
- * Declares tests that need a program. Where it is missing they are skipped with one line, or fail under `SEALPIN_REQUIRE_ALL=1` unless it
- * is optional.
+ * Declares tests that need a program. Where it is missing they are skipped with one line, or fail
+ * under `SEALPIN_REQUIRE_ALL=1` unless it is optional.
  * @param o.probe arguments of a call that succeeds where the program is installed
  * @param o.isOptional whether Debian has no package of it
  */

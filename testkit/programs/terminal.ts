@@ -14,12 +14,18 @@ export function missingTerminal(): string | undefined {
 /** Input to type, and the text on the screen that it waits for. */
 export type Step = { readonly after: string | RegExp; readonly type: string };
 
-/** Environment in which a program runs. `shell`: what goes after it on the line of a shell, such as `> file`. */
+/**
+ * Environment in which a program runs. `shell`: what goes after it on the line of a shell, such as
+ * `> file`.
+ */
 export type TerminalOptions = { cwd: string; env?: Record<string, string>; steps?: readonly Step[]; shell?: string };
 
 const quote = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`;
 
-/** Runs a program at a terminal and types when it has asked. @returns everything that was on the screen, and the exit code */
+/**
+ * Runs a program at a terminal and types when it has asked.
+ * @returns everything that was on the screen, and the exit code
+ */
 export async function runAtTerminal(
   argv: readonly string[],
   o: TerminalOptions,

@@ -1,4 +1,7 @@
-/** Resumable uploads without our Worker: tusd, the reference server of tus, behind the routes that Sealpin adds. */
+/**
+ * Resumable uploads without our Worker: tusd, the reference server of tus, behind the routes that
+ * Sealpin adds.
+ */
 import { request as requestHttp, type IncomingMessage, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -22,12 +25,16 @@ export type TusdService = {
   close(): Promise<void>;
 };
 
-/** Starts tusd on a free port of 127.0.0.1, with its uploads in `dir`. `endpoint` is where uploads are created. */
+/**
+ * Starts tusd on a free port of 127.0.0.1, with its uploads in `dir`. `endpoint` is where uploads
+ * are created.
+ */
 export async function spawnTusd(
   dir: string,
   args: readonly string[] = [],
 ): Promise<{ endpoint: string; close(): Promise<void> }> {
-  // How often it looks whether another request waits for the lock of an upload; by default only every 2 and 5 s.
+  // How often it looks whether another request waits for the lock of an upload; by default only
+  // every 2 and 5 s.
   const polls = ['-filelock-holder-poll-interval=50ms', '-filelock-acquirer-poll-interval=50ms'];
   const all = ['-host=127.0.0.1', '-port=0', `-upload-dir=${dir}`, ...args, ...polls];
   const { ready, stop } = await startProgram(pathOf('tusd') ?? 'tusd', all, { ready: /upload files to: (\S+)/ });
@@ -118,7 +125,9 @@ async function uploadedFile(path: string, fileId: string) {
   return { fileId, cid: await cidOfBytes(createReadStream(path) as AsyncIterable<Buffer>) };
 }
 
-/** Passes a request on. A client that breaks off breaks off at tusd, too, which keeps what it has. */
+/**
+ * Passes a request on. A client that breaks off breaks off at tusd, too, which keeps what it has.
+ */
 async function forward(request: IncomingMessage, response: ServerResponse, target: string): Promise<void> {
   const onward = requestHttp(target, {
     method: request.method,

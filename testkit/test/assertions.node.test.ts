@@ -13,7 +13,10 @@ const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclud
 
 const matcher = /^\s*(?:,[^)\n]*)?\)\s*\.(?:resolves\.)?(?:toEqual|toStrictEqual|toMatchObject)\(\s*\[/;
 
-/** The lines at which several values are compared as a list: its failure does not name which of them differs. */
+/**
+ * The lines at which several values are compared as a list: its failure does not name which of them
+ * differs.
+ */
 function tuplesIn(source: string): number[] {
   return [...source.matchAll(/\bexpect\(\s*(?=\[)/g)].flatMap(({ index, 0: call }) => {
     const begin = index + call.length;

@@ -1,4 +1,7 @@
-/** The store between an adapter and a real one: what each of its faults does to the answer, and to the store behind it. */
+/**
+ * The store between an adapter and a real one: what each of its faults does to the answer, and to
+ * the store behind it.
+ */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import {

@@ -8,8 +8,9 @@ import { importsOf } from '../near-tests.ts';
 const root = resolve(import.meta.dirname, '../..');
 
 /**
- * Imports that each room may have: other rooms, by their path, and npm packages. The most specific room of a file wins.
- * A room may always import itself. `docs/architecture.md` draws the same arrows.
+ * Imports that each room may have: other rooms, by their path, and npm packages. The most specific
+ * room of a file wins. A room may always import itself. `docs/architecture.md` draws the same
+ * arrows.
  */
 const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   'shared/errors.ts': { rooms: ['shared/error-codes.ts'], npm: /^$/ },
@@ -55,8 +56,8 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
 };
 
 /**
- * The floors of the rooms with many folders, the lowest first. What is on a floor, a folder or a file, imports from lower floors only,
- * types included.
+ * The floors of the rooms with many folders, the lowest first. What is on a floor, a folder or a
+ * file, imports from lower floors only, types included.
  */
 const floors: Record<string, string[][]> = {
   worker: [
@@ -116,7 +117,10 @@ const mostFiles = 25;
 /** Folders with one file a command, which may have more. */
 const manyFiles = new Set(['cli/commands']);
 
-/** Imports that are no source files: the manifest, and the bundled Worker that the guard imports at run time. */
+/**
+ * Imports that are no source files: the manifest, and the bundled Worker that the guard imports at
+ * run time.
+ */
 const notSources = new Set(['package.json', 'cli/local/worker.js']);
 
 const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts'], {
@@ -155,7 +159,10 @@ function offence(path: string, specifier: string): string | undefined {
   return rule.npm.test(specifier) ? undefined : `${path} → ${specifier}`;
 }
 
-/** The imports to the same floor or a higher one, as text: one for each room with floors that has both files. */
+/**
+ * The imports to the same floor or a higher one, as text: one for each room with floors that has
+ * both files.
+ */
 function upwards(path: string, specifier: string): string[] {
   const target = specifier.startsWith('.') ? targetOf(path, specifier) : '';
   if (notSources.has(target)) return [];
@@ -166,7 +173,10 @@ function upwards(path: string, specifier: string): string[] {
   });
 }
 
-/** The folder or file right below a room to which a source belongs; undefined in other rooms, and for tests. */
+/**
+ * The folder or file right below a room to which a source belongs; undefined in other rooms, and
+ * for tests.
+ */
 function partOf(room: string, path: string): string | undefined {
   return path.startsWith(`${room}/`) && !isTest(path) ? path.slice(room.length + 1).split('/')[0] : undefined;
 }

@@ -5,7 +5,10 @@ import { describe, expect, test } from 'vitest';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** Unidiomatic forms, each with a better one. They are forbidden in documents, comments, messages and test names alike. */
+/**
+ * Unidiomatic forms, each with a better one. They are forbidden in documents, comments, messages
+ * and test names alike.
+ */
 const forms: ReadonlyMap<RegExp, string> = new Map([
   [/\banew\b/i, 'again'],
   [/\b(?:is|are|was|be) told of\b/i, 'reported, warned about'],
@@ -45,7 +48,10 @@ function findForms(text: string): string[] {
     );
 }
 
-/** Share of the docstrings of a room that may begin with a relative clause; most begin with a verb or a noun. */
+/**
+ * Share of the docstrings of a room that may begin with a relative clause; most begin with a verb
+ * or a noun.
+ */
 const mostRelative = 0.03;
 
 const docstring = /\/\*\*[\s*]*(\w+)/g;
@@ -56,9 +62,16 @@ function firstWords(source: string): string[] {
   return [...source.matchAll(docstring)].flatMap(([, word]) => word ?? []);
 }
 
+/** A line that is a comment, but for examples and what a linter is told. */
+const commentLine = /^\s*(?:\/\*\*|\*|\/\/)(?! oxlint| (?:for|const|printLink\())/;
+const commentColumns = 100;
+
 /** A message of an error that is a literal; the first argument is its code. */
 const message = /\b(?:SealpinError|TemporaryError)\(\s*(?:'\w+'|[\w.]+),\s*(?:'([^']*)'|"([^"]*)"|`([^`]*)`)/g;
-/** A capital at the beginning of a word that is no name: `The`, but not `Upload-Offset`, `CARs`, `P-256` or `Kubo`. */
+/**
+ * A capital at the beginning of a word that is no name: `The`, but not `Upload-Offset`, `CARs`,
+ * `P-256` or `Kubo`.
+ */
 const capital = /^(?!(?:Kubo|Cluster|Cloudflare|Sealpin|Node|Firefox)\b)[A-Z](?:[a-z]+)?(?=[ ,:.;'’]|$)/;
 
 /** The messages in a source that begin with a capital. */
@@ -88,6 +101,17 @@ describe('the language of the project', () => {
       '3: \\bmend(?:s|ed)?\\b → fix',
       '3: \\bwho(?:so)?ever\\b → anyone who',
     ]);
+  });
+
+  test.each([...rooms])('wraps comments at 100 columns: %s', (_, paths) => {
+    const found = paths.flatMap((path) =>
+      readFileSync(join(root, path), 'utf8')
+        .split('\n')
+        .flatMap((line, index) =>
+          commentLine.test(line) && Array.from(line).length > commentColumns ? [`${path}:${index + 1}`] : [],
+        ),
+    );
+    expect(found).toEqual([]);
   });
 
   test.each([...rooms])('begins docstrings with a verb or a noun: %s', (_, paths) => {

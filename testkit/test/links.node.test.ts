@@ -30,7 +30,10 @@ function anchorsOf(markdown: string): Set<string> {
   );
 }
 
-/** The links of a document that lead nowhere in the repository. @param read the text of a file, or undefined */
+/**
+ * The links of a document that lead nowhere in the repository.
+ * @param read the text of a file, or undefined
+ */
 function brokenLinks(path: string, read: (path: string) => string | undefined): string[] {
   const links = proseOf(read(path) ?? '').matchAll(/\]\(([^()\s]+)\)/g);
   return Array.from(links, ([, link = '']) => link).filter((link) => {

@@ -23,7 +23,10 @@ interface Row {
   readonly names: string[];
 }
 
-/** The rows of the tables. A name that is not in the root of the repository is in the folder of the path before it. */
+/**
+ * The rows of the tables. A name that is not in the root of the repository is in the folder of the
+ * path before it.
+ */
 function rowsOf(map: string, files: readonly string[]): Row[] {
   return Array.from(map.matchAll(/^\|(?! file \||-)(.*)\|$/gm), ([, row = '']) => {
     let folder = '';

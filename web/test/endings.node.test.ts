@@ -1,4 +1,4 @@
-/** Tests of how saving ends in Chromium: each way to the disk, and that no file is called complete that is not. */
+/** Tests of how saving ends in Chromium, by each way to the disk: only whole files are complete. */
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
@@ -38,7 +38,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
   afterAll(() => receiver.close());
 
-  /** Opens a share in the page. @param root another address of the service, such as that of a proxy */
+  /**
+   * Opens a share in the page.
+   * @param root another address of the service, such as that of a proxy
+   */
   async function opened(files: ParcelFile | ParcelFile[], o: OpenOptions, root = receiver.root): Promise<Watched> {
     const link = await receiver.shareParcel({ files: [files].flat() });
     const watched = await receiver.open(link.replace(receiver.root, root), o);

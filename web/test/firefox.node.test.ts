@@ -1,4 +1,7 @@
-/** The pages in Firefox, which has no save dialog, stops idle service workers, and calls a download complete that was cut off. */
+/**
+ * The pages in Firefox, which has no save dialog, stops idle service workers, and calls a download
+ * complete that was cut off.
+ */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -48,7 +51,10 @@ withBrowser('Firefox', () => {
     return visit;
   }
 
-  /** Opens a share of one file in the page. @param root another address of the service, such as that of a proxy */
+  /**
+   * Opens a share of one file in the page.
+   * @param root another address of the service, such as that of a proxy
+   */
   async function opened(file: ParcelFile, way: keyof typeof ways, root = sender.root, browser = firefox) {
     const link = await sender.shareParcel({ files: [file] });
     const visit = await open(link.replace(sender.root, root), ways[way], browser);

@@ -13,7 +13,9 @@ export class Visit {
     this.page = page;
   }
 
-  /** Opens an address in a tab with a storage of its own. Firefox never has a save dialog for pages. */
+  /**
+   * Opens an address in a tab with a storage of its own. Firefox never has a save dialog for pages.
+   */
   static async open(firefox: Firefox, address: string, without: readonly Ability[] = []): Promise<Visit> {
     const before = `() => (${takeAway.toString()})(${JSON.stringify(['picker', ...without])})`;
     return new Visit(await firefox.open(address, { before }));
@@ -69,7 +71,10 @@ export async function removeDownloads({ downloads }: Firefox): Promise<void> {
   for (const name of await readdir(downloads)) await rm(join(downloads, name));
 }
 
-/** The files among the downloads that have some bytes, and their sizes; `.part` ones are unfinished in anybody's eyes. */
+/**
+ * The files among the downloads that have some bytes, and their sizes; `.part` ones are unfinished
+ * in anybody's eyes.
+ */
 export async function downloadsOf({ downloads }: Firefox): Promise<Record<string, number>> {
   const found: Record<string, number> = {};
   for (const name of await readdir(downloads)) {

@@ -1,11 +1,14 @@
-/** Functions of tests that run inside a page of any browser, and use nothing from outside themselves. */
+/**
+ * Functions of tests that run inside a page of any browser, and use nothing from outside
+ * themselves.
+ */
 
 /** Ability that a browser may lack, so that the next way to the disk is taken. */
 export type Ability = 'picker' | 'disk' | 'service worker';
 
 /**
- * Runs before the scripts of a page. The dialog of a picker cannot be driven, so a picked file is one of the origin's private files,
- * which has the same interface.
+ * Runs before the scripts of a page. The dialog of a picker cannot be driven, so a picked file is
+ * one of the origin's private files, which has the same interface.
  */
 export function takeAway(without: readonly string[]): void {
   document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) =>

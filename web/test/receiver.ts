@@ -58,7 +58,10 @@ export class Receiver extends Sender {
 
 export type OpenOptions = BrowserContextOptions & { without?: readonly Ability[] };
 
-/** Saves the first file of a page that shows files, and gives the bytes of the download; undefined when the browser failed it. */
+/**
+ * Saves the first file of a page that shows files, and gives the bytes of the download; undefined
+ * when the browser failed it.
+ */
 export async function downloaded(page: Page, button: string): Promise<{ name: string; bytes: Buffer } | undefined> {
   const [download] = await Promise.all([
     page.waitForEvent('download'),

@@ -1,4 +1,7 @@
-/** The service worker of `/dl/` in Chromium, behind a page that breaks the rules of the port, as a broken engine would. */
+/**
+ * The service worker of `/dl/` in Chromium, behind a page that breaks the rules of the port, as a
+ * broken engine would.
+ */
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Download, Page } from 'playwright-core';
@@ -17,7 +20,9 @@ type Player = typeof globalThis & {
   said: Record<string, string[]>;
   /** Tells the service worker something, and gives its answer. */
   tell(message: Rest<ToServiceWorker>, port?: MessagePort): Promise<boolean>;
-  /** Offers a download. Each pull is answered with the next answer, and after the last with silence. */
+  /**
+   * Offers a download. Each pull is answered with the next answer, and after the last with silence.
+   */
   offer(id: string, size: number, answers: Answer[]): Promise<boolean>;
   /** Sends over the port of a download, whether it was asked or not. */
   send(id: string, answer: Answer): void;
@@ -98,7 +103,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     return download;
   }
 
-  /** Says over the port of a download that there is more to wait for, until something else has happened. */
+  /**
+   * Says over the port of a download that there is more to wait for, until something else has
+   * happened.
+   */
   async function keptWaiting<T>(id: string, event: Promise<T>): Promise<T> {
     const saying = setInterval(() => void send(id, 'wait'), 500);
     return await event.finally(() => clearInterval(saying));

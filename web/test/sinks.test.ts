@@ -1,4 +1,6 @@
-/** Tests of the destinations of bytes: what is left when writing ends before all of them are there. */
+/**
+ * Tests of the destinations of bytes: what is left when writing ends before all of them are there.
+ */
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { deliveryMs, type PageSink } from '../protocol.ts';
@@ -6,7 +8,9 @@ import { copiesGone, writeTo } from '../workers/sinks.ts';
 
 afterEach(() => vi.useRealTimers());
 
-/** A file as the browser has it, with what was done to it. `isThere`: whether its folder lists it. */
+/**
+ * A file as the browser has it, with what was done to it. `isThere`: whether its folder lists it.
+ */
 class FakeFile {
   readonly done: string[] = [];
   isThere = true;
@@ -44,7 +48,10 @@ const places = ['handle', 'disk', 'memory'] as const;
 const sinkOf = (place: (typeof places)[number], file: FakeFile): PageSink =>
   place === 'handle' ? { kind: 'handle', handle: file.handle as unknown as FileSystemFileHandle } : { kind: place };
 
-/** Writes three pieces, and gives what comes back. @param before is called before each piece, and before the end */
+/**
+ * Writes three pieces, and gives what comes back.
+ * @param before is called before each piece, and before the end
+ */
 async function written(
   place: (typeof places)[number],
   file: FakeFile,

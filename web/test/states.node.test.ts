@@ -1,4 +1,7 @@
-/** Every state of the pages in Chromium: accessible, by keyboard alone, in every language, and without a trace of what was read. */
+/**
+ * Every state of the pages in Chromium: accessible, by keyboard alone, in every language, and
+ * without a trace of what was read.
+ */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { To } from '../../client/index.ts';
 import { bundleWeb } from '../../cli/local/code/web-bundle.ts';
@@ -158,7 +161,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await fits();
     for (const [path, state] of [
       ['send', 'signing'],
-      ['drop', 'unusable'],
+      ['drop', 'problem'],
     ]) {
       await page.goto(root + path);
       await page.locator(`#${state}:not([hidden])`).waitFor();

@@ -1,6 +1,6 @@
 /**
- * Tests of what uses something up: that opening does, that nothing else does, and that nobody loses unwarned what was
- * opened once.
+ * Tests of what uses something up: that opening does, that nothing else does, and that nobody loses
+ * unwarned what was opened once.
  */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Dialog, Page } from 'playwright-core';
@@ -102,7 +102,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'sent');
   };
 
-  /** States of the page in which something would be lost; without `share` it is the page that sends. */
+  /**
+   * States of the page in which something would be lost; without `share` it is the page that sends.
+   */
   const lost: Record<string, State> = {
     'files of a link that is used up': {
       share: {},
@@ -170,7 +172,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       shown: 'sent',
       async reach(page) {
         await send(page);
+        // Only the page in front may write to the clipboard, and it takes a moment.
+        await page.bringToFront();
         await page.locator('#copy').click();
+        await page.locator('#copy', { hasText: 'Copied' }).waitFor();
       },
     },
   };

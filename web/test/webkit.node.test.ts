@@ -1,4 +1,7 @@
-/** The pages in WebKitGTK, which has no storage for files: small ones come from memory, others through the service worker. */
+/**
+ * The pages in WebKitGTK, which has no storage for files: small ones come from memory, others
+ * through the service worker.
+ */
 import { generateKeys } from '../../client/index.ts';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** Reading in windows: how often a file is opened, and what becomes of it when its connection breaks. */
+/**
+ * Reading in windows: how often a file is opened, and what becomes of it when its connection
+ * breaks.
+ */
 import { expect, test } from 'vitest';
 import type { OpenedFile } from '../../client/receiving.ts';
 import { streamOf } from '../../shared/crypto/bytes.ts';
@@ -9,7 +12,10 @@ const MiB = 1024 * 1024;
 const bytes = new Uint8Array(130 * MiB);
 for (let at = 0; at < bytes.length; at += 65_536) bytes[at] = at >>> 16;
 
-/** A file whose reads are counted; `failures` are those of the first reads, each after so many bytes. */
+/**
+ * A file whose reads are counted; `failures` are those of the first reads, each after so many
+ * bytes.
+ */
 function source(failures: readonly Code[] = [], bytesBefore = 1) {
   const starts: number[] = [];
   let opened = 0;

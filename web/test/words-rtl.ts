@@ -1,4 +1,7 @@
-/** A catalogue that is written from right to left: the English one in Hebrew letters, and a third longer, as many languages are. */
+/**
+ * A catalogue that is written from right to left: the English one in Hebrew letters, and a third
+ * longer, as many languages are.
+ */
 import { en as english, type Words } from '../words/en.ts';
 
 /** Replaces letters, and repeats the beginning. */

@@ -1,6 +1,6 @@
 /**
- * The engine of a page, in a thread of its own: it reads links, fetches, verifies and opens. Secrets and plaintext stay here, but for
- * what goes into a sink.
+ * The engine of a page, in a thread of its own: it reads links, fetches, verifies and opens.
+ * Secrets and plaintext stay here, but for what goes into a sink.
  */
 import { openBlob } from '../../client/blobs.ts';
 import { inspect, open } from '../../client/containers.ts';
@@ -99,7 +99,8 @@ async function findBlob(link: Extract<Link, { kind: 'blob' }>, exposed: boolean,
 }
 
 /**
- * Returns the kind of credential that opens a container. @throws SealpinError `not_encrypted`, `wrong_kind` for a
+ * Returns the kind of credential that opens a container.
+ * @throws SealpinError `not_encrypted`, `wrong_kind` for a
  * payload that only a link opens
  */
 function needsOf(inspection: Awaited<ReturnType<typeof inspect>>): 'password' | 'keys' {
@@ -115,7 +116,10 @@ function knownOf({ password, keys }: Credentials): KnownCredentials {
   throw new SealpinError('wrong_kind');
 }
 
-/** Large files come once: copies in the browser's cache would cost a third of the time, and room on the disk. */
+/**
+ * Large files come once: copies in the browser's cache would cost a third of the time, and room on
+ * the disk.
+ */
 const fetchOnce: GatewayFetch = (url, init) => fetch(url, { ...init, cache: 'no-store' });
 
 function remoteFile(file: { cid: string; name: string }, size: number, fileKey: Uint8Array, from: string): Openable {

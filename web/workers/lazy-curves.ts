@@ -1,12 +1,15 @@
 /**
- * Takes the place of `shared/crypto/providers/curves.ts` in an engine that loads it at first use. The script is loaded within the call
- * that needs it, so that no caller has to know.
+ * Takes the place of `shared/crypto/providers/curves.ts` in an engine that loads it at first use.
+ * The script is loaded within the call that needs it, so that no caller has to know.
  */
 import type * as Curves from '../../shared/crypto/providers/curves.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { trustAddresses } from '../trusted-addresses.ts';
 
-/** The build's: the name of the script, beside that of the engine; it has the hash of what the engine was built with. */
+/**
+ * The build's: the name of the script, beside that of the engine; it has the hash of what the
+ * engine was built with.
+ */
 declare const curvesAddress: string;
 /** The script's only global. */
 declare const curves: typeof Curves;

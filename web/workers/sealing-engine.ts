@@ -1,6 +1,7 @@
 /**
- * The engine of the pages that send, in a thread of its own: it seals files as they are read, and uploads them. The API key, the file
- * keys and the link's secret are here, in memory, and nowhere else.
+ * The engine of the pages that send, in a thread of its own: it seals files as they are read, and
+ * uploads them. The API key, the file keys and the link's secret are here, in memory, and nowhere
+ * else.
  */
 import { accountOf } from '../../client/account-key.ts';
 import { connect, removeMs } from '../../client/connection.ts';
@@ -19,8 +20,9 @@ import { uploadFetch } from './upload-fetch.ts';
 type SignedIn = { readonly service: string; readonly apiKey: string };
 
 /**
- * The last share. `again` shares the same under other terms; `stored`: the files that are in the service for it alone; `openedBefore`: how
- * often those that it replaced were opened, undefined where that is not known.
+ * The last share. `again` shares the same under other terms; `stored`: the files that are in the
+ * service for it alone; `openedBefore`: how often those that it replaced were opened, undefined
+ * where that is not known.
  */
 type Last = {
   readonly shareId: string;
@@ -120,7 +122,11 @@ async function change({ terms, words }: Parameters<Sending['change']>[0], signal
   return view(shared, terms);
 }
 
-/** Ends a share. @returns how often it was opened; undefined where that is not known, as for one that ended before and was forgotten */
+/**
+ * Ends a share.
+ * @returns how often it was opened; undefined where that is not known, as for one that ended before
+ * and was forgotten
+ */
 async function endShare(shareId: string, signal: AbortSignal): Promise<number | undefined> {
   try {
     return (await connect(signedIn()).unshare(shareId, { signal })).opened;

@@ -1,4 +1,7 @@
-/** Destinations of a file's bytes, complete once all have arrived: what fails before is removed, or errors. */
+/**
+ * Destinations of a file's bytes, complete once all have arrived: what fails before is removed, or
+ * errors.
+ */
 import { SealpinError } from '../../shared/errors.ts';
 import type { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { heartbeatMs, deliveryMs, type FromServiceWorker, type PageSink, type ToPort } from '../protocol.ts';
@@ -126,7 +129,10 @@ export async function sweepDisk(): Promise<void> {
 /** Timeout of a browser from the click to its first pull, in ms. */
 const startMs = 15_000;
 
-/** The service worker pulls, so nothing is read that the disk does not take; it compares the number of bytes with `size` itself. */
+/**
+ * The service worker pulls, so nothing is read that the disk does not take; it compares the number
+ * of bytes with `size` itself.
+ */
 function writeToPort(port: MessagePort, bytes: Bytes, { signal, pool }: PageSinkOptions): Promise<undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<undefined>();
   const chunks = bytes[Symbol.asyncIterator]();

@@ -1,6 +1,7 @@
 /**
- * The service worker of `/dl/`: it turns what an engine sends over a port into a download of the browser. It has no other job and keeps
- * nothing, so several pages and versions of pages do not meet here.
+ * The service worker of `/dl/`: it turns what an engine sends over a port into a download of the
+ * browser. It has no other job and keeps nothing, so several pages and versions of pages do not
+ * meet here.
  */
 import { attachment } from '../../client/attachment.ts';
 import { silenceMs, type FromServiceWorker, type ToPort, type ToServiceWorker } from '../protocol.ts';
@@ -51,8 +52,9 @@ function take(transfer: Transfer): Response {
 }
 
 /**
- * The bytes that the other end of a port gives when it is asked. A browser takes the end of a stream for the end of the file, whatever
- * length was announced: so the stream ends after exactly `size` bytes and `end`, and errors in every other case, silence included.
+ * The bytes that the other end of a port gives when it is asked. A browser takes the end of a
+ * stream for the end of the file, whatever length was announced: so the stream ends after exactly
+ * `size` bytes and `end`, and errors in every other case, silence included.
  */
 function pulledFrom(port: MessagePort, size: number, onStart: (fail: () => void) => void): ReadableStream<Uint8Array> {
   let received = 0;

@@ -1,8 +1,9 @@
 /** A `fetch` that tells how much of a body is on its way, which only `XMLHttpRequest` knows. */
 
 /**
- * Sends what has a Blob for its body by `XMLHttpRequest`, and everything else by `fetch`. A redirect, which `XMLHttpRequest` follows,
- * becomes a network error; the page's policy keeps it within the service.
+ * Sends what has a Blob for its body by `XMLHttpRequest`, and everything else by `fetch`. A
+ * redirect, which `XMLHttpRequest` follows, becomes a network error; the page's policy keeps it
+ * within the service.
  * @param onSent gets the bytes of the current body that were sent; 0 when one begins
  */
 export function uploadFetch(onSent: (bytes: number) => void): (url: URL, init: RequestInit) => Promise<Response> {

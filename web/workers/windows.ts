@@ -1,18 +1,27 @@
-/** Reading a received file piece by piece, so that an engine without back pressure on `fetch` takes no more memory than one piece. */
+/**
+ * Reading a received file piece by piece, so that an engine without back pressure on `fetch` takes
+ * no more memory than one piece.
+ */
 import type { OpenedFile } from '../../client/receiving.ts';
 import { isSealpinError, type Code } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 
-/** Bytes of one request: Firefox reads a response into memory however slow its reader is (1,041 MiB in 15 s). */
+/**
+ * Bytes of one request: Firefox reads a response into memory however slow its reader is (1,041 MiB
+ * in 15 s).
+ */
 const windowBytes = 64 * 1024 * 1024;
 
-/** The next request begins when so many bytes of a window are left, so that nothing waits for its first byte. */
+/**
+ * The next request begins when so many bytes of a window are left, so that nothing waits for its
+ * first byte.
+ */
 const aheadBytes = 8 * 1024 * 1024;
 
 /**
- * Failures that may pass: the connection, a service that is busy, and whatever answers in its place: an error of what is in front of it,
- * or the page on which a network asks to be paid.
+ * Failures that may pass: the connection, a service that is busy, and whatever answers in its
+ * place: an error of what is in front of it, or the page on which a network asks to be paid.
  */
 const passing: readonly Code[] = [
   'service_unreachable',
@@ -23,11 +32,15 @@ const passing: readonly Code[] = [
   'overloaded',
 ];
 
-/** Number of times that reading is tried again by itself without a new byte; the pauses add up to about a minute. */
+/**
+ * Number of times that reading is tried again by itself without a new byte; the pauses add up to
+ * about a minute.
+ */
 const maxRetries = 6;
 
 /**
- * The bytes of a file, each authenticated. When the connection breaks, the file is opened again, and reading resumes where it stopped.
+ * The bytes of a file, each authenticated. When the connection breaks, the file is opened again,
+ * and reading resumes where it stopped.
  * @param size what the file must have in all; it ends normally after exactly so many bytes
  * @param o.stalled waits until it is worth while to try again, after a failure that lasts
  * @throws what `open` throws, and what reading the file throws

@@ -1,13 +1,15 @@
 /**
- * The origins whose pages may use the keys of an account. A preflight carries no key, so that CORS itself cannot differ by account (Fetch
- * standard, section 4.8): this refuses the request that follows it.
+ * The origins whose pages may use the keys of an account. A preflight carries no key, so that CORS
+ * itself cannot differ by account (Fetch standard, section 4.8): this refuses the request that
+ * follows it.
  */
 import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
 import { readOrigins } from '../objects/account/account-list.ts';
 
 /**
- * Checks the `Origin` of a request with a key of an account. A request without one is not a page's, or is a page's of this service.
+ * Checks the `Origin` of a request with a key of an account. A request without one is not a page's,
+ * or is a page's of this service.
  * @throws forbidden
  */
 export async function checkOrigin(c: Ctx, account: string): Promise<void> {

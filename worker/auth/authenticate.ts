@@ -1,4 +1,7 @@
-/** The API key of a request: what KV knows of it, and the account's private key where the key may use it. */
+/**
+ * The API key of a request: what KV knows of it, and the account's private key where the key may
+ * use it.
+ */
 import {
   identityFromPair,
   keyIdOf,
@@ -25,10 +28,11 @@ export type Principal = {
 };
 
 /**
- * The principal of a request. This does not authorize the key: the account does so, in the call that also does the work. The checks
- * are ordered by cost: form and checksum of the key, this isolate's memory, KV (billed), then the rate limit that KV's answer selects.
- * @throws unauthorized without a key, or with a text that cannot be one; rate_limited, overloaded; forbidden for a page whose origin the
- *   account does not allow
+ * The principal of a request. This does not authorize the key: the account does so, in the call
+ * that also does the work. The checks are ordered by cost: form and checksum of the key, this
+ * isolate's memory, KV (billed), then the rate limit that KV's answer selects.
+ * @throws unauthorized without a key, or with a text that cannot be one; rate_limited, overloaded;
+ * forbidden for a page whose origin the account does not allow
  */
 export async function authenticate(c: Ctx): Promise<Principal> {
   const key = await parseApiKey(bearer(c) ?? '');
@@ -56,7 +60,8 @@ export function needsSealed(principal: Principal): boolean {
 }
 
 /**
- * The account's private key as an identity, which opens what was encrypted to the account. It lives as long as the request.
+ * The account's private key as an identity, which opens what was encrypted to the account. It lives
+ * as long as the request.
  * @throws internal when the account holds none that this API key opens
  */
 export async function identityOf(principal: Principal, material: KeyMaterial): Promise<Identity> {

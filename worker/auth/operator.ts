@@ -1,4 +1,6 @@
-/** The operator of the service, who shows the secret `ADMIN_TOKEN`, and what other secrets allow. */
+/**
+ * The operator of the service, who shows the secret `ADMIN_TOKEN`, and what other secrets allow.
+ */
 import type { MiddlewareHandler } from 'hono';
 import { restoreHeader } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/index.ts';
@@ -23,14 +25,18 @@ export function tokenOnly(name: TokenName): MiddlewareHandler<App> {
   };
 }
 
-/** Lets a restoration begin: besides the operator's token it needs a secret that is set for its time only. @throws as `requireToken` */
+/**
+ * Lets a restoration begin: besides the operator's token it needs a secret that is set for its time
+ * only.
+ * @throws as `requireToken`
+ */
 export async function requireRestoreToken(c: Ctx): Promise<void> {
   await requireToken(c, 'RESTORE_TOKEN', c.req.header(restoreHeader), `${restoreHeader}:`);
 }
 
 /**
- * Tells whether a request carries the operator's token. Any other `Authorization`, a load balancer's perhaps, means
- * nothing here.
+ * Tells whether a request carries the operator's token. Any other `Authorization`, a load
+ * balancer's perhaps, means nothing here.
  */
 export async function isOperator(c: Ctx): Promise<boolean> {
   const token = bearer(c);
@@ -49,7 +55,8 @@ export async function isOperator(c: Ctx): Promise<boolean> {
 
 /**
  * Checks a token. Where the service has none of this name, what it would open does not exist.
- * @throws not_found, unauthorized; misconfigured where another secret or variable has the same value
+ * @throws not_found, unauthorized; misconfigured where another secret or variable has the same
+ * value
  */
 async function requireToken(c: Ctx, name: TokenName, shown: string | undefined, header: string): Promise<void> {
   const token = c.env[name] ?? '';

@@ -9,8 +9,9 @@ import { errorText, log } from '../log.ts';
 const periodSeconds = 60;
 
 /**
- * Counts a request with a key that KV has. All keys of an account are counted together, because a key with `keys` can make any number
- * of them; but those that can only store, as the links of inboxes have them, are counted apart: who was given one cannot keep the owner out.
+ * Counts a request with a key that KV has. All keys of an account are counted together, because a
+ * key with `keys` can make any number of them; but those that can only store, as the links of
+ * inboxes have them, are counted apart: who was given one cannot keep the owner out.
  * @throws rate_limited, overloaded
  */
 export function limitAccount(c: Ctx, account: string, scopes: readonly Scope[]): Promise<void> {
@@ -20,7 +21,8 @@ export function limitAccount(c: Ctx, account: string, scopes: readonly Scope[]):
 }
 
 /**
- * Counts a request that has proved nothing yet: an unknown key, an operator’s token, a recovery. @throws
+ * Counts a request that has proved nothing yet: an unknown key, an operator’s token, a recovery.
+ * @throws
  * rate_limited, overloaded
  */
 export function limitAddress(c: Ctx): Promise<void> {
@@ -30,14 +32,18 @@ export function limitAddress(c: Ctx): Promise<void> {
 
 /** Entries of the two memories below, which belong to one isolate and may be lost at any time. */
 const maxRemembered = 10_000;
-/** Addresses that have sent too many unknown keys, with the time in ms until which no more are looked up. */
+/**
+ * Addresses that have sent too many unknown keys, with the time in ms until which no more are
+ * looked up.
+ */
 const refusedUntil = new Map<string, number>();
 /** Hashes of keys that KV had at their last look-up. */
 const knownHashes = new Set<string>();
 
 /**
- * Refuses a key that this isolate has never found, from an address that has just sent too many unknown ones: looking up a key in KV
- * is billed, and anybody can make up keys with a valid checksum. A key that this isolate has found is never refused here.
+ * Refuses a key that this isolate has never found, from an address that has just sent too many
+ * unknown ones: looking up a key in KV is billed, and anybody can make up keys with a valid
+ * checksum. A key that this isolate has found is never refused here.
  * @param hash SHA-256 of the key, in hex
  * @throws rate_limited
  */
@@ -56,7 +62,10 @@ export function rememberKey(hash: string): void {
   knownHashes.add(hash);
 }
 
-/** Counts a request with a key that KV does not have, by address. @throws rate_limited, overloaded */
+/**
+ * Counts a request with a key that KV does not have, by address.
+ * @throws rate_limited, overloaded
+ */
 export async function limitUnknownKey(c: Ctx): Promise<void> {
   try {
     await limitAddress(c);
@@ -78,7 +87,8 @@ const subnetGroups = 4;
 const allGroups = 8;
 
 /**
- * The network that an address counts for: an IPv4 address itself, an IPv6 address by its /64, which one client may have as a whole.
+ * The network that an address counts for: an IPv4 address itself, an IPv6 address by its /64, which
+ * one client may have as a whole.
  * @param address in any form of RFC 4291 section 2.2
  */
 export function networkOf(address: string): string {

@@ -1,12 +1,14 @@
 /**
- * The anchor of a root: a node of this service's own above it. Kubo holds one recursive pin per CID, with one name; where that pin
- * is not ours, we pin the anchor instead, which keeps the whole DAG below it even when the other pin is removed.
+ * The anchor of a root: a node of this service's own above it. Kubo holds one recursive pin per
+ * CID, with one name; where that pin is not ours, we pin the anchor instead, which keeps the whole
+ * DAG below it even when the other pin is removed.
  */
 import { bytesOfCid, cidOf, parseCid } from '../../shared/ipfs/index.ts';
 import type { BlockImport, PinningService } from './contract.ts';
 
 /**
- * Tags of dag-pb (https://ipld.io/specs/codecs/dag-pb/spec/): PBNode.Links, PBNode.Data; PBLink.Hash, .Name, .Tsize.
+ * Tags of dag-pb (https://ipld.io/specs/codecs/dag-pb/spec/): PBNode.Links, PBNode.Data;
+ * PBLink.Hash, .Name, .Tsize.
  */
 const tags = { links: 0x12, data: 0x0a, hash: 0x0a, name: 0x12, size: 0x18 };
 
@@ -20,7 +22,10 @@ export async function anchorOf(root: string, owner: string): Promise<{ cid: stri
   return { cid: cidOf('dag-pb', new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))).text, bytes };
 }
 
-/** Sends the anchor of a root, whose blocks are there already. @returns the CID of the anchor, which is to be pinned */
+/**
+ * Sends the anchor of a root, whose blocks are there already.
+ * @returns the CID of the anchor, which is to be pinned
+ */
 export async function importAnchor(blocks: BlockImport, root: string, owner: string): Promise<string> {
   const { cid, bytes } = await anchorOf(root, owner);
   await blocks.write(parseCid(cid), bytes);

@@ -8,7 +8,8 @@ import { configuredBackends, type ConfiguredService } from './services.ts';
 const services = new WeakMap<Env, ConfiguredService[]>();
 
 /**
- * The configured backends; the first one takes new bytes. They hold no state of a request, so that requests share them.
+ * The configured backends; the first one takes new bytes. They hold no state of a request, so that
+ * requests share them.
  * @throws misconfigured when `BACKENDS` cannot be used
  */
 export function servicesOf(env: Env): ConfiguredService[] {
@@ -51,7 +52,10 @@ export function firstBackendOf(env: Env, requestId: string): PinningService | Ob
   return backend;
 }
 
-/** A configured backend that can be written and read. @throws as `serviceOf`, also for one that takes whole files */
+/**
+ * A configured backend that can be written and read.
+ * @throws as `serviceOf`, also for one that takes whole files
+ */
 export function backendOf(env: Env, id: string, requestId?: string): PinningService | ObjectStore {
   const backend = serviceOf(env, id, requestId);
   if (!isReadable(backend)) throw new SealpinError('pinning_unavailable', `nothing is read from ${id}`);

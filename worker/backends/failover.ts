@@ -10,17 +10,22 @@ function isElsewhere(error: unknown): error is SealpinError {
 }
 
 /**
- * Ranks a failure by how little a retry changes it. Lost bytes may be, and room may be found, at a peer that is down
- * now.
+ * Ranks a failure by how little a retry changes it. Lost bytes may be, and room may be found, at a
+ * peer that is down now.
  */
 function lastingOf({ code }: SealpinError): number {
   return code === 'pinning_lost' ? 2 : code === 'disk_full' ? 1 : 0;
 }
 
-/** Times until which a peer is asked last, in ms since 1970, by its number. Plain data, which requests share. */
+/**
+ * Times until which a peer is asked last, in ms since 1970, by its number. Plain data, which
+ * requests share.
+ */
 export type LastUntil = Map<number, number>;
 
-/** Peers in the order in which they are asked. One that is down, or full, is asked last for a while. */
+/**
+ * Peers in the order in which they are asked. One that is down, or full, is asked last for a while.
+ */
 export class Failover<T> {
   readonly #peers: readonly T[];
   readonly #lastUntil: LastUntil;
@@ -56,7 +61,10 @@ export class Failover<T> {
     return until > Date.now() ? until : 0;
   }
 
-  /** Asks one peer after the other until one succeeds. @throws the failure that another attempt may change, otherwise the last */
+  /**
+   * Asks one peer after the other until one succeeds.
+   * @throws the failure that another attempt may change, otherwise the last
+   */
   async first<R>(ask: (peer: T) => Promise<R>): Promise<R> {
     return (await this.from(this.inOrder, ask)).result;
   }

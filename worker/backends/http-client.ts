@@ -1,4 +1,6 @@
-/** HTTP requests to a pinning service, and how their failures are reported. No response is trusted. */
+/**
+ * HTTP requests to a pinning service, and how their failures are reported. No response is trusted.
+ */
 import { SealpinError } from '../../shared/errors.ts';
 import { concat } from '../../shared/streams/concat.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
@@ -42,7 +44,9 @@ type Upload = { body: ReadableStream<Uint8Array>; contentType: string };
 /** The largest response in JSON, where the caller does not expect a larger one. */
 const maxResponseBytes = 65_536;
 
-/** Bytes that are read of a response with an unexpected status, and characters of it that are shown. */
+/**
+ * Bytes that are read of a response with an unexpected status, and characters of it that are shown.
+ */
 const maxWordsBytes = 2_048;
 const maxWords = 200;
 /** Length below which a part of our headers is a word, such as `Bearer`, and no secret. */
@@ -56,7 +60,10 @@ export function httpClient(o: HttpOptions, api: HttpApi) {
     return new SealpinError('pinning_failed', `${o.id}: ${detail}`, { cause });
   }
 
-  /** The configuration names a service that cannot be used: no request will succeed before the operator changes it. */
+  /**
+   * The configuration names a service that cannot be used: no request will succeed before the
+   * operator changes it.
+   */
   function misconfigured(detail: string, hint: string): SealpinError {
     return new SealpinError('misconfigured', `${o.id} at ${root}: ${detail}`, { hint });
   }
@@ -113,7 +120,10 @@ export function httpClient(o: HttpOptions, api: HttpApi) {
     }
   }
 
-  /** Sends a request. The response has one of the expected statuses. @param command names the request in errors, too */
+  /**
+   * Sends a request. The response has one of the expected statuses.
+   * @param command names the request in errors, too
+   */
   async function send(
     command: string,
     { method, query = {}, upload, json, bytes, headers: own, at }: Request,
@@ -163,7 +173,10 @@ export function httpClient(o: HttpOptions, api: HttpApi) {
     throw failed(`it answered ${response.status} to ${command}${words}`);
   }
 
-  /** Quotes a response with an unexpected status, after a colon, without our credentials, should it repeat them. */
+  /**
+   * Quotes a response with an unexpected status, after a colon, without our credentials, should it
+   * repeat them.
+   */
   async function wordsOf(response: Response): Promise<string> {
     try {
       const text = new TextDecoder().decode(await readStart(response.body, maxWordsBytes));

@@ -3,8 +3,8 @@ import { cidOf, digestBytes, treeOf } from '../../shared/ipfs/index.ts';
 import type { Intake } from './contract.ts';
 
 /**
- * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are there already, but for the last one
- * where it is given.
+ * Imports what is above the parts of a file: its interior nodes, the root last. The leaves are
+ * there already, but for the last one where it is given.
  * @param digests SHA-256 of each leaf of the file, 32 bytes each, in order
  * @param bytes of the file
  * @param lastLeaf is used up

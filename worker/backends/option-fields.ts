@@ -2,7 +2,11 @@
 import * as v from 'valibot';
 import type { AdapterContext } from './contract.ts';
 
-/** The root of an API, normalized by the URL standard. @param field names it in messages @param secret is the field for its secret */
+/**
+ * The root of an API, normalized by the URL standard.
+ * @param field names it in messages
+ * @param secret is the field for its secret
+ */
 export function addressField(field: string, secret: string) {
   const message = `${field} must be an http: or https: address without query`;
   return v.pipe(
@@ -29,14 +33,17 @@ export function secretField(field: string) {
   return v.optional(v.custom<string>(isName, `${field} must be the name of a secret`));
 }
 
-/** The message of the one issue that an object with fields itself has: each field has an issue of its own. */
+/**
+ * The message of the one issue that an object with fields itself has: each field has an issue of
+ * its own.
+ */
 export function unknownField({ received }: { received: string }): string {
   return `the field ${received} is not known`;
 }
 
 /**
- * The headers of every request, with the credentials of a secret: a bearer token, `user:password`, or a whole value of
- * `Authorization` that begins with its scheme.
+ * The headers of every request, with the credentials of a secret: a bearer token, `user:password`,
+ * or a whole value of `Authorization` that begins with its scheme.
  * @throws misconfigured when the secret is not set, or HTTP does not take it
  */
 export function authorized(
@@ -52,7 +59,10 @@ export function authorized(
   return all;
 }
 
-/** A bearer token has no colon (RFC 6750 section 2.1); the password of a user is sent in UTF-8 (RFC 7617). */
+/**
+ * A bearer token has no colon (RFC 6750 section 2.1); the password of a user is sent in UTF-8 (RFC
+ * 7617).
+ */
 function authorizationOf(secret: string): string {
   if (/^(basic|bearer) /i.test(secret)) return secret;
   if (!secret.includes(':')) return `Bearer ${secret}`;

@@ -27,11 +27,17 @@ export const removedTypes: Record<string, { what: string; hint: string }> = {
   },
 };
 
-/** A service of an entry, with the type of the entry and what the adapter of that type was tried against. */
+/**
+ * A service of an entry, with the type of the entry and what the adapter of that type was tried
+ * against.
+ */
 export type ConfiguredService = Backend & {
   type: string;
   triedAgainst: string;
-  /** The same service, whose requests have an `X-Request-Id`: what the service logs can be compared with our log. */
+  /**
+   * The same service, whose requests have an `X-Request-Id`: what the service logs can be compared
+   * with our log.
+   */
   onBehalfOf(requestId: string): ConfiguredService;
 };
 
@@ -66,7 +72,8 @@ const isType = (value: unknown): value is keyof typeof adapters =>
 export type ServicesContext = Pick<AdapterContext, 'serviceId' | 'bindingOf' | 'secretOf' | 'fetch'>;
 
 /**
- * Parses `BACKENDS`: a list of at least one object with `id`, `type` and the options of that type's adapter.
+ * Parses `BACKENDS`: a list of at least one object with `id`, `type` and the options of that type's
+ * adapter.
  * @param setting the name that it has in messages: `PINNING_SERVICES` is the old one
  * @throws misconfigured, naming the entry and the field
  */

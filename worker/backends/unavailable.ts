@@ -2,8 +2,8 @@
 import { describe, isSealpinError, SealpinError } from '../../shared/errors.ts';
 
 /**
- * Adds the IDs of pinning services to the hint of an error that says one cannot be reached. Clients do not see the detail of a
- * system fault; these IDs they know already, from `pins` of a file.
+ * Adds the IDs of pinning services to the hint of an error that says one cannot be reached. Clients
+ * do not see the detail of a system fault; these IDs they know already, from `pins` of a file.
  * @param ids the services that were called
  * @returns anything else that was thrown, unchanged
  */

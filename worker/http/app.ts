@@ -16,8 +16,9 @@ export type Bindings = Env & PinBinding & ShareBinding & MetricsBinding & { ACCO
 export type App = {
   Bindings: Bindings;
   /**
-   * `countedFor`: what the rate limit counts the request for. `usedBy`: the API key that it counts for, which may be unknown. `code`: of
-   * the problem that is the response. `arrivedBytes`: of the body of an upload, so far.
+   * `countedFor`: what the rate limit counts the request for. `usedBy`: the API key that it counts
+   * for, which may be unknown. `code`: of the problem that is the response. `arrivedBytes`: of the
+   * body of an upload, so far.
    */
   Variables: {
     requestId: string;
@@ -41,8 +42,8 @@ export function parseQuery<S extends v.GenericSchema>(c: Ctx, shape: S): v.Infer
 }
 
 /**
- * Tells whether the request asks for headers only. Hono runs the handler of GET for HEAD, and it must not start a read
- * then.
+ * Tells whether the request asks for headers only. Hono runs the handler of GET for HEAD, and it
+ * must not start a read then.
  */
 export function isHead(c: Ctx): boolean {
   return c.req.raw.method === 'HEAD';

@@ -6,7 +6,9 @@ export function lengthOf(headers: Headers): number {
   return Number.isSafeInteger(length) ? length : 0;
 }
 
-/** Whether a body has a content coding (RFC 9110 section 8.4), so that it is not the file itself. */
+/**
+ * Whether a body has a content coding (RFC 9110 section 8.4), so that it is not the file itself.
+ */
 export function isEncoded(headers: Headers): boolean {
   return (headers.get('Content-Encoding') ?? '').split(',').some((each) => !/^(identity)?$/i.test(each.trim()));
 }

@@ -1,9 +1,12 @@
-/** Collector of an isolate's counts: hands them over some seconds after a request, for all requests until then. */
+/**
+ * Collector of an isolate's counts: hands them over some seconds after a request, for all requests
+ * until then.
+ */
 import type { Ctx } from './app.ts';
 
 /**
- * Time for which an isolate collects before it hands over, in ms. Below the 30 s for which a Worker may go on after its
- * response (developers.cloudflare.com/workers/runtime-apis/context/#waituntil).
+ * Time for which an isolate collects before it hands over, in ms. Below the 30 s for which a Worker
+ * may go on after its response (developers.cloudflare.com/workers/runtime-apis/context/#waituntil).
  */
 const collectMs = 10_000;
 

@@ -1,6 +1,6 @@
 /**
- * Conditional and range requests (RFC 9110 sections 13 and 14). Files never change, so an ETag compares all that
- * there is.
+ * Conditional and range requests (RFC 9110 sections 13 and 14). Files never change, so an ETag
+ * compares all that there is.
  */
 import { SealpinError } from '../../shared/errors.ts';
 
@@ -10,13 +10,13 @@ export type Span = { start: number; end: number };
 const entityTag = /(?:W\/)?"[!\u0023-\u007e\u0080-\u00ff]*"/g;
 
 /**
- * Tells whether the response is 304, because the client has the representation already (section 13.2.2). Dates count
- * only if the client sends no tags.
+ * Tells whether the response is 304, because the client has the representation already (section
+ * 13.2.2). Dates count only if the client sends no tags.
  * @param headers of the request
  * @param etag of the representation, a strong one, with its quotes
  * @param lastModified of the representation, an HTTP-date, where it has one
- * @throws precondition_failed when `If-Match` names other tags only, or `If-Unmodified-Since` is earlier than
- * `lastModified`
+ * @throws precondition_failed when `If-Match` names other tags only, or `If-Unmodified-Since` is
+ * earlier than `lastModified`
  */
 export function isNotModified(headers: Headers, etag: string, lastModified: string | null = null): boolean {
   const modified = parseDate(lastModified);
@@ -72,7 +72,10 @@ function unreadable(name: string, expected: string): SealpinError {
   return new SealpinError('invalid_request', `${name} cannot be read`, { hint: `send ${expected}` });
 }
 
-/** An HTTP-date in ms; undefined for any other text. Of the three forms (section 5.6.7) asctime's has no zone. */
+/**
+ * An HTTP-date in ms; undefined for any other text. Of the three forms (section 5.6.7) asctime's
+ * has no zone.
+ */
 function parseDate(text: string | null): number | undefined {
   if (text === null || !/^[A-Z][a-z]+,? .*\d\d:\d\d:\d\d/.test(text)) return undefined;
   const ms = Date.parse(text.endsWith(' GMT') ? text : `${text} GMT`);
@@ -80,8 +83,8 @@ function parseDate(text: string | null): number | undefined {
 }
 
 /**
- * Parses the `Range` of a GET (section 14.2). Anything but exactly one range of bytes is ignored, as the section allows, and so is
- * a range of another version (`If-Range`).
+ * Parses the `Range` of a GET (section 14.2). Anything but exactly one range of bytes is ignored,
+ * as the section allows, and so is a range of another version (`If-Range`).
  * @param headers of the request
  * @param etag of the representation, with its quotes
  * @param size of the representation, in bytes

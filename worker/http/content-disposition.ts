@@ -6,7 +6,8 @@ const token = String.raw`[!#$%&'*+.^_\`|~0-9A-Za-z-]+`;
 const parameter = new RegExp(String.raw`;[ \t]*(${token})[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|${token})[ \t]*`, 'y');
 
 /**
- * Parses the filename of a `Content-Disposition` header; `filename*` takes precedence over `filename`.
+ * Parses the filename of a `Content-Disposition` header; `filename*` takes precedence over
+ * `filename`.
  * @returns undefined without the header, or when it has no filename
  * @throws invalid_filename when the header is malformed, or the name is not allowed
  */
@@ -32,7 +33,10 @@ export function parseDisposition(header: string | null): string | undefined {
   return parseFilename(plain.startsWith('"') ? plain.slice(1, -1).replaceAll(/\\(.)/g, '$1') : plain);
 }
 
-/** Decodes an extended value (RFC 8187 section 3.2.1); UTF-8 is the only charset that a sender may use. */
+/**
+ * Decodes an extended value (RFC 8187 section 3.2.1); UTF-8 is the only charset that a sender may
+ * use.
+ */
 function extendedValue(text: string): string {
   const encoded = /^utf-8'[^']*'((?:%[0-9A-Fa-f]{2}|[!#$&+.^_`|~0-9A-Za-z-])*)$/i.exec(text)?.[1];
   if (encoded === undefined) throw unreadable();
@@ -50,8 +54,8 @@ function unreadable(): SealpinError {
 }
 
 /**
- * The `Content-Disposition` that makes a browser save the bytes under a name, in ASCII and in full (RFC 6266 appendix
- * D).
+ * The `Content-Disposition` that makes a browser save the bytes under a name, in ASCII and in full
+ * (RFC 6266 appendix D).
  */
 export function attachment(filename: string | null): string {
   if (filename === null) return 'attachment';

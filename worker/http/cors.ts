@@ -1,6 +1,6 @@
 /**
- * Origins of pages that may call the API and read its responses (Fetch standard, section 3.2); never with a browser's
- * own credentials.
+ * Origins of pages that may call the API and read its responses (Fetch standard, section 3.2);
+ * never with a browser's own credentials.
  */
 import type { MiddlewareHandler } from 'hono';
 import { cors as allowOrigin } from 'hono/cors';
@@ -71,13 +71,14 @@ const allowListed = allowOrigin({ ...options, origin: (_origin, c: Ctx) => allow
 const allowAll = allowOrigin({ ...options, origin: '*' });
 
 /**
- * Answers preflights, and lets pages of the listed origins read responses. Any other origin gets no CORS header at
- * all.
+ * Answers preflights, and lets pages of the listed origins read responses. Any other origin gets no
+ * CORS header at all.
  */
 export const cors: MiddlewareHandler<App> = async (c, next) => {
   const isOptions = c.req.method === 'OPTIONS';
   const isPreflight = isOptions && c.req.header('Access-Control-Request-Method') !== undefined;
-  // The library takes every OPTIONS for a preflight; any other one is a method that a route does not have.
+  // The library takes every OPTIONS for a preflight; any other one is a method that a route does
+  // not have.
   const allowed = allowedOrigin(c);
   if (allowed !== undefined && (isPreflight || !isOptions))
     return await (allowed === '*' ? allowAll : allowListed)(c, next);

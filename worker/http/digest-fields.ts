@@ -1,8 +1,13 @@
-/** Digests in HTTP fields (RFC 9530): what a client says that it sends, and what it wants to know. */
+/**
+ * Digests in HTTP fields (RFC 9530): what a client says that it sends, and what it wants to know.
+ */
 import { SealpinError } from '../../shared/errors.ts';
 import { equalBytes } from '../../shared/streams/equal-bytes.ts';
 
-/** Bytes of a digest by its algorithm, as section 7.2 names them; its other algorithms are deprecated or no protection. */
+/**
+ * Bytes of a digest by its algorithm, as section 7.2 names them; its other algorithms are
+ * deprecated or no protection.
+ */
 const lengths = { 'sha-256': 32, 'sha-512': 64 } as const;
 
 /** An algorithm that is computed here. */
@@ -10,15 +15,17 @@ export type Algorithm = keyof typeof lengths;
 type Field = 'Content-Digest' | 'Repr-Digest' | 'Want-Repr-Digest';
 export type Digests = ReadonlyMap<Algorithm, Uint8Array>;
 
-/** A member of a dictionary (RFC 9651 section 3.2) with its parameters, which have no meaning here. */
+/**
+ * A member of a dictionary (RFC 9651 section 3.2) with its parameters, which have no meaning here.
+ */
 const member =
   /^([a-z*][a-z0-9_.*-]*)=(:[A-Za-z0-9+/]*={0,2}:|[0-9]{1,15})(?:;[ ]*[a-z*][a-z0-9_.*-]*(?:="[^"\\]*"|=[!#-+.-:<-~]+)?)*$/;
 
 /**
- * Parses `Content-Digest` and `Repr-Digest`, which are the same for a body without a content coding. Algorithms that are not computed
- * here are ignored (section 2).
- * @throws invalid_request for a value that cannot be read, or whose digest has another length than its algorithm; digest_mismatch where
- *   the two differ
+ * Parses `Content-Digest` and `Repr-Digest`, which are the same for a body without a content
+ * coding. Algorithms that are not computed here are ignored (section 2).
+ * @throws invalid_request for a value that cannot be read, or whose digest has another length than
+ * its algorithm; digest_mismatch where the two differ
  */
 export function parseDigests(headers: Headers): Digests {
   const digests = new Map<Algorithm, Uint8Array>();
@@ -38,7 +45,8 @@ export function parseDigests(headers: Headers): Digests {
 }
 
 /**
- * Parses `Want-Repr-Digest`. @returns the algorithm that the client prefers; undefined if it wants none that is
+ * Parses `Want-Repr-Digest`.
+ * @returns the algorithm that the client prefers; undefined if it wants none that is
  * computed here
  * @throws invalid_request
  */
@@ -57,7 +65,10 @@ export function digestField(algorithm: Algorithm, digest: Uint8Array): string {
   return `${algorithm}=:${digest.toBase64()}:`;
 }
 
-/** The members of a dictionary, of which the last one of a name counts. @param start of each value */
+/**
+ * The members of a dictionary, of which the last one of a name counts.
+ * @param start of each value
+ */
 function membersOf(field: Field, header = '', start: string): Map<string, string> {
   const members = new Map<string, string>();
   for (const part of header.trim() === '' ? [] : header.split(',')) {

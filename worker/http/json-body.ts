@@ -59,7 +59,8 @@ function depthOf(json: string): number {
   let depth = 0;
   let deepest = 0;
   let inString = false;
-  // Not a regular expression: one that matches whole strings starts over at each quote of a string without an end.
+  // Not a regular expression: one that matches whole strings starts over at each quote of a string
+  // without an end.
   for (let index = 0; index < json.length; index += 1) {
     const char = json[index];
     if (inString) {

@@ -43,14 +43,20 @@ export const accessLog: MiddlewareHandler<App> = async (c, next) => {
 
 const inert = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "default-src 'none'" };
 
-/** Keeps responses of the API from being pages, whatever a browser makes of their bytes. Some routes set stricter headers themselves. */
+/**
+ * Keeps responses of the API from being pages, whatever a browser makes of their bytes. Some routes
+ * set stricter headers themselves.
+ */
 export const inertHeaders: MiddlewareHandler<App> = async (c, next) => {
   await next();
   const { headers } = c.res;
   for (const [name, value] of Object.entries(inert)) if (!headers.has(name)) headers.set(name, value);
 };
 
-/** Announces the length of what HEAD would get: the runtime drops the body of a GET that answers it, and the length with it. */
+/**
+ * Announces the length of what HEAD would get: the runtime drops the body of a GET that answers it,
+ * and the length with it.
+ */
 export const headLength: MiddlewareHandler<App> = async (c, next) => {
   await next();
   const { headers, body } = c.res;
@@ -74,7 +80,10 @@ export const onError: ErrorHandler<App> = (error, c) => {
   return response;
 };
 
-/** Time for which the disk of the first service counts as full after an upload, and interval at which an isolate says so, in ms. */
+/**
+ * Time for which the disk of the first service counts as full after an upload, and interval at
+ * which an isolate says so, in ms.
+ */
 const full = { countsMs: 600_000, everyMs: 10_000 };
 let toldFullAt = 0;
 
@@ -91,12 +100,13 @@ function tellFull(c: Ctx): void {
  * @param now the path that the route has now
  */
 export function notFound(now?: string): Handler<App> & NotFoundHandler<App> {
-  const hint = now === undefined ? {} : { hint: `the operator’s routes have moved: this one is ${now}` };
-  return (c: Ctx) => problem(new SealpinError('not_found', 'there is no such route', hint), c);
+  const hint = now && `the operator’s routes have moved: this one is ${now}`;
+  return (c: Ctx) => problem(new SealpinError('not_found', 'there is no such route', { hint }), c);
 }
 
 /**
- * Answers 405 with `Allow` (RFC 9110 section 15.5.6). @param methods those of the route's path; GET answers HEAD, too
+ * Answers 405 with `Allow` (RFC 9110 section 15.5.6).
+ * @param methods those of the route's path; GET answers HEAD, too
  */
 export function methodNotAllowed(methods: readonly string[]): Handler<App> {
   const all = methods.flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
@@ -109,8 +119,8 @@ export function methodNotAllowed(methods: readonly string[]): Handler<App> {
 }
 
 /**
- * Destinations whose bytes a browser would run, or apply to a page, as `Sec-Fetch-Dest` names them (Fetch standard,
- * section 2.2.7).
+ * Destinations whose bytes a browser would run, or apply to a page, as `Sec-Fetch-Dest` names them
+ * (Fetch standard, section 2.2.7).
  */
 const asCode = [
   'audioworklet',
@@ -125,7 +135,8 @@ const asCode = [
 ];
 
 /**
- * Keeps what somebody has stored from being code of a page of this service: its policies trust its own origin.
+ * Keeps what somebody has stored from being code of a page of this service: its policies trust its
+ * own origin.
  * @throws forbidden
  */
 export const notAsCode: MiddlewareHandler<App> = async (c, next) => {
@@ -140,7 +151,8 @@ export function onlyHead(handler: Handler<App>): Handler<App> {
 }
 
 /**
- * Refuses query parameters that a route does not have, or that appear twice: an ignored filter would return too much.
+ * Refuses query parameters that a route does not have, or that appear twice: an ignored filter
+ * would return too much.
  * @param known the names of the route's parameters
  * @throws invalid_request, naming the parameter
  */
@@ -157,7 +169,9 @@ export function checkQuery(known: readonly string[]): MiddlewareHandler<App> {
   };
 }
 
-/** Conditions (RFC 9110 section 13.1) and digests of what is sent (RFC 9530, RFC 3230, RFC 1864). */
+/**
+ * Conditions (RFC 9110 section 13.1) and digests of what is sent (RFC 9530, RFC 3230, RFC 1864).
+ */
 const checks = [
   'If-Match',
   'If-None-Match',
@@ -171,7 +185,8 @@ const checks = [
 ];
 
 /**
- * Refuses headers that ask for a check which a route does not make: its client would believe that it was made.
+ * Refuses headers that ask for a check which a route does not make: its client would believe that
+ * it was made.
  * @param method of the route, in lower case
  * @param known the headers that the route takes
  * @throws invalid_request, naming the header

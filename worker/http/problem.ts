@@ -3,7 +3,10 @@ import { describe, SealpinError, type Reason } from '../../shared/errors.ts';
 import type { Ctx } from './app.ts';
 import { problemType, toProblem } from '../../shared/problem-object.ts';
 
-/** Default of `Retry-After` in seconds, by status (RFC 9110 section 10.2.3, RFC 6585 section 4, RFC 4918 section 11.3). */
+/**
+ * Default of `Retry-After` in seconds, by status (RFC 9110 section 10.2.3, RFC 6585 section 4, RFC
+ * 4918 section 11.3).
+ */
 const retrySeconds: Readonly<Record<number, number>> = { 423: 2, 429: 60, 503: 5 };
 
 /** Hints for clients of the API, by the reason that the core gives. */
@@ -17,7 +20,8 @@ const hints: Readonly<Partial<Record<Reason, string>>> = {
 };
 
 /**
- * The response for an error. That for a system fault, or for anything but a SealpinError, reveals no internals.
+ * The response for an error. That for a system fault, or for anything but a SealpinError, reveals
+ * no internals.
  * @param thrown what was caught
  * @param c the context of the request, which takes note of the code
  */

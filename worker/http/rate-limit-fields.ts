@@ -1,6 +1,7 @@
 /**
- * The rate limits in responses (draft-ietf-httpapi-ratelimit-headers-10). The limiter only says whether a request is within the
- * limit, so how much is left is known only when there is nothing left.
+ * The rate limits in responses (draft-ietf-httpapi-ratelimit-headers-10). The limiter only says
+ * whether a request is within the limit, so how much is left is known only when there is nothing
+ * left.
  */
 import type { MiddlewareHandler } from 'hono';
 import { rateLimitOf } from '../env.ts';

@@ -1,4 +1,7 @@
-/** Responses with a representation: whole, in part, or only its headers (RFC 9110 sections 13 to 15). */
+/**
+ * Responses with a representation: whole, in part, or only its headers (RFC 9110 sections 13 to
+ * 15).
+ */
 import { SealpinError } from '../../shared/errors.ts';
 import { isHead, type Ctx } from './app.ts';
 import { digestField } from './digest-fields.ts';
@@ -6,12 +9,16 @@ import { isNotModified, parseRange, type Span } from './conditions.ts';
 import { problem } from './problem.ts';
 import { withContentLength } from './response-body.ts';
 
-/** Opens a body, or a span of it. It resolves with the first bytes, so that an error before them becomes a response. */
+/**
+ * Opens a body, or a span of it. It resolves with the first bytes, so that an error before them
+ * becomes a response.
+ */
 export type OpenBody = (span?: Span) => Promise<ReadableStream<Uint8Array>>;
 
 /**
- * Representation that a route responds with. `etag` is strong and has its quotes, `bytes` is the whole length; HEAD
- * does not open the body. `sha256`: of all bytes, where it is known without reading them.
+ * Representation that a route responds with. `etag` is strong and has its quotes, `bytes` is the
+ * whole length; HEAD does not open the body. `sha256`: of all bytes, where it is known without
+ * reading them.
  */
 export type Representation = {
   etag: string;
@@ -19,11 +26,16 @@ export type Representation = {
   bytes: number;
   sha256?: Uint8Array | undefined;
   ranges: boolean;
-  /** A body that is in memory needs no stream, which costs a small response a tenth of its CPU time. */
+  /**
+   * A body that is in memory needs no stream, which costs a small response a tenth of its CPU time.
+   */
   body: OpenBody | ((span?: Span) => Promise<Uint8Array>);
 };
 
-/** The response with a representation, or with as much of it as the request's conditions and range ask for. */
+/**
+ * The response with a representation, or with as much of it as the request's conditions and range
+ * ask for.
+ */
 export async function respond(c: Ctx, representation: Representation): Promise<Response> {
   const { etag, headers, bytes, sha256, body, ranges } = representation;
   if (isNotModified(c.req.raw.headers, etag, headers.get('Last-Modified'))) return notModified(etag, headers);
@@ -42,7 +54,10 @@ export async function respond(c: Ctx, representation: Representation): Promise<R
   return new Response(withContentLength(await body(span), length, c.var.requestId), { status: 206, headers });
 }
 
-/** The response 304 to a client that has the representation already. @param headers those of the response 200 */
+/**
+ * The response 304 to a client that has the representation already.
+ * @param headers those of the response 200
+ */
 export function notModified(etag: string, headers: Headers): Response {
   headers.set('ETag', etag);
   for (const name of ['Content-Encoding', 'Content-Type', 'Content-Disposition']) headers.delete(name);

@@ -32,7 +32,10 @@ export function countRequest(c: Ctx, ms: number): void {
   collector.handOverLater(c, () => handOver(c.env));
 }
 
-/** Hands over what this isolate has counted. Where that fails it is kept; an addition that was lost on its way back counts twice. */
+/**
+ * Hands over what this isolate has counted. Where that fails it is kept; an addition that was lost
+ * on its way back counts twice.
+ */
 export async function handOver(env: MetricsBinding): Promise<void> {
   const counters = [...counted.values()];
   counted.clear();

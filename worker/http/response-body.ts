@@ -1,4 +1,7 @@
-/** Bodies of responses. Their length is announced, so that a body that breaks off cannot look complete. */
+/**
+ * Bodies of responses. Their length is announced, so that a body that breaks off cannot look
+ * complete.
+ */
 import { concat } from '../../shared/streams/concat.ts';
 import { observed, peeked, pulled } from '../../shared/streams/pulled.ts';
 import { errorText, log } from '../log.ts';
@@ -14,8 +17,8 @@ export const fileHeaders: Readonly<Record<string, string>> = {
 };
 
 /**
- * A body of exactly `bytes` bytes. In workerd a stream that errors ends a chunked response cleanly; with a length the client
- * sees that something is missing.
+ * A body of exactly `bytes` bytes. In workerd a stream that errors ends a chunked response cleanly;
+ * with a length the client sees that something is missing.
  */
 export function withContentLength<B extends Uint8Array>(
   body: ReadableStream<Uint8Array> | B,
@@ -31,7 +34,8 @@ export function withContentLength<B extends Uint8Array>(
 }
 
 /**
- * Waits for the first chunk of a stream, so that an error before it can still become a response of its own.
+ * Waits for the first chunk of a stream, so that an error before it can still become a response of
+ * its own.
  * @param onCancel runs when the client cancels the stream, or when it fails
  * @returns the whole stream
  * @throws what the stream throws before its first chunk

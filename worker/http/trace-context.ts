@@ -3,7 +3,8 @@
 const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
 
 /**
- * The trace ID of a `traceparent`, 32 hexadecimal digits: for the log alone, because anybody can send any.
+ * The trace ID of a `traceparent`, 32 hexadecimal digits: for the log alone, because anybody can
+ * send any.
  * @returns undefined for a value that is none (section 3.2.2)
  */
 export function parseTraceId(header: string | undefined): string | undefined {

@@ -66,7 +66,8 @@ export function checkFileBytes(length: number, maxBytes: number): number {
 }
 
 /**
- * Parses `Upload-Metadata`: `filename` or `name`, `filetype` or `type`, `cid`, `provisional`, and details. Other keys are allowed, and ignored.
+ * Parses `Upload-Metadata`: `filename` or `name`, `filetype` or `type`, `cid`, `provisional`, and
+ * details. Other keys are allowed, and ignored.
  * @param text the value of the header; empty without it
  * @throws invalid_request for anything but a list of base64
  */

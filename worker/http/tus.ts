@@ -1,11 +1,16 @@
-/** Rules of the protocol tus 1.0.0 (tus.io/protocols/resumable-upload) for every request and response of an upload. */
+/**
+ * Rules of the protocol tus 1.0.0 (tus.io/protocols/resumable-upload) for every request and
+ * response of an upload.
+ */
 import type { MiddlewareHandler } from 'hono';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { tusVersion } from './tus-headers.ts';
 import type { App, Ctx } from './app.ts';
 import { problem } from './problem.ts';
 
-/** Methods that a client may need to send as POST, because what is in between lets no other through. */
+/**
+ * Methods that a client may need to send as POST, because what is in between lets no other through.
+ */
 const overridable = ['PATCH', 'DELETE', 'HEAD'];
 
 /**
@@ -28,8 +33,9 @@ export function methodOverride(
 }
 
 /**
- * Refuses another version of the protocol, names ours in every response, and keeps responses out of caches. To HEAD and PATCH it says
- * 423 where a client that read anything else would forget the upload and send everything again.
+ * Refuses another version of the protocol, names ours in every response, and keeps responses out of
+ * caches. To HEAD and PATCH it says 423 where a client that read anything else would forget the
+ * upload and send everything again.
  */
 export const tus: MiddlewareHandler<App> = async (c, next) => {
   const { method } = c.req.raw;
@@ -47,11 +53,8 @@ export const tus: MiddlewareHandler<App> = async (c, next) => {
     if ((method === 'HEAD' && (status === 429 || status >= 500)) || (method === 'PATCH' && isBusy)) {
       const retryAfter = headers.get('Retry-After');
       const detail = 'the service is too busy, or a part of it does not respond';
-      const busy = new SealpinError(
-        'upload_busy',
-        detail,
-        retryAfter === null ? {} : { retryAfterSeconds: Number(retryAfter) },
-      );
+      const retryAfterSeconds = retryAfter === null ? undefined : Number(retryAfter);
+      const busy = new SealpinError('upload_busy', detail, { retryAfterSeconds });
       c.res = problem(busy, c);
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Counts of an isolate for API keys, until it hands them to the objects of their accounts: a write for each request
- * would cost more than most requests do.
+ * Counts of an isolate for API keys, until it hands them to the objects of their accounts: a write
+ * for each request would cost more than most requests do.
  */
 import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';
@@ -12,7 +12,10 @@ import { Collector } from './collector.ts';
 
 type AccountBinding = { ACCOUNT: DurableObjectNamespace<Account> };
 
-/** The most accounts that are told at one time: one event may make 1,000 calls (Cloudflare's limits of Workers). */
+/**
+ * The most accounts that are told at one time: one event may make 1,000 calls (Cloudflare's limits
+ * of Workers).
+ */
 const maxAccounts = 500;
 
 /** Counts by account and key. */
@@ -39,7 +42,10 @@ async function handOverAll(env: AccountBinding): Promise<void> {
   await Promise.all(accounts.map((account) => handOverUsage(env, account)));
 }
 
-/** Hands over what this isolate has counted for an account. Where that fails it is kept; an addition whose answer is lost counts twice. */
+/**
+ * Hands over what this isolate has counted for an account. Where that fails it is kept; an addition
+ * whose answer is lost counts twice.
+ */
 export async function handOverUsage(env: AccountBinding, account: string): Promise<void> {
   const used = counted.get(account);
   if (used === undefined) return;

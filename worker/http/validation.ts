@@ -1,6 +1,6 @@
 /**
- * Errors of JSON bodies and queries in our own words: those of the validation library name its internals and repeat
- * values.
+ * Errors of JSON bodies and queries in our own words: those of the validation library name its
+ * internals and repeat values.
  */
 import type * as v from 'valibot';
 import { isBase64, type UploadDetails } from '../../shared/api.ts';
@@ -39,7 +39,10 @@ export function parseFutureTime(text: string, nowMs: number): number {
   return time;
 }
 
-/** Details of a file that begins, as its rows have them. @throws invalid_request for an end in the past */
+/**
+ * Details of a file that begins, as its rows have them.
+ * @throws invalid_request for an end in the past
+ */
 export function parseDetails(details: UploadDetails): FileDetails {
   if (details.expiresAt !== undefined) parseFutureTime(details.expiresAt, Date.now());
   return given(detailColumns, details);

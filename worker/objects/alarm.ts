@@ -4,7 +4,10 @@ const firstRetryMs = 5_000;
 /** The longest wait between two attempts, without jitter. */
 export const lastRetryMs = 3_600_000;
 
-/** The last time that an alarm can be set to: 2200-01-01. The runtime counts nanoseconds in 64 bits, which end in 2262. */
+/**
+ * The last time that an alarm can be set to: 2200-01-01. The runtime counts nanoseconds in 64 bits,
+ * which end in 2262.
+ */
 const lastMs = 7_258_118_400_000;
 
 /** Returns the wait after a number of failed attempts: 5 s, doubling, at most an hour. */

@@ -1,13 +1,16 @@
 /**
- * Columns of tables: what SQL says of each, and how its values are read, written, and shown in JSON. Types of rows, shapes of the
- * API and backups follow from one list of them.
+ * Columns of tables: what SQL says of each, and how its values are read, written, and shown in
+ * JSON. Types of rows, shapes of the API and backups follow from one list of them.
  */
 import { all, type SqlValue } from './sql.ts';
 
 /** A column whose values are `T` here and `J` in JSON. */
 export type Column<T, J = T> = {
   readonly name: string;
-  /** What SQL says of it. With `NOT NULL` a later one has a default, so that rows which are there stay valid. */
+  /**
+   * What SQL says of it. With `NOT NULL` a later one has a default, so that rows which are there
+   * stay valid.
+   */
   readonly definition: string;
   read(stored: SqlStorageValue): T;
   write(value: T): SqlValue;
@@ -132,7 +135,10 @@ export function definitions(columns: Columns): string {
     .join(', ');
 }
 
-/** Adds to a table the columns that it lacks: `CREATE TABLE IF NOT EXISTS` leaves it as it is. @returns their names */
+/**
+ * Adds to a table the columns that it lacks: `CREATE TABLE IF NOT EXISTS` leaves it as it is.
+ * @returns their names
+ */
 export function addColumns(sql: SqlStorage, table: string, columns: Columns): string[] {
   const known = all<{ name: string }>(sql, 'SELECT name FROM pragma_table_info(?)', table);
   const missing = Object.values(columns).filter((column) => known.every(({ name }) => name !== column.name));

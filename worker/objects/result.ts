@@ -1,11 +1,17 @@
 /**
- * The results of calls to Durable Objects. An error that is thrown over RPC loses its class, so the objects return failures as
- * values, and the Worker turns them into errors.
+ * The results of calls to Durable Objects. An error that is thrown over RPC loses its class, so the
+ * objects return failures as values, and the Worker turns them into errors.
  */
 import { describe, SealpinError, type Code } from '../../shared/errors.ts';
 
 /** Failure of a call: the code and details of the error that `toError` makes of it. */
-export type Failure = { ok: false; code: Code; detail?: string; hint?: string; retryAfterSeconds?: number };
+export type Failure = {
+  ok: false;
+  code: Code;
+  detail?: string | undefined;
+  hint?: string | undefined;
+  retryAfterSeconds?: number | undefined;
+};
 
 /** The result of a call: its value, beside `ok`, or a failure. */
 export type Result<T extends object = object> = ({ ok: true } & T) | Failure;
@@ -15,28 +21,22 @@ export type Result<T extends object = object> = ({ ok: true } & T) | Failure;
  * @param detail what happened, for a person; left out, the code's own title says it
  */
 export function err(code: Code, detail?: string, retryAfterSeconds?: number): Failure {
-  return {
-    ok: false,
-    code,
-    ...(detail === undefined ? {} : { detail }),
-    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-  };
+  return { ok: false, code, detail, retryAfterSeconds };
 }
 
-/** Turns an error that an object has met into a failure. The detail of a system fault stays in the log. */
+/**
+ * Turns an error that an object has met into a failure. The detail of a system fault stays in the
+ * log.
+ */
 export function toFailure(error: SealpinError): Failure {
   const { code, hint, message, retryAfterSeconds } = error;
-  const failure = err(code, describe(code).fault === 'user' ? message : undefined, retryAfterSeconds);
-  return hint === undefined ? failure : { ...failure, hint };
+  return { ...err(code, describe(code).fault === 'user' ? message : undefined, retryAfterSeconds), hint };
 }
 
 /** Turns a failure into the error that it describes. */
 export function toError(failure: Failure): SealpinError {
   const { code, detail, hint, retryAfterSeconds } = failure;
-  return new SealpinError(code, detail, {
-    ...(hint === undefined ? {} : { hint }),
-    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-  });
+  return new SealpinError(code, detail, { hint, retryAfterSeconds });
 }
 
 /** Seconds after which a client may try an object again that was overloaded, or was being moved. */
@@ -44,8 +44,9 @@ const objectRetrySeconds = 2;
 
 /**
  * Awaits the result of a call to an object, and returns its value.
- * @throws the code of the failure; `disk_full` when the object could not write (under `sealpin start`); `overloaded` when the
- * object is overloaded or was moved; `internal` when it threw
+ * @throws the code of the failure; `disk_full` when the object could not write (under
+ * `sealpin start`); `overloaded` when the object is overloaded or was moved; `internal` when it
+ * threw
  */
 export async function unwrap<P extends PromiseLike<{ ok: boolean }>>(
   call: P,

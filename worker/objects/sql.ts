@@ -36,7 +36,10 @@ export function count(sql: SqlStorage, from: string, ...values: SqlValue[]): num
   return list<number>(sql, `SELECT count(*) FROM ${from}`, ...values)[0] ?? 0;
 }
 
-/** The smallest value of a column, such as the next time at which a row is due. @param from as for `exists` */
+/**
+ * The smallest value of a column, such as the next time at which a row is due.
+ * @param from as for `exists`
+ */
 export function least(sql: SqlStorage, column: string, from: string, ...values: SqlValue[]): number | undefined {
   return list<number | null>(sql, `SELECT min(${column}) FROM ${from}`, ...values)[0] ?? undefined;
 }

@@ -26,7 +26,10 @@ export const requestHeaders: Readonly<Record<string, JsonSchema>> = {
   'Want-Repr-Digest': { ...text, examples: ['sha-256=10'] },
 };
 
-/** Request headers that a parameter of a document cannot describe (OpenAPI 3.1, Parameter Object): its text goes elsewhere. */
+/**
+ * Request headers that a parameter of a document cannot describe (OpenAPI 3.1, Parameter Object):
+ * its text goes elsewhere.
+ */
 export const undescribable: ReadonlySet<string> = new Set(['Accept', 'Authorization', 'Content-Type']);
 
 type ResponseHeader = { description: string; schema: JsonSchema };

@@ -26,6 +26,7 @@ export function operationsOf(route: Route): Record<string, JsonSchema> {
 function describeRoute(route: Route): JsonSchema {
   const { who, operationId, summary, description, headers, body, optionalBody } = route;
   const parameters = parametersOf(route);
+  const taken = body ?? optionalBody;
   const accept = headers?.['Accept'];
   const about = [description, accept && `\`Accept\`: ${accept}.`, accessOf(route)].filter((each) => each !== undefined);
   return {
@@ -35,8 +36,7 @@ function describeRoute(route: Route): JsonSchema {
     description: about.join('\n\n'),
     security: isOpen(route) ? [] : [{ [who]: scopesOf(route) ?? [] }],
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: { required: true, content: contentOf(body) } }),
-    ...(optionalBody === undefined ? {} : { requestBody: { required: false, content: contentOf(optionalBody) } }),
+    requestBody: taken && { required: body !== undefined, content: contentOf(taken) },
     responses: responsesOf(route),
     'x-codes': ownCodesOf(route),
   };
@@ -90,10 +90,12 @@ function headersOf(headers: Record<string, string>): JsonSchema[] {
 }
 
 function parameter(name: string, place: string, { description, ...schema }: JsonSchema): JsonSchema {
-  return { name, in: place, ...(description === undefined ? {} : { description }), schema };
+  return { name, in: place, description, schema };
 }
 
-/** A parameter of the query as its client sees it: what its text means, and what it is by default. */
+/**
+ * A parameter of the query as its client sees it: what its text means, and what it is by default.
+ */
 function ofQuery(shape: v.GenericSchema): JsonSchema {
   const { default: _text, ...schema } = schemaOf(shape, { typeMode: 'output' });
   const missing = v.safeParse(shape, undefined);
@@ -107,7 +109,10 @@ function contentOf(types: Bodies): JsonSchema {
   );
 }
 
-/** The words of HTTP for statuses (RFC 9110 section 15): what each means here, the operation or the code says. */
+/**
+ * The words of HTTP for statuses (RFC 9110 section 15): what each means here, the operation or the
+ * code says.
+ */
 const texts: Readonly<Record<number, string>> = {
   200: 'OK',
   201: 'Created',
@@ -139,7 +144,10 @@ function resultOf(route: Route, status: number): Response {
   };
 }
 
-/** The responses with problems of some routes, by the names to which their operations refer: one for each status. */
+/**
+ * The responses with problems of some routes, by the names to which their operations refer: one for
+ * each status.
+ */
 export function problemsOf(routes: readonly Route[]): JsonSchema {
   const all = routes.flatMap((route) => codesOf(route).map((code) => ({ code, route, status: describe(code).status })));
   return Object.fromEntries(

@@ -1,4 +1,7 @@
-/** A route as one row: how it is called, who may call it, what it takes and returns, and its handler. */
+/**
+ * A route as one row: how it is called, who may call it, what it takes and returns, and its
+ * handler.
+ */
 import type { Handler, MiddlewareHandler } from 'hono';
 import type * as v from 'valibot';
 import type { Scope } from '../../shared/api.ts';
@@ -18,7 +21,10 @@ type Call = {
   /** GET answers HEAD, too, unless the path has a row for it. */
   method: 'get' | 'head' | 'post' | 'put' | 'patch' | 'delete' | 'options';
   path: string;
-  /** Name in clients that are generated from the description; that of a GET with bytes begins with `get`. */
+  /**
+   * Name in clients that are generated from the description; that of a GET with bytes begins with
+   * `get`.
+   */
   operationId: string;
 };
 
@@ -43,16 +49,23 @@ type RouteText = {
   responseHeaders?: Record<number, readonly ResponseHeaderName[]>;
   /** Headers of every response of the route, problems included. */
   commonHeaders?: readonly ResponseHeaderName[];
-  /** Routes that take an ID from a result, by `operationId`: JSON pointers (RFC 6901) into the body, by parameter. */
+  /**
+   * Routes that take an ID from a result, by `operationId`: JSON pointers (RFC 6901) into the body,
+   * by parameter.
+   */
   links?: Record<string, Record<string, string>>;
-  /** The codes of the handler, besides those of its guard, of a body of JSON alone and of every route. */
+  /**
+   * The codes of the handler, besides those of its guard, of a body of JSON alone and of every
+   * route.
+   */
   codes?: readonly Code[];
 };
 
 /**
- * Caller of a route: anybody, anybody within the rate limit of an `address`, the operator, a `monitor` with the
- * `METRICS_TOKEN`, or the holder of an API key. The account checks the key and its scope in the call that also does the
- * work; `scopes` are all those that it asks for (a test compares them).
+ * Caller of a route: anybody, anybody within the rate limit of an `address`, the operator, a
+ * `monitor` with the `METRICS_TOKEN`, or the holder of an API key. The account checks the key and
+ * its scope in the call that also does the work; `scopes` are all those that it asks for (a test
+ * compares them).
  */
 type Access =
   | { who: 'anybody' | 'address' | 'operator' | 'monitor'; handler: (c: Ctx) => Response | Promise<Response> }
@@ -109,7 +122,10 @@ export function codesOf({ who, codes = [], body = {} }: Route): Code[] {
   return [...new Set([...guards[who].codes, ...ofBody, ...codes, ...commonCodes])];
 }
 
-/** The codes of a route besides those of `commonCodes`, and of `guardCodes` where it needs a credential. */
+/**
+ * The codes of a route besides those of `commonCodes`, and of `guardCodes` where it needs a
+ * credential.
+ */
 export function ownCodesOf(route: Route): Code[] {
   const known = [...commonCodes, ...(isOpen(route) ? [] : guardCodes(route.who))];
   return codesOf(route).filter((code) => !known.includes(code));
@@ -125,7 +141,10 @@ export function guardCodes(who: Route['who']): readonly Code[] {
   return guards[who].codes;
 }
 
-/** Lists what runs before the handler of a route, in this order: the guard, the checks of the names in query and headers. */
+/**
+ * Lists what runs before the handler of a route, in this order: the guard, the checks of the names
+ * in query and headers.
+ */
 export function middlewareOf(route: Route): MiddlewareHandler<App>[] {
   const { method, query, headers, ignoresUnknownQuery = false, who } = route;
   const names = Object.keys(query?.entries ?? {});

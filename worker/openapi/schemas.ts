@@ -9,7 +9,10 @@ export type JsonSchema = { [key: string]: unknown };
 
 const prefix = '#/components/schemas/';
 
-/** The validators of objects and enumerations that other ones refer to: by the names under which `shared/api.ts` exports them. */
+/**
+ * The validators of objects and enumerations that other ones refer to: by the names under which
+ * `shared/api.ts` exports them.
+ */
 const named: Record<string, v.GenericSchema> = Object.fromEntries(
   Object.entries(shapes)
     .filter((entry): entry is [string, v.GenericSchema & (typeof entry)[1]] => isNamed(entry[1]))
@@ -33,7 +36,8 @@ const config = {
     // Its pattern says no more than the format.
     if (valibotAction.type === 'iso_timestamp') return { ...jsonSchema, format: 'date-time' };
     const { requirement } = valibotAction as { requirement?: unknown };
-    // A pattern of JSON Schema matches code points in any case (section 6.4 of its core), among which there are no surrogates.
+    // A pattern of JSON Schema matches code points in any case (section 6.4 of its core), among
+    // which there are no surrogates.
     if (requirement instanceof RegExp && requirement.flags === 'u')
       return { ...jsonSchema, pattern: requirement.source.replace(String.raw`\ud800-\udfff`, '') };
     // No pattern that all readers know says which characters are seen.
@@ -49,7 +53,8 @@ let definitions: Record<string, unknown> | undefined;
 
 /**
  * The schema of a validator: a reference to it where it has a name.
- * @param o.typeMode of a validator that transforms: what it takes (`input`, the default), or what it makes of that
+ * @param o.typeMode of a validator that transforms: what it takes (`input`, the default), or what
+ * it makes of that
  * @throws Error for a part without an equivalent: a document that leaves something out would lie
  */
 export function schemaOf(shape: v.GenericSchema, o: { typeMode?: 'input' | 'output' } = {}): JsonSchema {
@@ -59,7 +64,10 @@ export function schemaOf(shape: v.GenericSchema, o: { typeMode?: 'input' | 'outp
   return schema;
 }
 
-/** Generators make a plain type of a list of types, and a type of its own of `anyOf`, which a reference needs. */
+/**
+ * Generators make a plain type of a list of types, and a type of its own of `anyOf`, which a
+ * reference needs.
+ */
 function withNull(schema: JsonSchema): JsonSchema {
   const { anyOf, ...rest } = schema;
   const [inner] = anyOf as [JsonSchema];

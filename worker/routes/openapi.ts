@@ -3,11 +3,14 @@ import type { Ctx } from '../http/app.ts';
 import { respond } from '../http/representation.ts';
 import { describeApi } from '../openapi/document.ts';
 import { route, type Route } from '../openapi/route.ts';
-import { conditions, representation } from './route-parts.ts';
+import { conditions, json, representation } from './route-parts.ts';
 
 type ApiDocument = { etag: string; bytes: Uint8Array };
 
-/** The row of a description, which anybody may read. @param o.routes the rows that it describes, itself among them */
+/**
+ * The row of a description, which anybody may read.
+ * @param o.routes the rows that it describes, itself among them
+ */
 export function descriptionRoute(
   path: string,
   operationId: string,
@@ -17,13 +20,13 @@ export function descriptionRoute(
   const handler = async (c: Ctx): Promise<Response> => {
     described ??= write(o.title, o.routes());
     const { etag, bytes } = await described;
-    const headers = new Headers({ 'Content-Type': 'application/json', 'Cache-Control': 'no-cache' });
+    const headers = new Headers({ 'Content-Type': json, 'Cache-Control': 'no-cache' });
     return await respond(c, { etag, headers, bytes: bytes.length, body: async () => bytes, ranges: false });
   };
   return route('get', path, operationId, {
     summary: 'This description',
     who: 'anybody',
-    responses: { 200: { 'application/json': null }, 304: null },
+    responses: { 200: { [json]: null }, 304: null },
     responseHeaders: { 200: representation, 304: ['ETag'] },
     headers: conditions,
     codes: ['precondition_failed'],

@@ -9,6 +9,6 @@ export function pageOf({ limit, cursor }: { limit: number; cursor?: string | und
 }
 
 /** The member `cursor` of a response, if there is a next page. */
-export function cursorOf({ next }: { next: number | undefined }): { cursor?: string } {
-  return next === undefined ? {} : { cursor: next.toString(36) };
+export function cursorOf({ next }: { next: number | undefined }): { cursor: string | undefined } {
+  return { cursor: next?.toString(36) };
 }

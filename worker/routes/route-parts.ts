@@ -1,6 +1,11 @@
-/** Parts that the rows of several routes have in common: codes, and the headers that they read and send. */
+/**
+ * Parts that the rows of several routes have in common: codes, and the headers that they read and
+ * send.
+ */
 import type { Code } from '../../shared/errors.ts';
 
+export const json = 'application/json';
+export const bytesType = 'application/octet-stream';
 export const pinning: readonly Code[] = ['pinning_failed', 'pinning_unavailable', 'pinning_timeout', 'disk_full'];
 export const reading: readonly Code[] = [...pinning, 'pinning_lost', 'content_mismatch'];
 export const conditions = { 'If-Match': 'ETags', 'If-None-Match': 'ETags' };

@@ -1,6 +1,7 @@
 /**
- * The routes of the service, one row each. The Worker registers them, two documents describe them, and a test compares every
- * response with its row. The first path that matches wins, so `/v1/storage/plain` precedes `/v1/storage/:fileId`.
+ * The routes of the service, one row each. The Worker registers them, two documents describe them,
+ * and a test compares every response with its row. The first path that matches wins, so
+ * `/v1/storage/plain` precedes `/v1/storage/:fileId`.
  */
 import {
   AnyCidParameter,
@@ -33,15 +34,23 @@ import { readGateway } from './gateway/ipfs.ts';
 import { descriptionRoute } from './openapi.ts';
 import { operatorRoutes } from './operator/operator-table.ts';
 import { readContent, readFile } from './files/read.ts';
-import { conditions, dates, entity, pinning, range, readCodes, reading, whole } from './route-parts.ts';
+import {
+  bytesType,
+  conditions,
+  dates,
+  entity,
+  json,
+  pinning,
+  range,
+  readCodes,
+  reading,
+  whole,
+} from './route-parts.ts';
 import { route, type Route } from '../openapi/route.ts';
 import { shareRoutes } from './shares/shares-table.ts';
 import { signedRoutes } from './shares/signed-table.ts';
 import { upload } from './files/upload.ts';
 import { uploadRoutes } from './uploads/uploads-table.ts';
-
-const json = 'application/json';
-const bytesType = 'application/octet-stream';
 
 function uploadRoute(mode: 'encrypted' | 'plain'): Route {
   return route('post', `/v1/storage/${mode}`, mode === 'encrypted' ? 'storeEncrypted' : 'storePlain', {

@@ -1,4 +1,7 @@
-/** The pages: static documents and their parts, none of which has anything of a request or a deployment in it. */
+/**
+ * The pages: static documents and their parts, none of which has anything of a request or a
+ * deployment in it.
+ */
 import type { Hono } from 'hono';
 import { web } from 'sealpin:web';
 import type { App, Ctx } from '../http/app.ts';
@@ -13,7 +16,9 @@ const common = {
   'X-Content-Type-Options': 'nosniff',
 };
 
-/** Without `no-transform`, a proxy may insert scripts into a document, which the hashes then refuse. */
+/**
+ * Without `no-transform`, a proxy may insert scripts into a document, which the hashes then refuse.
+ */
 const documentHeaders = {
   ...common,
   'Content-Type': 'text/html; charset=utf-8',
@@ -24,12 +29,15 @@ const documentHeaders = {
 /** A worker obeys the policy of its own script: it may call this service and nothing else. */
 const workerPolicy = policyOf({ 'connect-src': "'self'", 'trusted-types': "'none'" });
 
-/** A worker that loads another script at its first use has a policy for that one address (`web/trusted-addresses.ts`). */
+/**
+ * A worker that loads another script at its first use has a policy for that one address
+ * (`web/trusted-addresses.ts`).
+ */
 const loadingPolicy = policyOf({ 'script-src': "'self'", 'connect-src': "'self'", 'trusted-types': 'sealpin' });
 
 /**
- * The policy of a document: one script, which only this hash admits, and no code from text (the names of the policies that make addresses
- * of scripts are those in `web/`).
+ * The policy of a document: one script, which only this hash admits, and no code from text (the
+ * names of the policies that make addresses of scripts are those in `web/`).
  */
 function documentPolicy(scriptHash: string): string {
   return policyOf({
@@ -59,7 +67,8 @@ export function addWeb(app: Hono<App>): void {
     const headers = { ...documentHeaders, 'Content-Security-Policy': documentPolicy(scriptHash) };
     for (const path of paths) {
       serve(app, `/${path}`, html, headers);
-      // Some mail filters encode the # of a link: what was meant for the page alone comes here, and is neither read nor logged.
+      // Some mail filters encode the # of a link: what was meant for the page alone comes here, and
+      // is neither read nor logged.
       if (path !== '') serve(app, `/:page{${path}%23.*}`, html, headers);
     }
   }
@@ -70,7 +79,8 @@ export function addWeb(app: Hono<App>): void {
       'Content-Security-Policy': loadsScripts ? loadingPolicy : workerPolicy,
     });
   }
-  // What is saved below /dl/ comes from a page's service worker. Where there is none, the page must stay.
+  // What is saved below /dl/ comes from a page's service worker. Where there is none, the page must
+  // stay.
   app.get('/dl/:id', () => new Response(null, { status: 204, headers: { 'Cache-Control': 'no-store' } }));
 }
 

@@ -1,4 +1,7 @@
-/** A client of the API for tests: each operation by its name, with the path of its row, and its response checked against it. */
+/**
+ * A client of the API for tests: each operation by its name, with the path of its row, and its
+ * response checked against it.
+ */
 import { expect } from 'vitest';
 import * as v from 'valibot';
 import type * as api from '../../shared/api.ts';
@@ -136,7 +139,10 @@ function named(operationId: string): Route {
   return route;
 }
 
-/** The path of an operation with its parameters, those of its query included; what else is given is left for its body. */
+/**
+ * The path of an operation with its parameters, those of its query included; what else is given is
+ * left for its body.
+ */
 function pathAndRest(operationId: string, given: Given): { path: string; rest: Given } {
   const route = named(operationId);
   const rest = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
@@ -164,7 +170,10 @@ export type Client = Calls & {
   apiKey: string;
   (path: string, init?: Init): Promise<Response>;
   json(path: string, body: unknown, method?: string): Promise<Response>;
-  /** The response of an operation, which may be a problem. @param given its parameters, and the members of its JSON body */
+  /**
+   * The response of an operation, which may be a problem.
+   * @param given its parameters, and the members of its JSON body
+   */
   ask(operationId: string, given?: Given, init?: Init): Promise<Response>;
   store(
     mode: 'encrypted' | 'plain',

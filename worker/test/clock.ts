@@ -1,4 +1,7 @@
-/** The Worker with objects that let a test advance their clock, ring their alarm, see their rows, and make their calls fail. */
+/**
+ * The Worker with objects that let a test advance their clock, ring their alarm, see their rows,
+ * and make their calls fail.
+ */
 import worker, { Account as RealAccount, Pin as RealPin, Share as RealShare } from '../index.ts';
 import type { Env } from '../env.ts';
 import type { Result } from '../objects/result.ts';
@@ -10,13 +13,16 @@ import { present } from '../../testkit/present.ts';
 export { Metrics } from '../index.ts';
 
 /**
- * A call that fails once, or hangs, before it does anything or after it has done everything; one that is `late`, by a second; or one
- * whose object is too busy.
+ * A call that fails once, or hangs, before it does anything or after it has done everything; one
+ * that is `late`, by a second; or one whose object is too busy.
  */
 export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late' | 'refused';
 type Row = Record<string, SqlStorageValue>;
 
-/** A call of a test to an object, in the body of `POST /test/object`; the answer is its JSON, with bytes as `{ base64 }`. */
+/**
+ * A call of a test to an object, in the body of `POST /test/object`; the answer is its JSON, with
+ * bytes as `{ base64 }`.
+ */
 export type ObjectCall = { binding: 'ACCOUNT' | 'PIN' | 'SHARE'; name: string; method: string; args: unknown[] };
 
 type Objects = Record<ObjectCall['binding'], DurableObjectNamespace>;
@@ -139,8 +145,9 @@ export class Account extends RealAccount {
   }
 
   /**
-   * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`, `revoke` of `Share`, `put` of KV,
-   * `commit`, `commitPart`, `shareOpened` of this object, `setAlarm` of its storage.
+   * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`,
+   * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `shareOpened` of this object,
+   * `setAlarm` of its storage.
    */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
@@ -183,7 +190,10 @@ export class Account extends RealAccount {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
 
-  /** Counts the tables, without the one in which workerd keeps its alarm, which even an empty object may have. */
+  /**
+   * Counts the tables, without the one in which workerd keeps its alarm, which even an empty object
+   * may have.
+   */
   tables(): number {
     return this.ctx.storage.sql.exec(`SELECT name FROM sqlite_master WHERE substr(name, 1, 4) <> '_cf_'`).toArray()
       .length;
@@ -294,7 +304,10 @@ export class Share extends RealShare {
   }
 }
 
-/** Lets an object set its alarms by its own clock: otherwise one that is a week ahead rings in a week. */
+/**
+ * Lets an object set its alarms by its own clock: otherwise one that is a week ahead rings in a
+ * week.
+ */
 function setByClock({ storage }: DurableObjectState, ahead: Ahead): void {
   const get = storage.getAlarm.bind(storage);
   const set = storage.setAlarm.bind(storage);

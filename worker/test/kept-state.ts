@@ -24,7 +24,10 @@ export async function keepState(name: string): Promise<KeptState> {
   };
 }
 
-/** Opens the database of each Durable Object of a service that does not run. @param dir of the service */
+/**
+ * Opens the database of each Durable Object of a service that does not run.
+ * @param dir of the service
+ */
 export async function changeDatabases(dir: string, change: (database: DatabaseSync) => void): Promise<void> {
   const state = join(dir, 'state');
   for (const path of await readdir(state, { recursive: true })) {

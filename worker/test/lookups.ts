@@ -1,6 +1,6 @@
 /**
- * The Worker with a KV that counts how often keys are looked up; `GET /test/lookups` answers the count. `POST /test/later?ms=` sets its
- * clock so much forward.
+ * The Worker with a KV that counts how often keys are looked up; `GET /test/lookups` answers the
+ * count. `POST /test/later?ms=` sets its clock so much forward.
  */
 import type { Env } from '../env.ts';
 import worker from '../index.ts';

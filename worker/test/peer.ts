@@ -1,22 +1,31 @@
 /**
- * Peer between the Worker and the real IPFS node in tests, which misbehaves on demand. It passes everything else on to
- * the node.
+ * Peer between the Worker and the real IPFS node in tests, which misbehaves on demand. It passes
+ * everything else on to the node.
  */
 import { request as connect, type IncomingMessage, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 
-/** One command on its way. `pass` sends it on, `answer` says something else, `cut` breaks the connection off. */
+/**
+ * One command on its way. `pass` sends it on, `answer` says something else, `cut` breaks the
+ * connection off.
+ */
 export type Turn = {
   /** `dag/import`, `pin/ls`, `pin/add`, `pin/rm`, `block/get`, `cat`, … */
   command: string;
   cid: string | null;
   /** The `X-Request-Id` with which it came. */
   requestId: string | undefined;
-  /** Passes the command on, and resolves when the node has answered; then `deliver` gives the answer to the Worker. */
+  /**
+   * Passes the command on, and resolves when the node has answered; then `deliver` gives the answer
+   * to the Worker.
+   */
   pass(): Promise<{ status: number; body: Buffer; deliver(body?: Buffer): void }>;
   answer(status: number, body: string | Buffer, headers?: Record<string, string>): void;
-  /** Sends the answer's beginning with a length, and then nothing more, or the end of the connection. */
+  /**
+   * Sends the answer's beginning with a length, and then nothing more, or the end of the
+   * connection.
+   */
   begin(body: Buffer, bytes: number, then: 'hang' | 'cut'): void;
   /** Sends an answer so slowly. */
   trickle(body: Buffer, bytesPerSecond: number): Promise<void>;
@@ -39,7 +48,8 @@ export type Peer = {
 /** Starts a peer before a node, whose URL may change. */
 export async function startPeer(node: string | (() => string)): Promise<Peer> {
   /**
-   * Error of a command that is passed on, if the node or the Worker breaks it off, also in the middle of its answer.
+   * Error of a command that is passed on, if the node or the Worker breaks it off, also in the
+   * middle of its answer.
    */
   const lost = new Error('the node went away');
   const server = await startLoopbackServer((request, response) => void handle(request, response));
@@ -61,7 +71,8 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
       onward.once('response', resolve).once('close', () => reject(lost));
     });
     answered.catch(() => undefined);
-    // The last piece waits for its turn: a node that has all bytes of a known length does not wait for the end of the request.
+    // The last piece waits for its turn: a node that has all bytes of a known length does not wait
+    // for the end of the request.
     let last: Buffer | undefined;
     try {
       let bytes = 0;

@@ -1,4 +1,6 @@
-/** The Worker before a KV that is stale: once it is frozen, it answers as it stood then, misses too. */
+/**
+ * The Worker before a KV that is stale: once it is frozen, it answers as it stood then, misses too.
+ */
 import worker from '../index.ts';
 import type { Env } from '../env.ts';
 

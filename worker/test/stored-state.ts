@@ -42,8 +42,8 @@ export function ownerAt(service: Service, { id, call }: Owner): Owner {
 }
 
 /**
- * Calls an object by a request: Miniflare's own way to it starts a thread for each workerd, which costs more than
- * workerd itself.
+ * Calls an object by a request: Miniflare's own way to it starts a thread for each workerd, which
+ * costs more than workerd itself.
  */
 async function call(service: Service, asked: ObjectCall): Promise<unknown> {
   const answer = await fetch(`${service.url}/test/object`, { method: 'POST', body: JSON.stringify(asked) });
@@ -98,7 +98,10 @@ export async function askNode(
   });
 }
 
-/** All CIDs that the node has pinned, or that the bucket has an index of, where that takes its place. */
+/**
+ * All CIDs that the node has pinned, or that the bucket has an index of, where that takes its
+ * place.
+ */
 export async function pinned(service: Service): Promise<string[]> {
   if (service.bucket !== undefined)
     return (await service.bucket()).filter((key) => key.includes('/cid/')).map((key) => key.slice(-59));
@@ -106,7 +109,9 @@ export async function pinned(service: Service): Promise<string[]> {
   return Object.keys((await answer.json<{ Keys: Record<string, unknown> }>()).Keys);
 }
 
-/** Lets the alarm of a CID do what follows an upload, so that it asks the node for nothing later. */
+/**
+ * Lets the alarm of a CID do what follows an upload, so that it asks the node for nothing later.
+ */
 export async function settle(service: Service, cid: string): Promise<void> {
   await (await pinObject(service, cid)).ring(2000);
 }

@@ -6,16 +6,20 @@ const isAlphabet = /[A-Za-z0-9+/]/;
 
 /** A decoder of one base64 text that arrives in pieces. */
 export type Base64Decoder = {
-  /** Decodes as many whole groups of four as there are. `text` holds one character a byte (latin1). */
+  /**
+   * Decodes as many whole groups of four as there are. `text` holds one character a byte (latin1).
+   */
   write(text: string): Uint8Array;
   /** Checks that the text may end here. */
   finish(): void;
 };
 
 /**
- * Decodes standard base64 (RFC 4648 section 4) with padding, without white space, and only in canonical form: unused
- * bits are zero. The native decoder skips white space, which shows in the length of its output.
- * @returns a decoder that throws `invalid_base64`, naming the offset in characters of the first one that is wrong
+ * Decodes standard base64 (RFC 4648 section 4) with padding, without white space, and only in
+ * canonical form: unused bits are zero. The native decoder skips white space, which shows in the
+ * length of its output.
+ * @returns a decoder that throws `invalid_base64`, naming the offset in characters of the first one
+ * that is wrong
  */
 export function base64Decoder(): Base64Decoder {
   let rest = '';
@@ -41,7 +45,8 @@ export function base64Decoder(): Base64Decoder {
 
   return {
     write(text) {
-      // A group that two pieces share is decoded by itself: to join the pieces would copy all of the second.
+      // A group that two pieces share is decoded by itself: to join the pieces would copy all of
+      // the second.
       const needed = rest === '' ? 0 : Math.min(4 - rest.length, text.length);
       const shared = rest + text.slice(0, needed);
       const head = shared.length === 4 ? shared : '';

@@ -1,22 +1,35 @@
-/** Structure of the blocks in a CAR: one file, whose leaves come first and whose root comes last. */
+/**
+ * Structure of the blocks in a CAR: one file, whose leaves come first and whose root comes last.
+ */
 import { sniffBytes } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { decodeNode, type Cid } from '../../shared/ipfs/index.ts';
 
-/** The most blocks of a CAR: what is known of each is kept until the root comes. With leaves of 1 MiB they are 32 GiB. */
+/**
+ * The most blocks of a CAR: what is known of each is kept until the root comes. With leaves of 1
+ * MiB they are 32 GiB.
+ */
 const maxBlocks = 32_768;
 /**
- * The fewest bytes of a leaf on average, and how many leaves may have less: each time that a file has a leaf, reading it asks the
- * pinning service once. Chunkers make far larger ones; a file that many programs wrote little by little has some that are small. How
- * often a leaf repeats does not count: disk images are full of zeros, and every limit and quota counts the bytes of the whole file.
+ * The fewest bytes of a leaf on average, and how many leaves may have less: each time that a file
+ * has a leaf, reading it asks the pinning service once. Chunkers make far larger ones; a file that
+ * many programs wrote little by little has some that are small. How often a leaf repeats does not
+ * count: disk images are full of zeros, and every limit and quota counts the bytes of the whole
+ * file.
  */
 const meanLeafBytes = 4096;
 const maxSmallLeaves = 1024;
 
-/** A file, or what lies below one of its nodes. `leaves`: with repetitions. `head`: how it begins, for `recognize`. */
+/**
+ * A file, or what lies below one of its nodes. `leaves`: with repetitions. `head`: how it begins,
+ * for `recognize`.
+ */
 export type KnownFile = { cid: Cid; fileBytes: number; leaves: number; head: Uint8Array };
 
-/** Takes the blocks of a file in an order in which each one comes after those that it links to: so there are no cycles. */
+/**
+ * Takes the blocks of a file in an order in which each one comes after those that it links to: so
+ * there are no cycles.
+ */
 export class CarStructure {
   readonly #known = new Map<string, KnownFile>();
   /** Blocks that no other one links to. */
@@ -83,7 +96,10 @@ function leafOf(cid: Cid, bytes: Uint8Array): KnownFile {
   return { cid, fileBytes: bytes.length, leaves: 1, head: bytes.slice(0, sniffBytes) };
 }
 
-/** The links of a node of a file. @throws invalid_request for any other block, such as that of a directory */
+/**
+ * The links of a node of a file.
+ * @throws invalid_request for any other block, such as that of a directory
+ */
 function nodeLinks(cid: Cid, bytes: Uint8Array) {
   try {
     return decodeNode(bytes, cid.text);

@@ -1,4 +1,7 @@
-/** The body of a request that continues an upload: as it arrives or, with `Content-Digest`, whole or not at all. */
+/**
+ * The body of a request that continues an upload: as it arrives or, with `Content-Digest`, whole or
+ * not at all.
+ */
 import { SealpinError } from '../../shared/errors.ts';
 import { maxUploadBytes, uploadIdleMs, type Env } from '../env.ts';
 import { parseDigests } from '../http/digest-fields.ts';
@@ -9,26 +12,31 @@ import { Semaphore } from './semaphore.ts';
 /** A body that is read as it arrives, or as if it did. */
 export type ArrivingBody = {
   /**
-   * Waits for bytes: all that have arrived, at most `maxBytes`, in memory that holds nothing else; none at the end. While the client is
-   * fast, a read waits for more of them. @throws body_incomplete, body_timeout, too_large
+   * Waits for bytes: all that have arrived, at most `maxBytes`, in memory that holds nothing else;
+   * none at the end. While the client is fast, a read waits for more of them.
+   * @throws body_incomplete, body_timeout, too_large
    */
   read(maxBytes: number): Promise<Uint8Array<ArrayBuffer>>;
   cancel(reason: unknown): Promise<void>;
 };
 
 /**
- * The most bytes of a body with a digest. It is held until the digest is known to be right: an encrypted upload that has sent a wrong
- * leaf cannot send the right one, because both would have the same nonces.
+ * The most bytes of a body with a digest. It is held until the digest is known to be right: an
+ * encrypted upload that has sent a wrong leaf cannot send the right one, because both would have
+ * the same nonces.
  */
 const maxHeldBytes = 8 * 1024 * 1024;
-/** Bodies that an isolate holds at once: 32 MiB of its 128. Wait of another one for its permit, in ms. */
+/**
+ * Bodies that an isolate holds at once: 32 MiB of its 128. Wait of another one for its permit, in
+ * ms.
+ */
 const holders = new Semaphore(4);
 const waitMs = 10_000;
 
 /**
  * Hands the body of a request to its reader.
- * @throws invalid_request, digest_mismatch, too_large, body_incomplete, body_timeout and overloaded before the reader has got a byte;
- *   what the reader throws
+ * @throws invalid_request, digest_mismatch, too_large, body_incomplete, body_timeout and overloaded
+ * before the reader has got a byte; what the reader throws
  */
 export async function withBody<T>(
   { env, request, onArrival }: { env: Env; request: Request; onArrival: CountedOptions['onArrival'] },

@@ -46,8 +46,9 @@ export type Continued = Pick<UploadRecord, 'state' | 'offset' | 'expiresAt' | 'c
  * @param request its body has bytes of the file; it may be without one
  * @param options.lease names the request
  * @param options.length of the file, where the client tells it now
- * @throws body_incomplete and body_timeout, once what has arrived is recorded; digest_mismatch, too_large, offset_mismatch, upload_busy,
- *   upload_changed, cid_mismatch, gone, not_found, what the pinning service reports
+ * @throws body_incomplete and body_timeout, once what has arrived is recorded; digest_mismatch,
+ * too_large, offset_mismatch, upload_busy, upload_changed, cid_mismatch, gone, not_found, what the
+ * pinning service reports
  */
 export function continueUpload(
   env: Env & PinBinding,
@@ -93,7 +94,10 @@ export function continueUpload(
 /** Time for which the objects of an upload may rest, in ms: a day longer than the upload. */
 const restingMs = 8 * 86_400_000;
 
-/** Bytes of the whole leaves that so many bytes of a client make at least: a sealer holds back what may be the last chunk. */
+/**
+ * Bytes of the whole leaves that so many bytes of a client make at least: a sealer holds back what
+ * may be the last chunk.
+ */
 function leastLeafBytes({ mode, tail }: UploadRecord, bytes: number): number {
   const heldBack = mode === 'encrypted' ? sealedChunkBytes : 0;
   return Math.max(0, Math.floor((tail.length + bytes - heldBack) / leafBytes) * leafBytes);
@@ -225,7 +229,10 @@ class ResumedUpload {
   }
 }
 
-/** The sealer of an upload, from what its row has. @throws decrypt_failed where that is of another upload or key */
+/**
+ * The sealer of an upload, from what its row has.
+ * @throws decrypt_failed where that is of another upload or key
+ */
 async function resumedSealer(upload: UploadRecord, seal: UploadSeal): Promise<PayloadSealer> {
   const { offset, preamble, sealedKey, sealedRest, tail } = upload;
   if (sealedKey === null) throw new SealpinError('internal', 'an encrypted upload has no file key');

@@ -1,19 +1,28 @@
-/** The body of a request as it arrives: read in large pieces, counted, and compared with its digests. */
+/**
+ * The body of a request as it arrives: read in large pieces, counted, and compared with its
+ * digests.
+ */
 import { SealpinError } from '../../shared/errors.ts';
 import { within } from '../../shared/streams/timing.ts';
 import type { Algorithm, Digests } from '../http/digest-fields.ts';
 import { PassingDigests } from './passing-digests.ts';
 
-/** The most bytes that one read waits for: workerd gives 4 KiB otherwise, and each read has its cost. */
+/**
+ * The most bytes that one read waits for: workerd gives 4 KiB otherwise, and each read has its
+ * cost.
+ */
 export const readBytes = 1024 * 1024;
 /**
- * A read that takes less than this part of the idle time makes the next one wait for more bytes: a fast client costs
- * few reads.
+ * A read that takes less than this part of the idle time makes the next one wait for more bytes: a
+ * fast client costs few reads.
  */
 const quickPart = 1 / 64;
 /** A read of this many bytes may take twice the idle time, one of 1 MiB five times. */
 const bytesPerIdleTime = 256 * 1024;
-/** The largest body where no limit is configured: 4 PiB, so that all lengths computed from it are exact numbers. */
+/**
+ * The largest body where no limit is configured: 4 PiB, so that all lengths computed from it are
+ * exact numbers.
+ */
 const largestBytes = 2 ** 52;
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -41,7 +50,10 @@ export function checkLength(request: Request, limitBytes = largestBytes): void {
   if (announced > limitBytes) throw tooLarge(limitBytes);
 }
 
-/** A body that is read as it arrives. Its reads throw body_incomplete, body_timeout and too_large; results are in the memory of their buffer. */
+/**
+ * A body that is read as it arrives. Its reads throw body_incomplete, body_timeout and too_large;
+ * results are in the memory of their buffer.
+ */
 export class CountedBody {
   readonly #options: CountedOptions;
   readonly #reader: ReadableStreamBYOBReader | undefined;
@@ -63,7 +75,10 @@ export class CountedBody {
     return bytes;
   }
 
-  /** Fills a buffer, unless the body ends before; no bytes: it has ended. @throws digest_mismatch at the end */
+  /**
+   * Fills a buffer, unless the body ends before; no bytes: it has ended.
+   * @throws digest_mismatch at the end
+   */
   async read(buffer: Bytes): Promise<Bytes> {
     const wanted = this.#within(buffer.length);
     const { byteOffset } = buffer;
@@ -91,7 +106,10 @@ export class CountedBody {
     await this.#reader?.cancel(reason);
   }
 
-  /** Reads until `#minBytes` have arrived. How many have is not visible before, so a slow client gets small reads. */
+  /**
+   * Reads until `#minBytes` have arrived. How many have is not visible before, so a slow client
+   * gets small reads.
+   */
   async #read(view: Bytes): Promise<{ bytes: Bytes; ended: boolean }> {
     if (this.#reader === undefined) return { bytes: view.subarray(0, 0), ended: true };
     const { idleMs } = this.#options;
@@ -109,7 +127,9 @@ export class CountedBody {
     return { bytes: value, ended: value.length < wanted };
   }
 
-  /** Limits a read to one byte over the limit: the rest of a body that exceeds it is not waited for. */
+  /**
+   * Limits a read to one byte over the limit: the rest of a body that exceeds it is not waited for.
+   */
   #within(bytes: number): number {
     return Math.min(bytes, (this.#options.limitBytes ?? Number.MAX_SAFE_INTEGER) - this.#received + 1);
   }

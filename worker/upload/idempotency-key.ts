@@ -20,8 +20,8 @@ const inOneRequest: Description = {
 };
 
 /**
- * The claim of an upload. Name and parameters are hashed with a key that is derived from the API key, so that the record reveals
- * nothing to others; the body is not part of it.
+ * The claim of an upload. Name and parameters are hashed with a key that is derived from the API
+ * key, so that the record reveals nothing to others; the body is not part of it.
  * @returns undefined where the request has no Idempotency-Key
  * @throws invalid_request
  */
@@ -50,7 +50,10 @@ export async function parseClaim(
   };
 }
 
-/** Reasons why requests that create something cannot be repeated, and the place of what a lost response has made. */
+/**
+ * Reasons why requests that create something cannot be repeated, and the place of what a lost
+ * response has made.
+ */
 const unrepeatable = {
   key: [
     'the answer shows an API key, which is stored nowhere and cannot be shown again',

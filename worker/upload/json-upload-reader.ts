@@ -1,12 +1,16 @@
 /**
- * Reads `{"filename": …, "data": …}` while it arrives. `data` is never held whole: its base64 is decoded piece by
- * piece. Members may come in any order, with any white space and escapes that JSON (RFC 8259) allows. A duplicate or
- * unknown member and a value that is not a string are refused, so nesting needs no bound.
+ * Reads `{"filename": …, "data": …}` while it arrives. `data` is never held whole: its base64 is
+ * decoded piece by piece. Members may come in any order, with any white space and escapes that JSON
+ * (RFC 8259) allows. A duplicate or unknown member and a value that is not a string are refused, so
+ * nesting needs no bound.
  */
 import { SealpinError } from '../../shared/errors.ts';
 import { base64Decoder } from './base64.ts';
 
-/** The longest name of a member, or `filename`, in characters as written: 255 bytes fit, each written `\u00XX`. */
+/**
+ * The longest name of a member, or `filename`, in characters as written: 255 bytes fit, each
+ * written `\u00XX`.
+ */
 const maxTextChars = 4096;
 
 const isSpace = new Set([' ', '\t', '\n', '\r']);
@@ -16,7 +20,10 @@ type Between = 'start' | 'first' | 'name' | 'colon' | 'value' | 'next' | 'end';
 type Inside = 'in name' | 'in filename' | 'in data';
 type ParserState = Between | Inside;
 
-/** The characters that may come between strings, each with the state that follows; `value` depends on the member. */
+/**
+ * The characters that may come between strings, each with the state that follows; `value` depends
+ * on the member.
+ */
 const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string, ParserState>; expected: string }> = {
   start: { next: new Map([['{', 'first']]), expected: '{ was expected' },
   first: {
@@ -38,12 +45,15 @@ const transitions: Record<Exclude<Between, 'value'>, { next: ReadonlyMap<string,
   end: { next: new Map(), expected: 'nothing may follow the object' },
 };
 
-/** The part of a string that a piece holds: `next` is the index after it, `closed` whether its closing quote came. */
+/**
+ * The part of a string that a piece holds: `next` is the index after it, `closed` whether its
+ * closing quote came.
+ */
 type Taken = { next: number; closed: boolean };
 
 /**
- * A reader of one body. It throws `invalid_json`, naming the offset in bytes, and `invalid_base64`, naming the
- * character of `data`.
+ * A reader of one body. It throws `invalid_json`, naming the offset in bytes, and `invalid_base64`,
+ * naming the character of `data`.
  */
 export class JsonUploadReader {
   readonly #seen = new Set<string>();
@@ -73,7 +83,10 @@ export class JsonUploadReader {
     return { filename: this.#filename };
   }
 
-  /** Reads one character between strings, or as much of a string as the piece has. @returns the index after it */
+  /**
+   * Reads one character between strings, or as much of a string as the piece has.
+   * @returns the index after it
+   */
   #step(piece: string, index: number, decoded: Uint8Array[]): number {
     const at = this.#offset + index;
     if (this.#state === 'in data') {
@@ -210,9 +223,10 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const callBytes = 8192;
 
 /**
- * One character a byte, so that offsets stay true and the native searches run at full speed; UTF-8 is decoded only in text strings.
- * ASCII, which base64 is, takes the native decoder. For the rest there is none: by the Encoding standard the label `latin1`
- * means windows-1252, which maps 0x80 to 0x9f elsewhere.
+ * One character a byte, so that offsets stay true and the native searches run at full speed; UTF-8
+ * is decoded only in text strings. ASCII, which base64 is, takes the native decoder. For the rest
+ * there is none: by the Encoding standard the label `latin1` means windows-1252, which maps 0x80 to
+ * 0x9f elsewhere.
  */
 function charOfEachByte(bytes: Uint8Array): string {
   try {

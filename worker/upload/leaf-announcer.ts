@@ -3,18 +3,24 @@ import { concat } from '../../shared/streams/concat.ts';
 
 /** Announces leaves before they are sent, in order. */
 export interface LeafAnnouncer {
-  /** Takes the number of a leaf and its SHA-256. Resolves once that is recorded, which `flush` begins. */
+  /**
+   * Takes the number of a leaf and its SHA-256. Resolves once that is recorded, which `flush`
+   * begins.
+   */
   add(index: number, digest: Uint8Array): Promise<void>;
   /** Records everything that was added, in one call. */
   flush(): void;
-  /** Has nothing more recorded: `add` fails with the reason, where its call to record has not begun. */
+  /**
+   * Has nothing more recorded: `add` fails with the reason, where its call to record has not begun.
+   */
   abort(reason: unknown): void;
 }
 
 /**
- * Makes an announcer. One call to record digests is under way at a time; what is added before the next one begins goes into it.
- * @param record records the digests (SHA-256, 32 bytes each) of leaves that follow one another from the number `first` on; where it
- *   fails, so does `add`, for these leaves and all after them
+ * Makes an announcer. One call to record digests is under way at a time; what is added before the
+ * next one begins goes into it.
+ * @param record records the digests (SHA-256, 32 bytes each) of leaves that follow one another from
+ * the number `first` on; where it fails, so does `add`, for these leaves and all after them
  */
 export function leafAnnouncer(record: (first: number, digests: Uint8Array) => Promise<void>): LeafAnnouncer {
   let running: Promise<void> = Promise.resolve();

@@ -10,13 +10,19 @@ export type LeafState = PayloadState & { beginning: ContentKind };
 
 /** Makes leaves of bytes. After an error it is of no use. */
 export interface LeafSource {
-  /** Takes bytes, which are used up: the array may be empty afterwards. @returns the leaves that are full now */
+  /**
+   * Takes bytes, which are used up: the array may be empty afterwards.
+   * @returns the leaves that are full now
+   */
   write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array[]>;
-  /** Takes the end. @returns the leaves that are full now; the tail is the last leaf, unless it is empty */
+  /**
+   * Takes the end.
+   * @returns the leaves that are full now; the tail is the last leaf, unless it is empty
+   */
   finish(): Promise<Uint8Array[]>;
   /**
-   * Returns the bytes that fill the leaf: of the next one, they begin little or nothing. So what is recorded at the end
-   * of a part, and sent to the account's object, is small.
+   * Returns the bytes that fill the leaf: of the next one, they begin little or nothing. So what is
+   * recorded at the end of a part, and sent to the account's object, is small.
    */
   room(): number;
   state(): LeafState;

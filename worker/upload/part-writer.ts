@@ -1,6 +1,7 @@
 /**
- * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is one import at the pinning service, which
- * ends with the node above its leaves. The root above the parts is made at the end, from the digests of the leaves alone.
+ * The engine of every upload, in one request or many: leaves of 1 MiB go out in parts. A part is
+ * one import at the pinning service, which ends with the node above its leaves. The root above the
+ * parts is made at the end, from the digests of the leaves alone.
  */
 import { cidOf, leafBytes, sha256, treeOf, type Cid } from '../../shared/ipfs/index.ts';
 import { concat } from '../../shared/streams/concat.ts';
@@ -9,16 +10,25 @@ import type { LeafAnnouncer } from './leaf-announcer.ts';
 
 /** Leaves of the first part of a file. */
 const leastPartLeaves = 16;
-/** The most leaves of a part: some proxies take no body of more than 100 MB. More than 1,024 would need more than one node. */
+/**
+ * The most leaves of a part: some proxies take no body of more than 100 MB. More than 1,024 would
+ * need more than one node.
+ */
 const mostPartLeaves = 64;
-/** Time for which a part may stay open, in ms: an import must not last as long as a slow client takes. */
+/**
+ * Time for which a part may stay open, in ms: an import must not last as long as a slow client
+ * takes.
+ */
 export const partMs = 5000;
-/** The same for a part that has as many leaves as the first one: a request that ends without notice loses those of its part. */
+/**
+ * The same for a part that has as many leaves as the first one: a request that ends without notice
+ * loses those of its part.
+ */
 const largePartMs = 1000;
 
 /**
- * Returns the largest number of leaves in a part. Each part is rows, calls and a pin, so that large files get large
- * ones.
+ * Returns the largest number of leaves in a part. Each part is rows, calls and a pin, so that large
+ * files get large ones.
  * @param leaves of the file before the part
  */
 export function partLeaves(leaves: number): number {
@@ -38,8 +48,8 @@ export type Part = {
 };
 
 /**
- * A part that was sent. `held` resolves once the service holds its blocks; it may fail before anybody waits for it. `name`: of its objects
- * in a store, from then on.
+ * A part that was sent. `held` resolves once the service holds its blocks; it may fail before
+ * anybody waits for it. `name`: of its objects in a store, from then on.
  */
 export type SentPart = { part: Part; held: Promise<void>; name?: (() => string) | undefined };
 
@@ -47,18 +57,22 @@ export type PartWriterOptions = {
   service: Intake;
   /** Ends the request to the service. */
   signal: AbortSignal;
-  /** The number of the first leaf in the file: how many were sent before, in this request or an earlier one. */
+  /**
+   * The number of the first leaf in the file: how many were sent before, in this request or an
+   * earlier one.
+   */
   firstLeaf: number;
   /** Set if another request can continue after the last part. */
   isContinued?: boolean;
   /**
-   * Before the first byte of a leaf leaves the Worker, the leaf is announced; it waits for that, and so do those after it. A durable
-   * write may take as long as all else that is done for a leaf, so leaves wait for `flush` and are announced together.
+   * Before the first byte of a leaf leaves the Worker, the leaf is announced; it waits for that,
+   * and so do those after it. A durable write may take as long as all else that is done for a leaf,
+   * so leaves wait for `flush` and are announced together.
    */
   announcer?: LeafAnnouncer | undefined;
   /**
-   * Number of leaves that are expected in all. Fewer are announced together towards the end, so that few are left to be
-   * sent then.
+   * Number of leaves that are expected in all. Fewer are announced together towards the end, so
+   * that few are left to be sent then.
    */
   expected?: number | undefined;
   /** Bytes of leaves that come for certain; undefined where that is not known. */
@@ -70,8 +84,8 @@ export type PartWriterOptions = {
 type OpenPart = { blocks: BlockImport; firstLeaf: number; digests: Uint8Array[]; bytes: number; openedAt: number };
 
 /**
- * Writes the leaves of one file, or of one request's share of it, one call at a time; each leaf is hashed once. After a call that
- * throws, only `abort` may follow.
+ * Writes the leaves of one file, or of one request's share of it, one call at a time; each leaf is
+ * hashed once. After a call that throws, only `abort` may follow.
  */
 export class PartWriter {
   readonly #options: PartWriterOptions;
@@ -93,8 +107,9 @@ export class PartWriter {
   }
 
   /**
-   * Sends a leaf after those before it; `sent` resolves once the network has taken it. It is 1 MiB of memory until
-   * then, which the caller must limit. All but the last one of the file have 1 MiB. The bytes are used up.
+   * Sends a leaf after those before it; `sent` resolves once the network has taken it. It is 1 MiB
+   * of memory until then, which the caller must limit. All but the last one of the file have 1 MiB.
+   * The bytes are used up.
    */
   async add(leaf: Uint8Array): Promise<{ sent: Promise<void> }> {
     const { service, signal, firstLeaf, announcer, expected = Number.POSITIVE_INFINITY, now } = this.#options;
@@ -128,7 +143,10 @@ export class PartWriter {
     return { sent };
   }
 
-  /** Has the leaves announced that wait for more of them: the caller is about to wait for something else, as a slow client. */
+  /**
+   * Has the leaves announced that wait for more of them: the caller is about to wait for something
+   * else, as a slow client.
+   */
   flush(): void {
     this.#options.announcer?.flush();
     this.#announced = this.#sent.catch(() => undefined);
@@ -140,7 +158,10 @@ export class PartWriter {
     await this.#announced;
   }
 
-  /** Tells whether the open part is full or its time is up: the caller then calls `close`, before it adds another leaf. */
+  /**
+   * Tells whether the open part is full or its time is up: the caller then calls `close`, before it
+   * adds another leaf.
+   */
   isDue(): boolean {
     const dueAt = this.dueAt();
     if (this.#open === undefined || dueAt === undefined) return false;
@@ -152,7 +173,10 @@ export class PartWriter {
     return this.#open?.blocks.bytes === undefined || this.#isFull(this.#open);
   }
 
-  /** Returns the time at which the open part is due at the latest, in ms; undefined if none is open that can be ended. */
+  /**
+   * Returns the time at which the open part is due at the latest, in ms; undefined if none is open
+   * that can be ended.
+   */
   dueAt(): number | undefined {
     if (this.#open === undefined || !this.canClose()) return undefined;
     const { openedAt, digests } = this.#open;
@@ -160,8 +184,8 @@ export class PartWriter {
   }
 
   /**
-   * Ends the open part, whose leaves may still be on their way; undefined where none is open. The next leaf opens another one, and is
-   * sent while the service still writes this one.
+   * Ends the open part, whose leaves may still be on their way; undefined where none is open. The
+   * next leaf opens another one, and is sent while the service still writes this one.
    */
   async close(): Promise<SentPart | undefined> {
     if (this.#open === undefined) return undefined;
@@ -196,7 +220,9 @@ export class PartWriter {
     return Math.min(partLeaves(firstLeaf), this.#options.service.partLeaves ?? mostPartLeaves);
   }
 
-  /** Bytes of the part that a leaf begins, as many as come within its time at the pace of that leaf. */
+  /**
+   * Bytes of the part that a leaf begins, as many as come within its time at the pace of that leaf.
+   */
   #plan(openedAt: number): number {
     const leaves = Math.floor(partMs / Math.max(1, openedAt - this.#lastAt));
     return Math.min(this.#left, Math.max(1, Math.min(leaves, this.#most(this.#next))) * leafBytes);

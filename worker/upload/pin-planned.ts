@@ -1,4 +1,7 @@
-/** Pinning with a row from before: the row is written, then the service is asked, then the row is committed. */
+/**
+ * Pinning with a row from before: the row is written, then the service is asked, then the row is
+ * committed.
+ */
 import { isSealpinError } from '../../shared/errors.ts';
 import { errorText, log } from '../log.ts';
 import type { Account } from '../objects/account/account.ts';
@@ -31,8 +34,8 @@ type PinOptions = {
  * @param o.bytes below the CID
  * @param o.held resolves once the service has them; left out, it has
  * @param o.plan what `Pin` says about the pins that are there
- * @param o.withdraw undoes the rows. Called where it is known that nothing was pinned; otherwise the service may still be about to
- *   pin it, and the sweep undoes them
+ * @param o.withdraw undoes the rows. Called where it is known that nothing was pinned; otherwise
+ * the service may still be about to pin it, and the sweep undoes them
  * @throws what `held`, and what `PinningService.pin` throws
  */
 export async function pinPlanned(
@@ -58,7 +61,10 @@ export async function pinPlanned(
   }
 }
 
-/** Makes a part stay until the upload ends, once the service holds it. @throws what the account and the service report */
+/**
+ * Makes a part stay until the upload ends, once the service holds it.
+ * @throws what the account and the service report
+ */
 export async function keepPart(
   { account, hash, uploadId, service, requestId }: PartOwner,
   { part, held, name }: SentPart,

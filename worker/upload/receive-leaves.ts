@@ -1,4 +1,7 @@
-/** The bytes of a request that continues an upload: into leaves, into parts, and recorded every few seconds. */
+/**
+ * The bytes of a request that continues an upload: into leaves, into parts, and recorded every few
+ * seconds.
+ */
 import { SealpinError } from '../../shared/errors.ts';
 import { sha256 } from '../../shared/ipfs/index.ts';
 import { settlesWithin } from '../../shared/streams/timing.ts';
@@ -12,7 +15,10 @@ import type { Permit, Semaphore } from './semaphore.ts';
 
 /** Time after which bytes that have arrived are recorded, in ms. */
 const saveMs = 5000;
-/** The most bytes that are asked of a client which was slow: it has their memory for as long as it sends nothing. */
+/**
+ * The most bytes that are asked of a client which was slow: it has their memory for as long as it
+ * sends nothing.
+ */
 const slowBytes = 64 * 1024;
 
 export type ReceiveOptions = {
@@ -29,7 +35,8 @@ export type ReceiveOptions = {
   announcer?: LeafAnnouncer | undefined;
   /**
    * Records how far the upload has come, with the part that holds what is new.
-   * @param take says how far, at the last moment: bytes that arrive while the part is pinned, and fill no leaf, are recorded with it
+   * @param take says how far, at the last moment: bytes that arrive while the part is pinned, and
+   * fill no leaf, are recorded with it
    * @param isLast whether every byte has arrived
    */
   save(part: SentPart | undefined, take: () => LeafState, isLast: boolean): Promise<void>;
@@ -39,8 +46,8 @@ export type ReceiveOptions = {
 };
 
 /**
- * State that is being recorded: `state` is that after so many `leaves`. Once it `isTaken`, later bytes take another
- * call.
+ * State that is being recorded: `state` is that after so many `leaves`. Once it `isTaken`, later
+ * bytes take another call.
  */
 type Save = { state: LeafState; leaves: number; isTaken: boolean };
 
@@ -48,7 +55,8 @@ type Save = { state: LeafState; leaves: number; isTaken: boolean };
 type Read = { bytes: Uint8Array<ArrayBuffer>; broken?: Error };
 
 /**
- * Receives bytes until the body ends, or the file. What has arrived is recorded even if the body breaks.
+ * Receives bytes until the body ends, or the file. What has arrived is recorded even if the body
+ * breaks.
  * @returns how many bytes of the file have arrived
  * @throws what the body throws, once that is recorded; what the writer and `save` throw
  */
@@ -86,7 +94,8 @@ class Receiver {
       else {
         const isWhole = writer.canClose();
         if (isWhole) await this.#saveSoon();
-        // What was announced to a store, and has not come, is not stored, nor is what came before it.
+        // What was announced to a store, and has not come, is not stored, nor is what came before
+        // it.
         else writer.abort(broken);
         await this.#saving;
         if (broken !== undefined) throw broken;
@@ -114,7 +123,8 @@ class Receiver {
       await this.#send(permit, () => source.write(bytes));
       if (this.#offset === this.#savedOffset) this.#unsavedSince = now();
       this.#offset += count;
-      // All bytes are recorded together with the end of the file: who has sent them all does not come back.
+      // All bytes are recorded together with the end of the file: who has sent them all does not
+      // come back.
       if (this.#offset !== length && (writer.isDue() || now() >= this.#dueAt())) await this.#saveSoon();
     }
     return undefined;
@@ -127,8 +137,9 @@ class Receiver {
   }
 
   /**
-   * Takes a permit. Leaves that are not announced keep theirs. Where none is free, they are announced once all before them are sent: sooner,
-   * each permit that comes free would bring one more leaf, announced alone.
+   * Takes a permit. Leaves that are not announced keep theirs. Where none is free, they are
+   * announced once all before them are sent: sooner, each permit that comes free would bring one
+   * more leaf, announced alone.
    */
   async #nextPermit(): Promise<Permit> {
     const { permits, writer } = this.#options;
@@ -140,7 +151,10 @@ class Receiver {
     return await permit;
   }
 
-  /** Makes leaves and sends them, under a permit that is released once they are sent. Meanwhile the next ones are made, under another one. */
+  /**
+   * Makes leaves and sends them, under a permit that is released once they are sent. Meanwhile the
+   * next ones are made, under another one.
+   */
   async #send(permit: Permit, make: () => Promise<Uint8Array[]>): Promise<void> {
     let last: Promise<void> = Promise.resolve();
     try {
@@ -153,11 +167,15 @@ class Receiver {
     }
   }
 
-  /** Records what has arrived. The part is pinned while the next bytes arrive, so that there are never more than two. */
+  /**
+   * Records what has arrived. The part is pinned while the next bytes arrive, so that there are
+   * never more than two.
+   */
   async #saveSoon(): Promise<void> {
     const { writer, source, save } = this.#options;
     const part = await writer.close();
-    // A request of whole MiB ends a little after a leaf in encrypted mode: its last bytes come when the part is already closed.
+    // A request of whole MiB ends a little after a leaf in encrypted mode: its last bytes come when
+    // the part is already closed.
     const isOpen = this.#current?.isTaken === false && this.#current.leaves === this.#leaves;
     const running = isOpen ? this.#current : undefined;
     if (running === undefined) await this.#saving;
@@ -180,7 +198,10 @@ class Receiver {
     this.#saving.catch((error: unknown) => this.#failed.reject(error));
   }
 
-  /** Asks for the next bytes, which fill one leaf at most, so that no part gets more than it may. A body that breaks gives none. */
+  /**
+   * Asks for the next bytes, which fill one leaf at most, so that no part gets more than it may. A
+   * body that breaks gives none.
+   */
   async #ask(): Promise<Read> {
     const { source, body } = this.#options;
     const most = Math.min(source.room(), this.#limit - this.#offset);
@@ -191,7 +212,10 @@ class Receiver {
     }
   }
 
-  /** Waits for bytes, under a permit that is released while the client is slow. What is due to be recorded does not wait for them. */
+  /**
+   * Waits for bytes, under a permit that is released while the client is slow. What is due to be
+   * recorded does not wait for them.
+   */
   async #arrival(): Promise<Read & { permit: Permit }> {
     const { writer, permits, now } = this.#options;
     const permit = await this.#nextPermit();

@@ -1,12 +1,19 @@
 /**
- * Semaphores of one isolate, because an isolate has 128 MB for all of them. A request that was killed releases no
- * permit, so a permit is lost when its holder has given no sign of life for a while.
+ * Semaphores of one isolate, because an isolate has 128 MB for all of them. A request that was
+ * killed releases no permit, so a permit is lost when its holder has given no sign of life for a
+ * while.
  */
 import { SealpinError } from '../../shared/errors.ts';
 
-/** Leaves that an isolate reads, hashes and sends at once: each is several times 1 MiB in memory, with the copies on its way. */
+/**
+ * Leaves that an isolate reads, hashes and sends at once: each is several times 1 MiB in memory,
+ * with the copies on its way.
+ */
 const leavesAtOnce = 4;
-/** Uploads that an isolate serves at once: what they hold while they wait for their clients is about a leaf each. */
+/**
+ * Uploads that an isolate serves at once: what they hold while they wait for their clients is about
+ * a leaf each.
+ */
 const uploadsAtOnce = 64;
 /** Share of one API key in these, so that its slow clients leave permits to others. */
 const uploadsOfKey = 32;
@@ -14,9 +21,14 @@ const uploadsOfKey = 32;
 const permitWaitMs = 10_000;
 const permitRetrySeconds = 10;
 
-/** Time without a sign of life after which a permit is free again, in ms: twice the longest step of a transfer. */
+/**
+ * Time without a sign of life after which a permit is free again, in ms: twice the longest step of
+ * a transfer.
+ */
 const lostMs = 60_000;
-/** Interval at which those who wait look for lost permits, and those who hold one for long renew it. */
+/**
+ * Interval at which those who wait look for lost permits, and those who hold one for long renew it.
+ */
 const lookMs = 5_000;
 
 /** A permit that a request holds until it releases it. */
@@ -52,7 +64,8 @@ export class Semaphore {
 
   /**
    * Waits for a permit.
-   * @param waitMs the longest wait @param by who takes it; others pass by who waits for a permit of their own
+   * @param waitMs the longest wait
+   * @param by who takes it; others pass by who waits for a permit of their own
    * @throws overloaded when there was none in time
    */
   async acquire(waitMs = Number.POSITIVE_INFINITY, by?: string): Promise<Permit> {
@@ -73,7 +86,8 @@ export class Semaphore {
     this.#waiting.add(waiting);
     this.#grant();
     const startedAt = this.#now();
-    // Also a sign to the runtime that the request waits for something: it ends those that have nothing under way.
+    // Also a sign to the runtime that the request waits for something: it ends those that have
+    // nothing under way.
     const looking = setInterval(
       () => {
         this.#grant();
@@ -109,7 +123,9 @@ export class Semaphore {
 /** The uploads of this isolate. */
 const uploads = new Semaphore(uploadsAtOnce, uploadsOfKey);
 
-/** The permits of leaves. An upload releases its permit while it waits for a client that is slow. */
+/**
+ * The permits of leaves. An upload releases its permit while it waits for a client that is slow.
+ */
 export const leafPermits = new Semaphore(leavesAtOnce);
 
 /**

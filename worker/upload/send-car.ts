@@ -20,12 +20,14 @@ import { sendParts, type PieceWriter, type Pieces, type SendOptions, type SentFi
 type CarBlock = { cid: Cid; bytes: Uint8Array };
 
 /**
- * Sends the blocks of a CAR to a service, under their own CIDs. The root is not pinned afterwards; all parts but the last one are
- * kept, where there are several.
+ * Sends the blocks of a CAR to a service, under their own CIDs. The root is not pinned afterwards;
+ * all parts but the last one are kept, where there are several.
  * @param car is cancelled where the upload fails
  * @param o.maxFileBytes how many bytes the file may have
- * @returns the file, whose blocks the service, or the Worker in its place, has hashed. `head`: how it begins
- * @throws invalid_request, too_large, cid_mismatch for a block with other bytes than its CID says; as `sendParts`
+ * @returns the file, whose blocks the service, or the Worker in its place, has hashed. `head`: how
+ * it begins
+ * @throws invalid_request, too_large, cid_mismatch for a block with other bytes than its CID says;
+ * as `sendParts`
  */
 export async function sendCar(
   car: ReadableStream<Uint8Array>,
@@ -83,7 +85,10 @@ type OpenCar = { blocks: BlockImport; links: Link[]; bytes: number; dueAt: numbe
 /** Links of a part's node: the part is due before, unless its blocks are small. */
 const maxLinks = 1024;
 
-/** Writes blocks into parts. What holds a part together is a node above its blocks, whatever they are. */
+/**
+ * Writes blocks into parts. What holds a part together is a node above its blocks, whatever they
+ * are.
+ */
 function blockWriter({ service, signal, now }: SendOptions): PieceWriter<CarBlock> {
   let open: OpenCar | undefined;
   let sentBytes = 0;

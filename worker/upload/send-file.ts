@@ -7,7 +7,8 @@ import { PartWriter } from './part-writer.ts';
 import { sendParts, type Pieces, type SendOptions, type SentFile } from './send-parts.ts';
 
 /**
- * Sends a file to a service. Its root is not pinned afterwards; all parts but the last one are kept, where there are several.
+ * Sends a file to a service. Its root is not pinned afterwards; all parts but the last one are
+ * kept, where there are several.
  * @param file is cancelled where the upload fails @param o.bytes it has, where that is known
  * @throws as `sendParts`
  */

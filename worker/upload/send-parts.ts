@@ -37,15 +37,18 @@ export type PieceWriter<T> = {
 };
 
 /**
- * Time for which a permit may wait for the bytes of its piece, in ms: what a fast client takes for 1 MiB, at 20 MiB/s.
+ * Time for which a permit may wait for the bytes of its piece, in ms: what a fast client takes for
+ * 1 MiB, at 20 MiB/s.
  */
 export const quickMs = 50;
 
 /**
- * Sends pieces in parts. All parts but the last one are kept; that is held by the service, and not pinned.
+ * Sends pieces in parts. All parts but the last one are kept; that is held by the service, and not
+ * pinned.
  * @param open opens the pieces and their writer; the signal ends the requests of the writer
  * @param finish what remains to be done with all parts, under the same signal
- * @throws what the pieces, the service, `keep` and `finish` throw, whichever comes first; the reason of the signal
+ * @throws what the pieces, the service, `keep` and `finish` throw, whichever comes first; the
+ * reason of the signal
  */
 export async function sendParts<T, R>(
   options: SendOptions,
@@ -95,7 +98,10 @@ class Sender<T> {
     return this.#parts;
   }
 
-  /** Ends the open part. It is kept while the next one is sent, so that there are never more than two. */
+  /**
+   * Ends the open part. It is kept while the next one is sent, so that there are never more than
+   * two.
+   */
   async #closePart(): Promise<void> {
     const { keep, signal } = this.#options;
     const sent = await this.#writer.close(false);
@@ -129,7 +135,8 @@ class Sender<T> {
       const piece = await pending;
       signal.throwIfAborted();
       if (piece === undefined) return false;
-      // A full part stays open until it is known that more follows: the only part of a file needs no pin of its own.
+      // A full part stays open until it is known that more follows: the only part of a file needs
+      // no pin of its own.
       if (this.#writer.isDue()) await this.#closePart();
       const { sent } = await this.#writer.add(piece);
       await sent;

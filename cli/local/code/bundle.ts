@@ -1,11 +1,17 @@
-/** The Worker, built from its source the same way for `sealpin start`, `sealpin rebuild` and `wrangler deploy`. */
+/**
+ * The Worker, built from its source the same way for `sealpin start`, `sealpin rebuild` and
+ * `wrangler deploy`.
+ */
 import type * as Esbuild from 'esbuild';
 import type { BuildFailure, BuildOptions } from 'esbuild';
 import { SealpinError } from '../../../shared/errors.ts';
 import { packageRoot, requireLocal } from '../package-root.ts';
 import { webPlugin } from './web-bundle.ts';
 
-/** The options of esbuild for code that runs in workerd (the conditions are those that wrangler uses). */
+/**
+ * The options of esbuild for code that runs in workerd (the conditions are those that wrangler
+ * uses).
+ */
 const workerOptions = {
   bundle: true,
   format: 'esm',
@@ -54,10 +60,15 @@ export function bundleWorker(): Promise<string> {
   return bundle('worker/index.ts');
 }
 
-/** The compatibility flags that the guard needs: `request.signal` fires when the client disconnects. */
+/**
+ * The compatibility flags that the guard needs: `request.signal` fires when the client disconnects.
+ */
 export const guardFlags = ['enable_request_signal'];
 
-/** The module in front of the Worker on a developer's machine; it imports the Worker as `./worker.js`. */
+/**
+ * The module in front of the Worker on a developer's machine; it imports the Worker as
+ * `./worker.js`.
+ */
 export function bundleGuard(): Promise<string> {
   return bundle('cli/local/guard.ts', { external: [...workerOptions.external, './worker.js'] });
 }

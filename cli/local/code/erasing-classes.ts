@@ -1,6 +1,12 @@
-/** The classes of Durable Objects whose deleted rows must leave the disk, and whose unknown objects must leave no file. */
+/**
+ * The classes of Durable Objects whose deleted rows must leave the disk, and whose unknown objects
+ * must leave no file.
+ */
 
-/** As the Worker exports them; each has a table of its own, which an object has only if it stands for something. */
+/**
+ * As the Worker exports them; each has a table of its own, which an object has only if it stands
+ * for something.
+ */
 const tables = { Account: 'account', Share: 'share' } as const;
 
 export type ClassName = keyof typeof tables;

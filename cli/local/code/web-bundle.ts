@@ -1,4 +1,7 @@
-/** The pages, built from `web/` into a module that the Worker imports as `sealpin:web`. The same source gives the same bytes. */
+/**
+ * The pages, built from `web/` into a module that the Worker imports as `sealpin:web`. The same
+ * source gives the same bytes.
+ */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,10 +9,16 @@ import type * as Esbuild from 'esbuild';
 import type { Plugin } from 'esbuild';
 import { packageRoot, requireLocal } from '../package-root.ts';
 
-/** Oldest browsers that have what `shared/` uses: `Promise.withResolvers`, `AbortSignal.any`, `ArrayBuffer.prototype.transfer`. */
+/**
+ * Oldest browsers that have what `shared/` uses: `Promise.withResolvers`, `AbortSignal.any`,
+ * `ArrayBuffer.prototype.transfer`.
+ */
 export const oldestBrowsers = ['chrome119', 'firefox124', 'safari17.4'];
 
-/** The documents: where they are served, the files of their states, and their script; all paths are relative to the service's root. */
+/**
+ * The documents: where they are served, the files of their states, and their script; all paths are
+ * relative to the service's root.
+ */
 const documents = [
   { paths: ['', 's', 'b'], states: ['receive'], script: 'web/receive-page.js' },
   { paths: ['send'], states: ['api-key', 'compose', 'sending', 'sent'], script: 'web/send-page.js' },
@@ -17,12 +26,16 @@ const documents = [
   { paths: ['files'], states: ['api-key', 'stored', 'compose', 'sending', 'sent'], script: 'web/files-page.js' },
 ] as const;
 
-/** A script. `writes`: whether it makes IPFS blocks. `loadsCurves`: whether it loads the curves at their first use, and is built without. */
+/**
+ * A script. `writes`: whether it makes IPFS blocks. `loadsCurves`: whether it loads the curves at
+ * their first use, and is built without.
+ */
 type Script = { readonly entry: string; readonly writes?: boolean; readonly loadsCurves?: boolean };
 
 /**
- * The scripts by their addresses. A service worker may only control addresses below its own folder, and has to control `dl/`. The engine
- * that receives has its curves, because `/` opens files without a network.
+ * The scripts by their addresses. A service worker may only control addresses below its own folder,
+ * and has to control `dl/`. The engine that receives has its curves, because `/` opens files
+ * without a network.
  */
 const scripts: Readonly<Record<string, Script>> = {
   'web/receive-page.js': { entry: 'receive-page.ts' },
@@ -46,7 +59,9 @@ type WebDocument = {
   readonly scriptPath: string;
   readonly scriptHash: string;
 };
-/** All pages. `hash`: SHA-256 in hex of everything in them, but for the place where they show it. */
+/**
+ * All pages. `hash`: SHA-256 in hex of everything in them, but for the place where they show it.
+ */
 type Web = { readonly hash: string; readonly documents: readonly WebDocument[]; readonly files: readonly WebFile[] };
 
 /** Builds the pages. @param o.words a catalogue instead of the English one, for tests */
@@ -57,7 +72,8 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
     compiledScript(room, script, words, options);
   const type = 'text/javascript; charset=utf-8';
   const curves = await compile({ entry: curvesEntry }, { globalName: 'curves' });
-  // An engine may outlive the deployment that it came from. It takes the curves that it was built with, or none.
+  // An engine may outlive the deployment that it came from. It takes the curves that it was built
+  // with, or none.
   const curvesAddress = `curves-${textDigest(curves).toString('hex', 0, 8)}.js`;
   const compiled = Object.entries(scripts).map(async ([path, script]) => ({
     path,
@@ -115,7 +131,8 @@ async function compiledScript(
     write: false,
     plugins: [
       withoutUnusedShapes,
-      withoutTitles,
+      codesAlone,
+      withoutMembers,
       ...(writes ? [] : [withoutWriter]),
       ...(loadsCurves ? [replaceCurves(join(room, 'workers/lazy-curves.ts'))] : []),
       ...(words === undefined ? [] : [replaceEnglish(words)]),
@@ -150,8 +167,9 @@ function compact(html: string): string {
 }
 
 /**
- * Pages that receive read UnixFS and write none, which esbuild cannot see: one function of ipfs-unixfs does both. Its writer
- * brings every base of multiformats along, 6 KB compressed in all.
+ * Pages that receive read UnixFS and write none, which esbuild cannot see: one function of
+ * ipfs-unixfs does both. Its writer brings every base of multiformats along, 6 KB compressed in
+ * all.
  */
 const withoutWriter: Plugin = {
   name: 'without protobuf writer',
@@ -161,14 +179,29 @@ const withoutWriter: Plugin = {
   },
 };
 
+/**
+ * Leaves out the functions that read a message of UnixFS member by member, which nothing calls, and
+ * esbuild cannot see that either.
+ */
+const withoutMembers: Plugin = {
+  name: 'without members of messages',
+  setup({ onLoad }) {
+    onLoad({ filter: /ipfs-unixfs\/dist\/src\/unixfs\.js$/ }, async ({ path }) => {
+      const source = await readFile(path, 'utf8');
+      return { contents: source.replace(/, function\* \(reader[^]*?\n {12}\}\);/g, ');') };
+    });
+  },
+};
+
 /** Puts what loads the curves in their place. @param path of that module */
 function replaceCurves(path: string): Plugin {
   return { name: 'lazy curves', setup: ({ onResolve }) => onResolve({ filter: /\/curves\.ts$/ }, () => ({ path })) };
 }
 
 /**
- * Leaves out the wire shapes that a page does not use. That the functions of valibot have no effects is annotated where they are
- * declared, which esbuild takes into account in that one file only, so their calls are annotated here.
+ * Leaves out the wire shapes that a page does not use. That the functions of valibot have no
+ * effects is annotated where they are declared, which esbuild takes into account in that one file
+ * only, so their calls are annotated here.
  */
 const withoutUnusedShapes: Plugin = {
   name: 'without unused shapes',
@@ -180,15 +213,18 @@ const withoutUnusedShapes: Plugin = {
   },
 };
 
-/** Leaves out what each error is called and what a client can do about it, because pages say that in the words of their catalogues. */
-const withoutTitles: Plugin = {
-  name: 'without titles and hints',
+/**
+ * Leaves of each error its code alone: what it is called and what a client can do about it, pages
+ * say in the words of their catalogues, and the rest is for those who respond or exit.
+ */
+const codesAlone: Plugin = {
+  name: 'codes alone',
   setup({ onLoad }) {
     onLoad({ filter: /[\\/]shared[\\/]error-codes\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, 'utf8');
       const contents = source
         .replace(/^(const hints\b.*)\{$[^]*?^\};$/m, '$1{};')
-        .replace(/title: '(?:[^'\\\n]|\\.)*'/g, "title: ''");
+        .replace(/\bstatus: \d+,[^]*?title: '(?:[^'\\\n]|\\.)*'/g, "title: ''");
       return { contents, loader: 'ts' };
     });
   },

@@ -1,6 +1,7 @@
 /**
- * The code that workerd runs for `start`: built once for each state of its source, and kept. A published `@sealpin/local` brings it
- * built. The key is made of every byte of the source, so that kept code is never older than it.
+ * The code that workerd runs for `start`: built once for each state of its source, and kept. A
+ * published `@sealpin/local` brings it built. The key is made of every byte of the source, so that
+ * kept code is never older than it.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -17,13 +18,18 @@ export type WorkerCode = { readonly worker: string; readonly guard: string };
 /** Kept code, in the cache and at the root of `@sealpin/local`. */
 export const keptFile = 'worker-code.json';
 
-/** Below the root: what the code is built from. The lock file, which only a checkout has, stands for the packages in it. */
+/**
+ * Below the root: what the code is built from. The lock file, which only a checkout has, stands for
+ * the packages in it.
+ */
 const sources = ['shared', 'client', 'web', 'worker', 'cli/local', 'tsconfig.json', 'package-lock.json'];
 
 /**
- * The code for a start: what is kept for the source as it is, or else a new build, which is then kept.
+ * The code for a start: what is kept for the source as it is, or else a new build, which is then
+ * kept.
  * @param cacheDir absolute; created where it is missing
- * @throws build_failed, not_installed, the errors of the file system where the source cannot be read
+ * @throws build_failed, not_installed, the errors of the file system where the source cannot be
+ * read
  */
 export async function workerCode(cacheDir: string): Promise<WorkerCode> {
   const root = packageRoot();
@@ -36,9 +42,11 @@ export async function workerCode(cacheDir: string): Promise<WorkerCode> {
 }
 
 /**
- * Builds the code in any case, and keeps it for the next start. Where it cannot be kept, that start takes longer, and nothing else.
+ * Builds the code in any case, and keeps it for the next start. Where it cannot be kept, that start
+ * takes longer, and nothing else.
  * @param cacheDir absolute; created where it is missing
- * @throws build_failed, not_installed, the errors of the file system where the source cannot be read
+ * @throws build_failed, not_installed, the errors of the file system where the source cannot be
+ * read
  */
 export async function rebuildWorkerCode(cacheDir: string): Promise<WorkerCode> {
   const root = packageRoot();
@@ -59,7 +67,10 @@ async function build(): Promise<WorkerCode> {
   return { worker, guard };
 }
 
-/** SHA-256, in hexadecimal digits, of every path and file of the source. @param root of a checkout or of `@sealpin/local` */
+/**
+ * SHA-256, in hexadecimal digits, of every path and file of the source.
+ * @param root of a checkout or of `@sealpin/local`
+ */
 export function sourceKey(root: string): string {
   const hash = createHash('sha256').update(packageJson.version);
   const add = (path: string): void => {
@@ -92,8 +103,8 @@ function namesIn(folder: string): string[] {
 }
 
 /**
- * The key of code that this program built. In `dist/` the program may be older than the source beside it; there this file has all that
- * builds the code.
+ * The key of code that this program built. In `dist/` the program may be older than the source
+ * beside it; there this file has all that builds the code.
  */
 function keyWithBuilder(key: string): string {
   return createHash('sha256')

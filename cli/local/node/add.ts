@@ -1,4 +1,6 @@
-/** `add`: files from a multipart body, in constant memory, which exist once all of it has arrived. */
+/**
+ * `add`: files from a multipart body, in constant memory, which exist once all of it has arrived.
+ */
 import { addOptions } from '../../../shared/ipfs/index.ts';
 import { arrivals } from './arrivals.ts';
 import { boundaryOf, parts } from './multipart.ts';
@@ -7,7 +9,9 @@ import type { Written } from './indexer.ts';
 import type { Writer } from './writer.ts';
 import type { Store } from './store.ts';
 
-/** Every option of Kubo's `add` that changes the CID, with the one value that the profile allows. */
+/**
+ * Every option of Kubo's `add` that changes the CID, with the one value that the profile allows.
+ */
 const requiredOptions = {
   ...addOptions,
   inline: 'false',

@@ -6,13 +6,17 @@ import { release } from '../../io/byte-stream.ts';
 const arrivalPieceBytes = 256 * 1024;
 /** Time that bytes wait for others, in ms: what a slow client sends is seen soon. */
 const arrivalMs = 10;
-/** Memory that no body uses at the moment, so that a small one does not cost as much as a large one, and how much of it is kept. */
+/**
+ * Memory that no body uses at the moment, so that a small one does not cost as much as a large one,
+ * and how much of it is kept.
+ */
 const spare: Buffer[] = [];
 const maxSpareBuffers = 4;
 
 /**
- * Joins what arrives. workerd sends bodies in pieces of 8 KiB, and Node's own iterator makes several promises for each of them, which
- * cost more than its hash. The pieces of the stream are consumed.
+ * Joins what arrives. workerd sends bodies in pieces of 8 KiB, and Node's own iterator makes
+ * several promises for each of them, which cost more than its hash. The pieces of the stream are
+ * consumed.
  * @param stream is left paused, not destroyed, when the reader stops before its end
  * @returns pieces, each valid until the next one is asked for: they share their memory
  * @throws what the stream fails with, after the bytes before it

@@ -1,7 +1,7 @@
 /**
- * Catalog of the node, in SQLite: which file on disk has which blocks, what they link to, and what is pinned. Every
- * change is one transaction that is on the disk when the call returns. Calls do not wait, so none can come between the
- * statements of another.
+ * Catalog of the node, in SQLite: which file on disk has which blocks, what they link to, and what
+ * is pinned. Every change is one transaction that is on the disk when the call returns. Calls do
+ * not wait, so none can come between the statements of another.
  */
 import { DatabaseSync } from 'node:sqlite';
 import { SealpinError } from '../../../shared/errors.ts';
@@ -9,8 +9,8 @@ import { filesBelow, Reach } from './reach.ts';
 import { prepareTables } from './schema.ts';
 
 /**
- * A block of a file on disk. A leaf is the `bytes` bytes from `offset` on; an interior node has `node`, which the catalog keeps,
- * and each CID that it links to.
+ * A block of a file on disk. A leaf is the `bytes` bytes from `offset` on; an interior node has
+ * `node`, which the catalog keeps, and each CID that it links to.
  */
 export type BlockRow = {
   cid: string;
@@ -25,7 +25,10 @@ export type BlockLocation = { file: string; offset: number; bytes: number; node:
 
 type PinnedRoot = { cid: string; name: string };
 
-/** A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be pinned. */
+/**
+ * A new file that is complete on disk; `keepUntil` in milliseconds since 1970, should it not be
+ * pinned.
+ */
 export type CatalogFile = {
   file: string;
   /** Its root: the last of its blocks. */
@@ -42,8 +45,8 @@ type Collected = { cids: string[]; files: string[] };
 const held = Number.MAX_SAFE_INTEGER;
 
 /**
- * Primary result codes of SQLite for a damaged file (https://sqlite.org/rescode.html): SQLITE_CORRUPT and
- * SQLITE_NOTADB.
+ * Primary result codes of SQLite for a damaged file (https://sqlite.org/rescode.html):
+ * SQLITE_CORRUPT and SQLITE_NOTADB.
  */
 const damageCodes = [11, 26];
 
@@ -71,7 +74,10 @@ function hasDamage(path: string, thrown: unknown): boolean {
   }
 }
 
-/** The error to show for one that was thrown over a catalog that is closed: where it is damaged that is the reason. */
+/**
+ * The error to show for one that was thrown over a catalog that is closed: where it is damaged that
+ * is the reason.
+ */
 export function catalogError(path: string, thrown: unknown): unknown {
   if (!isDamage(thrown) && !hasDamage(path, thrown)) return thrown;
   return new SealpinError('config_invalid', `${path}, the index of the built-in IPFS node, is damaged`, {
@@ -154,7 +160,10 @@ export class Catalog extends Reach {
     this.#transaction(() => this.#dropStaged());
   }
 
-  /** Writes rows before their file is complete, so that a huge one needs no memory; they are not visible before `publish`. */
+  /**
+   * Writes rows before their file is complete, so that a huge one needs no memory; they are not
+   * visible before `publish`.
+   */
   stage(file: string, blocks: readonly BlockRow[]): void {
     this.#transaction(() => this.#insert(file, blocks));
   }
@@ -165,8 +174,9 @@ export class Catalog extends Reach {
   }
 
   /**
-   * Adds files, all or none. A file replaces an older one with the same root if it has all of its blocks: the older copy may be
-   * damaged or missing. Returns the names on disk of the replaced copies; `removed` lists them until they are forgotten.
+   * Adds files, all or none. A file replaces an older one with the same root if it has all of its
+   * blocks: the older copy may be damaged or missing. Returns the names on disk of the replaced
+   * copies; `removed` lists them until they are forgotten.
    * @param forget dropped names whose removal is on the disk
    */
   publish(files: readonly CatalogFile[], forget: readonly string[] = []): string[] {
@@ -181,7 +191,10 @@ export class Catalog extends Reach {
     return this.#sql.location.get(cid) as BlockLocation | undefined;
   }
 
-  /** Some blocks of complete files, in the order of their rows. @param after the row of the last one before */
+  /**
+   * Some blocks of complete files, in the order of their rows.
+   * @param after the row of the last one before
+   */
   blocksAfter(after: number, count: number): (BlockLocation & { row: number; cid: string })[] {
     return this.#sql.page.all(after, count) as ReturnType<Catalog['blocksAfter']>;
   }
@@ -191,7 +204,8 @@ export class Catalog extends Reach {
   }
 
   /**
-   * Removes pins, all or none, and collects in the same transaction. When a CID has no pin, nothing is removed and that CID is returned.
+   * Removes pins, all or none, and collects in the same transaction. When a CID has no pin, nothing
+   * is removed and that CID is returned.
    * @param now in milliseconds since 1970
    */
   unpin(cids: readonly string[], now: number): string | Collected {
@@ -211,8 +225,8 @@ export class Catalog extends Reach {
   }
 
   /**
-   * Drops every file that no pin holds and whose time is over. A pin holds a file when a block of it that no other file has is
-   * pinned or below a pin.
+   * Drops every file that no pin holds and whose time is over. A pin holds a file when a block of
+   * it that no other file has is pinned or below a pin.
    * @param now in milliseconds since 1970; undefined: the time of every file is over
    */
   collect(now = held): Collected {
@@ -224,7 +238,10 @@ export class Catalog extends Reach {
     return new Set(this.#sql.files.all().map((row) => String(row['name'])));
   }
 
-  /** Names on disk that were dropped and may still be there: their removal may have been interrupted. */
+  /**
+   * Names on disk that were dropped and may still be there: their removal may have been
+   * interrupted.
+   */
   removed(): Set<string> {
     return new Set(this.#sql.removed.all().map((row) => String(row['name'])));
   }
@@ -235,8 +252,9 @@ export class Catalog extends Reach {
   }
 
   /**
-   * Looks at all of it, once. A page that lies elsewhere than it was written can look like an empty table, and nothing is to be removed by
-   * what that says. @throws what SQLite throws of a damaged file
+   * Looks at all of it, once. A page that lies elsewhere than it was written can look like an empty
+   * table, and nothing is to be removed by what that says. @throws what SQLite throws of a damaged
+   * file
    */
   check(): void {
     if (!this.#isChecked && this.#db.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'] !== 'ok')

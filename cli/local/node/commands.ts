@@ -191,8 +191,8 @@ async function* following<T>(first: T, rest: AsyncGenerator<T>): AsyncGenerator<
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
 /**
- * A peer ID of the sha2-256 form (libp2p peer-ids specification). This node has no key and no peers, so any name
- * works.
+ * A peer ID of the sha2-256 form (libp2p peer-ids specification). This node has no key and no
+ * peers, so any name works.
  */
 function peerId(id: Uint8Array): string {
   const multihash = Buffer.concat([Buffer.from([0x12, 0x20]), createHash('sha256').update(id).digest()]);

@@ -1,4 +1,7 @@
-/** The bytes of a file, whose leaves may lie in many data files; the next piece is read while one is on its way. */
+/**
+ * The bytes of a file, whose leaves may lie in many data files; the next piece is read while one is
+ * on its way.
+ */
 import { closeSync, read } from 'node:fs';
 import { promisify } from 'node:util';
 import { decodeNode, type Link } from '../../../shared/ipfs/index.ts';
@@ -21,7 +24,10 @@ export function fileBytes(cid: string, block: BlockLocation): number {
   return block.node === null ? block.bytes : total(decodeNode(block.node, cid));
 }
 
-/** Yields where bytes `start` to `end` (exclusive) lie, a read each. @param find throws for a missing block */
+/**
+ * Yields where bytes `start` to `end` (exclusive) lie, a read each.
+ * @param find throws for a missing block
+ */
 export function* runs(
   cid: string,
   { start, end, find }: { start: number; end: number; find(cid: string): BlockLocation },
@@ -64,8 +70,9 @@ export function* runs(
 }
 
 /**
- * The bytes of runs, in order. A piece is valid until the next one is asked for: two buffers are used for all of them, since V8 collects
- * its whole heap, which is that of the local service, for each few dozen MiB of new ones.
+ * The bytes of runs, in order. A piece is valid until the next one is asked for: two buffers are
+ * used for all of them, since V8 collects its whole heap, which is that of the local service, for
+ * each few dozen MiB of new ones.
  * @param open opens the data file of a block
  */
 export async function* content(

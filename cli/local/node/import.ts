@@ -1,6 +1,6 @@
 /**
- * `dag/import`: the blocks of CARs from a multipart body, in constant memory, each verified. All of them exist once the closing
- * boundary has arrived, or none. They are not pinned.
+ * `dag/import`: the blocks of CARs from a multipart body, in constant memory, each verified. All of
+ * them exist once the closing boundary has arrived, or none. They are not pinned.
  */
 import { isSealpinError } from '../../../shared/errors.ts';
 import { carReader } from '../../../shared/ipfs/index.ts';
@@ -77,7 +77,10 @@ async function importCar(
   return part.after();
 }
 
-/** Reads the bytes of one part by length. `after`: the event that follows them, once they have ended. */
+/**
+ * Reads the bytes of one part by length. `after`: the event that follows them, once they have
+ * ended.
+ */
 function partReader(
   events: AsyncGenerator<PartEvent>,
   pool: BufferPool,
@@ -107,7 +110,9 @@ function partReader(
   };
 }
 
-/** Explains what is wrong with a CAR, in Kubo's words if it has some; undefined for other errors. */
+/**
+ * Explains what is wrong with a CAR, in Kubo's words if it has some; undefined for other errors.
+ */
 function reason(thrown: unknown, hasEnded: boolean): string | undefined {
   if (thrown instanceof MultipartError) return 'unexpected EOF';
   if (thrown instanceof RpcError || isSealpinError(thrown, 'invalid_cid')) return thrown.message;

@@ -6,8 +6,9 @@ import { carSuffix } from './recover.ts';
 import { openRows, type Complete, type Rows } from './rows.ts';
 
 /**
- * After so many bytes of an import the disk is asked to sync. An import is a part of an upload, 16 to 64 MiB as a rule, and the client of an
- * upload in several requests waits for the last one of each.
+ * After so many bytes of an import the disk is asked to sync. An import is a part of an upload, 16
+ * to 64 MiB as a rule, and the client of an upload in several requests waits for the last one of
+ * each.
  */
 const importSyncBytes = 4 * leafBytes;
 
@@ -38,7 +39,8 @@ export class Importer {
 
   /**
    * Writes a block that the caller has verified.
-   * @param onWritten called when the memory of a leaf is no longer used; that of a node stays in use
+   * @param onWritten called when the memory of a leaf is no longer used; that of a node stays in
+   * use
    * @throws invalid_cid when it is not a node that this node can hold
    */
   async write(cid: Cid, block: Uint8Array, onWritten: () => void): Promise<void> {
@@ -54,7 +56,10 @@ export class Importer {
     await this.#file.sink.writeThrough(block, onWritten);
   }
 
-  /** Ends the file and syncs it to the disk; `publish` makes it exist. Without blocks: undefined, and nothing is kept. */
+  /**
+   * Ends the file and syncs it to the disk; `publish` makes it exist. Without blocks: undefined,
+   * and nothing is kept.
+   */
   async finish(): Promise<Complete | undefined> {
     if (this.#last === undefined) {
       await this.abort();

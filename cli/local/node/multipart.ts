@@ -1,6 +1,7 @@
 /**
- * multipart/form-data (RFC 7578 on RFC 2046 section 5.1) as a stream, in constant memory. It ends without an error only when
- * the closing boundary has arrived: a body that was cut off must not look complete.
+ * multipart/form-data (RFC 7578 on RFC 2046 section 5.1) as a stream, in constant memory. It ends
+ * without an error only when the closing boundary has arrived: a body that was cut off must not
+ * look complete.
  */
 
 /** A part begins, some of its bytes, or the closing boundary. */
@@ -61,7 +62,10 @@ export async function* parts(body: AsyncIterable<Buffer>, boundary: string): Asy
 class DelimitedText {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #delimiter: Buffer;
-  /** The first delimiter may be at the very start, without the line break that belongs to the others. */
+  /**
+   * The first delimiter may be at the very start, without the line break that belongs to the
+   * others.
+   */
   #rest: Buffer = Buffer.from('\r\n');
 
   constructor(chunks: AsyncIterator<Buffer>, delimiter: Buffer) {
@@ -96,7 +100,10 @@ class DelimitedText {
     }
   }
 
-  /** Takes what has arrived of the bytes before the next delimiter, and the delimiter. `isOver`: it was there. */
+  /**
+   * Takes what has arrived of the bytes before the next delimiter, and the delimiter. `isOver`: it
+   * was there.
+   */
   take(): { bytes: Buffer; isOver: boolean } {
     const at = this.#rest.indexOf(this.#delimiter);
     const isOver = at >= 0;

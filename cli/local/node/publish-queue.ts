@@ -1,4 +1,7 @@
-/** Files that are to become visible. Those that wait for the disk at the same time cost one sync of it together. */
+/**
+ * Files that are to become visible. Those that wait for the disk at the same time cost one sync of
+ * it together.
+ */
 
 /** Files that become visible, all or none. */
 type Publication<F> = { files: readonly F[]; published: PromiseWithResolvers<void> };

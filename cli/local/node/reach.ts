@@ -36,7 +36,10 @@ export class Reach {
     this.#sql = statements(db);
   }
 
-  /** Returns a block at or below a CID that no complete file has; undefined when all of them are there. */
+  /**
+   * Returns a block at or below a CID that no complete file has; undefined when all of them are
+   * there.
+   */
   missing(cid: string): string | undefined {
     return this.#sql.missing.get(cid)?.['cid'] as string | undefined;
   }
@@ -57,7 +60,10 @@ export class Reach {
     return found === cid ? undefined : found;
   }
 
-  /** Makes a predicate for as long as neither pins nor links change: whether a block is pinned or below a pin. */
+  /**
+   * Makes a predicate for as long as neither pins nor links change: whether a block is pinned or
+   * below a pin.
+   */
   protected liveness(): (cid: string) => boolean {
     const { pinOf, parentsOf } = this.#sql;
     // Each block is looked at once, however many below it are asked for.

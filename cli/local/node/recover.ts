@@ -1,7 +1,8 @@
 /**
- * Recovery at the start, when the files in `data/` and the catalog disagree: after a crash, after the catalog was lost, and after an
- * older one was put back. A file that the catalog does not know is indexed again, or moved to `data/lost/`. Only two kinds are
- * removed, both marked by the node itself: uploads that never became complete, and files that the catalog says it dropped.
+ * Recovery at the start, when the files in `data/` and the catalog disagree: after a crash, after
+ * the catalog was lost, and after an older one was put back. A file that the catalog does not know
+ * is indexed again, or moved to `data/lost/`. Only two kinds are removed, both marked by the node
+ * itself: uploads that never became complete, and files that the catalog says it dropped.
  */
 import { lstat, mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,7 +19,10 @@ export const carSuffix = '.car';
 /** The name of a complete file. */
 const ownName = /^[0-9a-f]{32}(\.car)?$/;
 
-/** The name of the pin of a file that was indexed again, which every Sealpin service accepts as its own. */
+/**
+ * The name of the pin of a file that was indexed again, which every Sealpin service accepts as its
+ * own.
+ */
 const recoveredPin = 'sealpin';
 
 export type RecoverOptions = {

@@ -24,7 +24,8 @@ export async function indexFlat(catalog: Catalog, name: string, file: FileHandle
 }
 
 /**
- * Indexes an import. Blocks that do not fit their CIDs are left out; what is cut off counts up to there.
+ * Indexes an import. Blocks that do not fit their CIDs are left out; what is cut off counts up to
+ * there.
  * @throws content_mismatch when no block is left
  */
 export async function indexCar(catalog: Catalog, name: string, file: FileHandle): Promise<FoundRows> {

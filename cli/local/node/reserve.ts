@@ -1,4 +1,7 @@
-/** Space that is reserved on the disk: to delete a file the catalog must write, also when the disk is full. */
+/**
+ * Space that is reserved on the disk: to delete a file the catalog must write, also when the disk
+ * is full.
+ */
 import { randomBytes } from 'node:crypto';
 import { statfsSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -26,15 +29,19 @@ export function freeBytes(path: string): number {
 /** A disk with less counts as full: the service writes more than one page at a time. */
 const tightBytes = 1_048_576;
 
-/** Space left for deletions where the disk was full and the reserve released: new files do not get it. */
+/**
+ * Space left for deletions where the disk was full and the reserve released: new files do not get
+ * it.
+ */
 export const lastBytes = tightBytes + reserveBytes;
 
 /** Interval of the checks of the disk. */
 const reserveCheckMs = 500;
 
 /**
- * Reserves space for the rows of the service, which runs in another process and cannot ask for it. When the disk is full the space
- * is released, so that files can still be deleted, and when there is enough again it is reserved again.
+ * Reserves space for the rows of the service, which runs in another process and cannot ask for it.
+ * When the disk is full the space is released, so that files can still be deleted, and when there
+ * is enough again it is reserved again.
  * @param note called with a sentence when the space is released
  */
 export function reserveDiskSpace(path: string, note: (text: string) => void): { close(): void } {

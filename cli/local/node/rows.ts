@@ -1,14 +1,22 @@
-/** The rows of a file that is being written. Those of a large file go to the catalog ahead of it. */
+/**
+ * The rows of a file that is being written. Those of a large file go to the catalog ahead of it.
+ */
 import { linksOf } from '../../../shared/ipfs/index.ts';
 import type { BlockRow, Catalog } from './catalog.ts';
 
-/** A file that is complete on disk under the name `file`. `cid`: its root, the last block. `blocks`: rows not staged yet. */
+/**
+ * A file that is complete on disk under the name `file`. `cid`: its root, the last block. `blocks`:
+ * rows not staged yet.
+ */
 export type Complete = { file: string; cid: string; blocks: BlockRow[] };
 
 export interface Rows {
   /** Adds a leaf whose bytes are in the file, from `offset` on. */
   leaf(cid: string, offset: number, bytes: number): void;
-  /** Adds an interior node. @throws invalid_cid when it is not dag-pb, or links to a CID of another kind */
+  /**
+   * Adds an interior node.
+   * @throws invalid_cid when it is not dag-pb, or links to a CID of another kind
+   */
   node(cid: string, block: Uint8Array): void;
   /** The rows that are not staged. */
   finish(): BlockRow[];

@@ -1,4 +1,7 @@
-/** Kubo's RPC over HTTP: requests, responses and errors in Kubo's own shapes (reference: Kubo's go-ipfs-cmds). */
+/**
+ * Kubo's RPC over HTTP: requests, responses and errors in Kubo's own shapes (reference: Kubo's
+ * go-ipfs-cmds).
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { parseCid } from '../../../shared/ipfs/index.ts';
@@ -71,7 +74,10 @@ export function lines(response: ServerResponse, values: readonly unknown[]): voi
   response.end(values.map((value) => `${JSON.stringify(value)}\n`).join(''));
 }
 
-/** Sends a piece of a body; resolves once its memory is no longer needed. @throws when the client has closed the connection */
+/**
+ * Sends a piece of a body; resolves once its memory is no longer needed.
+ * @throws when the client has closed the connection
+ */
 export async function sendBytes(response: ServerResponse, bytes: Uint8Array): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   // Of a response that was closed before, nothing calls back.
@@ -93,7 +99,10 @@ export function text(response: ServerResponse, status: number, message: string):
     .end(`${message}\n`);
 }
 
-/** Sends the error of a command, or closes a response that has begun, so that nothing looks complete. */
+/**
+ * Sends the error of a command, or closes a response that has begun, so that nothing looks
+ * complete.
+ */
 export function fail(response: ServerResponse, thrown: unknown): void {
   if (response.headersSent) {
     response.destroy();

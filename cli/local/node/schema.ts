@@ -7,8 +7,9 @@ import { SealpinError } from '../../../shared/errors.ts';
 const schemaVersion = 2;
 
 /**
- * `cid` of a file: the root of what was added, the last block of an import; NULL until it is complete. `keep_until`: when to ask
- * whether a pin holds it, in milliseconds since 1970. `link`: a node that some file has, and what it links to.
+ * `cid` of a file: the root of what was added, the last block of an import; NULL until it is
+ * complete. `keep_until`: when to ask whether a pin holds it, in milliseconds since 1970. `link`: a
+ * node that some file has, and what it links to.
  */
 const fileTable = (name: string) =>
   `CREATE TABLE ${name} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, cid TEXT, keep_until INTEGER NOT NULL) STRICT;`;
@@ -44,7 +45,8 @@ export function prepareTables(db: DatabaseSync, path: string): void {
     );
   }
   if (found < schemaVersion) {
-    // A table that others refer to is replaced with the constraints off (https://sqlite.org/lang_altertable.html, section 7).
+    // A table that others refer to is replaced with the constraints off
+    // (https://sqlite.org/lang_altertable.html, section 7).
     db.exec('PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE');
     try {
       if (found === 0) db.exec(fileTable('file') + blockTable + pinTable + sinceVersion2);

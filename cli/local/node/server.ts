@@ -22,7 +22,10 @@ export type NodeOptions = {
   port?: number;
   /** The clock in milliseconds since 1970. */
   now?(): number;
-  /** Called with a sentence for each problem with the files on disk that the start found, and what it did about it. */
+  /**
+   * Called with a sentence for each problem with the files on disk that the start found, and what
+   * it did about it.
+   */
   note?(text: string): void;
 };
 
@@ -37,14 +40,20 @@ export type RunningNode = {
 /** Interval of the collection of files that were never pinned. */
 const sweepMs = 60_000;
 
-/** Time for which the rest of a refused upload is read: the client sees the response, not a broken connection. */
+/**
+ * Time for which the rest of a refused upload is read: the client sees the response, not a broken
+ * connection.
+ */
 const drainMs = 2_000;
 
 /** Kubo's response to a wrong or missing secret (core/corehttp/commands.go). */
 const denied =
   'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.';
 
-/** Starts a node in its directory. @throws port_in_use; config_invalid for a damaged or newer index */
+/**
+ * Starts a node in its directory.
+ * @throws port_in_use; config_invalid for a damaged or newer index
+ */
 export async function startNode({
   dir,
   token,
@@ -146,7 +155,8 @@ function refusalOf(request: IncomingMessage, ownPort: string, expected: Buffer):
     keys: () => Object.keys(request.headers),
   };
   if (refusal(headers, ownPort) !== undefined) return '403 - Forbidden';
-  // A browser whose request has neither Origin nor Referer is refused, too (go-ipfs-cmds http/config.go, allowUserAgent).
+  // A browser whose request has neither Origin nor Referer is refused, too (go-ipfs-cmds
+  // http/config.go, allowUserAgent).
   const agent = headers.get('user-agent') ?? '';
   const browser = agent.startsWith('Mozilla') && !agent.includes('Electron');
   const referer = headers.get('referer');

@@ -1,8 +1,9 @@
 /**
- * Bytes on disk, in `data/`: an added file once, flat; an import as a CAR, `<name>.car`. The location of each block and the interior
- * nodes are in the catalog. A raw leaf is a slice of its file. While a file is being written it is called `<name>.part`. It exists
- * from the commit of the catalog on; before the commit, file and folder are synced to the disk (fsync), and after it the file loses
- * its suffix.
+ * Bytes on disk, in `data/`: an added file once, flat; an import as a CAR, `<name>.car`. The
+ * location of each block and the interior nodes are in the catalog. A raw leaf is a slice of its
+ * file. While a file is being written it is called `<name>.part`. It exists from the commit of the
+ * catalog on; before the commit, file and folder are synced to the disk (fsync), and after it the
+ * file loses its suffix.
  */
 import { mkdir, open, unlink, type FileHandle } from 'node:fs/promises';
 import { openSync, renameSync } from 'node:fs';
@@ -94,7 +95,8 @@ export class Store {
   }
 
   /**
-   * Opens the file that a block lies in; its bytes stay readable until the descriptor is closed, even when it is removed.
+   * Opens the file that a block lies in; its bytes stay readable until the descriptor is closed,
+   * even when it is removed.
    * @throws ENOENT when the file is missing on the disk
    */
   open(location: BlockLocation): number {
@@ -108,8 +110,8 @@ export class Store {
   }
 
   /**
-   * Removes unpinned files, with `all` also those that were added within the last hour. Returns the CIDs of their
-   * blocks.
+   * Removes unpinned files, with `all` also those that were added within the last hour. Returns the
+   * CIDs of their blocks.
    */
   async collect({ all } = { all: false }): Promise<string[]> {
     return await this.#removeCollected(
@@ -118,8 +120,8 @@ export class Store {
   }
 
   /**
-   * Removes pins and collects, also on a full disk. When a CID has no pin, nothing is removed and that CID is
-   * returned.
+   * Removes pins and collects, also on a full disk. When a CID has no pin, nothing is removed and
+   * that CID is returned.
    */
   async unpin(cids: readonly string[]): Promise<string | undefined> {
     const result = this.#reserve.freeing(() => this.catalog.unpin(cids, this.#now()));

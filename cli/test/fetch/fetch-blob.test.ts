@@ -50,7 +50,10 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => unknown;
 
 const honest: Handler = (_request, response) => response.writeHead(200, carType).end(blob.car);
 const absent: Handler = (_request, response) => response.writeHead(404).end('no');
-/** Bytes before a block of this size: its length as a varint of three bytes (two below 16 KiB), and its CID. */
+/**
+ * Bytes before a block of this size: its length as a varint of three bytes (two below 16 KiB), and
+ * its CID.
+ */
 const sectionBytes = (container.length % leafBytes) + 36 < 16_384 ? 38 : 39;
 const flipped = Buffer.from(blob.car);
 flip(flipped, flipped.length - 1000);
@@ -280,9 +283,7 @@ test('a gateway that redirects to a subdomain is reported as one', async () => {
 });
 
 test('S65: a redirect has the hint that redirects are not followed', async () => {
-  const ran = await decryptFrom([
-    (_request, response) => response.writeHead(302, { location: 'https://elsewhere.example/' }).end(),
-  ]);
+  const ran = await decryptFrom([present(badSources.find(({ title }) => title === 'a redirect')).handler]);
   expect(ran.stderr).toContain('sealpin: hint: redirects are not followed');
 });
 
@@ -303,8 +304,7 @@ test('a gateway that gives single blocks only is read block by block', async () 
 });
 
 test('a source that does not answer holds nothing up: another one is asked for the same blob', async () => {
-  const silent = (): undefined => undefined;
-  expect(await decryptFrom([silent, honest])).toMatchObject({ exit: 0 });
+  expect(await decryptFrom([() => undefined, honest])).toMatchObject({ exit: 0 });
 });
 
 test('when no source has the blob, each says why', async () => {

@@ -58,7 +58,9 @@ async function scene({ data, blobId } = shared) {
 }
 type Scene = Awaited<ReturnType<typeof scene>>;
 
-/** The first byte of the file that each request for blocks asks for; that of the root asks for all. */
+/**
+ * The first byte of the file that each request for blocks asks for; that of the root asks for all.
+ */
 const starts = (passed: readonly Passed[]): number[] =>
   passed.map(({ path }) => Number(/entity-bytes=([0-9]+)/.exec(path)?.[1] ?? 0));
 

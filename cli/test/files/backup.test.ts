@@ -1,4 +1,6 @@
-/** Backup of an account and its restoration at another service, with real services on both sides. */
+/**
+ * Backup of an account and its restoration at another service, with real services on both sides.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -72,7 +74,8 @@ describe('an account', () => {
     expect(first['fetchedBytes']).toBeGreaterThan(2 * noise.length);
     const again = await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
     expect(again).toMatchObject({ files: 4, written: 0, fetchedBytes: 0 });
-    // Nothing that the account keeps sealed can be read in it, and neither can what the history calls a file.
+    // Nothing that the account keeps sealed can be read in it, and neither can what the history
+    // calls a file.
     const all = await everyFile(join(directory, 'copy'));
     for (const word of ['very secret', 'hush-hush', 'covert', 'diary', 'PRIVATE KEY', 'matroska'])
       expect(all.includes(word)).toBe(false);

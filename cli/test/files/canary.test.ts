@@ -1,4 +1,6 @@
-/** S61: planted secrets, and everything that Sealpin says or keeps in the clear searched for them. */
+/**
+ * S61: planted secrets, and everything that Sealpin says or keeps in the clear searched for them.
+ */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -100,7 +102,8 @@ test('S61: no password, key, API key or plaintext gets into words, logs or the h
     for (const [canary, secret] of Object.entries(canaries))
       expect(text.includes(secret), `${canary} in ${where}`).toBe(false);
   }
-  // On the disk of the service is neither the plaintext, nor an account's private key, nor an API key outside of its file.
+  // On the disk of the service is neither the plaintext, nor an account's private key, nor an API
+  // key outside of its file.
   const der = Buffer.from(canaries.accountKey, 'base64');
   for (const file of await readdir(join(local.dataDir, 'local'), { recursive: true, withFileTypes: true })) {
     if (!file.isFile() || file.name === 'secrets.json') continue;

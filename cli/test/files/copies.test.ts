@@ -1,4 +1,7 @@
-/** Files that move in and between services: CAR files, copies to another profile, copies of what others published. */
+/**
+ * Files that move in and between services: CAR files, copies to another profile, copies of what
+ * others published.
+ */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';

@@ -162,7 +162,8 @@ describe('a folder', () => {
 
   test('of odd names and links comes back as it was', async () => {
     const directory = await temporaryDirectory();
-    // Each at the start, at the end and alone, and long enough for each way in which an archive writes names.
+    // Each at the start, at the end and alone, and long enough for each way in which an archive
+    // writes names.
     const odd = [
       ' ',
       '\n',

@@ -1,4 +1,7 @@
-/** Files that the service encrypted, opened by their owner, and files that are verified where they are stored. */
+/**
+ * Files that the service encrypted, opened by their owner, and files that are verified where they
+ * are stored.
+ */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';

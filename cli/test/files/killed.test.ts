@@ -1,4 +1,7 @@
-/** Interrupted and killed at any moment: nothing half-done keeps a final name, and the service keeps nothing. */
+/**
+ * Interrupted and killed at any moment: nothing half-done keeps a final name, and the service keeps
+ * nothing.
+ */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -86,7 +89,9 @@ async function containerIn(directory: string): Promise<void> {
   await writeFile(join(directory, 'key'), pair.privatePem, { mode: 0o600 });
 }
 
-/** Checks whether a decryption has begun to write: there is a temporary file with something in it. */
+/**
+ * Checks whether a decryption has begun to write: there is a temporary file with something in it.
+ */
 async function writing(directory: string): Promise<boolean> {
   const [name] = (await readdir(directory)).filter((name) => name.startsWith('.sealpin-'));
   return (

@@ -123,9 +123,24 @@ describe('list', () => {
       const ran = await run([...argv, '--service', service.url, '--data-dir', directory], directory, { env });
       expect(ran).toMatchObject({ exit: 1, stdout: '' });
       expect(ran.stderr).toContain("the service's list never ends: it returns empty pages");
-      expect(page).toBe(1);
+      expect(page).toBe(101);
     },
   );
+
+  test('reads on behind empty pages, which a filter that matches few of many files has', async () => {
+    let page = 0;
+    const cid = `bafkrei${'a'.repeat(52)}`;
+    const service = await hostile({
+      'GET /v1/storage': (_request, response) => {
+        page += 1;
+        if (page < 20) return json(response, 200, { files: [], cursor: String(page) });
+        return json(response, 200, { files: [storedFile(cid, 1)] });
+      },
+    });
+    const directory = await temporaryDirectory();
+    const ran = await run(['list', '--service', service.url, '--data-dir', directory], directory, { env });
+    expect(ran).toMatchObject({ exit: 0, stdout: expect.stringContaining(cid) as unknown });
+  });
 
   test('a service that returns files of one blob without end fails', async () => {
     let page = 0;

@@ -1,4 +1,7 @@
-/** Files that are sent while the connection breaks: the same command continues, or says why it does not. */
+/**
+ * Files that are sent while the connection breaks: the same command continues, or says why it does
+ * not.
+ */
 import { randomBytes } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,7 +27,10 @@ const away = { kind: 'answer', status: 503, headers: { 'retry-after': '86400' } 
 
 const patches = (passed: readonly Passed[]): Passed[] => passed.filter(({ method }) => method === 'PATCH');
 
-/** A sender with two files of three parts each, and a proxy before the service whose fault the test may change. */
+/**
+ * A sender with two files of three parts each, and a proxy before the service whose fault the test
+ * may change.
+ */
 async function scene() {
   const directory = await temporaryDirectory();
   const contents = { one: randomBytes(fileBytes), two: randomBytes(fileBytes) };

@@ -1,4 +1,7 @@
-/** Files from one person to another: sent by one, received by another in a home of their own, without a key or an account. */
+/**
+ * Files from one person to another: sent by one, received by another in a home of their own,
+ * without a key or an account.
+ */
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';

@@ -109,7 +109,8 @@ describe('S44: a symbolic link as output', () => {
   );
 
   test('planted under the temporary name is not followed', async () => {
-    // The name has 64 random bits and O_EXCL; a link that is there already cannot be hit even when the name is known.
+    // The name has 64 random bits and O_EXCL; a link that is there already cannot be hit even when
+    // the name is known.
     const directory = await temporaryDirectory();
     await symlink('/dev/null', join(directory, '.sealpin-link'));
     await write(directory, 'out', 'x');

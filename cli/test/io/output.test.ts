@@ -2,7 +2,8 @@ import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { createOutput, visible, write } from '../../terminal/output.ts';
-import { progressLine, sizeText, timeText } from '../../terminal/progress.ts';
+import { progressLine, timeText } from '../../terminal/progress.ts';
+import { sizeText } from '../../terminal/size.ts';
 import { Collector } from '../environment.ts';
 
 function collect(

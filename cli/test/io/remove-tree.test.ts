@@ -1,4 +1,7 @@
-/** Directories with all that is in them are removed: nothing beside them, and not all entries at once. */
+/**
+ * Directories with all that is in them are removed: nothing beside them, and not all entries at
+ * once.
+ */
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';

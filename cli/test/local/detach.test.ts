@@ -1,4 +1,7 @@
-/** Tests of how long `start --detach` waits for a service, and what it makes of one that starts or ends. */
+/**
+ * Tests of how long `start --detach` waits for a service, and what it makes of one that starts or
+ * ends.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -21,7 +24,10 @@ const output = { note: (text: string) => void notes.push(text) } as unknown as P
   typeof startDetached
 >[0]['output'];
 
-/** Starts a program instead of the service. It has `control`, the path of the socket, and `answer`, which listens there. */
+/**
+ * Starts a program instead of the service. It has `control`, the path of the socket, and `answer`,
+ * which listens there.
+ */
 async function startInstead(program: string): ReturnType<typeof startDetached> {
   const dataDir = await temporaryDirectory();
   const path = join(dataDir, 'program.mjs');

@@ -14,7 +14,10 @@ const long = process.env['SEALPIN_LONG'] === '1';
 
 const bytes = new Uint8Array(1000).fill(7);
 
-/** Stores encrypted files, several at a time, so that the pages of the database are split and filled again. */
+/**
+ * Stores encrypted files, several at a time, so that the pages of the database are split and filled
+ * again.
+ */
 async function storeMany(service: RunningHere, count: number): Promise<string[]> {
   const files: string[] = [];
   for (let left = count; left > 0; left -= 6) {

@@ -1,6 +1,7 @@
 /**
- * `sealpin start --kubo-api`: which Kubo is used, what is remembered and refused, and what is said of it. Embedded nodes
- * stand in for Kubos, whose RPC they speak; cli/test/node/kubo.test.ts tries the same with real ones.
+ * `sealpin start --kubo-api`: which Kubo is used, what is remembered and refused, and what is said
+ * of it. Embedded nodes stand in for Kubos, whose RPC they speak; cli/test/node/kubo.test.ts tries
+ * the same with real ones.
  */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, realpath, writeFile } from 'node:fs/promises';
@@ -37,7 +38,7 @@ async function store(local: RunningHere, text: string): Promise<{ cid: string; s
   return { cid: ran.stdout.trim(), said: ran.stderr };
 }
 
-/** Returns what a start in the background, which is another process, prints when the service is ready. */
+/** Returns what a start in the background prints when the service is ready. */
 async function saidWhenReady({ dataDir, url }: RunningHere): Promise<string> {
   const context = contextIn(dataDir);
   const paths = localPaths(dataDir);

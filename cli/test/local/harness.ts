@@ -49,7 +49,10 @@ async function newDataDir(): Promise<string> {
   return await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-')));
 }
 
-/** Starts the service of a data directory (a fresh temporary one by default) on a free port and waits until it is ready. */
+/**
+ * Starts the service of a data directory (a fresh temporary one by default) on a free port and
+ * waits until it is ready.
+ */
 export async function startLocal(
   o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {},
 ): Promise<Running> {
@@ -97,7 +100,10 @@ export async function startLocal(
 /** A service in this process. */
 export type RunningHere = Omit<Running, 'pid'>;
 
-/** As `startLocal`, but in this process, at half the cost: for tests whose subject is not the process. */
+/**
+ * As `startLocal`, but in this process, at half the cost: for tests whose subject is not the
+ * process.
+ */
 export async function startHere(
   o: { dataDir?: string; args?: readonly string[]; env?: Record<string, string> } = {},
 ): Promise<RunningHere> {

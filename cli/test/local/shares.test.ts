@@ -1,4 +1,7 @@
-/** Shares on the disk of the local service: nothing of an ended one, and no file for one that does not exist. */
+/**
+ * Shares on the disk of the local service: nothing of an ended one, and no file for one that does
+ * not exist.
+ */
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -43,8 +46,8 @@ const open = (service: RunningHere, id: string): Promise<Response> =>
   fetch(`${service.url}/v1/shares/${id}/open`, { method: 'POST' });
 
 /**
- * Measures how much of a record the files of the data directory hold, in percent of pieces of it: some from each page
- * of the database.
+ * Measures how much of a record the files of the data directory hold, in percent of pieces of it:
+ * some from each page of the database.
  */
 async function percentLeft(service: RunningHere, { record }: Made): Promise<number> {
   const all = await everyFile(service.dataDir);

@@ -1,4 +1,7 @@
-/** However an address is spelled, what the guard of the local service looks at is what the Worker serves. */
+/**
+ * However an address is spelled, what the guard of the local service looks at is what the Worker
+ * serves.
+ */
 import { request } from 'node:http';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,9 +1,11 @@
 /**
- * Data directories of earlier versions under today's program. `states/0.1.0.tar.gz` was made by the code of commit 7ae8386, of the first
- * version: `sealpin start`, three files over HTTP, a key pair, three containers and an API key with the scope `read` (reader.txt), then a
- * clean stop. `states/ab333d8.tar.gz` was made by the code of that commit: a key pair, a contact, six
- * files (from `encrypt`, `ecc-encrypt`, `send`, an inbox and the API in encrypted mode), and a backup of the account in `backup`. Locks, caches and
- * reserves of zeros are left out. Nothing in them is a secret of anybody's.
+ * Data directories of earlier versions under today's program. `states/0.1.0.tar.gz` was made by the
+ * code of commit 7ae8386, of the first version: `sealpin start`, three files over HTTP, a key pair,
+ * three containers and an API key with the scope `read` (reader.txt), then a clean stop.
+ * `states/ab333d8.tar.gz` was made by the code of that commit: a key pair, a contact, six files
+ * (from `encrypt`, `ecc-encrypt`, `send`, an inbox and the API in encrypted mode), and a backup of
+ * the account in `backup`. Locks, caches and reserves of zeros are left out. Nothing in them is a
+ * secret of anybody's.
  */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** The node is killed at random moments under load. What it acknowledged is whole; what it did not is swept. */
+/**
+ * The node is killed at random moments under load. What it acknowledged is whole; what it did not
+ * is swept.
+ */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createHash, randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
@@ -28,7 +31,10 @@ async function start(dir: string): Promise<{ url: string; child: ChildProcess }>
   return { url, child };
 }
 
-/** Waits until something was acknowledged, or the load has ended: on a busy machine the time of a round may be too short for it. */
+/**
+ * Waits until something was acknowledged, or the load has ended: on a busy machine the time of a
+ * round may be too short for it.
+ */
 async function untilHeld(held: ReadonlyMap<string, unknown>, loads: Promise<unknown>): Promise<void> {
   const ended = loads.then(() => true);
   while (held.size === 0 && !(await Promise.race([ended, sleep(10, false)])));
@@ -39,7 +45,8 @@ test(`killed ${rounds} times under load: acknowledged files are whole, nothing e
   let child: ChildProcess | undefined;
   onTestFinished(() => void child?.kill('SIGKILL'));
   /**
-   * Contents that must be there: CID to SHA-256 of the bytes. `open`: a request was under way, either outcome is right.
+   * Contents that must be there: CID to SHA-256 of the bytes. `open`: a request was under way,
+   * either outcome is right.
    */
   const held = new Map<string, string>();
   const open = new Set<string>();

@@ -40,7 +40,8 @@ if (kuboProgram() === undefined) {
     expect((await readFile(present(output))).equals(bytes)).toBe(true);
 
     expect(await here(['export', cid, present(car), ...flags])).toMatchObject({ code: 0 });
-    // Not pinned by the import: it would be a pin of the user's, which the deletion below leaves alone.
+    // Not pinned by the import: it would be a pin of the user's, which the deletion below leaves
+    // alone.
     expect(await kubo.ipfs('dag', 'import', '--enc=json', '--pin-roots=false', '--stats', present(car))).toContain(
       '"BlockCount":4,',
     );

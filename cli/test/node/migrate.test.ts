@@ -18,7 +18,10 @@ const version1 = `
   PRAGMA user_version = 1;
 `;
 
-/** Turns the catalog of added files into one of version 1: a node covers the bytes of the file below it. */
+/**
+ * Turns the catalog of added files into one of version 1: a node covers the bytes of the file below
+ * it.
+ */
 function toVersion1(dir: string): void {
   const db = new DatabaseSync(join(dir, 'node.db'));
   const tables = ['file', 'block', 'pin'].map((name) => ({ name, rows: db.prepare(`SELECT * FROM ${name}`).all() }));

@@ -97,7 +97,10 @@ export function block(codec: Cid['codec'], bytes: Uint8Array): Block {
   return { cid: cidOf(codec, hash('sha256', bytes, 'buffer')), bytes };
 }
 
-/** A node with one link that is no file: what a pinning service keeps above a root that somebody else has pinned. */
+/**
+ * A node with one link that is no file: what a pinning service keeps above a root that somebody
+ * else has pinned.
+ */
 export function anchorAbove(root: Block): Block {
   return block(
     'dag-pb',
@@ -131,7 +134,8 @@ export async function importBlocks(url: string, ...blocks: readonly Block[]): Pr
 }
 
 /**
- * A file of five leaves in two parts, each with a node of its own, which is not a part of the file, and the root above the leaves.
+ * A file of five leaves in two parts, each with a node of its own, which is not a part of the file,
+ * and the root above the leaves.
  */
 export function fileInParts(bytes: Uint8Array = randomBytes(4 * leafBytes + 100)) {
   const leaves = Array.from({ length: 5 }, (_, i) => leafOf(bytes.subarray(i * leafBytes, (i + 1) * leafBytes)));
@@ -145,7 +149,10 @@ export async function pin(url: string, { cid }: Block): Promise<void> {
   if (reply.status !== 200) throw new Error(reply.text);
 }
 
-/** Stores a file as the Worker does: part by part, each pinned, then the root, then without the pins of the parts. */
+/**
+ * Stores a file as the Worker does: part by part, each pinned, then the root, then without the pins
+ * of the parts.
+ */
 export async function importFile(url: string, file = fileInParts()): Promise<ReturnType<typeof fileInParts>> {
   for (const part of file.parts) {
     await importBlocks(url, ...part.leaves.map((leaf) => leaf.block), part.node);

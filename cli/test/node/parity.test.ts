@@ -1,4 +1,7 @@
-/** The same requests to the embedded node and to a real Kubo: imports, pins and reads of DAGs, and what goes wrong with them. */
+/**
+ * The same requests to the embedded node and to a real Kubo: imports, pins and reads of DAGs, and
+ * what goes wrong with them.
+ */
 import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { leafBytes } from '../../../shared/ipfs/index.ts';

@@ -1,4 +1,7 @@
-/** No order of imports, pins, removals and collections over shared blocks loses what a pin reaches, nor keeps what none does. */
+/**
+ * No order of imports, pins, removals and collections over shared blocks loses what a pin reaches,
+ * nor keeps what none does.
+ */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
@@ -9,7 +12,10 @@ import { present } from '../../../testkit/present.ts';
 
 const leafCount = 5;
 
-/** A DAG: leaves, and nodes that link to any blocks before them. `imports` cuts the blocks into CARs, with repetitions. */
+/**
+ * A DAG: leaves, and nodes that link to any blocks before them. `imports` cuts the blocks into
+ * CARs, with repetitions.
+ */
 type Dag = { blocks: { block: Block; children: number[] }[] };
 
 const dags: fc.Arbitrary<Dag> = fc

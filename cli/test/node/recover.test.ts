@@ -1,4 +1,7 @@
-/** Starts of the node over a catalog that is missing, old, damaged or of another version, and over data files that are not right. */
+/**
+ * Starts of the node over a catalog that is missing, old, damaged or of another version, and over
+ * data files that are not right.
+ */
 import { randomBytes } from 'node:crypto';
 import { DatabaseSync } from 'node:sqlite';
 import { copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -216,7 +219,8 @@ test('a damaged import is indexed but for what does not fit, and storing that ag
   for (const name of await readdir(join(dir, 'data'))) {
     const path = join(dir, 'data', name);
     const bytes = await readFile(path);
-    // The first part has three leaves; the second is cut off within its second leaf; the root is whole.
+    // The first part has three leaves; the second is cut off within its second leaf; the root is
+    // whole.
     if (bytes.length > 3_000_000) await writeFile(path, bytes.with(500_000, itemOf(bytes, 500_000) ^ 1));
     else if (bytes.length > 1_000_000) await writeFile(path, bytes.subarray(0, 1_048_700));
   }

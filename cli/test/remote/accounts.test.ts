@@ -1,4 +1,7 @@
-/** The operator's commands for accounts, where a real service would take a minute to list what was made. */
+/**
+ * The operator's commands for accounts, where a real service would take a minute to list what was
+ * made.
+ */
 import { expect, test } from 'vitest';
 import { run } from '../environment.ts';
 import { hostile, json, someApiKey } from '../hostile.ts';

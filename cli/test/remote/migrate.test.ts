@@ -20,7 +20,10 @@ const own: Migration = {
 /** One that the same service began before. */
 const earlier: Migration = { ...own, to: 'c', state: 'cancelled', total: 3, left: 3 };
 
-/** A service that says these things, one after the other, when it is asked how far the migrations are. */
+/**
+ * A service that says these things, one after the other, when it is asked how far the migrations
+ * are.
+ */
 async function serviceThatSays(...answers: readonly (Migration[] | (() => void))[]): Promise<Hostile> {
   const rest = [...answers];
   return hostile({

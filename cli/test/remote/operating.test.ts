@@ -1,4 +1,7 @@
-/** The recipe "Three teams" of docs/operating.md, run as it stands there: twenty processes, so in the long form only. */
+/**
+ * The recipe "Three teams" of docs/operating.md, run as it stands there: twenty processes, so in
+ * the long form only.
+ */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';

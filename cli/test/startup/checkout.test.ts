@@ -27,7 +27,10 @@ function readLock(path: string): Record<string, Package> {
 }
 const lock = readLock('package-lock.json');
 
-/** A directory for PATH with nothing but `readlink` and, where the checkout has none of its own, this Node: no npm, no shell. */
+/**
+ * A directory for PATH with nothing but `readlink` and, where the checkout has none of its own,
+ * this Node: no npm, no shell.
+ */
 async function barePath(): Promise<string> {
   const directory = await temporaryDirectory();
   const where = spawnSync('sh', ['-c', 'command -v readlink'], { encoding: 'utf8' }).stdout.trim();
@@ -82,7 +85,8 @@ describe('./sealpin', () => {
     let stderr = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
     await expect.poll(() => stderr, { timeout: 20_000 }).toContain('a password on the command line is visible');
-    // The process that we started is the program itself, under its own title, and no shell waits above it.
+    // The process that we started is the program itself, under its own title, and no shell waits
+    // above it.
     expect(await readFile(`/proc/${child.pid}/cmdline`, 'utf8')).toMatch(/^sealpin\0*$/);
     expect(await readFile(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')).toBe('');
     child.stdin.end();
@@ -139,7 +143,8 @@ describe('the lock file', () => {
     expect(requirements.filter((each) => !/^\S+==\S+ [^\n]*\\\n +--hash=sha256:[0-9a-f]{64}/.test(each))).toEqual([]);
   });
 
-  // npm 11 refuses a lock file that names an optional package without having it: "Missing: … from lock file".
+  // npm 11 refuses a lock file that names an optional package without having it: "Missing: … from
+  // lock file".
   test('has every optional package that it names, so that npm ci takes it', () => {
     const locked = new Set(Object.keys(lock).map((path) => path.slice(path.lastIndexOf('node_modules/') + 13)));
     const named = Object.values(lock).flatMap(({ optionalDependencies }) => Object.keys(optionalDependencies ?? {}));

@@ -95,7 +95,10 @@ test('a small file to and from keys needs nothing of noble', async () => {
   expect(modules.filter((name) => name.startsWith('node_modules/@noble/'))).toEqual([]);
 });
 
-/** The modules of the bundle that were evaluated, in any run: esbuild names the function of each after its path. */
+/**
+ * The modules of the bundle that were evaluated, in any run: esbuild names the function of each
+ * after its path.
+ */
 async function evaluatedModules(folder: string): Promise<string[]> {
   type Coverage = { result: { url: string; functions: { functionName: string; ranges: { count: number }[] }[] }[] };
   const files = (await readdir(folder)).map((name) => readFile(join(folder, name), 'utf8'));

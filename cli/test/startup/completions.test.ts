@@ -64,7 +64,10 @@ describe('values', () => {
     string,
   ];
 
-  /** A home with a profile, a contact and a history, and a directory with the program for a shell to call. */
+  /**
+   * A home with a profile, a contact and a history, and a directory with the program for a shell to
+   * call.
+   */
   async function scene() {
     const directory = await temporaryDirectory();
     const home = join(directory, 'home');

@@ -15,7 +15,10 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** Runs the demo, in the short form with cheap passwords, in a process group of its own, as a shell does; `when` sees its output grow. */
+/**
+ * Runs the demo, in the short form with cheap passwords, in a process group of its own, as a shell
+ * does; `when` sees its output grow.
+ */
 function demo(when: (stdout: string, group: number) => void): Promise<{ code: number | null; stdout: string }> {
   const child = spawn(process.execPath, [join(import.meta.dirname, '../../demo.ts'), ...(long ? [] : [entry])], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -20,7 +20,10 @@ beforeEach(async () => {
   directory = await temporaryDirectory();
 });
 
-/** Commands of which an interruption leaves nothing that their user could wonder about, or that say themselves what it leaves. */
+/**
+ * Commands of which an interruption leaves nothing that their user could wonder about, or that say
+ * themselves what it leaves.
+ */
 const silent = [
   'start, stop, status, rebuild, keygen, contact add, contact list, contact remove, login, profile list, profile use',
   'profile remove, encrypt, chacha-encrypt, ecc-encrypt, send, share, shares, unshare, inbox create, inbox list, inbox revoke',

@@ -1,4 +1,7 @@
-/** The main job, from a file to a blob ID and back, against the real service, and against the programs of others. */
+/**
+ * The main job, from a file to a blob ID and back, against the real service, and against the
+ * programs of others.
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

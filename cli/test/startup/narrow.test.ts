@@ -1,4 +1,7 @@
-/** Lists at terminals of 40 and 80 columns: what is to be copied stays whole, and everything else fits. */
+/**
+ * Lists at terminals of 40 and 80 columns: what is to be copied stays whole, and everything else
+ * fits.
+ */
 import { describe, expect, test } from 'vitest';
 import { generateKeys } from '../../../client/index.ts';
 import { hostile, json, someApiKey } from '../hostile.ts';

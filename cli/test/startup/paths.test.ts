@@ -1,6 +1,7 @@
 /**
- * Each argument of each command that may name a file, with what is a mistake or belongs to somebody else. The arguments come from the
- * commands themselves: a new one fails here until it is said what it takes.
+ * Each argument of each command that may name a file, with what is a mistake or belongs to somebody
+ * else. The arguments come from the commands themselves: a new one fails here until it is said what
+ * it takes.
  */
 import { execFileSync } from 'node:child_process';
 import { constants } from 'node:fs';
@@ -56,8 +57,8 @@ type Value = keyof typeof values;
 const names = Object.keys(values) as Value[];
 
 /**
- * Kind of an argument. `good`: the values with which a command succeeds; `either`: those that depend on something else,
- * such as whether a password is right. All others are refused.
+ * Kind of an argument. `good`: the values with which a command succeeds; `either`: those that
+ * depend on something else, such as whether a password is right. All others are refused.
  */
 type Kind = { readonly good: readonly Value[]; readonly either?: readonly Value[] };
 const source: Kind = { good: ['here', 'folder', 'linkToFolder', 'file', 'link'] };
@@ -198,7 +199,10 @@ beforeAll(async () => {
 
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-/** A use of each command that has a path: the words after its name, positionals first, with the name of each in front. */
+/**
+ * A use of each command that has a path: the words after its name, positionals first, with the name
+ * of each in front.
+ */
 const uses: Readonly<Record<string, () => { positionals: readonly string[]; flags?: readonly string[] }>> = {
   encrypt: () => ({ positionals: ['../ours/letter'] }),
   'chacha-encrypt': () => ({ positionals: ['../ours/letter'] }),
@@ -250,7 +254,10 @@ function more({ command, arg }: Subject): string[] {
   return [];
 }
 
-/** Runs a command, and interrupts it when it has opened the FIFO into which nobody writes; before that, once where nobody ever opens it. */
+/**
+ * Runs a command, and interrupts it when it has opened the FIFO into which nobody writes; before
+ * that, once where nobody ever opens it.
+ */
 async function runInterrupted(argv: readonly string[]): Promise<Ran> {
   const early = new AbortController();
   const alone = sealpin(argv, { signal: early.signal });

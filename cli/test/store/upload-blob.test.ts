@@ -73,7 +73,10 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     await closed;
   }
 
-  /** Leaves an upload whose first part is at the service: by `kill -9`, or by Ctrl-C, which takes no process. */
+  /**
+   * Leaves an upload whose first part is at the service: by `kill -9`, or by Ctrl-C, which takes no
+   * process.
+   */
   async function interrupted(on: Scene, words = on.argv, by: 'kill' | 'Ctrl-C' = 'Ctrl-C'): Promise<void> {
     const stop = new AbortController();
     // The second part gets no response: that is the moment.

@@ -1,4 +1,7 @@
-/** Files larger than a request may be, from end to end: the command line, a line that breaks, and the service as it is deployed. */
+/**
+ * Files larger than a request may be, from end to end: the command line, a line that breaks, and
+ * the service as it is deployed.
+ */
 import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -35,7 +35,8 @@ export function sending(tool: Tool): void {
 
   tool.test('a stream that is longer or shorter than was said is refused, and what was stored removed', async () => {
     const store: StorePayload = async (payload) => {
-      // `Response` reads it in fewer words, but Firefox and WebKit then fail with another error than the stream.
+      // `Response` reads it in fewer words, but Firefox and WebKit then fail with another error
+      // than the stream.
       await joined(chunksOf(payload));
       return { fileId: 'first', cid };
     };

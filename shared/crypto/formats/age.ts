@@ -4,8 +4,8 @@ import { parsePasswordStanza } from '../stanzas/password.ts';
 import type { FormatRow } from './format-row.ts';
 
 /**
- * age v1 (C2SP age.md). A file may name recipients of other tools: only a password, which must be the only stanza, is checked
- * before a key is asked for.
+ * age v1 (C2SP age.md). A file may name recipients of other tools: only a password, which must be
+ * the only stanza, is checked before a key is asked for.
  */
 export const age: FormatRow = {
   name: 'age',
@@ -15,7 +15,8 @@ export const age: FormatRow = {
   macInfo: 'header',
   wrapAead: aeads.chaChaPoly,
   p256: { name: 'p256tag', info: 'age-encryption.org/p256tag', isTagged: true },
-  // age and rage have the same upper limit and no lower one: reading a weak file does not make it weaker.
+  // age and rage have the same upper limit and no lower one: reading a weak file does not make it
+  // weaker.
   passwords: { scrypt: { saltLabel: 'age-encryption.org/v1/scrypt', min: 1, max: 22 } },
   stanzas: new Map([
     ['scrypt', { kind: 'password', check: parsePasswordStanza }],

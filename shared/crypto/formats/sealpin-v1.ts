@@ -16,7 +16,10 @@ function payloadKey(backend: Backend, fileKey: Uint8Array): Uint8Array {
   return hkdf(backend, fileKey, new Uint8Array(0), 'sealpin/v1 payload');
 }
 
-/** `sealpin/v1` (shared/README.md). No other tool writes it, so each stanza that it defines must be right. */
+/**
+ * `sealpin/v1` (shared/README.md). No other tool writes it, so each stanza that it defines must be
+ * right.
+ */
 export const sealpinV1 = {
   name: 'sealpin',
   versionLine: 'sealpin/v1',

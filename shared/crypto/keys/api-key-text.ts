@@ -1,4 +1,7 @@
-/** The shapes of API keys and account IDs, which callers can check before they load any cryptography. */
+/**
+ * The shapes of API keys and account IDs, which callers can check before they load any
+ * cryptography.
+ */
 import { base62Characters, checksumCharacters, decodeBase62 } from './base62.ts';
 
 /** Prefix of an API key. */
@@ -25,7 +28,9 @@ export function isAccountId(text: string): boolean {
   return decodeBase62(text, accountBytes) !== undefined;
 }
 
-/** Recognizes the form of an API key: `sp_` and 71 base62 characters. Its checksum is not looked at. */
+/**
+ * Recognizes the form of an API key: `sp_` and 71 base62 characters. Its checksum is not looked at.
+ */
 export function isApiKeyText(text: string): boolean {
   return apiKeyPattern.test(text);
 }

@@ -20,7 +20,10 @@ import { nonceBytes } from '../payload/chunking.ts';
 /** An API key: its text, its account, its secret (32 bytes) and the hex SHA-256 of the text. */
 export type ApiKey = { text: string; account: string; secret: Uint8Array; hash: string };
 
-/** The ID that names an API key: 16 characters of its SHA-256 in hex, which reveal nothing about the rest. */
+/**
+ * The ID that names an API key: 16 characters of its SHA-256 in hex, which reveal nothing about the
+ * rest.
+ */
 export function keyIdOf(hash: string): string {
   return hash.slice(0, 16);
 }

@@ -1,12 +1,18 @@
 import { bech32 } from '@scure/base';
 import { SealpinError } from '../../errors.ts';
 
-/** Encodes a key in Bech32 (BIP 173), beyond 90 characters, as age does. @param prefix in lower case: `age1tag` */
+/**
+ * Encodes a key in Bech32 (BIP 173), beyond 90 characters, as age does.
+ * @param prefix in lower case: `age1tag`
+ */
 export function encodeKey(prefix: string, bytes: Uint8Array): string {
   return bech32.encode(prefix, bech32.toWords(bytes), false);
 }
 
-/** Decodes a Bech32 text with this prefix and length; throws `key_invalid`, and never repeats the text. */
+/**
+ * Decodes a Bech32 text with this prefix and length; throws `key_invalid`, and never repeats the
+ * text.
+ */
 export function decodeKey(text: string, prefix: string, bytes: number): Uint8Array {
   let decoded: { prefix: string; bytes: Uint8Array } | undefined;
   try {

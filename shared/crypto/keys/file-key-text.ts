@@ -1,4 +1,6 @@
-/** File keys as text, in parcels and links. Like the texts of API keys, they need no cryptography. */
+/**
+ * File keys as text, in parcels and links. Like the texts of API keys, they need no cryptography.
+ */
 import { base62Characters, decodeBase62, encodeBase62 } from './base62.ts';
 
 /** The lengths of file keys that the formats have (`../formats/`, which a test compares). */

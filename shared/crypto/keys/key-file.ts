@@ -37,7 +37,10 @@ export function encodePrivateKeyFile(pkcs8: Uint8Array): string {
   return recipientLine(recipientOfPkcs8(pkcs8)) + encodePem('PRIVATE KEY', pkcs8);
 }
 
-/** A P-256 key pair: its scalar (32 bytes), DER, the texts of `private.key` and `public.key`, and the recipient `age1tag1…`. */
+/**
+ * A P-256 key pair: its scalar (32 bytes), DER, the texts of `private.key` and `public.key`, and
+ * the recipient `age1tag1…`.
+ */
 export type KeyPair = {
   secret: Uint8Array;
   pkcs8: Uint8Array;
@@ -52,7 +55,10 @@ export async function generateKeyPair(backend: Backend = webBackend): Promise<Ke
   return keyPairOf(newP256(backend).secret, backend);
 }
 
-/** Makes the P-256 key pair of a scalar again; throws `key_invalid` for one that is zero or not below the order of the curve. */
+/**
+ * Makes the P-256 key pair of a scalar again; throws `key_invalid` for one that is zero or not
+ * below the order of the curve.
+ */
 export function keyPairOf(secret: Uint8Array, backend: Backend = webBackend): KeyPair {
   const point = backend.p256.publicKey(secret);
   const pkcs8 = encodePkcs8(secret, point);
@@ -68,7 +74,10 @@ export function keyPairOf(secret: Uint8Array, backend: Backend = webBackend): Ke
   };
 }
 
-/** A post-quantum key pair: its seed (32 bytes), the texts of `private.key` and `public.key`, and the recipient `age1tagpq1…`. */
+/**
+ * A post-quantum key pair: its seed (32 bytes), the texts of `private.key` and `public.key`, and
+ * the recipient `age1tagpq1…`.
+ */
 export type PostQuantumKeyPair = { seed: Uint8Array; privateText: string; publicText: string; recipient: string };
 
 /** Makes a post-quantum key pair (ML-KEM-768 with P-256); throws `random_failed`. */
@@ -82,15 +91,18 @@ export function postQuantumKeyPairOf(seed: Uint8Array | undefined, backend: Back
   return { ...made, recipient, privateText: `${recipientLine(recipient)}${secret}\n`, publicText: `${recipient}\n` };
 }
 
-/** A part of a key file: a PEM block or a single line, with the recipient that the line above it names. */
+/**
+ * A part of a key file: a PEM block or a single line, with the recipient that the line above it
+ * names.
+ */
 type KeyPart = { label?: string | undefined; text: string; line: number; named?: string | undefined };
 
 /** A line that may be meant as a key in Bech32; other words around PEM are an explanation. */
 const likeKey = /^[0-9a-z-]{20,}$/i;
 
 /**
- * Splits the text of a key file. Text outside of PEM blocks is ignored (RFC 7468 section 2) unless it looks like a key: a recipient is
- * never dropped because of a typing error.
+ * Splits the text of a key file. Text outside of PEM blocks is ignored (RFC 7468 section 2) unless
+ * it looks like a key: a recipient is never dropped because of a typing error.
  */
 function splitKeyFile(text: string): KeyPart[] {
   const found: KeyPart[] = [];
@@ -147,8 +159,9 @@ export function isPrivateText(text: string): boolean {
 }
 
 /**
- * Parses the text of a private key file: PKCS#8 or SEC1 in PEM (P-256), `AGE-SECRET-KEY-1…`, `AGE-SECRET-KEY-PQ-1…` and
- * `SEALPIN-SECRET-KEY-PQ-1…` lines, several in one file. It may also have the public keys of its private keys, in PEM.
+ * Parses the text of a private key file: PKCS#8 or SEC1 in PEM (P-256), `AGE-SECRET-KEY-1…`,
+ * `AGE-SECRET-KEY-PQ-1…` and `SEALPIN-SECRET-KEY-PQ-1…` lines, several in one file. It may also
+ * have the public keys of its private keys, in PEM.
  * @throws SealpinError `key_invalid`, which never repeats any of the text
  * @example
  * const identities = parseIdentities('AGE-SECRET-KEY-1…\n');
@@ -209,7 +222,8 @@ function parseIdentity(part: KeyPart, backend: Backend): NamedIdentity {
 }
 
 /**
- * Parses the text of a public key file: SPKI in PEM (P-256), `age1…`, `age1tag1…`, `age1pq1…` and `age1tagpq1…` lines, several in one file.
+ * Parses the text of a public key file: SPKI in PEM (P-256), `age1…`, `age1tag1…`, `age1pq1…` and
+ * `age1tagpq1…` lines, several in one file.
  * @throws SealpinError `key_invalid`, also for a text with anything private in it
  * @example
  * const recipients = parseRecipients('age1tag1…');
@@ -242,7 +256,8 @@ function parseRecipient(part: KeyPart, backend: Backend): Recipient {
     throw new SealpinError('key_invalid', `keys of this kind cannot be used (line ${part.line})`, {
       reason: 'unsupported_key',
     });
-  // The text form of an OpenSSH public key (RFC 4253 section 6.6, sshd(8) "AUTHORIZED_KEYS FILE FORMAT").
+  // The text form of an OpenSSH public key (RFC 4253 section 6.6, sshd(8) "AUTHORIZED_KEYS FILE
+  // FORMAT").
   if (/^(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+ /.test(part.text))
     throw new SealpinError('key_invalid', `line ${part.line} is an ssh key, and ssh keys are not supported`, {
       reason: 'is_ssh',

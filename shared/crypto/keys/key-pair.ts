@@ -23,7 +23,10 @@ export function recipientFromSpki(spki: Uint8Array, backend: Pick<Backend, 'p256
 /** An identity, and the text of its recipient. */
 export type NamedIdentity = { identity: Identity; recipient: string };
 
-/** Makes the identity of a private key; throws `key_invalid` when the public key stored with it is another one's. */
+/**
+ * Makes the identity of a private key; throws `key_invalid` when the public key stored with it is
+ * another one's.
+ */
 export function identityFromEcPrivate(
   { secret, points }: EcPrivate,
   backend: Pick<Backend, 'p256'> = webBackend,
@@ -41,8 +44,9 @@ export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
 }
 
 /**
- * Makes the identity of a pair that belongs together, such as one that was unsealed as such; throws `key_invalid`. It computes no public
- * key, which takes longer than everything else about opening a small file. If they do not belong together, it opens nothing.
+ * Makes the identity of a pair that belongs together, such as one that was unsealed as such; throws
+ * `key_invalid`. It computes no public key, which takes longer than everything else about opening a
+ * small file. If they do not belong together, it opens nothing.
  * @param pkcs8 P-256, in DER
  * @param spki P-256, in DER
  */
@@ -52,7 +56,10 @@ export function identityFromPair(pkcs8: Uint8Array, spki: Uint8Array): Identity 
   return p256Identity({ secret: parsePkcs8(pkcs8).secret.slice(), point });
 }
 
-/** Returns the text of the recipient (`age1tag1…`) of a private key in DER (PKCS#8, P-256); throws `key_invalid`. */
+/**
+ * Returns the text of the recipient (`age1tag1…`) of a private key in DER (PKCS#8, P-256); throws
+ * `key_invalid`.
+ */
 export function recipientOfPkcs8(pkcs8: Uint8Array): string {
   return identityFromEcPrivate(parsePkcs8(pkcs8)).recipient;
 }

@@ -5,8 +5,8 @@ import { hex, utf8 } from '../bytes.ts';
 import { parsePkcs8 } from './der.ts';
 
 /**
- * Replaces a tag where only equal ones must be found: its HMAC-SHA-256, in hex, under a key derived from the account's
- * private key (shared/README.md, "Tags").
+ * Replaces a tag where only equal ones must be found: its HMAC-SHA-256, in hex, under a key derived
+ * from the account's private key (shared/README.md, "Tags").
  * @param pkcs8 the account's private key, in DER
  */
 export function searchTag(pkcs8: Uint8Array, tag: string): string {

@@ -1,6 +1,7 @@
 /**
- * The token of a signed URL: a JSON Web Token (RFC 7519) in compact form, signed with Ed25519 (RFC 8037). The seed comes from the secret of
- * an API key, so only who has the key signs; a service keeps the public half, which checks and does nothing else.
+ * The token of a signed URL: a JSON Web Token (RFC 7519) in compact form, signed with Ed25519 (RFC
+ * 8037). The seed comes from the secret of an API key, so only who has the key signs; a service
+ * keeps the public half, which checks and does nothing else.
  */
 import { base64urlnopad } from '@scure/base';
 import { ed25519 } from '../providers/ed25519.ts';
@@ -9,7 +10,9 @@ import { webBackend } from '../providers/web.ts';
 import { fromUtf8, utf8 } from '../bytes.ts';
 import { keyIdOf, type ApiKey } from './api-key.ts';
 
-/** Longer ones are not looked at; the longest that a client has a reason to make has half of that. */
+/**
+ * Longer ones are not looked at; the longest that a client has a reason to make has half of that.
+ */
 const maxCharacters = 1024;
 
 const info = 'sealpin/v1 signed-url ed25519';
@@ -33,7 +36,10 @@ export function signToken(key: Pick<ApiKey, 'hash' | 'secret'>, claims: object):
   return `${signed}.${base64urlnopad.encode(ed25519.sign(utf8(signed), seedOf(key)))}`;
 }
 
-/** Parses a token; undefined for any other text, and for one whose header has members that we do not know. */
+/**
+ * Parses a token; undefined for any other text, and for one whose header has members that we do not
+ * know.
+ */
 export function parseSignedToken(text: string): SignedToken | undefined {
   const [header = '', payload = '', signature = '', ...more] = text.length > maxCharacters ? [] : text.split('.');
   const decode = (part: string): unknown => JSON.parse(fromUtf8(base64urlnopad.decode(part)));

@@ -8,7 +8,9 @@ import { encodePadded, utf8 } from '../bytes.ts';
 import type { ApiKey } from './api-key.ts';
 import { nonceBytes, tagBytes } from '../payload/chunking.ts';
 
-/** Seals and opens the secrets of one upload. `label` says which one it is: none for the file key. */
+/**
+ * Seals and opens the secrets of one upload. `label` says which one it is: none for the file key.
+ */
 export interface UploadSeal {
   /** @returns nonce (12 bytes), ciphertext, tag (16 bytes) */
   seal(plaintext: Uint8Array, label?: string): Promise<Uint8Array>;
@@ -17,7 +19,8 @@ export interface UploadSeal {
 }
 
 /**
- * The seal of an upload: AES-256-GCM under HKDF-SHA-256 of the secret of its API key (shared/README.md, "Uploads in progress").
+ * The seal of an upload: AES-256-GCM under HKDF-SHA-256 of the secret of its API key
+ * (shared/README.md, "Uploads in progress").
  * @param o.preamble of the payload; empty in plain mode
  */
 export async function uploadSeal(

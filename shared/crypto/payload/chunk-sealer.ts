@@ -1,4 +1,7 @@
-/** Sealing a payload in several goes: the same chunks as `sealChunks`, from plaintext that is pushed. */
+/**
+ * Sealing a payload in several goes: the same chunks as `sealChunks`, from plaintext that is
+ * pushed.
+ */
 import type { Memory } from '../../streams/buffer-pool.ts';
 import { concat } from '../../streams/concat.ts';
 import { Pieces } from '../../streams/pieces.ts';
@@ -17,7 +20,10 @@ export type ChunkSealerOptions = {
   memory?: Memory | undefined;
 };
 
-/** Seals chunks from a position on. One call at a time; after an error nothing more may be asked of it. */
+/**
+ * Seals chunks from a position on. One call at a time; after an error nothing more may be asked of
+ * it.
+ */
 export function chunkSealer(chunks: Chunks, o: ChunkSealerOptions) {
   let { offset } = o;
   let rest = o.rest.slice();

@@ -32,7 +32,8 @@ async function derive(
       aead: await backend.aesGcm(derived.slice(0, 32)),
       nonce(index) {
         const nonce = baseNonce.slice();
-        // By division, not by shifts: an index may pass 2^32, where JavaScript's operators on bits end.
+        // By division, not by shifts: an index may pass 2^32, where JavaScript's operators on bits
+        // end.
         for (let position = 11, rest = index; rest > 0; position -= 1, rest = Math.floor(rest / 256))
           nonce[position] = (nonce[position] ?? 0) ^ (rest % 256);
         return nonce;
@@ -59,8 +60,8 @@ export async function newCobblestone(
 
 /**
  * Takes salt and commitment from a source.
- * @throws SealpinError `decrypt_failed` when the key is not the committed one, before any chunk is opened; `container_invalid`
- *   when the source ends too early
+ * @throws SealpinError `decrypt_failed` when the key is not the committed one, before any chunk is
+ * opened; `container_invalid` when the source ends too early
  */
 export async function readCobblestone(
   source: ByteSource,

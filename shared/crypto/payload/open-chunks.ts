@@ -1,6 +1,6 @@
 /**
- * Opening a payload: one engine for age's STREAM and for Cobblestone, which differ in the size of a chunk, in the nonces and in
- * how the last chunk is known.
+ * Opening a payload: one engine for age's STREAM and for Cobblestone, which differ in the size of a
+ * chunk, in the nonces and in how the last chunk is known.
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { at } from '../../streams/at.ts';
@@ -12,7 +12,8 @@ import { streamBatches, takeBatch, type Batch } from './batch.ts';
 import { batchBytes, tagBytes, type Chunks } from './chunking.ts';
 
 /**
- * Opens all of a source. The result is a prefix of what was sealed, also when the stream ends with an error.
+ * Opens all of a source. The result is a prefix of what was sealed, also when the stream ends with
+ * an error.
  * @param begin called once, at the first read: it takes what is before the chunks
  */
 export function openChunks(source: ByteSource, begin: () => Awaitable<Chunks>): ReadableStream<Uint8Array> {
@@ -47,7 +48,8 @@ export function openBatches(
     source.recycle();
     failure = result.failure;
     if (result.bytes.length > 0) controller.enqueue(result.bytes);
-    // A stream that fails drops what was not read yet: what is authentic goes out first, and the next pull fails.
+    // A stream that fails drops what was not read yet: what is authentic goes out first, and the
+    // next pull fails.
     else if (failure !== undefined) throw failure;
     return failure !== undefined || more;
   });
@@ -113,8 +115,9 @@ function checkLast(input: Uint8Array, index: number, chunks: Chunks): void {
 }
 
 /**
- * Opens a chunk that failed as its place demands in the other way: as the last one although more follows, or as one in the middle
- * although nothing follows. If that succeeds, its bytes are authentic, and the container is longer or shorter than what was sealed.
+ * Opens a chunk that failed as its place demands in the other way: as the last one although more
+ * follows, or as one in the middle although nothing follows. If that succeeds, its bytes are
+ * authentic, and the container is longer or shorter than what was sealed.
  */
 async function openMisplaced(
   batch: Batch,

@@ -1,4 +1,6 @@
-/** Parts of a payload: where the chunks of a range of the plaintext are, and how they are opened. */
+/**
+ * Parts of a payload: where the chunks of a range of the plaintext are, and how they are opened.
+ */
 import { SealpinError } from '../../errors.ts';
 import type { BufferPool } from '../../streams/buffer-pool.ts';
 import type { ByteSource } from '../../streams/byte-source.ts';
@@ -14,7 +16,8 @@ export type Span = { first: number; end: number; plaintextBytes: number };
 /**
  * Checks a range of a plaintext.
  * @param end exclusive
- * @throws SealpinError `range_not_satisfiable` unless 0 ≤ start ≤ end ≤ plaintextBytes, all whole numbers
+ * @throws SealpinError `range_not_satisfiable` unless 0 ≤ start ≤ end ≤ plaintextBytes, all whole
+ * numbers
  */
 export function checkRange(start: number, end: number, plaintextBytes: number): void {
   if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end) || start < 0 || start > end || end > plaintextBytes)
@@ -24,7 +27,8 @@ export function checkRange(start: number, end: number, plaintextBytes: number): 
 /**
  * Finds the chunks that hold a range of the plaintext.
  * @param end in plaintext bytes, exclusive, like `start`
- * @returns `offset` and `bytes` of the chunks, relative to the first chunk of the payload; `skip` plaintext bytes before the range
+ * @returns `offset` and `bytes` of the chunks, relative to the first chunk of the payload; `skip`
+ * plaintext bytes before the range
  */
 export function spanOf(
   chunking: Chunking,
@@ -42,7 +46,8 @@ export function spanOf(
 
 /**
  * Opens a span of a payload.
- * @param source begins with the first chunk of the span, after what `begin` takes, and has at least its last one
+ * @param source begins with the first chunk of the span, after what `begin` takes, and has at least
+ * its last one
  * @param begin called once, at the first read
  * @param pool where the memory of the pieces comes from; it is fresh when undefined
  */

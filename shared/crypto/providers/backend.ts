@@ -9,7 +9,8 @@ export interface Aead {
    * Seals plaintext. The caller makes sure that a nonce is used once per key.
    * @param nonce 12 bytes
    * @param aad additional data, none by default
-   * @param out where the result may be written, plaintext.length + 16 bytes; an implementation is free to return another array
+   * @param out where the result may be written, plaintext.length + 16 bytes; an implementation is
+   * free to return another array
    */
   seal(nonce: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array, out?: Uint8Array): Awaitable<Uint8Array>;
   /**
@@ -20,11 +21,17 @@ export interface Aead {
   open(nonce: Uint8Array, ciphertext: Uint8Array, aad?: Uint8Array, out?: Uint8Array): Awaitable<Uint8Array>;
 }
 
-/** Key agreement on a curve: P-256 (points as 65 bytes, uncompressed) or X25519 (32 bytes). Secrets are 32 bytes. */
+/**
+ * Key agreement on a curve: P-256 (points as 65 bytes, uncompressed) or X25519 (32 bytes). Secrets
+ * are 32 bytes.
+ */
 export interface Curve {
   /** The public key of a secret; throws `key_invalid` for a scalar out of range. */
   publicKey(secret: Uint8Array): Uint8Array;
-  /** The shared secret, 32 bytes (P-256: x); throws `key_invalid` for points off the curve, infinity, low order. */
+  /**
+   * The shared secret, 32 bytes (P-256: x); throws `key_invalid` for points off the curve,
+   * infinity, low order.
+   */
   agree(secret: Uint8Array, peer: Uint8Array): Awaitable<Uint8Array>;
 }
 
@@ -39,7 +46,10 @@ export interface CompressibleCurve extends Curve {
 /** A post-quantum hybrid key encapsulation (draft-ietf-hpke-pq). Secrets are seeds of 32 bytes. */
 export interface HybridKem {
   publicKey(seed: Uint8Array): Uint8Array;
-  /** @param random 64 bytes for X25519, 160 for P-256; throws `key_invalid` for a public key that is not valid. */
+  /**
+   * @param random 64 bytes for X25519, 160 for P-256; throws `key_invalid` for a public key that is
+   * not valid.
+   */
   encapsulate(publicKey: Uint8Array, random: Uint8Array): { enc: Uint8Array; shared: Uint8Array };
   /** Throws `key_invalid` when the part of the curve is not a usable point. */
   decapsulate(seed: Uint8Array, enc: Uint8Array): Uint8Array;
@@ -62,14 +72,21 @@ export interface Backend {
   readonly x25519: Curve;
   readonly mlkem768x25519: HybridKem;
   readonly mlkem768p256: HybridKem;
-  /** scrypt (RFC 7914), 32 bytes, without blocking; `kdf_unavailable` where the runtime cannot afford it. */
+  /**
+   * scrypt (RFC 7914), 32 bytes, without blocking; `kdf_unavailable` where the runtime cannot
+   * afford it.
+   */
   scrypt(password: Uint8Array, salt: Uint8Array, cost: ScryptCost): Promise<Uint8Array>;
-  /** PBKDF2-HMAC-SHA-512 (RFC 8018), 32 bytes, without blocking; `kdf_unavailable` where the runtime refuses it. */
+  /**
+   * PBKDF2-HMAC-SHA-512 (RFC 8018), 32 bytes, without blocking; `kdf_unavailable` where the runtime
+   * refuses it.
+   */
   pbkdf2(password: Uint8Array, salt: Uint8Array, iterations: number): Promise<Uint8Array>;
 }
 
 /**
- * Draws random bytes and refuses a generator that is plainly broken: one that fails, gives too few bytes or repeats one byte.
+ * Draws random bytes and refuses a generator that is plainly broken: one that fails, gives too few
+ * bytes or repeats one byte.
  * @param bytes how many, at least 12
  * @throws SealpinError `random_failed`
  */
@@ -84,7 +101,10 @@ export function draw(backend: Backend, bytes: number): Uint8Array {
   return drawn;
 }
 
-/** Throws `random_failed` for a generator that gives the same bytes twice; called once before each encryption. */
+/**
+ * Throws `random_failed` for a generator that gives the same bytes twice; called once before each
+ * encryption.
+ */
 export function checkRandom(backend: Backend): void {
   const first = draw(backend, 16);
   if (draw(backend, 16).every((byte, index) => byte === first[index])) throw new SealpinError('random_failed');

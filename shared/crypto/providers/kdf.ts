@@ -9,7 +9,10 @@ export function extract(backend: Hmac, salt: Uint8Array, ikm: Uint8Array): Uint8
   return backend.hmac('sha256', salt.length === 0 ? new Uint8Array(32) : salt, ikm);
 }
 
-/** HKDF-Expand (RFC 5869 section 2.3). @param prk any length: chunked-encryption gives 32 bytes to SHA-512 */
+/**
+ * HKDF-Expand (RFC 5869 section 2.3).
+ * @param prk any length: chunked-encryption gives 32 bytes to SHA-512
+ */
 export function expand(
   backend: Hmac,
   hash: 'sha256' | 'sha512',
@@ -26,7 +29,10 @@ export function expand(
   return concat(...blocks).subarray(0, bytes);
 }
 
-/** HKDF-SHA-256 (RFC 5869) with a text for info and 32 bytes of result, as age and `sealpin/v1` use it. */
+/**
+ * HKDF-SHA-256 (RFC 5869) with a text for info and 32 bytes of result, as age and `sealpin/v1` use
+ * it.
+ */
 export function hkdf(backend: Hmac, ikm: Uint8Array, salt: Uint8Array, info: string): Uint8Array {
   return expand(backend, 'sha256', extract(backend, salt, ikm), utf8(info), 32);
 }

@@ -18,8 +18,8 @@ export function stanzasOfKind(
 
 /**
  * Checks the stanzas of a header before a key is asked for.
- * @throws SealpinError `header_invalid` for a password with another stanza, for a second `file` stanza, and for a malformed stanza
- *   of those that the format checks
+ * @throws SealpinError `header_invalid` for a password with another stanza, for a second `file`
+ * stanza, and for a malformed stanza of those that the format checks
  */
 export function checkStanzas(stanzas: readonly Stanza[], format: FormatRow): void {
   if (stanzas.length > 1 && stanzasOfKind(stanzas, 'password', format).length > 0)
@@ -29,7 +29,10 @@ export function checkStanzas(stanzas: readonly Stanza[], format: FormatRow): voi
     throw new SealpinError('header_invalid', 'the header belongs to more than one file');
 }
 
-/** Returns the line that the payload of a detached header begins with; undefined for any other header. */
+/**
+ * Returns the line that the payload of a detached header begins with; undefined for any other
+ * header.
+ */
 export function detachedLineOf(stanzas: readonly Stanza[], format: FormatRow): string | undefined {
   return stanzasOfKind(stanzas, 'file', format).length > 0 ? format.detachedLine : undefined;
 }

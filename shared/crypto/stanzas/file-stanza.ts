@@ -7,7 +7,9 @@ import { hkdf } from '../providers/kdf.ts';
 import type { Stanza } from '../formats/format-row.ts';
 import { nonceBytes, tagBytes } from '../payload/chunking.ts';
 
-/** The description of a file, which only the holder of a key can read. `size` in bytes of plaintext. */
+/**
+ * The description of a file, which only the holder of a key can read. `size` in bytes of plaintext.
+ */
 export type FileInfo = {
   filename: string | null;
   contentType: string;
@@ -38,7 +40,8 @@ const aeadFor = (backend: Backend, fileKey: Uint8Array) =>
 
 /**
  * Seals the description of a file, bound to its id.
- * @param fileId 1 to 255 visible ASCII characters; `TypeError` for anything else, and for a `size` that is no whole number of at least 0
+ * @param fileId 1 to 255 visible ASCII characters; `TypeError` for anything else, and for a `size`
+ * that is no whole number of at least 0
  */
 export async function sealFileStanza(
   backend: Backend,

@@ -1,4 +1,6 @@
-/** HPKE (RFC 9180), base mode, single-shot, with HKDF-SHA256: what wraps a file key to a public key. */
+/**
+ * HPKE (RFC 9180), base mode, single-shot, with HKDF-SHA256: what wraps a file key to a public key.
+ */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Aead, type Awaitable, type Backend } from '../providers/backend.ts';
 import { utf8 } from '../bytes.ts';
@@ -36,7 +38,11 @@ export function labeledExtract(
   return extract(backend, salt, concat(hpkeVersion, suite, utf8(label), ikm));
 }
 
-/** LabeledExpand (RFC 9180 section 4). @param suite `suite_id` of the caller @param bytes length of the result */
+/**
+ * LabeledExpand (RFC 9180 section 4).
+ * @param suite `suite_id` of the caller
+ * @param bytes length of the result
+ */
 export function labeledExpand(
   backend: Backend,
   suite: Uint8Array,
@@ -95,7 +101,10 @@ export function cipherOf(backend: Backend, aead: HpkeAead, key: Uint8Array): Awa
   return aead.id === aeads.chaChaPoly.id ? backend.chaChaPoly(key) : backend.aesGcm(key);
 }
 
-/** KeySchedule of the base mode (RFC 9180 section 5.1): the cipher and nonce for the first and only message. */
+/**
+ * KeySchedule of the base mode (RFC 9180 section 5.1): the cipher and nonce for the first and only
+ * message.
+ */
 export async function keySchedule(
   backend: Backend,
   kem: number,
@@ -115,7 +124,10 @@ export async function keySchedule(
   return { key, nonce, aead: await cipherOf(backend, aead, key) };
 }
 
-/** Computes the tag of a stanza, 4 bytes (C2SP age.md, "The p256tag recipient type"). @param hashed part of the key */
+/**
+ * Computes the tag of a stanza, 4 bytes (C2SP age.md, "The p256tag recipient type").
+ * @param hashed part of the key
+ */
 export function stanzaTag(backend: Backend, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
   return extract(backend, info, concat(enc, backend.sha256(hashed).subarray(0, 4))).slice(0, 4);
 }

@@ -1,6 +1,6 @@
 /**
- * Post-quantum hybrid keys of age (C2SP age.md, "The mlkem768x25519 recipient type" and "The mlkem768p256tag recipient type"), for files
- * that must resist the quantum computers of the future.
+ * Post-quantum hybrid keys of age (C2SP age.md, "The mlkem768x25519 recipient type" and "The
+ * mlkem768p256tag recipient type"), for files that must resist the quantum computers of the future.
  */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Backend, type HybridKem } from '../providers/backend.ts';
@@ -10,7 +10,10 @@ import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import type { Stanza } from '../formats/format-row.ts';
 import type { Identity, Recipient } from '../types.ts';
 
-/** The kinds, by their stanzas. age has no text for an `mlkem768p256tag` identity: the prefix is Sealpin's. */
+/**
+ * The kinds, by their stanzas. age has no text for an `mlkem768p256tag` identity: the prefix is
+ * Sealpin's.
+ */
 const hybridKinds = {
   mlkem768x25519: {
     kem: kems.mlkem768x25519,
@@ -94,7 +97,10 @@ function publicText(backend: Backend, name: HybridName, seed: Uint8Array): strin
   return encodeKey(hybridKinds[name].prefix, hybridKinds[name].of(backend).publicKey(seed));
 }
 
-/** Makes a post-quantum key pair as texts; throws `random_failed`. @param given its seed, 32 bytes; a fresh one by default */
+/**
+ * Makes a post-quantum key pair as texts; throws `random_failed`.
+ * @param given its seed, 32 bytes; a fresh one by default
+ */
 export function newHybridKey(
   backend: Backend,
   name: HybridName,
@@ -110,7 +116,8 @@ export function newHybridKey(
 }
 
 /**
- * Makes the identity of an `AGE-SECRET-KEY-PQ-1…` or `SEALPIN-SECRET-KEY-PQ-1…` text; throws `key_invalid`.
+ * Makes the identity of an `AGE-SECRET-KEY-PQ-1…` or `SEALPIN-SECRET-KEY-PQ-1…` text; throws
+ * `key_invalid`.
  * @returns also the text of its recipient
  */
 export function hybridIdentity(text: string, backend: Backend): { identity: Identity; recipient: string } {

@@ -1,4 +1,7 @@
-/** P-256 keys: the stanzas `p256tag` of age (C2SP age.md) and `p256` of `sealpin/v1`, which has no tag. */
+/**
+ * P-256 keys: the stanzas `p256tag` of age (C2SP age.md) and `p256` of `sealpin/v1`, which has no
+ * tag.
+ */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import type { Backend } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
@@ -28,7 +31,11 @@ export function parsePointStanza(
   return tag === undefined ? { enc } : { tag, enc };
 }
 
-/** Makes the recipient of a point. @param point 65 bytes, already checked @param compressed in 33 bytes */
+/**
+ * Makes the recipient of a point.
+ * @param point 65 bytes, already checked
+ * @param compressed in 33 bytes
+ */
 export function p256Recipient(point: Uint8Array, compressed: Uint8Array): Recipient & { readonly text: string } {
   return {
     kind: 'key',

@@ -1,4 +1,7 @@
-/** Passwords: the `scrypt` stanza of age and of `sealpin/v1`, and the `pbkdf2-sha512` stanza of the latter. */
+/**
+ * Passwords: the `scrypt` stanza of age and of `sealpin/v1`, and the `pbkdf2-sha512` stanza of the
+ * latter.
+ */
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
@@ -11,7 +14,10 @@ const saltBytes = 16;
 /** Each key wraps one file key, so its nonce is zero. */
 const zeroNonce = new Uint8Array(12);
 
-/** Costs: the default, what is written, what `sealpin/v1` reads; scrypt's as log2(N), PBKDF2's as iterations. */
+/**
+ * Costs: the default, what is written, what `sealpin/v1` reads; scrypt's as log2(N), PBKDF2's as
+ * iterations.
+ */
 export const costs = {
   scrypt: { default: 18, min: 10, max: 20 },
   'pbkdf2-sha512': { default: 1_000_000, min: 220_000, max: 10_000_000 },
@@ -83,8 +89,9 @@ function normalize(password: string): string {
 }
 
 /**
- * Decodes a password from the bytes of a file or pipe: UTF-8, without one line feed (or carriage return and line feed) at the end.
- * It is not normalized, since age files of other tools may be made with a password that is not in NFC.
+ * Decodes a password from the bytes of a file or pipe: UTF-8, without one line feed (or carriage
+ * return and line feed) at the end. It is not normalized, since age files of other tools may be
+ * made with a password that is not in NFC.
  * @throws SealpinError `password_invalid` for bytes that are not UTF-8
  */
 export function parsePassword(bytes: Uint8Array): string {
@@ -101,7 +108,8 @@ export function parsePassword(bytes: Uint8Array): string {
  * Makes the recipient of a password.
  * @param password is brought to NFC
  * @param kdf scrypt with logN 18 by default
- * @throws SealpinError `password_invalid` for an empty password or one with lone surrogates, `invalid_request` for a cost out of range
+ * @throws SealpinError `password_invalid` for an empty password or one with lone surrogates,
+ * `invalid_request` for a cost out of range
  */
 export function passwordRecipient(password: string, kdf: PasswordKdf = { name: 'scrypt' }): Recipient {
   const bytes = utf8(normalize(password));
@@ -120,8 +128,9 @@ export function passwordRecipient(password: string, kdf: PasswordKdf = { name: '
 }
 
 /**
- * Makes the identity of a password. It is tried in NFC and then, where that differs, unchanged: other age tools do not normalize, and a
- * runtime with older Unicode data may have left a newer letter as it was.
+ * Makes the identity of a password. It is tried in NFC and then, where that differs, unchanged:
+ * other age tools do not normalize, and a runtime with older Unicode data may have left a newer
+ * letter as it was.
  * @throws SealpinError `password_invalid` for an empty password or one with lone surrogates
  */
 export function passwordIdentity(password: string): Identity {

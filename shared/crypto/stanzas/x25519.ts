@@ -44,7 +44,10 @@ export function x25519Recipient(text: string): Recipient {
   };
 }
 
-/** Makes the identity of an `AGE-SECRET-KEY-1…` text, and the text of its recipient; throws `key_invalid`. */
+/**
+ * Makes the identity of an `AGE-SECRET-KEY-1…` text, and the text of its recipient; throws
+ * `key_invalid`.
+ */
 export function x25519Identity(text: string, backend: Backend): { identity: Identity; recipient: string } {
   const secret = decodeKey(text, 'age-secret-key-', 32);
   const recipient = backend.x25519.publicKey(secret);

@@ -49,7 +49,10 @@ export function pieces(bytes: Uint8Array, pieceBytes = 65_536): ReadableStream<U
   });
 }
 
-/** The same as a byte stream, which a reader may read into its own buffer; WebKitGTK 2.50 has none, and gets the one above. */
+/**
+ * The same as a byte stream, which a reader may read into its own buffer; WebKitGTK 2.50 has none,
+ * and gets the one above.
+ */
 export function byteStream(bytes: Uint8Array, pieceBytes = 65_536): ReadableStream<Uint8Array> {
   if (isWebKit) return pieces(bytes, pieceBytes);
   let offset = 0;

@@ -11,7 +11,8 @@ describe('the CID of a stream', () => {
     const data = () => (text === undefined ? deterministic(seed, bytes) : [new TextEncoder().encode(text)]);
     // 1 GiB is for Node: the same tree is walked below, in both, with leaves that are all the same.
     if ((bytes ?? 0) > 64 * leafBytes) continue;
-    // What the builder is compared with below; the builder itself, which knows one profile, is tried by the suite `trees`.
+    // What the builder is compared with below; the builder itself, which knows one profile, is
+    // tried by the suite `trees`.
     it(`S74: the library gives ${text ?? `${bytes} bytes`} of ${profile} the CID ${cid}`, async () => {
       const oracle = await importByteStream(data(), nowhere as never, { profile: profile as 'unixfs-v1-2025' });
       expect(oracle.cid.toString()).toBe(cid);

@@ -8,7 +8,10 @@ import { concat } from '../../streams/concat.ts';
 import { chunksOf } from '../../streams/read-all.ts';
 import { present } from '../../../testkit/present.ts';
 
-/** Kubo's deterministic bytes: ChaCha20 over zeros, key SHA-256(seed), nonce 0 (kubo test/cli/testutils/random_deterministic.go). */
+/**
+ * Kubo's deterministic bytes: ChaCha20 over zeros, key SHA-256(seed), nonce 0 (kubo
+ * test/cli/testutils/random_deterministic.go).
+ */
 export function* deterministic(seed: string, bytes: number, pieceBytes = leafBytes): Generator<Uint8Array> {
   const key = sha256(new TextEncoder().encode(seed));
   const zeros = new Uint8Array(pieceBytes);
@@ -38,7 +41,10 @@ export function streamOf(...chunks: Uint8Array[]): ReadableStream<Uint8Array> {
   });
 }
 
-/** All bytes of a stream. A `Response` of it would not do: in a page it hides the error that the stream fails with. */
+/**
+ * All bytes of a stream. A `Response` of it would not do: in a page it hides the error that the
+ * stream fails with.
+ */
 export async function bytesOf(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of chunksOf(stream)) chunks.push(chunk);
@@ -69,7 +75,10 @@ export async function carByLibrary(
   return bytesOf(streamOf(...chunks));
 }
 
-/** A file in memory: its blocks by CID, and honest sources over it that count what they are asked for. */
+/**
+ * A file in memory: its blocks by CID, and honest sources over it that count what they are asked
+ * for.
+ */
 export async function stored(file: Uint8Array) {
   const blocks = new Map<string, Uint8Array>();
   let offset = 0;

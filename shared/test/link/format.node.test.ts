@@ -1,6 +1,7 @@
 /**
- * A second reader of links, records and parcels, written from `docs/links.md` and `shared/README.md` on Node alone: nothing of the shared
- * rooms is imported, so what is read here is read because the pages say how.
+ * A second reader of links, records and parcels, written from `docs/links.md` and
+ * `shared/README.md` on Node alone: nothing of the shared rooms is imported, so what is read here
+ * is read because the pages say how.
  */
 import { createDecipheriv, createHmac, hkdfSync, scryptSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';

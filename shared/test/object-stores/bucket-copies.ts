@@ -1,6 +1,7 @@
 /**
- * Copies of buckets, made from docs/object-stores.md alone: right ones, and ones that a reader must refuse. They are kept in
- * `vectors/object-stores/copies.json`, which `node shared/test/object-stores/bucket-copies.ts` prints.
+ * Copies of buckets, made from docs/object-stores.md alone: right ones, and ones that a reader must
+ * refuse. They are kept in `vectors/object-stores/copies.json`, which
+ * `node shared/test/object-stores/bucket-copies.ts` prints.
  */
 import { createHash } from 'node:crypto';
 import { argv, stdout } from 'node:process';
@@ -16,7 +17,10 @@ export type BucketCopies = {
   /** By their keys, which begin with the prefix of a file. */
   readonly objects: Record<string, Content>;
   readonly files: { name: string; prefix: string; cid: string; bytes: number; sha256: string }[];
-  /** Changes of these objects, null for one that is missing, after which the index or the data of a file are refused. */
+  /**
+   * Changes of these objects, null for one that is missing, after which the index or the data of a
+   * file are refused.
+   */
   readonly refused: {
     name: string;
     prefix: string;
@@ -119,7 +123,8 @@ export function makeCopies(): BucketCopies {
     data: { 0: text('hello') },
     index: (id) => indexOfLeaves({ id, bytes: 5, objects: [[0, 5]] }, [hello]),
   });
-  // 2.5 MiB of a text of 7 bytes, so that no leaf is like another, in objects that end within leaves.
+  // 2.5 MiB of a text of 7 bytes, so that no leaf is like another, in objects that end within
+  // leaves.
   const repeat = 'sealing';
   const [wholeBytes, firstBytes] = [2_621_443, 1_500_003];
   const whole = Buffer.alloc(wholeBytes, repeat);

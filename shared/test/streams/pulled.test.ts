@@ -1,4 +1,7 @@
-/** Streams made of others: nobody's cancel is lost, nothing is read ahead, and failures go both ways. */
+/**
+ * Streams made of others: nobody's cancel is lost, nothing is read ahead, and failures go both
+ * ways.
+ */
 import { describe, expect, test } from 'vitest';
 import { sliceStream } from '../../crypto/payload/span.ts';
 import { hashingStream } from '../../ipfs/index.ts';
@@ -8,7 +11,10 @@ import { readAll } from '../../streams/read-all.ts';
 
 type Stream = ReadableStream<Uint8Array>;
 
-/** A stream of chunks of one byte, which records how many were asked for and what it was cancelled with. */
+/**
+ * A stream of chunks of one byte, which records how many were asked for and what it was cancelled
+ * with.
+ */
 function counting(chunks = 3, failure?: Error) {
   const cancelled: unknown[] = [];
   let asked = 0;

@@ -19,7 +19,9 @@ const Replication = v.pipe(
   v.check(({ min, max }) => min <= max, replicationMessage),
 );
 
-/** The secrets are as for a Kubo: `tokenSecret` for the REST APIs, `ipfsTokenSecret` for the Kubos. */
+/**
+ * The secrets are as for a Kubo: `tokenSecret` for the REST APIs, `ipfsTokenSecret` for the Kubos.
+ */
 const ClusterFields = v.strictObject(
   {
     peers: v.pipe(v.optional(v.array(Peer, peersMessage), []), v.minLength(1, peersMessage)),
@@ -32,8 +34,8 @@ const ClusterFields = v.strictObject(
 );
 
 /**
- * IPFS Cluster, configured by `{"peers": [{"url", "ipfs"}], "tokenSecret"?, "ipfsTokenSecret"?, "headers"?,
- * "replication"?}`.
+ * IPFS Cluster, configured by
+ * `{"peers": [{"url", "ipfs"}], "tokenSecret"?, "ipfsTokenSecret"?, "headers"?, "replication"?}`.
  */
 export const clusterAdapter: Adapter<typeof ClusterFields> = {
   options: ClusterFields,

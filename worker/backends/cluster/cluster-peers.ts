@@ -1,4 +1,7 @@
-/** The peers of an IPFS Cluster in the order in which they are asked, and what is remembered of them between requests. */
+/**
+ * The peers of an IPFS Cluster in the order in which they are asked, and what is remembered of them
+ * between requests.
+ */
 import { parseCid, type Cid } from '../../../shared/ipfs/index.ts';
 import { clusterRest, type ClusterRest, type PeerInfo } from './cluster-rest.ts';
 import type { PinningService } from '../contract.ts';
@@ -40,10 +43,16 @@ function memoryOf(addresses: readonly PeerAddress[]): PeerMemory {
   return memory;
 }
 
-/** Time for which the disk of a peer counts as full, in ms: until garbage is collected, or somebody acts. */
+/**
+ * Time for which the disk of a peer counts as full, in ms: until garbage is collected, or somebody
+ * acts.
+ */
 const fullMs = 600_000;
 
-/** The longest wait for who holds a file, in ms: without it the file is looked for at one peer after the other. */
+/**
+ * The longest wait for who holds a file, in ms: without it the file is looked for at one peer after
+ * the other.
+ */
 const holdersMs = 2_000;
 
 /** The longest wait for a peer that is checked, in ms: others answer meanwhile. */
@@ -52,7 +61,9 @@ const checkMs = 3_000;
 /** Interval at which peers are asked for IDs that are still unknown, in ms. */
 const idsMs = 60_000;
 
-/** Number of files whose holders are remembered. Files may move, which costs one wasted question. */
+/**
+ * Number of files whose holders are remembered. Files may move, which costs one wasted question.
+ */
 const maxHolders = 1_000;
 
 export type PeersOptions = {
@@ -107,7 +118,8 @@ export function clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fet
       if (memory.holders.size >= maxHolders) memory.holders.clear();
       if (pin !== undefined) memory.holders.set(cid, pin.holders);
     } catch {
-      // The file is looked for at all peers. One that says nothing does not hold the next request up.
+      // The file is looked for at all peers. One that says nothing does not hold the next request
+      // up.
       if (signal.aborted && first !== undefined) peers.avoid(first);
     }
   }
@@ -118,13 +130,19 @@ export function clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fet
     importers,
     check,
 
-    /** The peers for new blocks: each gets its share. @param cid of the first block: the same bytes go to the same peer */
+    /**
+     * The peers for new blocks: each gets its share.
+     * @param cid of the first block: the same bytes go to the same peer
+     */
     forImport(cid: Cid): readonly ClusterPeer[] {
       const circle = spread(cid);
       return importers.by((_, index) => circle(index));
     },
 
-    /** The peers for reading: those first that are to hold what is below a CID, in another order for each. */
+    /**
+     * The peers for reading: those first that are to hold what is below a CID, in another order for
+     * each.
+     */
     async forReading(cid: string, signal: AbortSignal): Promise<readonly ClusterPeer[]> {
       if (all.length === 1) return all;
       const limited = AbortSignal.any([signal, AbortSignal.timeout(holdersMs)]);
@@ -137,7 +155,8 @@ export function clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fet
     },
 
     /**
-     * Checks all peers. Where one was away and is back, they try again what failed meanwhile, which Cluster itself does every 12 minutes.
+     * Checks all peers. Where one was away and is back, they try again what failed meanwhile, which
+     * Cluster itself does every 12 minutes.
      * @returns those that answer, and why others do not
      */
     async checkAll(signal: AbortSignal): Promise<{ answering: PeerInfo[]; failures: unknown[] }> {

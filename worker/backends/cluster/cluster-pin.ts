@@ -6,19 +6,25 @@ import type { Failover } from '../failover.ts';
 import { missingBlock, missingError } from '../kubo/missing-blocks.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
 
-/** Extra time that a pin may take for each MiB, in ms: the blocks cross a network, at 4 MiB/s if it is slow. */
+/**
+ * Extra time that a pin may take for each MiB, in ms: the blocks cross a network, at 4 MiB/s if it
+ * is slow.
+ */
 const msPerMib = 250;
 
 /** Intervals at which the peers are polled, in ms: the first, and the longest. */
 const poll = { firstMs: 25, growth: 1.5, longestMs: 1000 };
 
 /**
- * Time after which a pin that no peer works on is requested again, in ms. Only then does Cluster replace peers that are
- * down.
+ * Time after which a pin that no peer works on is requested again, in ms. Only then does Cluster
+ * replace peers that are down.
  */
 const againMs = 3000;
 
-/** Intervals at which a pin is in doubt, in ms, and for each MiB: far longer than peers close to each other take. */
+/**
+ * Intervals at which a pin is in doubt, in ms, and for each MiB: far longer than peers close to
+ * each other take.
+ */
 const doubt = { everyMs: 1000, msPerMib: 50 };
 
 /** States of a peer that is about to hold the pin. */
@@ -34,7 +40,10 @@ export type ClusterPinOptions = {
   responseMs: number;
 };
 
-/** Pins a CID under a name, and waits until as many peers hold it as the pin asks for. @throws as `PinningService.pin` does */
+/**
+ * Pins a CID under a name, and waits until as many peers hold it as the pin asks for.
+ * @throws as `PinningService.pin` does
+ */
 export async function pinAtPeers(
   { id, peers, replication, pinMs, responseMs }: ClusterPinOptions,
   { cid, name, bytes, signal }: { cid: string; name: string; bytes: number; signal: AbortSignal },
@@ -72,7 +81,8 @@ export async function pinAtPeers(
         // Somebody else has sent the blocks since, and relies on the pin.
         await request();
       } else if (!isHeld && !isRepeated && statuses.some(({ status }) => inProgress.includes(status))) {
-        // A Kubo that wanted a block before it was imported is not told, and asks again after 40 s (Kubo 0.42). A new pin asks at once.
+        // A Kubo that wanted a block before it was imported is not told, and asks again after 40 s
+        // (Kubo 0.42). A new pin asks at once.
         await peers.first(({ rest }) => rest.unpin(cid, signal));
         await request();
         isRepeated = true;
@@ -82,15 +92,17 @@ export async function pinAtPeers(
     if (now - requestedAt > againMs && !statuses.some(({ status }) => inProgress.includes(status))) {
       const errors = statuses.filter(({ status }) => status === 'pin_error');
       const [failed] = errors;
-      // A failure may be from before this request, and Cluster itself tries again after 12 minutes only.
+      // A failure may be from before this request, and Cluster itself tries again after 12 minutes
+      // only.
       if (failed && !isRecovered) {
         await peers.first(({ rest }) => rest.recover(cid, signal));
         isRecovered = true;
         requestedAt = Date.now();
         continue;
       }
-      // A peer that is down is replaced by the next request. One whose disk is full, or whose Kubo is away, keeps its place: as many
-      // others are asked besides. What fails there as well is reported.
+      // A peer that is down is replaced by the next request. One whose disk is full, or whose Kubo
+      // is away, keeps its place: as many others are asked besides. What fails there as well is
+      // reported.
       if (failed && statuses.every(({ status }) => status === 'pin_error' || status === 'pinned')) {
         const isNew = errors.some(({ id: peer }) => !failing.has(peer));
         for (const { id: peer } of errors) failing.add(peer);
@@ -119,8 +131,10 @@ async function knownPeers(peers: Failover<ClusterPeer>, signal: AbortSignal): Pr
 }
 
 /**
- * Waits until no Kubo holds a pin of that name, which the peers agreed to remove. A peer that was killed may have answered before it
- * learned of the pin, for a minute: so it is removed at each that knows it. @throws pinning_unavailable while one peer cannot be asked
+ * Waits until no Kubo holds a pin of that name, which the peers agreed to remove. A peer that was
+ * killed may have answered before it learned of the pin, for a minute: so it is removed at each
+ * that knows it.
+ * @throws pinning_unavailable while one peer cannot be asked
  */
 export async function unpinnedAtPeers(
   peers: Failover<ClusterPeer>,

@@ -1,14 +1,23 @@
-/** The REST API of an IPFS Cluster peer, of which no response is trusted (https://ipfscluster.io/documentation/reference/api/). */
+/**
+ * The REST API of an IPFS Cluster peer, of which no response is trusted
+ * (https://ipfscluster.io/documentation/reference/api/).
+ */
 import { SealpinError } from '../../../shared/errors.ts';
 import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
 
 /** Number of peers that hold a pin: a whole number, or -1 for all of them. */
 export type Replication = { min: number; max: number };
 
-/** A pin as the peers have agreed on it: a wish, of which each peer has its own progress. `holders`: IDs; none: all peers. */
+/**
+ * A pin as the peers have agreed on it: a wish, of which each peer has its own progress. `holders`:
+ * IDs; none: all peers.
+ */
 export type AgreedPin = { name: string; min: number; holders: readonly string[] };
 
-/** State of a pin at a peer, by the peer's ID. `status` is one of Cluster's words, possibly an unknown one. */
+/**
+ * State of a pin at a peer, by the peer's ID. `status` is one of Cluster's words, possibly an
+ * unknown one.
+ */
 export type PeerStatus = { id: string; status: string; error: string };
 
 /** A peer, and the IDs of all peers that it knows, itself among them. */
@@ -138,7 +147,10 @@ export function clusterRest(o: HttpOptions, responseMs: number) {
       await response.body?.pipeTo(new WritableStream());
     },
 
-    /** Checks that the peer and its Kubo respond. @returns its ID, those of all peers, and the version of Cluster */
+    /**
+     * Checks that the peer and its Kubo respond.
+     * @returns its ID, those of all peers, and the version of Cluster
+     */
     async checkPeer(signal: AbortSignal): Promise<PeerInfo> {
       const { id, ipfs, version, cluster_peers: all } = accepted(await ask('GET', 'id', signal));
       if (!isRecord(ipfs)) throw client.failed('its response to id has no ipfs');

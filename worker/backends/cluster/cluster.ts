@@ -1,6 +1,7 @@
 /**
- * The adapter for IPFS Cluster: pins by the REST API of its peers, bytes by the RPC of their Kubos. Each part of a file goes to one Kubo,
- * which verifies it; the peers that are to hold it fetch it from there. Any peer of the list does where another one is down, or full.
+ * The adapter for IPFS Cluster: pins by the REST API of its peers, bytes by the RPC of their Kubos.
+ * Each part of a file goes to one Kubo, which verifies it; the peers that are to hold it fetch it
+ * from there. Any peer of the list does where another one is down, or full.
  */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { parseCid, type Cid } from '../../../shared/ipfs/index.ts';
@@ -30,7 +31,10 @@ export type ClusterOptions = {
 type ClusterTimeouts = {
   /** The longest wait for a response: 30 s. */
   responseMs: number;
-  /** The longest that pinning of small files may take: 60 s. Cluster takes 30 s to notice that a peer is down. */
+  /**
+   * The longest that pinning of small files may take: 60 s. Cluster takes 30 s to notice that a
+   * peer is down.
+   */
   pinMs: number;
 };
 
@@ -57,7 +61,10 @@ export function cluster(o: ClusterOptions): PinningService {
       });
       return result;
     };
-    /** Runs a step on a peer. The bytes sent are lost if it fails, so the next import goes to another peer. */
+    /**
+     * Runs a step on a peer. The bytes sent are lost if it fails, so the next import goes to
+     * another peer.
+     */
     const step = async (peer: ClusterPeer, work: Promise<void>): Promise<void> => {
       try {
         await work;
@@ -114,7 +121,8 @@ export function cluster(o: ClusterOptions): PinningService {
     takes: 'blocks',
     // The Kubo of the peer does.
     verifiesImports: true,
-    // The peers agree on pins and removals, and carry out what was agreed last; a removal is confirmed by peers one by one.
+    // The peers agree on pins and removals, and carry out what was agreed last; a removal is
+    // confirmed by peers one by one.
     ordersRequests: true,
 
     importBlocks,
@@ -139,7 +147,10 @@ export function cluster(o: ClusterOptions): PinningService {
       return isHeld ? { pin: 'ours', lacks: summary(statuses) } : { pin: 'absent' };
     },
 
-    /** A peer that is back is asked to try again what has failed there; one that stays away is replaced by another pin only. */
+    /**
+     * A peer that is back is asked to try again what has failed there; one that stays away is
+     * replaced by another pin only.
+     */
     async recover(cid, signal) {
       const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
       const isRefused = statuses.some(({ status }) => status === 'pin_error');

@@ -1,4 +1,7 @@
-/** Blocks on their way to a service that speaks Kubo's RPC: one CAR, sent as the body of `dag/import` while its blocks come. */
+/**
+ * Blocks on their way to a service that speaks Kubo's RPC: one CAR, sent as the body of
+ * `dag/import` while its blocks come.
+ */
 import { SealpinError } from '../../../shared/errors.ts';
 import { carHeader, carSection } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
@@ -55,7 +58,10 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
     }
   }
 
-  /** Awaits a step of the body. A service that refuses an import breaks it off, and its response says why. */
+  /**
+   * Awaits a step of the body. A service that refuses an import breaks it off, and its response
+   * says why.
+   */
   async function forward(sending: KuboUpload, work: Promise<void>): Promise<void> {
     const explained = work.catch(async (cause: unknown) => {
       accept(await sending.response);

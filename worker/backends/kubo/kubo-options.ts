@@ -4,7 +4,10 @@ import type { Adapter } from '../contract.ts';
 import { kubo } from './kubo.ts';
 import { addressField, authorized, headersField, secretField, unknownField } from '../option-fields.ts';
 
-/** `tokenSecret` names a secret: a bearer token, `user:password`, or a whole value of `Authorization` that begins with its scheme. */
+/**
+ * `tokenSecret` names a secret: a bearer token, `user:password`, or a whole value of
+ * `Authorization` that begins with its scheme.
+ */
 export const rpcOptions = v.strictObject(
   { url: addressField('url', 'tokenSecret'), tokenSecret: secretField('tokenSecret'), headers: headersField },
   unknownField,

@@ -1,26 +1,29 @@
 /**
- * `pin/add` of Kubo, which walks over every block below the CID. A Kubo that is online searches the network for a missing one without
- * end, `offline` or not, and holds its pin lock meanwhile: so the walk has a time limit that Kubo itself keeps.
+ * `pin/add` of Kubo, which walks over every block below the CID. A Kubo that is online searches the
+ * network for a missing one without end, `offline` or not, and holds its pin lock meanwhile: so the
+ * walk has a time limit that Kubo itself keeps.
  */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import type { Rpc } from './kubo-rpc.ts';
 import { isMissing, missingBlock, missingError } from './missing-blocks.ts';
 
 /**
- * Extra time that a pin may take for each MiB, in ms. Measured with Kubo 0.42: 1.1 to 2 ms where the blocks are in the
- * page cache. A hard disk seeks for some 10 ms and reads for as long; the rest is for a disk that others use as well.
+ * Extra time that a pin may take for each MiB, in ms. Measured with Kubo 0.42: 1.1 to 2 ms where
+ * the blocks are in the page cache. A hard disk seeks for some 10 ms and reads for as long; the
+ * rest is for a disk that others use as well.
  */
 const msPerMib = 50;
 
 /**
- * Intervals at which a pin is in doubt, in ms, and for each MiB: far longer than it takes with blocks in the page
- * cache.
+ * Intervals at which a pin is in doubt, in ms, and for each MiB: far longer than it takes with
+ * blocks in the page cache.
  */
 const doubt = { everyMs: 1000, msPerMib: 5 };
 
 /**
- * Makes the function that pins what Kubo holds, recursively; `bytes` are those of the blocks below the CID. While a pin is in doubt,
- * Kubo is asked whether all blocks are there: the search for one that is not ends at once, and with it the lock.
+ * Makes the function that pins what Kubo holds, recursively; `bytes` are those of the blocks below
+ * the CID. While a pin is in doubt, Kubo is asked whether all blocks are there: the search for one
+ * that is not ends at once, and with it the lock.
  * @param o.pinMs the longest that the walk over a small file may take
  * @param o.responseMs how long after the walk's limit a response may come
  * @returns a function that throws as `PinningService.pin` does

@@ -1,7 +1,10 @@
 /** Requests to Kubo's RPC and the parsing of its responses, none of which is trusted. */
 import { httpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
 
-/** The first and the last record of a response in NDJSON, often the same one; or the message of Kubo's error. */
+/**
+ * The first and the last record of a response in NDJSON, often the same one; or the message of
+ * Kubo's error.
+ */
 export type RpcResult = { first: JsonRecord; last: JsonRecord } | { message: string };
 
 /** A response has status 200, or 500 with an error of Kubo's in it. */
@@ -15,7 +18,10 @@ const api = {
 /** The client of an RPC API. */
 export type Rpc = ReturnType<typeof rpc>;
 
-/** Makes the client of an RPC API, as functions that know how its failures are reported. @param o.url without `/api/v0/` */
+/**
+ * Makes the client of an RPC API, as functions that know how its failures are reported.
+ * @param o.url without `/api/v0/`
+ */
 export function rpc(o: HttpOptions) {
   const { send: request, readRecords, ...client } = httpClient(o, api);
 
@@ -30,8 +36,8 @@ export function rpc(o: HttpOptions) {
   }
 
   /**
-   * Parses a whole response in JSON. After a first record Kubo can no longer change the status, so the last one
-   * decides.
+   * Parses a whole response in JSON. After a first record Kubo can no longer change the status, so
+   * the last one decides.
    */
   async function parse(response: Response): Promise<RpcResult> {
     const records = await readRecords(response);

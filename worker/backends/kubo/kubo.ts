@@ -1,6 +1,6 @@
 /**
- * The adapter for Kubo's RPC: a Kubo of one's own, the embedded node, and other servers of the same API. Documented at
- * https://docs.ipfs.tech/reference/kubo/rpc/.
+ * The adapter for Kubo's RPC: a Kubo of one's own, the embedded node, and other servers of the same
+ * API. Documented at https://docs.ipfs.tech/reference/kubo/rpc/.
  */
 import { SealpinError } from '../../../shared/errors.ts';
 import { maxBlockBytes } from '../../../shared/ipfs/index.ts';
@@ -22,15 +22,18 @@ export type KuboOptions = HttpOptions & {
 export type Timeouts = {
   /** The longest wait for a response, and of an import for the service to take a piece: 30 s. */
   responseMs: number;
-  /** The longest that pinning of small files may take; it grows with their bytes (`kubo-pin.ts`): 10 s. */
+  /**
+   * The longest that pinning of small files may take; it grows with their bytes (`kubo-pin.ts`): 10
+   * s.
+   */
   pinMs: number;
   /** Time for which the network is searched for a block: 10 s. */
   searchMs: number;
 };
 
 /**
- * Query of an import. It pins nothing: `dag/import` could not name the pin, and would hold Kubo's pin lock until the
- * last byte.
+ * Query of an import. It pins nothing: `dag/import` could not name the pin, and would hold Kubo's
+ * pin lock until the last byte.
  */
 const importQuery = { 'pin-roots': 'false', stats: 'true' };
 
@@ -84,8 +87,8 @@ export function kubo(o: KuboOptions): PinningService {
   }
 
   /**
-   * Requests what the node has, or finds within the search time of the query: without `offline`, only that time ends a
-   * search.
+   * Requests what the node has, or finds within the search time of the query: without `offline`,
+   * only that time ends a search.
    */
   async function fetched(command: string, query: Record<string, string>, signal: AbortSignal): Promise<Response> {
     const response = await send(command, query, signal);
@@ -118,7 +121,8 @@ export function kubo(o: KuboOptions): PinningService {
         await pin(cid, pinName, bytes, signal);
         const held = await stat(cid, signal);
         if (held.pin === 'absent') throw failed(`it does not list ${cid}, which it has just pinned`);
-        // Another service has pinned the same bytes at the same moment, and removes its pin when it likes.
+        // Another service has pinned the same bytes at the same moment, and removes its pin when it
+        // likes.
         if (held.pin !== 'foreign') return;
       }
       const anchor = await importAnchor(importBlocks(signal), cid, pinName);

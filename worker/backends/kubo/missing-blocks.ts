@@ -1,6 +1,6 @@
 /**
- * Search for missing blocks of a DAG in Kubos. A Kubo that is online searches the network for a missing block without
- * end.
+ * Search for missing blocks of a DAG in Kubos. A Kubo that is online searches the network for a
+ * missing block without end.
  */
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Rpc } from './kubo-rpc.ts';
@@ -32,7 +32,8 @@ export function missingError(id: string, cid: string, message: string): SealpinE
  * Looks for a block below a CID that none of some Kubos holds, without a search of the network.
  * @param o.walkMs the longest walk over the blocks
  * @param o.responseMs how long after that a response may come
- * @returns what Kubo says of the block; undefined where every block is there, and where it cannot be told
+ * @returns what Kubo says of the block; undefined where every block is there, and where it cannot
+ * be told
  */
 export async function missingBlock(
   kubos: readonly Rpc[],

@@ -6,8 +6,8 @@ export type MultipartWriter = {
   /** Body of the request. */
   body: ReadableStream<Uint8Array>;
   /**
-   * Writes a piece of the file; resolves when it has been taken. Where the runtime is done with the bytes by then, they are
-   * released: the array is empty afterwards.
+   * Writes a piece of the file; resolves when it has been taken. Where the runtime is done with the
+   * bytes by then, they are released: the array is empty afterwards.
    */
   write(piece: Uint8Array<ArrayBuffer>): Promise<void>;
   /** Writes the closing boundary and ends the body. */
@@ -15,8 +15,9 @@ export type MultipartWriter = {
 };
 
 /**
- * A file as multipart/form-data (RFC 7578) of unknown length. A body that fails is left open, not errored: an errored stream can
- * reach the other side as a clean end, so the caller must abort the request by its signal.
+ * A file as multipart/form-data (RFC 7578) of unknown length. A body that fails is left open, not
+ * errored: an errored stream can reach the other side as a clean end, so the caller must abort the
+ * request by its signal.
  */
 export function multipartWriter(): MultipartWriter {
   const boundary = `sealpin-${crypto.randomUUID()}`;
@@ -45,8 +46,8 @@ export function multipartWriter(): MultipartWriter {
 }
 
 /**
- * Tells workerd from other runtimes: only its streams pass bytes without a copy, and a write that has resolved is done
- * with its bytes.
+ * Tells workerd from other runtimes: only its streams pass bytes without a copy, and a write that
+ * has resolved is done with its bytes.
  */
 const isIdentity = 'IdentityTransformStream' in globalThis;
 

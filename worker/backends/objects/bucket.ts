@@ -6,24 +6,26 @@ export type ObjectBody = Uint8Array<ArrayBuffer> | { stream: ReadableStream<Uint
 /** An object as a listing has it. `storedAt`: when it was stored, in ms. */
 export type ListedObject = { key: string; bytes: number; storedAt: number };
 
-/** A page of a listing, in the order of the keys. `now`: the store's clock, in ms. `isLast`: nothing follows. */
+/**
+ * A page of a listing, in the order of the keys. `now`: the store's clock, in ms. `isLast`: nothing
+ * follows.
+ */
 export type Listing = { objects: ListedObject[]; isLast: boolean; now: number };
 
 /**
- * What becomes of removed bytes: `immediate`: they are gone; `versions`: the bucket keeps versions, which are removed one by one;
- * `locked`: it refuses to remove them for a while; `unknown`: it does not say.
- */
-export type Erasure = 'immediate' | 'versions' | 'locked' | 'unknown';
-
-/**
- * A bucket. Its methods throw `pinning_unavailable`, `pinning_timeout`, `pinning_failed`, `misconfigured` or `disk_full`, besides the
- * reason of an aborted signal. What is held is sent again where the bucket asks for that; a stream never is.
+ * A bucket. Its methods throw `pinning_unavailable`, `pinning_timeout`, `pinning_failed`,
+ * `misconfigured` or `disk_full`, besides the reason of an aborted signal. What is held is sent
+ * again where the bucket asks for that; a stream never is.
  */
 export interface Bucket {
   /** Its kind, address and name, by which a backend is recognized. */
   readonly place: string;
 
-  /** Stores an object. @param onlyNew leaves one that is there as it is @returns whether it is stored now */
+  /**
+   * Stores an object.
+   * @param onlyNew leaves one that is there as it is
+   * @returns whether it is stored now
+   */
   put(key: string, body: ObjectBody, onlyNew: boolean, signal: AbortSignal): Promise<boolean>;
 
   /** Bytes of an object, or all of it; undefined where there is none. */
@@ -44,7 +46,4 @@ export interface Bucket {
    * @returns whether a listing has shown that nothing is left
    */
   removeAll(prefix: string, signal: AbortSignal): Promise<boolean>;
-
-  /** Tells what becomes of removed bytes, as the bucket was last asked. */
-  erasure(signal: AbortSignal): Promise<Erasure>;
 }

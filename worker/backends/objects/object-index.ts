@@ -1,4 +1,7 @@
-/** The index of a file in an object store (`docs/object-stores.md`): what it looks like, and whether it is that of its CID. */
+/**
+ * The index of a file in an object store (`docs/object-stores.md`): what it looks like, and whether
+ * it is that of its CID.
+ */
 import { SealpinError } from '../../../shared/errors.ts';
 import {
   cidOf,
@@ -17,7 +20,10 @@ import { concat } from '../../../shared/streams/concat.ts';
 /** An object with bytes of a file: its number, and how many bytes of it count. */
 export type DataObject = { n: number; bytes: number };
 
-/** The leaves of a file in the order of its data. `lengths`: of each, where they are not those of the profile. */
+/**
+ * The leaves of a file in the order of its data. `lengths`: of each, where they are not those of
+ * the profile.
+ */
 type Leaves = { digests: Uint8Array; lengths?: readonly number[] | undefined };
 
 /** A file in a store. `nodes`: the blocks above its leaves, where they do not follow from these. */
@@ -31,10 +37,16 @@ export type StoredObjects = {
   nodes: readonly Uint8Array[];
 };
 
-/** A verified index: with the blocks above the leaves by their CID, and where in the data each leaf begins. */
+/**
+ * A verified index: with the blocks above the leaves by their CID, and where in the data each leaf
+ * begins.
+ */
 export type ObjectIndex = StoredObjects & {
   blocks: ReadonlyMap<string, Uint8Array>;
-  /** Range of the data with a block, or with all that is below a node; undefined where that is not in one piece. */
+  /**
+   * Range of the data with a block, or with all that is below a node; undefined where that is not
+   * in one piece.
+   */
   extentOf(cid: Cid): { start: number; length: number } | undefined;
 };
 
@@ -84,7 +96,10 @@ function numbers(...values: readonly number[]): Uint8Array {
   return bytes;
 }
 
-/** Reads an index and checks it against the CID in its key. @throws content_mismatch where it is not that of the file */
+/**
+ * Reads an index and checks it against the CID in its key.
+ * @throws content_mismatch where it is not that of the file
+ */
 export async function decodeIndex(cid: string, bytes: Uint8Array): Promise<ObjectIndex> {
   try {
     const stored = parse(bytes);
@@ -109,7 +124,9 @@ function parse(bytes: Uint8Array): StoredObjects {
     return bytes.slice(at - length, at);
   };
   const number = (): number => (take(4), view.getUint32(at - 4));
-  /** Reads a count of parts that have so many bytes each at least, before memory is taken for them. */
+  /**
+   * Reads a count of parts that have so many bytes each at least, before memory is taken for them.
+   */
   const count = (least: number): number => {
     const value = number();
     require(value * least <= bytes.length - at, 'it ends too soon');
@@ -208,7 +225,10 @@ async function linked(root: Cid, stored: StoredObjects): Promise<ObjectIndex> {
   };
 }
 
-/** Finds the number of a leaf by its digest. The table is made for the first question: most readers have none. */
+/**
+ * Finds the number of a leaf by its digest. The table is made for the first question: most readers
+ * have none.
+ */
 function finderOf(digests: Uint8Array): (digest: Uint8Array) => number | undefined {
   const textOf = (digest: Uint8Array) => String.fromCharCode(...digest);
   let table: Map<string, number> | undefined;

@@ -1,4 +1,7 @@
-/** Files in a bucket (`docs/object-stores.md`): the one engine of all stores, over the few requests that a bucket takes. */
+/**
+ * Files in a bucket (`docs/object-stores.md`): the one engine of all stores, over the few requests
+ * that a bucket takes.
+ */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { maxBlockBytes, parseCid, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { readAll } from '../../../shared/streams/read-all.ts';
@@ -67,7 +70,8 @@ export function objectStore({ id: backend, prefix, serviceId, bucket }: StoreOpt
         return await loading;
       } catch (error) {
         if (known === loading) known = undefined;
-        // Readers take what is not of the file for a fault of the blocks, of which the index has none.
+        // Readers take what is not of the file for a fault of the blocks, of which the index has
+        // none.
         throw isSealpinError(error, 'content_mismatch') ? lost(`usable index of ${root}`) : error;
       }
     }
@@ -134,7 +138,6 @@ export function objectStore({ id: backend, prefix, serviceId, bucket }: StoreOpt
       return new TextDecoder().decode(await readAll(stream ?? null, ownerBytes, () => lost('owner'))) === serviceId;
     },
     source,
-    erasure: (signal) => bucket.erasure(signal),
     async ping(signal) {
       await bucket.list(`${prefix}service`, undefined, signal);
       return {};

@@ -1,12 +1,13 @@
 /** What an object store must do. */
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
-import type { Erasure, Listing, ObjectBody } from './bucket.ts';
+import type { Listing, ObjectBody } from './bucket.ts';
 import type { ObjectIndex, StoredObjects } from './object-index.ts';
 
 /**
- * An object store, as Sealpin uses it. It cannot be a `PinningService`: that one knows blocks by their CIDs, and keeps what is pinned,
- * while here the caller says where bytes are kept before it knows their CID, and removes them itself. Its methods throw as those of
- * a `Bucket`. Nobody but the `Pin` objects changes an index, or removes anything.
+ * An object store, as Sealpin uses it. It cannot be a `PinningService`: that one knows blocks by
+ * their CIDs, and keeps what is pinned, while here the caller says where bytes are kept before it
+ * knows their CID, and removes them itself. Its methods throw as those of a `Bucket`. Nobody but
+ * the `Pin` objects changes an index, or removes anything.
  */
 export interface ObjectStore {
   /** The name from the configuration, kept in rows. */
@@ -19,7 +20,10 @@ export interface ObjectStore {
   put(id: string, n: number, body: ObjectBody, signal: AbortSignal): Promise<void>;
   /** Writes the index of a file. @param replace one that is there @returns whether it is written */
   putIndex(cid: string, file: StoredObjects, replace: boolean, signal: AbortSignal): Promise<boolean>;
-  /** The verified index of a file. @throws pinning_lost where there is none, content_mismatch where it is of something else */
+  /**
+   * The verified index of a file.
+   * @throws pinning_lost where there is none, content_mismatch where it is of something else
+   */
   index(cid: string, signal: AbortSignal): Promise<ObjectIndex>;
   /** Tells whether all objects that an index names are there, by their lengths. */
   isComplete(file: Pick<StoredObjects, 'id' | 'objects'>, signal: AbortSignal): Promise<boolean>;
@@ -30,17 +34,22 @@ export interface ObjectStore {
   ): Promise<{ pin: 'absent'; lacks?: undefined } | { pin: 'ours'; lacks?: string }>;
   /** Removes the index of a CID. @returns whether a listing has shown that nothing is left */
   removeIndex(cid: string, signal: AbortSignal): Promise<boolean>;
-  /** Removes objects of an upload: those with these numbers, or all. @returns whether nothing is left of these */
+  /**
+   * Removes objects of an upload: those with these numbers, or all.
+   * @returns whether nothing is left of these
+   */
   removeData(id: string, signal: AbortSignal, ns?: readonly number[]): Promise<boolean>;
   /** Lists a page of the objects whose `<id>` begins with these digits. */
   listData(start: string, after: string | undefined, signal: AbortSignal): Promise<Listing>;
   /** Returns the `<id>` of a key that `listData` has given. */
   idOf(key: string): string | undefined;
-  /** Tells whether the prefix belongs to this service; it does from now on where it belonged to nobody. */
+  /**
+   * Tells whether the prefix belongs to this service; it does from now on where it belonged to
+   * nobody.
+   */
   ownsPrefix(signal: AbortSignal): Promise<boolean>;
   /** The file of a CID as a source. */
   source(root: string): BlockSource & Required<Pick<BlockSource, 'read'>>;
-  erasure(signal: AbortSignal): Promise<Erasure>;
   /** Checks that the bucket responds and accepts our credentials. */
   ping(signal: AbortSignal): Promise<{ version?: string }>;
 }

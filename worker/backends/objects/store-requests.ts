@@ -1,4 +1,7 @@
-/** What requests to buckets of every kind have in common: time limits, and another attempt for what is held in memory. */
+/**
+ * What requests to buckets of every kind have in common: time limits, and another attempt for what
+ * is held in memory.
+ */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
 
@@ -32,7 +35,10 @@ async function withinTime<T>(
   }
 }
 
-/** Makes a request that sends nothing but what is held, again where the store could not be reached or asked to wait. */
+/**
+ * Makes a request that sends nothing but what is held, again where the store could not be reached
+ * or asked to wait.
+ */
 export async function repeated<T>(
   id: string,
   signal: AbortSignal,

@@ -1,6 +1,7 @@
 /**
- * The adapter for Pinata's API v3 (https://docs.pinata.cloud/api-reference): a file goes there as one CAR by tus, is processed after
- * the answer, and is named by an id of its own. We find ours by a name with its CID in it.
+ * The adapter for Pinata's API v3 (https://docs.pinata.cloud/api-reference): a file goes there as
+ * one CAR by tus, is processed after the answer, and is named by an id of its own. We find ours by
+ * a name with its CID in it.
  */
 import { SealpinError } from '../../../shared/errors.ts';
 import { carType, carLength, carOf } from '../../../shared/ipfs/index.ts';
@@ -11,7 +12,10 @@ import { fromSource, sourceError } from '../source-error.ts';
 import { tusUpload } from './tus-upload.ts';
 
 export type PinataOptions = Omit<HttpOptions, 'url'> & {
-  /** The roots of the API and of uploads, as `https://api.pinata.cloud/v3` and `https://uploads.pinata.cloud/v3`. */
+  /**
+   * The roots of the API and of uploads, as `https://api.pinata.cloud/v3` and
+   * `https://uploads.pinata.cloud/v3`.
+   */
   url: string;
   uploads: string;
   /** The beginning of the names of our files: `sealpin:` and the id of this service. */
@@ -76,7 +80,9 @@ export function pinata(o: PinataOptions): Replica {
     });
   }
 
-  /** Our files of a CID: those that are there, and those that the service has not given a CID yet. */
+  /**
+   * Our files of a CID: those that are there, and those that the service has not given a CID yet.
+   */
   async function ours(
     cid: string,
     signal: AbortSignal,

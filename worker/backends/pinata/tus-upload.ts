@@ -1,4 +1,7 @@
-/** An upload by tus 1.0.0 (https://tus.io/protocols/resumable-upload): bytes in requests of a fixed size, each of which may be repeated. */
+/**
+ * An upload by tus 1.0.0 (https://tus.io/protocols/resumable-upload): bytes in requests of a fixed
+ * size, each of which may be repeated.
+ */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { httpClient, type HttpOptions } from '../http-client.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
@@ -29,7 +32,8 @@ const lasting = ['misconfigured', 'disk_full'] as const;
 
 /**
  * Uploads a file; the address of `o` is where uploads are created.
- * @throws what `body` fails with; pinning_failed when the server loses what it has taken, or breaks the protocol
+ * @throws what `body` fails with; pinning_failed when the server loses what it has taken, or breaks
+ * the protocol
  */
 export async function tusUpload(o: TusOptions, file: TusFile, signal: AbortSignal): Promise<void> {
   const { send, withTimeout, failed, misconfigured } = httpClient(o, api);

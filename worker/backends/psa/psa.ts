@@ -1,6 +1,8 @@
 /**
- * The adapter for the IPFS Pinning Service API 1.0.0 (https://ipfs.github.io/pinning-services-api-spec/). It moves no bytes: the
- * service fetches a file over the network of IPFS, from the addresses that the operator names or from where it finds it.
+ * The adapter for the IPFS Pinning Service API 1.0.0
+ * (https://ipfs.github.io/pinning-services-api-spec/). It moves no bytes: the service fetches a
+ * file over the network of IPFS, from the addresses that the operator names or from where it finds
+ * it.
  */
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Replica } from '../contract.ts';
@@ -37,13 +39,22 @@ const api = {
 const everyStatus = 'queued,pinning,pinned,failed';
 /** Pins that are asked for at once; by default a service lists 10. */
 const pagePins = 100;
-/** The largest response: a page of pins with 20 origins and 20 delegates each, the most of both, in addresses of 200 bytes. */
+/**
+ * The largest response: a page of pins with 20 origins and 20 delegates each, the most of both, in
+ * addresses of 200 bytes.
+ */
 const maxResponseBytes = 1_048_576;
-/** Pages that are read of the requests for one CID: a service that lists more, or other CIDs, is not believed. */
+/**
+ * Pages that are read of the requests for one CID: a service that lists more, or other CIDs, is not
+ * believed.
+ */
 const maxPages = 100;
 /** Time limit for having a file held, with all questions that it takes, in ms. */
 const holdMs = 60_000;
-/** Number of questions whether a pin that is removed later is gone, and the wait between them, in ms. */
+/**
+ * Number of questions whether a pin that is removed later is gone, and the wait between them, in
+ * ms.
+ */
 const removal = { asks: 8, everyMs: 250 };
 
 /** A service that pins by CID. */
@@ -102,7 +113,8 @@ export function psa(o: PsaOptions): Replica {
   }
 
   /**
-   * Lists the requests for a CID, also those of others. A service that lists other CIDs as well is read page by page.
+   * Lists the requests for a CID, also those of others. A service that lists other CIDs as well is
+   * read page by page.
    */
   async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
     const found = new Map<string, Listed>();

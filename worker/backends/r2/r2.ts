@@ -1,4 +1,7 @@
-/** A bucket of R2 that is bound to the Worker: https://developers.cloudflare.com/r2/api/workers/workers-api-reference/ */
+/**
+ * A bucket of R2 that is bound to the Worker:
+ * https://developers.cloudflare.com/r2/api/workers/workers-api-reference/
+ */
 import * as v from 'valibot';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import type { Adapter } from '../contract.ts';
@@ -11,23 +14,18 @@ const Options = v.strictObject(
   {
     binding: v.pipe(v.string('binding must be a string'), v.regex(/^\w+$/, 'binding must be the name of a binding')),
     prefix: prefixField,
-    erasure: v.optional(v.picklist(['immediate', 'locked'], 'erasure must be immediate or locked')),
   },
   unknownField,
 );
 
-/** R2, configured by `{"binding", "prefix"?, "erasure"?}`. */
+/** R2, configured by `{"binding", "prefix"?}`. */
 export const r2Adapter: Adapter<typeof Options> = {
   options: Options,
   triedAgainst: 'the simulation of R2 in Miniflare; no bucket of Cloudflare',
-  make({ binding, prefix, erasure }, { id, serviceId, bindingOf, misconfigured }) {
+  make({ binding, prefix }, { id, serviceId, bindingOf, misconfigured }) {
     const bound = bindingOf(binding);
     if (!isBucket(bound)) throw misconfigured(`there is no R2 bucket with the binding ${binding}`);
-    const bucket: Bucket = {
-      ...r2Bucket(id, bound),
-      place: `r2 ${binding}`,
-      erasure: async () => erasure ?? 'unknown',
-    };
+    const bucket: Bucket = { ...r2Bucket(id, bound), place: `r2 ${binding}` };
     return objectStore({ id, prefix: storePrefix(prefix, serviceId), serviceId, bucket });
   },
 };
@@ -38,7 +36,7 @@ function isBucket(value: unknown): value is R2Bucket {
 
 const onlyIfNew = { onlyIf: { etagDoesNotMatch: '*' } } as const;
 
-function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place' | 'erasure'> {
+function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place'> {
   /** R2 says what is wrong by a number in the message. */
   function failed(cause: unknown): SealpinError {
     if (isSealpinError(cause)) return cause;

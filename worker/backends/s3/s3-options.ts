@@ -20,7 +20,9 @@ const Options = v.strictObject(
   unknownField,
 );
 
-/** An S3 API, configured by `{"url", "bucket", "region"?, "prefix"?, "keySecret", "secretSecret"}`. */
+/**
+ * An S3 API, configured by `{"url", "bucket", "region"?, "prefix"?, "keySecret", "secretSecret"}`.
+ */
 export const s3Adapter: Adapter<typeof Options> = {
   options: Options,
   triedAgainst: 'versitygw 1.8.0',

@@ -1,4 +1,7 @@
-/** Signed requests to an S3 API, and what its errors mean. No more of the API is used than what all stores have. */
+/**
+ * Signed requests to an S3 API, and what its errors mean. No more of the API is used than what all
+ * stores have.
+ */
 import { AwsV4Signer } from 'aws4fetch';
 import { SealpinError } from '../../../shared/errors.ts';
 import { concat } from '../../../shared/streams/concat.ts';
@@ -37,7 +40,8 @@ const maxWords = 200;
 /** What an error code of S3 says of the configuration, and what the operator must look at. */
 const faults: Record<string, string> = {
   NoSuchBucket: 'there is no such bucket: the operator must make it, or check its name',
-  AccessDenied: 'the operator must check what the key may do: read, write, delete and list in this bucket',
+  AccessDenied:
+    'the operator must check what the key may do: read, write, delete and list in this bucket, and whether it locks objects',
   InvalidAccessKeyId: 'the operator must check the access key',
   XAdminUserNotFound: 'the operator must check the access key',
   ExpiredToken: 'the operator must check the access key, which has expired',
@@ -149,7 +153,10 @@ export function s3Requests(o: S3Options) {
     }
   }
 
-  /** Sends a request once, or again where our clock was wrong. @returns a response that the caller understands */
+  /**
+   * Sends a request once, or again where our clock was wrong.
+   * @returns a response that the caller understands
+   */
   async function ask(request: S3Request, signal: AbortSignal): Promise<{ response: Response; xml: string }> {
     const response = await send(request, signal);
     const isData = request.method === 'GET' && request.key !== undefined;

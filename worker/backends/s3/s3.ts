@@ -1,11 +1,9 @@
 /** A bucket behind an S3 API, addressed by its path. */
 import { SealpinError } from '../../../shared/errors.ts';
-import type { Bucket, Erasure, ListedObject } from '../objects/bucket.ts';
+import type { Bucket, ListedObject } from '../objects/bucket.ts';
 import { inParallel } from '../objects/store-requests.ts';
 import { elementsIn, s3Requests, textIn, type S3Options } from './s3-requests.ts';
 
-/** Time for which what a bucket says about versions and locks is believed, in ms. */
-const erasureMs = 86_400_000;
 /** Keys of a page that is removed. */
 const pageKeys = 500;
 
@@ -13,30 +11,10 @@ const pageKeys = 500;
 export function s3Bucket(o: S3Options): Bucket {
   const { id } = o;
   const { once, again } = s3Requests(o);
-  let asked: { erasure: Erasure; at: number } | undefined;
-
-  /** Asks for a property of the bucket; undefined where the store has none, or does not say. */
-  async function property(name: string, signal: AbortSignal): Promise<string | undefined> {
-    const expected = [400, 403, 404, 405, 501];
-    const { response, xml } = await again({ method: 'GET', query: { [name]: '' }, expected }, signal);
-    if (response.ok) return xml;
-    return response.status === 404 ? '' : undefined;
-  }
-
-  async function erasure(signal: AbortSignal): Promise<Erasure> {
-    if (asked !== undefined && Date.now() - asked.at < erasureMs) return asked.erasure;
-    const [versioning, lock] = [await property('versioning', signal), await property('object-lock', signal)];
-    const isLocked = lock !== undefined && textIn(lock, 'ObjectLockEnabled') === 'Enabled';
-    const hasVersions = versioning !== undefined && textIn(versioning, 'Status') !== undefined;
-    const known = versioning === undefined ? 'unknown' : hasVersions ? 'versions' : 'immediate';
-    asked = { erasure: isLocked ? 'locked' : known, at: Date.now() };
-    return asked.erasure;
-  }
 
   async function page(query: Record<string, string>, signal: AbortSignal): Promise<{ xml: string; now: number }> {
     const { response, xml } = await again({ method: 'GET', query: { ...query, 'encoding-type': 'url' } }, signal);
-    if (textIn(xml, 'IsTruncated') === undefined)
-      throw new SealpinError('pinning_failed', `${id}: its response is no listing`);
+    if (!xml.includes('<IsTruncated>')) throw new SealpinError('pinning_failed', `${id}: its response is no listing`);
     return { xml, now: Date.parse(response.headers.get('Date') ?? '') };
   }
 
@@ -50,14 +28,18 @@ export function s3Bucket(o: S3Options): Bucket {
     }));
   }
 
-  /** Lists what a prefix still has: objects, or versions and delete markers where the bucket keeps them. */
+  /**
+   * Lists what a prefix still has, with all versions and delete markers. A bucket is asked each
+   * time, as it may begin to keep versions; only of a store that knows none the objects are listed.
+   */
   async function left(prefix: string, signal: AbortSignal): Promise<{ key: string; version?: string }[]> {
-    const state = await erasure(signal);
-    if (state === 'immediate' || state === 'unknown') {
-      const { xml } = await page({ 'list-type': '2', prefix, 'max-keys': String(pageKeys) }, signal);
-      return objectsIn(xml);
-    }
-    const { xml } = await page({ versions: '', prefix, 'max-keys': String(pageKeys) }, signal);
+    const query = { prefix, 'max-keys': String(pageKeys) };
+    const versions = { ...query, versions: '', 'encoding-type': 'url' };
+    // What these stores answer that have no versions.
+    const expected = [405, 501];
+    const { xml } = await again({ method: 'GET', query: versions, expected }, signal);
+    if (!xml.includes('<ListVersionsResult'))
+      return objectsIn((await page({ 'list-type': '2', ...query }, signal)).xml);
     return ['Version', 'DeleteMarker'].flatMap((tag) =>
       elementsIn(xml, tag).map((each) => ({ key: keyIn(each), version: textIn(each, 'VersionId') ?? 'null' })),
     );
@@ -107,13 +89,13 @@ export function s3Bucket(o: S3Options): Bucket {
 
     async removeAll(prefix, signal) {
       const found = await left(prefix, signal);
-      await inParallel(found, async ({ key, version }) => {
-        const query = version === undefined ? {} : { versionId: version };
-        await again({ method: 'DELETE', key, query, expected: [404] }, signal);
+      await inParallel([...Map.groupBy(found, ({ key }) => key).values()], async (ofKey) => {
+        for (const { key, version } of ofKey) {
+          const query = version === undefined ? {} : { versionId: version };
+          await again({ method: 'DELETE', key, query, expected: [404] }, signal);
+        }
       });
       return found.length === 0 || (found.length < pageKeys && (await left(prefix, signal)).length === 0);
     },
-
-    erasure,
   };
 }

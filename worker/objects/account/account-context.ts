@@ -1,4 +1,7 @@
-/** The parts of an account's object that its calls share: its rows, its clock and alarm, and who may call. */
+/**
+ * The parts of an account's object that its calls share: its rows, its clock and alarm, and who may
+ * call.
+ */
 import type { Scope } from '../../../shared/api.ts';
 import { Alarm, backoffMs, soonest } from '../alarm.ts';
 import type { Removal } from '../pin/pin-steps.ts';
@@ -24,7 +27,9 @@ export type Caller = { key: KeyRecord; account: AccountRecord };
 type Hooks = {
   /** The clock, in ms. */
   now(): number;
-  /** Runs after headers, records or sealed keys are overwritten and before the result is returned. */
+  /**
+   * Runs after headers, records or sealed keys are overwritten and before the result is returned.
+   */
   erased(): Promise<void>;
   /** Duration of a claim, for tests. */
   leaseMs(): number | undefined;
@@ -84,7 +89,10 @@ export class AccountContext {
     return this.storage.transactionSync(work);
   }
 
-  /** Finds the key with a hash. @returns unauthorized, insufficient_scope, account_disabled where it may not be used */
+  /**
+   * Finds the key with a hash.
+   * @returns unauthorized, insufficient_scope, account_disabled where it may not be used
+   */
   authorize(hash: string, scope: Scope | undefined): Result<Caller> {
     const account = this.row.open;
     if (account === undefined) return err('unauthorized');
@@ -108,12 +116,18 @@ export class AccountContext {
     return result;
   }
 
-  /** The caller's key, and the account's keys. @param withSealed also the private one, sealed to the caller's key */
+  /**
+   * The caller's key, and the account's keys.
+   * @param withSealed also the private one, sealed to the caller's key
+   */
   material({ key, account }: Caller, withSealed: boolean): KeyMaterial {
     return { key, spki: account.spki, sealed: withSealed ? this.keys.sealed(key.id) : null };
   }
 
-  /** Enters an account that is not in the list yet, in a transaction with the message that does it, which is sent at once. */
+  /**
+   * Enters an account that is not in the list yet, in a transaction with the message that does it,
+   * which is sent at once.
+   */
   async listAccount(): Promise<void> {
     const { open } = this.row;
     if (open === undefined) return;

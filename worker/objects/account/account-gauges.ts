@@ -45,7 +45,10 @@ export function accountGauges(account: AccountContext): AccountGauges {
   };
 }
 
-/** A row has no time of its own: when its message went out first follows from the number of attempts and the next one. */
+/**
+ * A row has no time of its own: when its message went out first follows from the number of attempts
+ * and the next one.
+ */
 function undeliveredOf(sql: SqlStorage, nowMs: number): Pick<AccountGauges, 'undelivered' | 'undeliveredMs'> {
   const groups = all<{ attempts: number; due: number; count: number }>(
     sql,

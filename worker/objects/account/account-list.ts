@@ -1,6 +1,6 @@
 /**
- * Accounts in KV: the list of their IDs for the operator, and the origins of those that have some, which are read for requests of pages
- * only. What an account is, its object says.
+ * Accounts in KV: the list of their IDs for the operator, and the origins of those that have some,
+ * which are read for requests of pages only. What an account is, its object says.
  */
 import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
@@ -9,7 +9,9 @@ const prefix = 'account:';
 
 const Origins = v.nullable(v.array(v.string()));
 
-/** Seconds for which a place of Cloudflare's network may keep the origins before it reads KV again. */
+/**
+ * Seconds for which a place of Cloudflare's network may keep the origins before it reads KV again.
+ */
 const cacheTtlSeconds = 60;
 
 /** Enters an account in the list. It may be there already. */
@@ -45,8 +47,8 @@ function originsName(account: string): string {
 }
 
 /**
- * A page of the list, in the order of the IDs. An account that was made or deleted within the last minute may be missing, or
- * still be there.
+ * A page of the list, in the order of the IDs. An account that was made or deleted within the last
+ * minute may be missing, or still be there.
  * @param cursor of the previous page
  * @throws invalid_request for a cursor that KV does not take
  */
@@ -54,12 +56,10 @@ export async function listed(
   store: KVNamespace,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
 ): Promise<{ ids: string[]; cursor: string | undefined }> {
-  const page = await store
-    .list({ prefix, limit, ...(cursor === undefined ? {} : { cursor }) })
-    .catch((cause: unknown) => {
-      if (cursor === undefined || !/cursor|\b400\b/i.test(String(cause))) throw cause;
-      throw new SealpinError('invalid_request', 'cursor is not one that this service gave out', { cause });
-    });
+  const page = await store.list({ prefix, limit, cursor: cursor ?? null }).catch((cause: unknown) => {
+    if (cursor === undefined || !/cursor|\b400\b/i.test(String(cause))) throw cause;
+    throw new SealpinError('invalid_request', 'cursor is not one that this service gave out', { cause });
+  });
   return {
     ids: page.keys.map(({ name }) => name.slice(prefix.length)),
     cursor: page.list_complete ? undefined : page.cursor,

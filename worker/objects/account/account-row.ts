@@ -14,10 +14,16 @@ export type Usage = Pick<Row, 'files' | 'bytes'>;
 /** `file` is the age file; `secretHash` the SHA-256 of the secret's 43 characters, in hex. */
 export type Recovery = { file: Uint8Array; secretHash: string };
 
-/** `key`: the recovery key as text. `secretHash` is null where an older version wrote the file, without a secret. */
+/**
+ * `key`: the recovery key as text. `secretHash` is null where an older version wrote the file,
+ * without a secret.
+ */
 export type StoredRecovery = { file: Uint8Array; key: string; secretHash: string | null };
 
-/** The account in an object's storage. Objects exist for every name, most of them without an account. */
+/**
+ * The account in an object's storage. Objects exist for every name, most of them without an
+ * account.
+ */
 export class AccountRow {
   readonly #sql: SqlStorage;
   #id: string | undefined;
@@ -85,7 +91,10 @@ export class AccountRow {
     this.#update({ closedAt: nowMs, recovery: null, files: 0, bytes: 0 });
   }
 
-  /** Reads the row again, to be called after a transaction that creates, changes, closes or removes it. */
+  /**
+   * Reads the row again, to be called after a transaction that creates, changes, closes or removes
+   * it.
+   */
   reload(): void {
     this.#id = undefined;
     this.#open = undefined;
@@ -106,7 +115,10 @@ export class AccountRow {
   }
 }
 
-/** Tells whether a backup of the account was ever fetched, or may have been before this was recorded. */
+/**
+ * Tells whether a backup of the account was ever fetched, or may have been before this was
+ * recorded.
+ */
 export function wasBackedUp(sql: SqlStorage): boolean {
   return exists(sql, 'account WHERE backed_up = 1');
 }

@@ -6,8 +6,8 @@ import { settingColumns } from './tables.ts';
 type Row = RecordOf<typeof settingColumns>;
 
 /**
- * `quotaBytes`: the bytes on IPFS that the account may store; null: no quota. `disabled`: none of its keys works. `origins`: those whose
- * pages may use its keys; null: all that the service allows.
+ * `quotaBytes`: the bytes on IPFS that the account may store; null: no quota. `disabled`: none of
+ * its keys works. `origins`: those whose pages may use its keys; null: all that the service allows.
  */
 export type Settings = Omit<Row, 'listed'>;
 
@@ -27,7 +27,9 @@ export class AccountSettings {
     return settings;
   }
 
-  /** Tells whether the account is in the operator's list, as accounts of earlier versions are not. */
+  /**
+   * Tells whether the account is in the operator's list, as accounts of earlier versions are not.
+   */
   get isListed(): boolean {
     return this.#row()?.listed === true;
   }
@@ -41,7 +43,10 @@ export class AccountSettings {
     this.#write({ listed: true });
   }
 
-  /** Returns the bytes that the account may still store besides what is reserved; undefined without a quota. */
+  /**
+   * Returns the bytes that the account may still store besides what is reserved; undefined without
+   * a quota.
+   */
   allowanceBytes(reservedBytes: number): number | undefined {
     const [left] = list<number>(
       this.#sql,

@@ -1,6 +1,7 @@
 /**
- * Account: one object an account. It owns the files and the API keys, and decides on both. It authorizes each request in the call
- * that also does the work, and to callers without a valid key it does not reveal whether the account exists.
+ * Account: one object an account. It owns the files and the API keys, and decides on both. It
+ * authorizes each request in the call that also does the work, and to callers without a valid key
+ * it does not reveal whether the account exists.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { RemovedPin } from '../../../shared/api.ts';
@@ -24,7 +25,10 @@ import { eventRetentionMs, type EventPage } from './event-rows.ts';
 import type { Allowance } from './keys/key-limits.ts';
 import type { KeyMaterial, NewKey } from './keys/key-rows.ts';
 
-/** An account for one of its keys. `canSign`: the public half of what the key signs with is known. `allowance`: what its limits and the quota leave for it. */
+/**
+ * An account for one of its keys. `canSign`: the public half of what the key signs with is known.
+ * `allowance`: what its limits and the quota leave for it.
+ */
 type AboutAccount = KeyMaterial & {
   canSign: boolean;
   account: AccountRecord;
@@ -56,8 +60,9 @@ export class Account extends DurableObject<AccountEnv> {
   }
 
   /**
-   * Runs after headers or sealed keys are overwritten and before the result is returned. On Cloudflare there is nothing to do; a
-   * runtime that keeps old pages of its database in files overrides it.
+   * Runs after headers or sealed keys are overwritten and before the result is returned. On
+   * Cloudflare there is nothing to do; a runtime that keeps old pages of its database in files
+   * overrides it.
    */
   protected async erased(): Promise<void> {}
 
@@ -117,7 +122,10 @@ export class Account extends DurableObject<AccountEnv> {
     return { ok: true };
   }
 
-  /** The account, what it uses, and the caller's key material. `canSign`: the public half of what the key signs with is known. */
+  /**
+   * The account, what it uses, and the caller's key material. `canSign`: the public half of what
+   * the key signs with is known.
+   */
   about(hash: string): Promise<Result<AboutAccount>> {
     const { keys, files, row, settings } = this.context;
     return this.context.as(hash, undefined, (caller) => ({
@@ -131,7 +139,10 @@ export class Account extends DurableObject<AccountEnv> {
     }));
   }
 
-  /** Deletes the account with all its files and keys, in one transaction; the outbox then delivers the consequences. */
+  /**
+   * Deletes the account with all its files and keys, in one transaction; the outbox then delivers
+   * the consequences.
+   */
   async close(requestId: string): Promise<Result<{ files: number; keys: number; shares: number }>> {
     const { row, files, shares, parts, keys, receipts, claims, outbox, events, usage, alarm } = this.context;
     if (row.open === undefined) return noAccount();

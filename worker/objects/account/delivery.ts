@@ -1,6 +1,6 @@
 /**
- * Delivery of what an account's object sends: references to `Pin`, and the messages of its outbox to `Pin`, `Share` and
- * KV.
+ * Delivery of what an account's object sends: references to `Pin`, and the messages of its outbox
+ * to `Pin`, `Share` and KV.
  */
 import { addToAccountList, removeFromAccountList } from './account-list.ts';
 import { kvKeyName } from './keys/key-cache.ts';
@@ -22,7 +22,8 @@ export type AccountEnv = Env & PinBinding & ShareBinding;
  * Delivers a message once.
  * @param account the ID of the account that sends it
  * @param requestId of the request from which it follows, or its own
- * @returns what became of the pin; a message to `Share` or KV leaves none. Throws what the bindings throw
+ * @returns what became of the pin; a message to `Share` or KV leaves none. Throws what the bindings
+ * throw
  */
 export async function send(
   env: AccountEnv,
@@ -56,7 +57,10 @@ export async function send(
   return await (await pinOf(env, cid)).removeReference({ cid, service, fileId, account, requestId });
 }
 
-/** Adds a reference to a CID, whose row is written already. @returns `overloaded` where `Pin` cannot be asked */
+/**
+ * Adds a reference to a CID, whose row is written already.
+ * @returns `overloaded` where `Pin` cannot be asked
+ */
 export async function addReference(env: PinBinding, reference: Reference): Promise<Result<PinPlan>> {
   try {
     const { cid, service, fileId, account, isPart = false, isRestored = false, requestId } = reference;
@@ -70,7 +74,10 @@ export async function addReference(env: PinBinding, reference: Reference): Promi
   }
 }
 
-/** The services at which some pin is being removed. Throws what `unwrap` throws where one of the objects does not respond. */
+/**
+ * The services at which some pin is being removed. Throws what `unwrap` throws where one of the
+ * objects does not respond.
+ */
 export async function removingAt(env: PinBinding): Promise<Set<string>> {
   const answers = await askShards(env, shardNames, (pin) => unwrap(pin.removing()));
   return new Set(answers.flatMap(({ services }) => services));

@@ -16,10 +16,16 @@ const maxLooked = 10_000;
 /** An event; `number` counts the events of the account, `time` is in ms. */
 export type EventRecord = RecordOf<typeof eventColumns>;
 
-/** `by`: the ID of the API key that did it, if one did. `subject`: the ID of what it happened to; '' for the account. */
+/**
+ * `by`: the ID of the API key that did it, if one did. `subject`: the ID of what it happened to; ''
+ * for the account.
+ */
 export type NewEvent = Pick<EventRecord, 'action' | 'by' | 'subject'>;
 
-/** `next`: where the next page begins; undefined before the first event. `more`: whether there is one already. */
+/**
+ * `next`: where the next page begins; undefined before the first event. `more`: whether there is
+ * one already.
+ */
 export type EventPage = { events: EventRecord[]; next: number | undefined; more: boolean };
 
 type Row = Record<string, SqlStorageValue> & { seq: number; action: string };
@@ -28,8 +34,9 @@ type Row = Record<string, SqlStorageValue> & { seq: number; action: string };
 type Reader = { id: string; scopes: readonly Scope[] };
 
 /**
- * The kinds of events that a key with a scope sees, besides what it did itself: those of what it can list, and with `keys` also what
- * keys did to files. The ID of a share opens it, so nobody else sees that.
+ * The kinds of events that a key with a scope sees, besides what it did itself: those of what it
+ * can list, and with `keys` also what keys did to files. The ID of a share opens it, so nobody else
+ * sees that.
  */
 const kinds: Readonly<Record<Scope, readonly string[]>> = {
   read: ['file'],
@@ -39,7 +46,10 @@ const kinds: Readonly<Record<Scope, readonly string[]>> = {
   share: ['share'],
 };
 
-/** Numbers never come back (AUTOINCREMENT), and one object writes them in its own order: so a cursor skips and repeats nothing. */
+/**
+ * Numbers never come back (AUTOINCREMENT), and one object writes them in its own order: so a cursor
+ * skips and repeats nothing.
+ */
 export class EventRows {
   readonly #sql: SqlStorage;
   readonly #now: () => number;
@@ -54,7 +64,10 @@ export class EventRows {
     insert(this.#sql, 'event', rowOf(eventColumns, { time: this.#now(), action, by, subject }));
   }
 
-  /** Records openings that a share reports, each once. What is older than what is kept may have been recorded before. */
+  /**
+   * Records openings that a share reports, each once. What is older than what is kept may have been
+   * recorded before.
+   */
   reportOpenings(share: string, openings: readonly Opening[]): void {
     for (const { number, time } of openings) {
       const source = `${share} ${number}`;
@@ -66,7 +79,8 @@ export class EventRows {
 
   /**
    * The events after a position, oldest first, that a key may see.
-   * @returns `gone` where some after the position are no longer kept, `invalid_request` for a position that no event has had
+   * @returns `gone` where some after the position are no longer kept, `invalid_request` for a
+   * position that no event has had
    */
   page(key: Reader, { after, limit }: { after: number | undefined; limit: number }): Result<EventPage> {
     const visible = new Set(key.scopes.flatMap((scope) => kinds[scope]));

@@ -1,6 +1,6 @@
 /**
- * The messages that an account owes `Pin`, `Share` and KV: written in the transaction that makes them true, kept until
- * acknowledged.
+ * The messages that an account owes `Pin`, `Share` and KV: written in the transaction that makes
+ * them true, kept until acknowledged.
  */
 import type { RemovedPin } from '../../../shared/api.ts';
 import { errorText, log } from '../../log.ts';
@@ -22,7 +22,10 @@ export function referenceRemoval({ cid, service, fileId }: Record<'cid' | 'servi
   return { op: 'unrefer', target: cid, service, fileId };
 }
 
-/** Outcome of removals: altogether, and at each service of those CIDs. A message to `Share` or KV has no pins. */
+/**
+ * Outcome of removals: altogether, and at each service of those CIDs. A message to `Share` or KV
+ * has no pins.
+ */
 export type Delivered = { status: Removal; pins: RemovedPin[] };
 
 /** Sends a message; one that succeeds is acknowledged. */
@@ -38,7 +41,9 @@ type OutboxRow = {
   request_id: string | null;
 };
 
-/** Number of messages that one alarm delivers, so that it stays within the subrequests of one event. */
+/**
+ * Number of messages that one alarm delivers, so that it stays within the subrequests of one event.
+ */
 const maxSent = 200;
 
 type OutboxOptions = {

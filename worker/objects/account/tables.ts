@@ -1,6 +1,7 @@
 /**
- * The tables of an `Account` object, created with the account, never by a request for one. Times are in ms since 1970. Of what is
- * stored, shown and backed up there is one list of columns; a member without a column is in another table.
+ * The tables of an `Account` object, created with the account, never by a request for one. Times
+ * are in ms since 1970. Of what is stored, shown and backed up there is one list of columns; a
+ * member without a column is in another table.
  */
 import {
   ContentKind,
@@ -87,7 +88,10 @@ export const fileColumns = {
   due: optional(time('due')),
 };
 
-/** Details of a file that its upload brings: kept from when the upload begins, before the file has a row. */
+/**
+ * Details of a file that its upload brings: kept from when the upload begins, before the file has a
+ * row.
+ */
 export const detailColumns = { expiresAt: optional(time('expires_at')) };
 
 type Description = Pick<FileInfo, 'metadata' | 'tags'>;
@@ -191,44 +195,56 @@ const described = {
 } satisfies Record<string, Columns>;
 
 /**
- * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and waits for its outbox to be
- *   empty. `recovery_key` is the recovery key as text, `recovery` the recovery file, `recovery_hash` the SHA-256 of the secret in
- *   it, in hex; null in accounts from before there was a secret. `backed_up`: a page of its backup was fetched, or it was
- *   restored from one; 1 also in accounts from before this was noted.
- * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key stays, without `sealed`, so
- *   that its descendants can be found. `signer` is the public key of what it signs with; null in rows of earlier versions.
- * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, from which the size of an encrypted file follows;
- *   its name and type are in its header only. `container`: what the bytes of a plain file begin like: 1 a container of Sealpin's or
- *   age's, 2 a payload without a header, 0 anything else.
- * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for `Share`: `unshare` the share `target`; for KV: `forget` the key
- *   with the hash `target`, `enlist` or `delist` the account `target`. `request_id`: of the request from which it follows.
- * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from it; until that is
- *   stored, `expires_at` is the end of its request's lease.
- * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the pending file, `id` stands for the part in the
- *   references of `Pin`. `state` is `intended` or `pinned`. `digests` has 32 bytes for each leaf. Released at `due`.
- * - `upload`: an upload that may be continued. `lease` names the request that it belongs to. `tail` is what the next leaf begins
- *   with; `sealed_key`, `sealed_metadata` and `sealed_rest` open with the API key only, and are overwritten when all bytes have
- *   arrived. The alarm looks at a row at `due`. `request_id`: of the request with the last bytes.
- * - `shown`: the SHA-256 of each leaf of an encrypted upload that was sent and is not part of it yet, in hex.
- * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of one file; and what is stored that
- *   the key, or one that descends from it, stored.
- * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm removes a row at `due`.
- * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it is deleted; `version`
- *   counts its changes; `description` is JSON, for plain files only. Files of accounts that are older than the table have no row.
- * - `file_tag`: `tag` is the HMAC of a tag of the file `seq`, in hex, under a key that is stored nowhere.
- * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`, `key_fate` what became of its key, `pins`
- *   of its pins, `shares` the IDs of those that ended with it, both as JSON. The alarm removes a row at `due`.
- * - `account_setting`: at most one row, what the operator has set: `quota_bytes` (null: no quota), `disabled`,
- *   and `origins`, with spaces between them (null: all that the service allows). `listed`: the account
- *   has been entered in the operator's list.
+ * - `account`: one row. `files` and `bytes` count what is ready. `closed_at`: it is deleted, and
+ *   waits for its outbox to be empty. `recovery_key` is the recovery key as text, `recovery` the
+ *   recovery file, `recovery_hash` the SHA-256 of the secret in it, in hex; null in accounts from
+ *   before there was a secret. `backed_up`: a page of its backup was fetched, or it was restored
+ *   from one; 1 also in accounts from before this was noted.
+ * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key
+ *   stays, without `sealed`, so that its descendants can be found. `signer` is the public key of
+ *   what it signs with; null in rows of earlier versions.
+ * - `file`: `state` is `pending` or `ready`. `bytes` are those on IPFS, from which the size of an
+ *   encrypted file follows; its name and type are in its header only. `container`: what the bytes
+ *   of a plain file begin like: 1 a container of Sealpin's or age's, 2 a payload without a header,
+ *   0 anything else.
+ * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for `Share`: `unshare` the share
+ *   `target`; for KV: `forget` the key with the hash `target`, `enlist` or `delist` the account
+ *   `target`. `request_id`: of the request from which it follows.
+ * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from
+ *   it; until that is stored, `expires_at` is the end of its request's lease.
+ * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the pending file,
+ *   `id` stands for the part in the references of `Pin`. `state` is `intended` or `pinned`.
+ *   `digests` has 32 bytes for each leaf. Released at `due`.
+ * - `upload`: an upload that may be continued. `lease` names the request that it belongs to. `tail`
+ *   is what the next leaf begins with; `sealed_key`, `sealed_metadata` and `sealed_rest` open with
+ *   the API key only, and are overwritten when all bytes have arrived. The alarm looks at a row at
+ *   `due`. `request_id`: of the request with the last bytes.
+ * - `shown`: the SHA-256 of each leaf of an encrypted upload that was sent and is not part of it
+ *   yet, in hex.
+ * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of
+ *   one file; and what is stored that the key, or one that descends from it, stored.
+ * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm
+ *   removes a row at `due`.
+ * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it
+ *   is deleted; `version` counts its changes; `description` is JSON, for plain files only. Files of
+ *   accounts that are older than the table have no row.
+ * - `file_tag`: `tag` is the HMAC of a tag of the file `seq`, in hex, under a key that is stored
+ *   nowhere.
+ * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`,
+ *   `key_fate` what became of its key, `pins` of its pins, `shares` the IDs of those that ended
+ *   with it, both as JSON. The alarm removes a row at `due`.
+ * - `account_setting`: at most one row, what the operator has set: `quota_bytes` (null: no quota),
+ *   `disabled`, and `origins`, with spaces between them (null: all that the service allows).
+ *   `listed`: the account has been entered in the operator's list.
  * - `denied_file`: files whose CID is on the denylist.
- * - `provisional_file`: files that are removed at `due` unless another upload of their key names them; `latest` is how far requests of the
- *   key postpone that.
+ * - `provisional_file`: files that are removed at `due` unless another upload of their key names
+ *   them; `latest` is how far requests of the key postpone that.
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
- * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it happened to. `source`, of what another
- *   object reports, is its name there.
+ * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it
+ *   happened to. `source`, of what another object reports, is its name there.
  * - `key_usage`: what an API key has used on a day, which is counted since 1970, for 90 days.
- * - `signed_use`: signed URLs that may be used once, and were. `name` is the SHA-256 of their own, in hex.
+ * - `signed_use`: signed URLs that may be used once, and were. `name` is the SHA-256 of their own,
+ *   in hex.
  */
 const schema = `
   CREATE TABLE account (${definitions(described.account)});
@@ -299,7 +315,10 @@ export function createTables(sql: SqlStorage): void {
   sql.exec(additions);
 }
 
-/** Adds to the tables of an account from an earlier version what they lack. @returns whether there is an account */
+/**
+ * Adds to the tables of an account from an earlier version what they lack.
+ * @returns whether there is an account
+ */
 export function upgradeTables(sql: SqlStorage): boolean {
   if (!hasTable(sql, 'account')) return false;
   sql.exec(additions);

@@ -1,6 +1,7 @@
 /**
- * Metrics: one object for the whole service, which adds up what the isolates count. An isolate lives for minutes and is one of many, so
- * that counters in its memory would begin at 0 again and again.
+ * Metrics: one object for the whole service, which adds up what the isolates count. An isolate
+ * lives for minutes and is one of many, so that counters in its memory would begin at 0 again and
+ * again.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { Env } from '../../env.ts';
@@ -12,7 +13,10 @@ const addToSum = 'ON CONFLICT (name, labels) DO UPDATE SET value = value + exclu
 /** A sum. `labels`: as Prometheus writes them between braces, which also identifies it. */
 export type Counter = { name: string; labels: string; value: number };
 
-/** What was seen of a pinning service that takes no new files: why, since when, and when it was last seen; times in ms. */
+/**
+ * What was seen of a pinning service that takes no new files: why, since when, and when it was last
+ * seen; times in ms.
+ */
 export type Refusal = { service: string; code: string; since: number; seenAt: number };
 
 /** The sums of all isolates, and what was seen of services that take no new files. */

@@ -1,4 +1,7 @@
-/** What uploads and copies see of a pinning service that takes no new files, told to the object `Metrics`, which health asks. */
+/**
+ * What uploads and copies see of a pinning service that takes no new files, told to the object
+ * `Metrics`, which health asks.
+ */
 import { errorText, log } from '../../log.ts';
 import { unwrap } from '../result.ts';
 import { metricsOf, type MetricsBinding } from './metrics-binding.ts';
@@ -11,10 +14,16 @@ export function isRefusal(code: string | null): code is string {
   return code !== null && refusing.includes(code);
 }
 
-/** Time for which a refusal counts, in ms: longer than the longest wait before the same copy is tried again. */
+/**
+ * Time for which a refusal counts, in ms: longer than the longest wait before the same copy is
+ * tried again.
+ */
 const countsMs = 2 * 3_600_000;
 
-/** Tells that a service has refused a file, with its code, or that it takes files again (null). It does not throw. */
+/**
+ * Tells that a service has refused a file, with its code, or that it takes files again (null). It
+ * does not throw.
+ */
 export async function tellRefusal(
   env: MetricsBinding,
   service: string,

@@ -17,7 +17,10 @@ export const receiptMs = 90 * 86_400_000;
 /** Outcome of removing a CID from one service. */
 export type RemovedPin = { service: string; status: Removal };
 
-/** The services that hold a CID, or may have some of its blocks, in the order in which they are asked for blocks. */
+/**
+ * The services that hold a CID, or may have some of its blocks, in the order in which they are
+ * asked for blocks.
+ */
 export function byReadPriority(rows: readonly PinRow[]): string[] {
   const rank = ({ state, suspect }: PinRow): number => (state === 'live' ? 0 : 2) + suspect;
   const held = rows.filter(({ state }) => state === 'live' || state === 'lost');

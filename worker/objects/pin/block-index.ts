@@ -1,6 +1,7 @@
 /**
- * Lets the blocks below the roots of a `Pin` object be found. After a file has come, the alarm reads its nodes from a service that
- * holds it, and writes a row for each block (`block-roots.ts`); after the last reference to it has gone, it removes them.
+ * Lets the blocks below the roots of a `Pin` object be found. After a file has come, the alarm
+ * reads its nodes from a service that holds it, and writes a row for each block (`block-roots.ts`);
+ * after the last reference to it has gone, it removes them.
  */
 import { blocksOf, parseCid, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { errorText, log } from '../../log.ts';
@@ -30,7 +31,8 @@ type IndexContext = {
 };
 
 /**
- * Number of failed attempts to write or remove the rows of a root, and the request from which the work follows, if any.
+ * Number of failed attempts to write or remove the rows of a root, and the request from which the
+ * work follows, if any.
  */
 type DueRoot = { attempts: number; request_id: string | null };
 
@@ -65,7 +67,10 @@ export class BlockIndex {
     );
   }
 
-  /** Queues the rows of a file, unless they are written, or it is a single block. @param dueMs when to begin */
+  /**
+   * Queues the rows of a file, unless they are written, or it is a single block.
+   * @param dueMs when to begin
+   */
   add(root: string, dueMs: number, requestId: string | undefined): void {
     if (parseCid(root).codec === 'raw') return;
     const row = { root, due: dueMs, attempts: 0, request_id: requestId ?? null };
@@ -89,7 +94,8 @@ export class BlockIndex {
   }
 
   /**
-   * Writes or removes the rows of a root, if it is still due. It does not throw: what fails is due again.
+   * Writes or removes the rows of a root, if it is still due. It does not throw: what fails is due
+   * again.
    * @param signal interrupts it @returns how many requests it made
    */
   async next(root: string, signal: AbortSignal): Promise<number> {

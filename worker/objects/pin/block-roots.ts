@@ -1,14 +1,15 @@
 /**
- * Index of the blocks below each root: a client that reads a file block by block asks for them by their own CIDs. A row
- * is only a hint where to look: whether the root is stored here is asked each time. Sixteen of the `Pin` objects have
- * the rows, so that a file of any size costs sixteen calls at most.
+ * Index of the blocks below each root: a client that reads a file block by block asks for them by
+ * their own CIDs. A row is only a hint where to look: whether the root is stored here is asked each
+ * time. Sixteen of the `Pin` objects have the rows, so that a file of any size costs sixteen calls
+ * at most.
  */
 import { hasTable, insert, list } from '../sql.ts';
 import { firstByte, hex } from './shard-names.ts';
 
 /**
- * Number of roots that are returned for a block: one that more files share, such as a leaf of zeros, is found by any of
- * them.
+ * Number of roots that are returned for a block: one that more files share, such as a leaf of
+ * zeros, is found by any of them.
  */
 const mostRoots = 16;
 

@@ -1,10 +1,16 @@
-/** Circuit breakers: while a service does not respond, it is asked once in a while, and not for each of its rows. */
+/**
+ * Circuit breakers: while a service does not respond, it is asked once in a while, and not for each
+ * of its rows.
+ */
 import { backoffMs, withJitter } from '../alarm.ts';
 import { first, insert } from '../sql.ts';
 
 type BreakerRow = { failures: number; open_until: number };
 
-/** The breakers in an object's storage, one for each service that did not respond to its last request. */
+/**
+ * The breakers in an object's storage, one for each service that did not respond to its last
+ * request.
+ */
 export class Breakers {
   readonly #sql: SqlStorage;
 
@@ -17,7 +23,10 @@ export class Breakers {
     return this.#row(service)?.open_until ?? 0;
   }
 
-  /** Records that a service did not respond. @param retryAfterSeconds what it asked for, if it did */
+  /**
+   * Records that a service did not respond.
+   * @param retryAfterSeconds what it asked for, if it did
+   */
   failed(service: string, nowMs: number, retryAfterSeconds = 0): void {
     const row = this.#row(service);
     // Requests that were under way together fail together.

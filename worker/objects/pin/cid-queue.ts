@@ -11,13 +11,19 @@ export class CidQueue {
   /** Current work of the alarm, by CID. */
   readonly #interruptible = new Map<string, AbortController>();
 
-  /** Runs an operation that somebody waits for. @returns also `overloaded`, when the one before it does not end */
+  /**
+   * Runs an operation that somebody waits for.
+   * @returns also `overloaded`, when the one before it does not end
+   */
   async interrupt<T extends object>(cid: string, operation: () => Promise<Result<T>>): Promise<Result<T>> {
     this.#interruptible.get(cid)?.abort(new Error('a request comes first'));
     return await this.#serialize(cid, operation);
   }
 
-  /** Runs what the alarm does, under a signal that aborts when somebody else comes. @returns as `interrupt` */
+  /**
+   * Runs what the alarm does, under a signal that aborts when somebody else comes.
+   * @returns as `interrupt`
+   */
   async inBackground(cid: string, work: (signal: AbortSignal) => Promise<void>): Promise<Result> {
     return await this.#serialize(cid, async () => {
       const stop = new AbortController();

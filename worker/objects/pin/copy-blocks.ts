@@ -1,4 +1,7 @@
-/** Pieces of a file on their way from the services that hold it to another one. Every block is verified before it is passed on. */
+/**
+ * Pieces of a file on their way from the services that hold it to another one. Every block is
+ * verified before it is passed on.
+ */
 import { openFile, parseCid, readBlock, type BlockSource } from '../../../shared/ipfs/index.ts';
 import type { PinningService } from '../../backends/contract.ts';
 import { sourceError } from '../../backends/source-error.ts';
@@ -7,7 +10,9 @@ import { sourceError } from '../../backends/source-error.ts';
 const blockMs = 30_000;
 
 type CopyOptions = {
-  /** The first byte of the piece, which is the first of a leaf, and how many bytes it has at most. */
+  /**
+   * The first byte of the piece, which is the first of a leaf, and how many bytes it has at most.
+   */
   start: number;
   bytes: number;
   signal: AbortSignal;

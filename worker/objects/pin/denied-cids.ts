@@ -1,4 +1,6 @@
-/** The CIDs of a `Pin` object that the operator denies. Their bytes are neither served nor stored. */
+/**
+ * The CIDs of a `Pin` object that the operator denies. Their bytes are neither served nor stored.
+ */
 import { insert, list } from '../sql.ts';
 
 /** The denylist in an object's storage. */

@@ -1,4 +1,7 @@
-/** Pins that a service holds with too few copies: when each is looked at again, so that a service is not asked for all of them at once. */
+/**
+ * Pins that a service holds with too few copies: when each is looked at again, so that a service is
+ * not asked for all of them at once.
+ */
 import { dayMs, hourMs } from '../../../shared/time.ts';
 import { printable } from '../../backends/printable.ts';
 import { withJitter } from '../alarm.ts';
@@ -10,26 +13,35 @@ import { nothingToRead, type PinRow } from './pin-rows.ts';
 export const underreplicated = 'underreplicated';
 
 /**
- * Waits before a pin is looked at again, in ms: after `firstMs`, then twice that, and so on up to `lastMs`, and from the beginning once
- * the service says something else of it; but only once in `othersMs` where enough others are looked at before.
+ * Waits before a pin is looked at again, in ms: after `firstMs`, then twice that, and so on up to
+ * `lastMs`, and from the beginning once the service says something else of it; but only once in
+ * `othersMs` where enough others are looked at before.
  */
 const waits = { firstMs: 60_000, lastMs: hourMs, othersMs: dayMs };
 /** Number of pins of an object and a service that are enough. */
 const scouts = 4;
-/** Time for one pin, in ms, when a service is asked for many: with 256 objects some 25 pins a second. */
+/**
+ * Time for one pin, in ms, when a service is asked for many: with 256 objects some 25 pins a
+ * second.
+ */
 const eachMs = 10_000;
 
 /** The pins of an object that lack copies. */
 export class LackingPins {
   readonly #context: Pick<WorkContext, 'rows' | 'now'>;
-  /** Time until which the pins of a service are looked at because one has its copies again, in ms. */
+  /**
+   * Time until which the pins of a service are looked at because one has its copies again, in ms.
+   */
   readonly #wakingUntil = new Map<string, number>();
 
   constructor(context: Pick<WorkContext, 'rows' | 'now'>) {
     this.#context = context;
   }
 
-  /** Records that a pin was seen to lack copies. Where it is the only one, the others are asked for within a day. */
+  /**
+   * Records that a pin was seen to lack copies. Where it is the only one, the others are asked for
+   * within a day.
+   */
   found(row: PinRow, lacks: string): void {
     const { rows, now } = this.#context;
     const nowMs = now();
@@ -49,7 +61,10 @@ export class LackingPins {
     });
   }
 
-  /** Has the others looked at soon, since one of them has its copies again: a peer is back, or was replaced. */
+  /**
+   * Has the others looked at soon, since one of them has its copies again: a peer is back, or was
+   * replaced.
+   */
   ended(row: PinRow): void {
     const { rows, now } = this.#context;
     const nowMs = now();
@@ -59,7 +74,10 @@ export class LackingPins {
     rows.askWithin(row.service, { reason: underreplicated, nowMs, ms });
   }
 
-  /** Counts the others that are looked at before a time. @param most a larger number is not needed */
+  /**
+   * Counts the others that are looked at before a time.
+   * @param most a larger number is not needed
+   */
   #count(row: PinRow, beforeMs: number, most = 1_000_000): number {
     const limit = Math.min(beforeMs, Number.MAX_SAFE_INTEGER);
     return this.#context.rows.countBefore(row, { reason: underreplicated, beforeMs: limit, limit: most });

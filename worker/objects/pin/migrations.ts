@@ -1,13 +1,14 @@
 /**
- * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own share of a migration,
- * so that no progress must be reported, and a rule also holds for uploads that end at the old service later.
+ * Migrations: rules that what one service holds moves to another. Each `Pin` object has its own
+ * share of a migration, so that no progress must be reported, and a rule also holds for uploads
+ * that end at the old service later.
  */
 import { all, first } from '../sql.ts';
 import { wholeFile, type PinRows } from './pin-rows.ts';
 
 /**
- * Progress of a migration in one object, or in all of them. `total`: the CIDs that were at `from` when it began, or are
- * there now, if those are more; `startedAt` in ms.
+ * Progress of a migration in one object, or in all of them. `total`: the CIDs that were at `from`
+ * when it began, or are there now, if those are more; `startedAt` in ms.
  */
 export type Migration = {
   from: string;
@@ -15,7 +16,10 @@ export type Migration = {
   state: 'running' | 'cancelled';
   startedAt: number;
   total: number;
-  /** CIDs that `from` still holds, or held when it was cancelled, and those of them that could not be copied so far. */
+  /**
+   * CIDs that `from` still holds, or held when it was cancelled, and those of them that could not
+   * be copied so far.
+   */
   left: number;
   failed: number;
 };
@@ -23,7 +27,10 @@ export type Migration = {
 /** The object that knows of every migration, so that one is asked where there is none. */
 export const firstShard = '00';
 
-/** `stayed`: how many had not moved when it was cancelled; null for one that earlier versions cancelled. */
+/**
+ * `stayed`: how many had not moved when it was cancelled; null for one that earlier versions
+ * cancelled.
+ */
 type MigrationRow = {
   source: string;
   target: string;
@@ -45,15 +52,19 @@ export class Migrations {
     this.#context = options;
   }
 
-  /** Returns the service at which what another one holds ends up; undefined if it stays. `begin` makes no circles. */
+  /**
+   * Returns the service at which what another one holds ends up; undefined if it stays. `begin`
+   * makes no circles.
+   */
   targetOf(service: string): string | undefined {
     const next = this.#nextOf(service);
     return next === undefined ? undefined : (this.targetOf(next) ?? next);
   }
 
   /**
-   * Begins a migration, in a transaction of the caller's, or goes on with it. The tables are there. What is moving from `to` stays there,
-   * and what is moving from `from` to another service moves to `to` instead.
+   * Begins a migration, in a transaction of the caller's, or goes on with it. The tables are there.
+   * What is moving from `to` stays there, and what is moving from `from` to another service moves
+   * to `to` instead.
    */
   begin(from: string, to: string): void {
     const { rows, now } = this.#context;
@@ -82,14 +93,17 @@ export class Migrations {
     if (existing === undefined || existing.state === 'unpinning')
       rows.change(target, { wanted: 1, verified_at: null, moved_from: from });
     else {
-      // What it holds already must be read as a whole before it is the only copy: its next check may be of the last
-      // part.
+      // What it holds already must be read as a whole before it is the only copy: its next check
+      // may be of the last part.
       const read = existing.state === 'live' ? wholeFile : {};
       rows.change(target, { wanted: 1, verified_at: null, due: now(), ...read });
     }
   }
 
-  /** Ends a migration: what has not moved stays, and is removed from where it was moving to. @returns whether there was one */
+  /**
+   * Ends a migration: what has not moved stays, and is removed from where it was moving to.
+   * @returns whether there was one
+   */
   cancel(from: string, to: string): boolean {
     const { rows, now } = this.#context;
     if (this.#nextOf(from) !== to) return false;

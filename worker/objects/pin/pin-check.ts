@@ -1,4 +1,7 @@
-/** Check of a pin and its bytes at a service: what a row of a `Pin` object says is asked and read, not believed. */
+/**
+ * Check of a pin and its bytes at a service: what a row of a `Pin` object says is asked and read,
+ * not believed.
+ */
 import { leafBytes, openFile, type IpfsFile } from '../../../shared/ipfs/index.ts';
 import { serviceId } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
@@ -15,21 +18,21 @@ import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
 import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps.ts';
 
 /**
- * Waits before a pin that an upload may be about to make is asked for again, after the first and the second time, in
- * ms.
+ * Waits before a pin that an upload may be about to make is asked for again, after the first and
+ * the second time, in ms.
  */
 const unsettledMs = [60_000, 3_600_000] as const;
 /** Wait before a pin that lacks all copies is asked for again, in ms. */
 const damagedMs = 86_400_000;
 /**
- * Parts into which a file is divided, of which each check reads one; a file that is no longer than `wholeBytes` has
- * one.
+ * Parts into which a file is divided, of which each check reads one; a file that is no longer than
+ * `wholeBytes` has one.
  */
 const parts = { count: 16, wholeBytes: 16 * leafBytes };
 
 /**
- * State of our pin, as a service reports it. `replaced`: somebody else's pin of the CID is there, and ours is not
- * beside it.
+ * State of our pin, as a service reports it. `replaced`: somebody else's pin of the CID is there,
+ * and ours is not beside it.
  */
 type Seen = { pin: 'ours' | 'absent' | 'replaced'; lacks?: string | undefined };
 
@@ -64,7 +67,8 @@ export class PinCheck {
       seen = await this.#see(row, service);
       if (seen.pin === 'absent' && isUnsettled(row)) return this.#postpone(row);
       if (seen.pin === 'absent') this.#recordAbsence(row);
-      // The first look confirms what the answer to the pin has said: the file's tags stay as they are.
+      // The first look confirms what the answer to the pin has said: the file's tags stay as they
+      // are.
       else if (!isAskedOnly || row.reason !== null) this.#seen(row);
       if (seen.pin === 'ours' && isAskedOnly) return await this.#end(row, service, seen, signal);
     }
@@ -137,7 +141,10 @@ export class PinCheck {
     rows.change(row, { absences: row.absences + 1, attempts: 0, due: now() + waitMs });
   }
 
-  /** Makes our pin of bytes that the service still has: beside the pin that somebody else has made of them, if one is there. */
+  /**
+   * Makes our pin of bytes that the service still has: beside the pin that somebody else has made
+   * of them, if one is there.
+   */
   async #pinAgain(row: PinRow, service: PinningService, o: { bytes: number; seen: Seen }): Promise<void> {
     const { rows, now } = this.#context;
     const beside = o.seen.pin === 'replaced';
@@ -210,7 +217,10 @@ export class PinCheck {
     });
   }
 
-  /** Records that a service has lost a CID, or holds other bytes. Where there is another copy, it is copied again. */
+  /**
+   * Records that a service has lost a CID, or holds other bytes. Where there is another copy, it is
+   * copied again.
+   */
   #recordLoss(row: PinRow, reason: string, damaged: string | null = null): void {
     const { rows, sources, now } = this.#context;
     log({ event: 'pin.lost', requestId: row.request_id ?? undefined, service: row.service, cid: row.cid, reason });
@@ -230,7 +240,10 @@ export class PinCheck {
   }
 }
 
-/** Tells whether the upload that makes the pin may still be running: nobody has seen the pin, or asked for a check. */
+/**
+ * Tells whether the upload that makes the pin may still be running: nobody has seen the pin, or
+ * asked for a check.
+ */
 function isUnsettled(row: PinRow): boolean {
   return row.checked_at === null && row.absences < unsettledMs.length && row.read_to === nothingToRead.read_to;
 }

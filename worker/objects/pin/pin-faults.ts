@@ -22,8 +22,8 @@ export function isMissing(error: unknown): boolean {
 }
 
 /**
- * Tells whether a service that responds cannot give the file. A truncated block looks like a broken response, so that
- * counts the third time.
+ * Tells whether a service that responds cannot give the file. A truncated block looks like a broken
+ * response, so that counts the third time.
  */
 export function isLost(error: unknown, attempts: number): error is SealpinError {
   if (isSealpinError(error, 'content_mismatch') || isSealpinError(error, 'pinning_lost')) return true;

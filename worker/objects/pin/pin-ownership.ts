@@ -2,15 +2,19 @@
 import type { Held } from '../../backends/contract.ts';
 import type { PinRow } from './pin-rows.ts';
 
-/** Ownership of a pin, as a row records it, and whether the pin that is about to be made is there already. */
+/**
+ * Ownership of a pin, as a row records it, and whether the pin that is about to be made is there
+ * already.
+ */
 export type Ownership = Pick<PinRow, 'was_there' | 'anchored'> & { pinned: boolean };
 
 /**
- * The ownership from what the service holds now and the row from before. `was_there`: the pin is not ours, so that ours goes beside
- * it. @param row undefined where we have never had a pin there
+ * The ownership from what the service holds now and the row from before. `was_there`: the pin is
+ * not ours, so that ours goes beside it. @param row undefined where we have never had a pin there
  */
 export function ownership(held: Held, row: PinRow | undefined): Ownership {
-  // What is gone may have been replaced by a pin of somebody else's before, so that ours was made beside it.
+  // What is gone may have been replaced by a pin of somebody else's before, so that ours was made
+  // beside it.
   if (held.pin === 'absent') return { was_there: 0, anchored: row === undefined ? 0 : 1, pinned: false };
   const beside = { was_there: 1, anchored: 1, pinned: false };
   if (held.pin === 'foreign') return beside;
@@ -24,7 +28,8 @@ export function ownership(held: Held, row: PinRow | undefined): Ownership {
 }
 
 /**
- * Plan for pinning the bytes of a reference: `beside` a pin that is not ours; not at all, where ours is `pinned`
- * already. `denied`: they are on the denylist, and the reference is one of a backup.
+ * Plan for pinning the bytes of a reference: `beside` a pin that is not ours; not at all, where
+ * ours is `pinned` already. `denied`: they are on the denylist, and the reference is one of a
+ * backup.
  */
 export type PinPlan = { beside: boolean; pinned: boolean; denied: boolean };

@@ -1,7 +1,7 @@
 /**
- * Outcomes of removals for files whose last reference a `Pin` object has removed, until their accounts know: a row for
- * each service that held the file. A removal that cannot be made at once is reported when it is made, or when the bytes
- * are wanted again.
+ * Outcomes of removals for files whose last reference a `Pin` object has removed, until their
+ * accounts know: a row for each service that held the file. A removal that cannot be made at once
+ * is reported when it is made, or when the bytes are wanted again.
  */
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
@@ -63,8 +63,8 @@ export class PinRemovals {
   }
 
   /**
-   * Returns the outcome for a file, of which the caller informs the account; undefined if no row has it. Unless all is
-   * gone, the alarm repeats it: the answer may be lost.
+   * Returns the outcome for a file, of which the caller informs the account; undefined if no row
+   * has it. Unless all is gone, the alarm repeats it: the answer may be lost.
    */
   answer({ account, fileId }: Pick<Reference, 'account' | 'fileId'>): RemovedPin[] | undefined {
     const file = { account, file_id: fileId };
@@ -78,10 +78,14 @@ export class PinRemovals {
     return least(this.#sql, 'due', 'removal WHERE due IS NOT NULL');
   }
 
-  /** Tells accounts what has been done for their receipts. It does not throw: what is not acknowledged is due again. */
+  /**
+   * Tells accounts what has been done for their receipts. It does not throw: what is not
+   * acknowledged is due again.
+   */
   async flush(): Promise<void> {
     const { now } = this.#context;
-    // What somebody else needs by now is not removed any more, and no reference of this file is left.
+    // What somebody else needs by now is not removed any more, and no reference of this file is
+    // left.
     this.#sql.exec(
       `UPDATE removal SET status = 'unpinned', due = ? WHERE status = 'scheduled' AND NOT EXISTS (
          SELECT 1 FROM pin WHERE pin.cid = removal.cid AND pin.service = removal.service AND pin.state = 'unpinning')`,

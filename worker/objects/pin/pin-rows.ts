@@ -1,20 +1,23 @@
-/** The rows of a `Pin` object: which service is to hold which CID, what was last seen of it there, and who needs it. */
+/**
+ * The rows of a `Pin` object: which service is to hold which CID, what was last seen of it there,
+ * and who needs it.
+ */
 
 import type { SurveyState } from '../../../shared/api.ts';
 import { addColumns, definitions, integer, optional, text, type RecordOf } from '../columns.ts';
 import { all, count, exists, first, hasTable, insert, list, update } from '../sql.ts';
 
 /**
- * State of a CID at a service, as last seen. `wanted`: nothing yet; `copying`: the blocks of the first `cursor` bytes;
- * `live`: all of it; `lost`: it was live, and is missing or damaged; `failed`: it could not be copied, for a `reason`;
- * `unpinning`: it is being removed, and what the service does with late requests of ours is unknown. The values are
- * stored, so they never change.
+ * State of a CID at a service, as last seen. `wanted`: nothing yet; `copying`: the blocks of the
+ * first `cursor` bytes; `live`: all of it; `lost`: it was live, and is missing or damaged;
+ * `failed`: it could not be copied, for a `reason`; `unpinning`: it is being removed, and what the
+ * service does with late requests of ours is unknown. The values are stored, so they never change.
  */
 export type PinState = Exclude<SurveyState, 'damaged'>;
 
 /**
- * A file of an account, or a part of an upload, that needs a CID. `service` is the one that its bytes were sent to. `requestId`: of the
- * request that adds or removes it, for the log.
+ * A file of an account, or a part of an upload, that needs a CID. `service` is the one that its
+ * bytes were sent to. `requestId`: of the request that adds or removes it, for the log.
  */
 export type Reference = {
   cid: string;
@@ -57,21 +60,29 @@ const zero = 'INTEGER NOT NULL DEFAULT 0';
 const laterColumns = {
   /** 1: we may have a pin of our own besides it. */
   anchored: integer('anchored', zero),
-  /** Desired state: 1 if the service is to hold it, 0 if it is removed once other services hold it. */
+  /**
+   * Desired state: 1 if the service is to hold it, 0 if it is removed once other services hold it.
+   */
   wanted: integer('wanted', 'INTEGER NOT NULL DEFAULT 1'),
   /** The code of the error that it failed with; or what else is wrong. */
   reason: optional(text('reason')),
   /** Bytes of the file that are copied, and its length once that is known. */
   cursor: integer('cursor', zero),
   bytes: optional(integer('bytes')),
-  /** Time at which the service last said that it has the pin, and at which all bytes were last read from it, in ms. */
+  /**
+   * Time at which the service last said that it has the pin, and at which all bytes were last read
+   * from it, in ms.
+   */
   checked_at: optional(integer('checked_at')),
   verified_at: optional(integer('verified_at')),
-  /** Number of times the service said that it has no such pin, while its upload may not have made it. */
+  /**
+   * Number of times the service said that it has no such pin, while its upload may not have made
+   * it.
+   */
   absences: integer('absences', zero),
   /**
-   * The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive), as in `wholeFile`; with `nothingToRead`
-   * the service is only asked; null: a part, when it is due.
+   * The bytes that are to be read and verified, from `read_from` up to `read_to` (exclusive), as in
+   * `wholeFile`; with `nothingToRead` the service is only asked; null: a part, when it is due.
    */
   read_from: optional(integer('read_from')),
   read_to: optional(integer('read_to')),
@@ -85,7 +96,10 @@ const laterColumns = {
   damaged: optional(text('damaged')),
   /** The service that it replaces, where a migration made the row. */
   moved_from: optional(text('moved_from')),
-  /** ID of the request from which the work on it follows, or of the work itself; null if nothing is done. */
+  /**
+   * ID of the request from which the work on it follows, or of the work itself; null if nothing is
+   * done.
+   */
   request_id: optional(text('request_id')),
   /** The message of the error. */
   detail: optional(text('detail')),
@@ -102,8 +116,9 @@ const isPart = { is_part: integer('is_part', zero) };
 const stayed = { stayed: optional(integer('stayed')) };
 
 /**
- * The tables of a new object. Each column is in its first statement: to add it afterwards takes a statement of its own, which the runtime
- * keeps prepared, some 5 KiB each, for as long as the object is awake.
+ * The tables of a new object. Each column is in its first statement: to add it afterwards takes a
+ * statement of its own, which the runtime keeps prepared, some 5 KiB each, for as long as the
+ * object is awake.
  */
 const tables = `
   CREATE TABLE IF NOT EXISTS pin (
@@ -139,7 +154,10 @@ export class PinRows {
     this.reload();
   }
 
-  /** Looks for the tables again, to be called after a transaction that creates them: it may have been rolled back. */
+  /**
+   * Looks for the tables again, to be called after a transaction that creates them: it may have
+   * been rolled back.
+   */
   reload(): void {
     this.#exists = hasTable(this.#sql, 'pin');
   }
@@ -157,7 +175,10 @@ export class PinRows {
     this.#exists = true;
   }
 
-  /** Adds to the tables of an earlier version what they lack. @param checkMs when a row is looked at that had no time for it */
+  /**
+   * Adds to the tables of an earlier version what they lack.
+   * @param checkMs when a row is looked at that had no time for it
+   */
   upgrade(checkMs: () => number): void {
     if (!this.#exists) return;
     const added = [...addColumns(this.#sql, 'pin', laterColumns), ...addColumns(this.#sql, 'reference', isPart)];
@@ -204,7 +225,10 @@ export class PinRows {
     return first<PinRow>(this.#sql, query, service, nowMs);
   }
 
-  /** Counts the other pins of a service that have this reason, and are looked at before a time, as far as `limit`. */
+  /**
+   * Counts the other pins of a service that have this reason, and are looked at before a time, as
+   * far as `limit`.
+   */
   countBefore(
     { cid, service }: Key,
     { reason, beforeMs, limit }: { reason: string; beforeMs: number; limit: number },
@@ -213,7 +237,10 @@ export class PinRows {
     return count(this.#sql, some, service, beforeMs, reason, cid, limit);
   }
 
-  /** Has the service asked within some time for its pins with this reason, each at a time of its own; null: for those in order. */
+  /**
+   * Has the service asked within some time for its pins with this reason, each at a time of its
+   * own; null: for those in order.
+   */
   askWithin(service: string, { reason, nowMs, ms }: { reason: string | null; nowMs: number; ms: number }): void {
     const { read_from: from, read_to: to } = nothingToRead;
     this.#sql.exec(
@@ -228,7 +255,9 @@ export class PinRows {
     );
   }
 
-  /** The CIDs that a service is to hold, also where one that is being removed comes back afterwards. */
+  /**
+   * The CIDs that a service is to hold, also where one that is being removed comes back afterwards.
+   */
   wantedAt(service: string): string[] {
     return this.#cids('service = ? AND wanted = 1', service);
   }
@@ -247,7 +276,10 @@ export class PinRows {
     insert(this.#sql, 'reference', row, 'ON CONFLICT DO NOTHING');
   }
 
-  /** Removes a reference, wherever its bytes were sent to: they may have moved since. @returns whether it was a part's */
+  /**
+   * Removes a reference, wherever its bytes were sent to: they may have moved since.
+   * @returns whether it was a part's
+   */
   removeReference({ cid, account, fileId }: Reference): { isPart: boolean } {
     const removed = list<number>(
       this.#sql,
@@ -264,7 +296,10 @@ export class PinRows {
     return this.#exists ? list(this.#sql, `SELECT DISTINCT service FROM pin WHERE state = 'unpinning'`) : [];
   }
 
-  /** The accounts that have a reference to a CID, in the order of their IDs, which come after `after`. */
+  /**
+   * The accounts that have a reference to a CID, in the order of their IDs, which come after
+   * `after`.
+   */
   accountsOf(cid: string, { after = '', limit }: AccountsPage): string[] {
     const query = 'SELECT DISTINCT account FROM reference WHERE cid = ? AND account > ? ORDER BY account LIMIT ?';
     return list(this.#sql, query, cid, after, limit);

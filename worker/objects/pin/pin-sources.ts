@@ -26,7 +26,10 @@ export class PinSources {
     return this.of(cid, { except: service, requestId });
   }
 
-  /** The services that hold a CID and may be asked; those that gave a wrong block, or lacked one, last. */
+  /**
+   * The services that hold a CID and may be asked; those that gave a wrong block, or lacked one,
+   * last.
+   */
   of(cid: string, { except, requestId }: { except?: string; requestId?: string | null } = {}): BlockSource[] {
     const { env, rows, breakers, now } = this.#context;
     const configured = new Set(
@@ -44,8 +47,8 @@ export class PinSources {
   }
 
   /**
-   * Marks a service that gave a wrong block, or said that it has none: it is asked last until all of the file was read from it and found
-   * right, which begins now.
+   * Marks a service that gave a wrong block, or said that it has none: it is asked last until all
+   * of the file was read from it and found right, which begins now.
    */
   markSuspect(cid: string, service: string): void {
     const { rows, now } = this.#context;

@@ -1,4 +1,7 @@
-/** Common parts of the steps for rows of a `Pin` object: their context, time limits, and the end of removals. */
+/**
+ * Common parts of the steps for rows of a `Pin` object: their context, time limits, and the end of
+ * removals.
+ */
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import type { Env } from '../../env.ts';
 import type { Breakers } from './breakers.ts';
@@ -10,18 +13,25 @@ import type { Ownership } from './pin-ownership.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
 export const requestMs = 8_000;
-/** Limits of one step that copies or reads; fewer bytes after a failed attempt: the source is slow. */
+/**
+ * Limits of one step that copies or reads; fewer bytes after a failed attempt: the source is slow.
+ */
 export const step = { ms: 60_000, bytes: 8 * leafBytes, slowBytes: leafBytes };
 /** The longest wait for one block, in ms. */
 export const blockMs = 30_000;
 
-/** Wait before an upload is copied to other services, in ms: by then its root is pinned, as a rule. */
+/**
+ * Wait before an upload is copied to other services, in ms: by then its root is pinned, as a rule.
+ */
 export const settledMs = 1_000;
-/** Wait before the bytes of an upload that repairs a row are checked, in ms: it has ended by then, as a rule. */
+/**
+ * Wait before the bytes of an upload that repairs a row are checked, in ms: it has ended by then,
+ * as a rule.
+ */
 export const repairedMs = 60_000;
 
 /** Steps for rows of object stores (`stores/stored-pins.ts`). */
-export type StoreSteps = {
+type StoreSteps = {
   adopt(cid: string, service: string): Promise<string | null>;
   ownership(held: Held, row: PinRow | undefined): Ownership;
   copy(row: PinRow, sources: readonly BlockSource[], signal: AbortSignal): Promise<boolean>;
@@ -37,13 +47,19 @@ export type WorkContext = {
   stored: StoreSteps;
   /** Takes note of what became of a CID at a service, in the step that removes the row. */
   removed(cid: string, service: string, status: Removal): void;
-  /** Takes note that a service has refused a file, with the code, or that it takes what it had refused (null). */
+  /**
+   * Takes note that a service has refused a file, with the code, or that it takes what it had
+   * refused (null).
+   */
   refused(service: string, code: string | null): void;
   /** The clock, in ms. */
   now(): number;
 };
 
-/** The outcome of removing a pin. `kept`: it is not ours, so it stays; `scheduled`: it is tried again later. */
+/**
+ * The outcome of removing a pin. `kept`: it is not ours, so it stays; `scheduled`: it is tried
+ * again later.
+ */
 export type Removal = 'unpinned' | 'kept' | 'scheduled';
 
 /** Combines two removals: returns the one that leaves more behind. */

@@ -1,4 +1,7 @@
-/** Operator's questions to a `Pin` object: which pins are in which state, and that all of them be checked. */
+/**
+ * Operator's questions to a `Pin` object: which pins are in which state, and that all of them be
+ * checked.
+ */
 import type { SurveyState } from '../../../shared/api.ts';
 import { all, count } from '../sql.ts';
 import type { PinRow, PinState } from './pin-rows.ts';
@@ -71,7 +74,10 @@ export function countedPins(sql: SqlStorage): Partial<Record<SurveyState, number
   return counts;
 }
 
-/** Makes every pin due: services are asked for it, whatever the rows say, and what is lost or failed is tried again. */
+/**
+ * Makes every pin due: services are asked for it, whatever the rows say, and what is lost or failed
+ * is tried again.
+ */
 export function makeAllDue(sql: SqlStorage, nowMs: number): void {
   sql.exec('UPDATE pin SET due = ?, attempts = 0, losses = 0', nowMs);
 }

@@ -19,7 +19,10 @@ type Options = {
   now(): number;
 };
 
-/** Asks each service that holds a CID, or has lost it, for the pin, and reads all bytes there. @returns whether that is done */
+/**
+ * Asks each service that holds a CID, or has lost it, for the pin, and reads all bytes there.
+ * @returns whether that is done
+ */
 export async function verifyPins(cid: string, options: Options): Promise<boolean> {
   const held = () => options.rows.ofCid(cid).filter(({ state }) => state === 'live' || state === 'lost');
   for (const row of held()) {

@@ -1,4 +1,7 @@
-/** Work on one row of a `Pin` object: copying, checking and removing, each in steps of a few requests. */
+/**
+ * Work on one row of a `Pin` object: copying, checking and removing, each in steps of a few
+ * requests.
+ */
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import { replicas } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
@@ -18,7 +21,10 @@ import { PinSources } from './pin-sources.ts';
 import { limited, repairedMs, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
 import { nothingToRead, wholeFile, type PinRow, type Reference } from './pin-rows.ts';
 
-/** Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not all are asked at once. */
+/**
+ * Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not
+ * all are asked at once.
+ */
 const checkMs = { every: 7 * 86_400_000, spread: 86_400_000 };
 /** Wait before a new pin is asked for, in ms. */
 const soonMs = 5_000;
@@ -44,7 +50,8 @@ export class PinWork {
   }
 
   /**
-   * Does what the row asks for next. It does not throw: the row says what became of it, and when it is looked at again.
+   * Does what the row asks for next. It does not throw: the row says what became of it, and when it
+   * is looked at again.
    * @param signal interrupts copying and reading, which then go on where they were
    */
   async next(found: PinRow, signal: AbortSignal): Promise<void> {
@@ -56,7 +63,10 @@ export class PinWork {
     await this.#attempt(row, signal, () => (isCheck ? this.#check.next(row, signal) : this.#copy(row, signal)));
   }
 
-  /** Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try again. */
+  /**
+   * Asks the service to remove our pin. If it does not (`scheduled`), the row says when to try
+   * again.
+   */
   async remove(found: PinRow): Promise<Removal> {
     const { rows, breakers, now } = this.#o;
     const row = identified(found);
@@ -82,7 +92,10 @@ export class PinWork {
     return status;
   }
 
-  /** Asks a backend what it holds of a CID that is to be referred to. @returns also why the caller must come again */
+  /**
+   * Asks a backend what it holds of a CID that is to be referred to.
+   * @returns also why the caller must come again
+   */
   async look({ cid, service, requestId }: Reference, row: PinRow | undefined): Promise<Result<{ seen: Looked }>> {
     const { env, stored } = this.#o;
     try {
@@ -106,7 +119,11 @@ export class PinWork {
     }
   }
 
-  /** Writes the rows of a reference, in a transaction of the caller's. @param row from before @param own what the service holds */
+  /**
+   * Writes the rows of a reference, in a transaction of the caller's.
+   * @param row from before
+   * @param own what the service holds
+   */
   refer(reference: Reference, row: PinRow | undefined, { pinned, ...own }: Looked): void {
     const { rows, migrations, now } = this.#o;
     const { cid, service, isPart = false, requestId = null } = reference;
@@ -147,7 +164,10 @@ export class PinWork {
     this.#o.rows.change(row, { ...wholeFile, due: this.#o.now() });
   }
 
-  /** Makes room for a copy of what is lost: a service may keep a damaged block instead of the one that it is sent. */
+  /**
+   * Makes room for a copy of what is lost: a service may keep a damaged block instead of the one
+   * that it is sent.
+   */
   async clear(row: PinRow): Promise<void> {
     const { rows, now } = this.#o;
     const service = this.sources.service(row);
@@ -214,7 +234,8 @@ export class PinWork {
     rows.change(row, { cursor: copied.end, bytes: copied.size, attempts: 0, due: now() });
     if (copied.end < copied.size) return;
     try {
-      // The service's own time limits end it. It is not interrupted: a pin must not come after its removal.
+      // The service's own time limits end it. It is not interrupted: a pin must not come after its
+      // removal.
       await target.pin(cid, { bytes: copied.size, beside: wasThere === 1, signal: new AbortController().signal });
     } catch (error) {
       if (isMissing(error)) rows.change(row, { cursor: 0 });
@@ -233,7 +254,10 @@ export class PinWork {
     this.settle(row.cid);
   }
 
-  /** Sends a file to a service that gets files as a whole. One that is at work is asked again when the row is due. */
+  /**
+   * Sends a file to a service that gets files as a whole. One that is at work is asked again when
+   * the row is due.
+   */
   async #hold(row: PinRow, target: Replica, sources: BlockSource[], signal: AbortSignal): Promise<void> {
     const { cid } = row;
     this.#o.rows.change(row, { state: 'copying', reason: null, detail: null });
@@ -243,8 +267,8 @@ export class PinWork {
   }
 
   /**
-   * Returns the time at which a pin that has just been made is asked for again: another service may make its own of the
-   * same bytes at the same moment.
+   * Returns the time at which a pin that has just been made is asked for again: another service may
+   * make its own of the same bytes at the same moment.
    */
   soon(): number {
     return this.#o.now() + withJitter(soonMs);
@@ -264,8 +288,8 @@ export class PinWork {
   }
 
   /**
-   * Removes a CID from services that are not to hold it any more, once the one that takes their place has it, and every byte was read
-   * from there.
+   * Removes a CID from services that are not to hold it any more, once the one that takes their
+   * place has it, and every byte was read from there.
    */
   settle(cid: string): void {
     const { rows, now } = this.#o;
@@ -298,10 +322,12 @@ export class PinWork {
       return false;
     }
     const beside = anchored === 1 ? await service.unpinBeside(cid, AbortSignal.timeout(requestMs)) : undefined;
-    // Rows of the first version have no anchor: whether the pin from before theirs still exists is unknown.
+    // Rows of the first version have no anchor: whether the pin from before theirs still exists is
+    // unknown.
     if (wasThere === 1) return beside !== 'absent';
     const unpinned = await service.unpin(cid, AbortSignal.timeout(requestMs));
-    // Where another service has pinned the same bytes at the same moment, the adapter has put ours beside its pin.
+    // Where another service has pinned the same bytes at the same moment, the adapter has put ours
+    // beside its pin.
     if (unpinned !== 'removed' && anchored === 0) await service.unpinBeside(cid, AbortSignal.timeout(requestMs));
     return unpinned === 'foreign';
   }

@@ -1,10 +1,11 @@
 /**
- * Pin: who refers to which CID, and which pinning services hold it. 256 objects hold all CIDs, by the first byte of SHA-256 of the
- * CID's text. A set of references, never a counter, so that adding and removing can be repeated. Only `Account` calls methods that
- * add and remove.
+ * Pin: who refers to which CID, and which pinning services hold it. 256 objects hold all CIDs, by
+ * the first byte of SHA-256 of the CID's text. A set of references, never a counter, so that adding
+ * and removing can be repeated. Only `Account` calls methods that add and remove.
  *
- * Each CID has a row for each service, with what is desired and what was last seen there (`pin-rows.ts`), which the alarm brings
- * together (`pin-work.ts`). One operation at a time per CID; a request interrupts the alarm's.
+ * Each CID has a row for each service, with what is desired and what was last seen there
+ * (`pin-rows.ts`), which the alarm brings together (`pin-work.ts`). One operation at a time per
+ * CID; a request interrupts the alarm's.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { SurveyState } from '../../../shared/api.ts';
@@ -35,7 +36,7 @@ import { verifyPins } from './pin-verification.ts';
 import { countedPins, makeAllDue, surveyedPins, type SurveyedPin, type SurveyPage } from './pin-survey.ts';
 import { err, unwrap, type Result } from '../result.ts';
 
-/** Limits of one alarm: its time, and its requests, of Cloudflare's 1,000: a step for a row makes some six. */
+/** Limits of one alarm: time, and requests, of Cloudflare's 1,000; a step makes some six. */
 const turn = { ms: 20_000, requests: 600, ofStep: 6 };
 /** The objects of this class, as one of them asks others, and those of accounts. */
 type PinObjects = MetricsBinding & {
@@ -109,11 +110,11 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /**
-   * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours, so ours must be
-   * made beside it; `pinned`: ours is there already, from an earlier reference. In the same transaction, the other
-   * services that are to hold a file get their rows.
-   * @returns `forbidden` for a CID on the denylist, unless the reference is one of a backup; `overloaded`, and what the
-   * service fails with
+   * Adds a reference, and asks the service whose pin of the CID it holds. `beside`: it is not ours,
+   * so ours must be made beside it; `pinned`: ours is there already, from an earlier reference. In
+   * the same transaction, the other services that are to hold a file get their rows.
+   * @returns `forbidden` for a CID on the denylist, unless the reference is one of a backup;
+   * `overloaded`, and what the service fails with
    */
   async addReference(reference: Reference): Promise<Result<PinPlan>> {
     const { cid, service, isPart = false, isRestored = false } = reference;
@@ -140,7 +141,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /**
-   * Removes a reference, and with the last one the pins at all services. `unpinned`: nothing is left to do for this reference.
+   * Removes a reference, and with the last one the pins at all services. `unpinned`: nothing is
+   * left to do for this reference.
    * @returns also what became of it at each service
    */
   async removeReference(reference: Reference): Promise<Result<{ status: Removal; pins: RemovedPin[] }>> {
@@ -176,15 +178,16 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /**
-   * The services that hold the CID of a file, in the order in which they are to be asked; none: it is not stored here.
-   * `gone`: it was, and is being removed.
+   * The services that hold the CID of a file, in the order in which they are to be asked; none: it
+   * is not stored here. `gone`: it was, and is being removed.
    * @returns `content_denied`
    */
   async services(cid: string): Promise<Result<{ services: string[]; gone: boolean }>> {
     if (!this.#rows.exists) return { ok: true, services: [], gone: false };
     if (this.#denylist.since(cid) !== undefined) return err('content_denied');
     const rows = this.#rows.ofCid(cid);
-    // What only a part of an upload needs is not served: it counts for nobody yet, and the denylist has not seen its file.
+    // What only a part of an upload needs is not served: it counts for nobody yet, and the denylist
+    // has not seen its file.
     const isStored = rows.length > 0 && this.#rows.isFile(cid);
     const gone = !this.#rows.isReferenced(cid) && rows.some(({ state }) => state === 'unpinning');
     return { ok: true, services: isStored ? byReadPriority(rows) : [], gone };
@@ -214,7 +217,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
 
   /**
    * Puts a CID on the denylist, or takes it off. Once it is there, no reference is added any more.
-   * @returns a page of the accounts that have a reference to it, whose files are to be denied as well
+   * @returns a page of the accounts that have a reference to it, whose files are to be denied as
+   * well
    */
   async deny(cid: string, denied: boolean, page: AccountsPage): Promise<Result<{ accounts: string[] }>> {
     return await this.#queue.interrupt<{ accounts: string[] }>(cid, async () => {
@@ -243,7 +247,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     return { ok: true, pins: this.#rows.exists ? this.#rows.ofCid(cid).map((row) => backendPin(row)) : [] };
   }
 
-  /** Marks a service that gave a wrong block of a CID: it is asked last, until all of it is verified there. */
+  /** Marks a service that gave a wrong block: it is asked last until all of the CID is verified. */
   async markSuspect(cid: string, service: string): Promise<Result> {
     if (!this.#rows.exists) return { ok: true };
     this.#work.sources.markSuspect(cid, service);
@@ -252,7 +256,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
   }
 
   /**
-   * Reads all bytes of a CID from each service that holds it, and compares them. @returns whether that is done; otherwise it goes on
+   * Reads all bytes of a CID from each service that holds it, and compares them.
+   * @returns whether that is done; otherwise it goes on
    */
   async verify(cid: string): Promise<Result<{ pins: BackendPin[]; isDone: boolean }>> {
     if (!this.#rows.exists) return { ok: true, pins: [], isDone: true };
@@ -273,7 +278,10 @@ export class Pin extends DurableObject<Env & PinObjects> {
     return { ok: true, pins: this.#rows.exists ? surveyedPins(this.#sql, page) : [] };
   }
 
-  /** Makes every pin due, as soon as services respond. @returns how many there are by what was last seen of them */
+  /**
+   * Makes every pin due, as soon as services respond.
+   * @returns how many there are by what was last seen of them
+   */
   async repair(): Promise<Result<{ counts: Partial<Record<SurveyState, number>> }>> {
     if (!this.#rows.exists) return { ok: true, counts: {} };
     this.#breakers.reset();
@@ -282,7 +290,10 @@ export class Pin extends DurableObject<Env & PinObjects> {
     return { ok: true, counts: countedPins(this.#sql) };
   }
 
-  /** Begins to move what a service holds to another one; can be repeated. An object without rows asks the first one later. */
+  /**
+   * Begins to move what a service holds to another one; can be repeated. An object without rows
+   * asks the first one later.
+   */
   async migrate(from: string, to: string): Promise<Result> {
     // What the first object said may be from before this migration.
     await this.#creating;
@@ -331,7 +342,7 @@ export class Pin extends DurableObject<Env & PinObjects> {
     await this.#creating;
   }
 
-  /** Creates the tables, with the rules that the first object has: they were made when this one had none. */
+  /** Creates the tables, with the rules that the first object got while this one had none. */
   async #createTables(): Promise<void> {
     const known = this.#isFirst() ? undefined : await unwrap(this.env.PIN.getByName(firstShard).migrations());
     try {

@@ -1,8 +1,8 @@
 /** The names of the 256 `Pin` objects, and which of them is responsible for a CID. */
 
 /**
- * The name of the object: the first byte of SHA-256 of the CID's text, in hex; of objects in a store, of their `<id>` itself. It never
- * changes, because rows are found by it.
+ * The name of the object: the first byte of SHA-256 of the CID's text, in hex; of objects in a
+ * store, of their `<id>` itself. It never changes, because rows are found by it.
  */
 export async function shardName(cid: string): Promise<string> {
   if (/^[0-9a-f]{32}(\/|$)/.test(cid)) return cid.slice(0, 2);

@@ -11,7 +11,10 @@ export async function pinOf(env: PinBinding, cid: string): Promise<DurableObject
   return env.PIN.getByName(await shardName(cid));
 }
 
-/** Asks objects, some at once. @returns the answers in the order of the names; stops after the batch in which `isEnough` holds */
+/**
+ * Asks objects, some at once.
+ * @returns the answers in the order of the names; stops after the batch in which `isEnough` holds
+ */
 export async function askShards<T>(
   env: PinBinding,
   names: readonly string[],

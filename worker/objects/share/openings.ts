@@ -1,4 +1,7 @@
-/** The openings of a share that its account does not know of yet: its outbox, one row each, until the account has them. */
+/**
+ * The openings of a share that its account does not know of yet: its outbox, one row each, until
+ * the account has them.
+ */
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import type { Result } from '../result.ts';
@@ -18,7 +21,10 @@ export type OpeningBinding = { ACCOUNT: DurableObjectNamespace<OpeningLog> };
 /** Identity of a share: its ID, and that of its account. */
 export type Origin = { share: string; account: string };
 
-/** The openings in an object's storage. Shares from before there were events have no origin, and report nothing. */
+/**
+ * The openings in an object's storage. Shares from before there were events have no origin, and
+ * report nothing.
+ */
 export class Openings {
   readonly #sql: SqlStorage;
   readonly #env: OpeningBinding;
@@ -38,13 +44,19 @@ export class Openings {
     insert(this.#sql, 'origin', { share, account });
   }
 
-  /** Records an opening, in the transaction that counts it. @param dueMs when it is reported again, unless it is acknowledged by then */
+  /**
+   * Records an opening, in the transaction that counts it.
+   * @param dueMs when it is reported again, unless it is acknowledged by then
+   */
   add({ number, time }: Opening, dueMs: number): void {
     if (!this.#exists()) return;
     insert(this.#sql, 'opening', { number, time, due: dueMs, attempts: 0 });
   }
 
-  /** Reports them to the account. It does not throw: what is not acknowledged stays, and is due again. */
+  /**
+   * Reports them to the account. It does not throw: what is not acknowledged stays, and is due
+   * again.
+   */
   async deliver(nowMs: number): Promise<void> {
     const origin = this.#exists() ? first<Origin>(this.#sql, 'SELECT share, account FROM origin') : undefined;
     if (origin === undefined) return;

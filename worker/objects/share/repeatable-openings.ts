@@ -1,10 +1,16 @@
-/** The openings of a share that can be repeated: anyone who lost the answer to one gets it again, without another opening. */
+/**
+ * The openings of a share that can be repeated: anyone who lost the answer to one gets it again,
+ * without another opening.
+ */
 import { exists, hasTable, insert, list } from '../sql.ts';
 
 /** Time for which an opening can be repeated, in ms: 10 minutes. */
 const repeatMs = 600_000;
 
-/** The openings in an object's storage, by the SHA-256 of what their makers alone know. There is a share when they are asked for. */
+/**
+ * The openings in an object's storage, by the SHA-256 of what their makers alone know. There is a
+ * share when they are asked for.
+ */
 export class RepeatableOpenings {
   readonly #sql: SqlStorage;
 
@@ -12,7 +18,10 @@ export class RepeatableOpenings {
     this.#sql = sql;
   }
 
-  /** Records an opening, in the transaction that counts it. What cannot be repeated any more is forgotten. */
+  /**
+   * Records an opening, in the transaction that counts it. What cannot be repeated any more is
+   * forgotten.
+   */
   add(token: string, nowMs: number): void {
     this.#sql.exec(
       'CREATE TABLE IF NOT EXISTS repeatable (token TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID',

@@ -5,7 +5,8 @@ export type ShareBinding = { SHARE: DurableObjectNamespace<Share> };
 
 /**
  * The object of a share.
- * @param id 22 base62 characters; whether there is a share is another question, and asking the object answers it
+ * @param id 22 base62 characters; whether there is a share is another question, and asking the
+ * object answers it
  */
 export function shareOf(env: ShareBinding, id: string): DurableObjectStub<Share> {
   return env.SHARE.getByName(id);

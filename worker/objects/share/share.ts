@@ -1,9 +1,11 @@
 /**
- * Share: the record of one share (docs/links.md), and how often it may still be opened. It hands the record out and counts in one
- * transaction. Only `Account`, which decides who may, creates and revokes it; anybody who knows its ID may look and open.
+ * Share: the record of one share (docs/links.md), and how often it may still be opened. It hands
+ * the record out and counts in one transaction. Only `Account`, which decides who may, creates and
+ * revokes it; anybody who knows its ID may look and open.
  *
- * At the end the record is overwritten: at once when the share is revoked or expires, and when it is used up as soon as no opening can
- * be repeated any more. The row stays for a while, to say what became of it.
+ * At the end the record is overwritten: at once when the share is revoked or expires, and when it
+ * is used up as soon as no opening can be repeated any more. The row stays for a while, to say what
+ * became of it.
  */
 import { DurableObject } from 'cloudflare:workers';
 import { errorText, log } from '../../log.ts';
@@ -13,7 +15,10 @@ import { RepeatableOpenings } from './repeatable-openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
 import { first, hasTable, insert } from '../sql.ts';
 
-/** Time after its expiry for which a share can still be told from one that never existed, in ms: 7 days. */
+/**
+ * Time after its expiry for which a share can still be told from one that never existed, in ms: 7
+ * days.
+ */
 export const shareRetentionMs = 7 * 86_400_000;
 
 /** The values are stored in rows, so they never change. */
@@ -79,7 +84,10 @@ export class Share extends DurableObject<OpeningBinding> {
     return { ok: true, state, record, password: password === 1, opens, opened, expiresAt };
   }
 
-  /** Writes what a backup has of the share. One that is there stays as it is: it may have been opened or revoked since. */
+  /**
+   * Writes what a backup has of the share. One that is there stays as it is: it may have been
+   * opened or revoked since.
+   */
   async restore(origin: Origin, kept: KeptShare): Promise<Result> {
     if (this.#row() !== undefined) return { ok: true };
     await this.#alarm.by(kept.state === 'active' ? kept.expiresAt : kept.expiresAt + shareRetentionMs);
@@ -87,7 +95,9 @@ export class Share extends DurableObject<OpeningBinding> {
     return { ok: true };
   }
 
-  /** Returns the status of the share. It uses nothing up, and writes nothing if there is no share. */
+  /**
+   * Returns the status of the share. It uses nothing up, and writes nothing if there is no share.
+   */
   async look(): Promise<Result<ShareStatus>> {
     await this.#expire();
     const row = this.#row();
@@ -97,8 +107,10 @@ export class Share extends DurableObject<OpeningBinding> {
   }
 
   /**
-   * Hands the record out and counts, in one transaction. The account hears of it afterwards, and nobody waits for that.
-   * @param token the hash of what the caller alone knows: with the same one it gets the record again for some minutes, uncounted
+   * Hands the record out and counts, in one transaction. The account hears of it afterwards, and
+   * nobody waits for that.
+   * @param token the hash of what the caller alone knows: with the same one it gets the record
+   * again for some minutes, uncounted
    * @returns `not_found`; `gone` for a share that has ended
    */
   async open(token?: string): Promise<Result<OpenedRecord>> {
@@ -125,7 +137,10 @@ export class Share extends DurableObject<OpeningBinding> {
     return opened;
   }
 
-  /** Ends the share, and what openings could be repeated. May be repeated; without a share it does nothing. */
+  /**
+   * Ends the share, and what openings could be repeated. May be repeated; without a share it does
+   * nothing.
+   */
   async revoke(): Promise<Result> {
     const row = this.#row();
     if (row === undefined || (row.state !== 'active' && row.record === null)) return { ok: true };
@@ -190,9 +205,13 @@ export class Share extends DurableObject<OpeningBinding> {
     this.#repeatable.forget();
   }
 
-  /** Writes the row again, or what is left of it without its record, in a transaction of the caller's. */
+  /**
+   * Writes the row again, or what is left of it without its record, in a transaction of the
+   * caller's.
+   */
   #rewrite({ state, opened, record }: Pick<Row, 'state' | 'opened' | 'record'>): void {
-    // The pages of the database are overwritten, not only given back: a row that gets another length moves, and leaves its bytes behind.
+    // The pages of the database are overwritten, not only given back: a row that gets another
+    // length moves, and leaves its bytes behind.
     this.#sql.exec('UPDATE share SET record = zeroblob(length(record))');
     this.#sql.exec('UPDATE share SET state = ?, opened = ?, record = ?', state, opened, record);
   }

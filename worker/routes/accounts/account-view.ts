@@ -28,10 +28,5 @@ export function accountSummary({ account, usage, settings }: AdministeredAccount
 
 /** An API key's record in the shape of the API. @param account the id of its account */
 export function keyView(account: string, key: KeyRecord): ApiKeyRecord {
-  const { limits } = key;
-  return {
-    ...viewed(keyColumns, ApiKeyRecord, key),
-    account,
-    ...(limits === undefined ? {} : { limits: { ...limits } }),
-  };
+  return { ...viewed(keyColumns, ApiKeyRecord, key), account, limits: key.limits && { ...key.limits } };
 }

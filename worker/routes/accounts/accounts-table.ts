@@ -19,10 +19,8 @@ import { listUsage } from './account-usage.ts';
 import { readAccount, readRecovery, recoverAccount } from './accounts.ts';
 import { listEvents } from './events.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
-import { usageDescription } from '../route-parts.ts';
+import { json, usageDescription } from '../route-parts.ts';
 import { route, type Route } from '../../openapi/route.ts';
-
-const json = 'application/json';
 
 export const accountRoutes: readonly Route[] = [
   route('get', '/v1/accounts/:id/recovery', 'getRecoveryFile', {

@@ -1,4 +1,7 @@
-/** Accounts: created and deleted by the operator, read by their keys, recovered with their recovery file. */
+/**
+ * Accounts: created and deleted by the operator, read by their keys, recovered with their recovery
+ * file.
+ */
 import {
   AccountChanges,
   AccountQuery,
@@ -59,13 +62,16 @@ export async function createAccount(c: Ctx): Promise<Response> {
   return accountCreated(c, account, apiKey, key);
 }
 
-/** A page of accounts, in no particular order. One that is about to be created or deleted may be missing. */
+/**
+ * A page of accounts, in no particular order. One that is about to be created or deleted may be
+ * missing.
+ */
 export async function listAccounts(c: Ctx): Promise<Response> {
   const { ids, cursor } = await listed(c.env.API_KEYS, parseQuery(c, AccountQuery));
   const accounts = await Promise.all(ids.map(async (id) => await c.env.ACCOUNT.getByName(id).administration.read()));
   const body: AccountList = {
     accounts: accounts.filter((account) => account.ok).map((account) => accountSummary(account)),
-    ...(cursor === undefined ? {} : { cursor }),
+    cursor,
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
@@ -99,22 +105,21 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
   const about = await unwrap(principal.account.about(principal.key.hash));
   const { canSign, account, usage, settings, key, sealed, allowance } = about;
   if (!canSign) await unwrap(principal.account.keys.learnSigner(principal.key.hash, signerOf(principal.key)));
-  const left = {
-    ...(allowance.files === undefined ? {} : { files: allowance.files }),
-    ...(allowance.bytes === undefined ? {} : { bytes: allowance.bytes }),
-  };
+  const left = { files: allowance.files, bytes: allowance.bytes };
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');
   const body: AccountDetails = {
-    account: { ...accountView(account), ...(account.recoveryKey === null ? {} : { recovery: account.recoveryKey }) },
-    ...(seesUsage ? { usage: { files: usage.files, bytes: usage.bytes } } : {}),
-    ...(seesUsage && quotaBytes !== null ? { quotaBytes } : {}),
-    key: { ...keyView(account.id, key), left, ...(sealed === null ? {} : { sealed: sealed.toBase64() }) },
+    account: { ...accountView(account), recovery: account.recoveryKey ?? undefined },
+    usage: seesUsage ? { files: usage.files, bytes: usage.bytes } : undefined,
+    quotaBytes: seesUsage ? (quotaBytes ?? undefined) : undefined,
+    key: { ...keyView(account.id, key), left, sealed: sealed?.toBase64() },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
-/** Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it. */
+/**
+ * Returns the account's recovery file. It is encrypted to the recovery key, so anybody may have it.
+ */
 export async function readRecovery(c: Ctx): Promise<Response> {
   const { recovery } = await unwrap(accountOf(c).object.keys.recovery());
   return new Response(recovery.file, {
@@ -127,8 +132,8 @@ export async function readRecovery(c: Ctx): Promise<Response> {
 }
 
 /**
- * Recovers an account with the text of its opened recovery file: creates a key with all scopes, revokes all others, and replaces
- * the recovery file by one with a new secret.
+ * Recovers an account with the text of its opened recovery file: creates a key with all scopes,
+ * revokes all others, and replaces the recovery file by one with a new secret.
  */
 export async function recoverAccount(c: Ctx): Promise<Response> {
   const { id, object } = accountOf(c);

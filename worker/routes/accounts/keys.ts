@@ -54,15 +54,15 @@ export async function listKeys(c: Ctx, principal: Principal): Promise<Response> 
   const body: ApiKeyList = {
     keys: keys.map((key) => ({
       ...keyView(principal.key.account, key),
-      ...(key.id === current ? { current: true } : {}),
+      current: key.id === current ? true : undefined,
     })),
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 
 /**
- * Revokes a key, with `?cascade=true` its descendants too; the shares that they made end. The key of the request needs
- * `?self=true`, the last one with `read` or `keys` needs `?destroy=true`.
+ * Revokes a key, with `?cascade=true` its descendants too; the shares that they made end. The key
+ * of the request needs `?self=true`, the last one with `read` or `keys` needs `?destroy=true`.
  */
 export async function revokeKey(c: Ctx, principal: Principal): Promise<Response> {
   const { cascade = false, destroy = false, self = false } = parseQuery(c, RevokeQuery);
@@ -71,7 +71,7 @@ export async function revokeKey(c: Ctx, principal: Principal): Promise<Response>
   );
   const body: Revoked = {
     revoked: [...revoked],
-    ...(shares.length > 0 ? { shares: shares.map(({ id, record }) => ({ id, record })) } : {}),
+    shares: shares.length > 0 ? shares.map(({ id, record }) => ({ id, record })) : undefined,
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }

@@ -1,4 +1,7 @@
-/** `PATCH /v1/storage/:fileId`: what a file is called, and what else is known of it. Its bytes never change. */
+/**
+ * `PATCH /v1/storage/:fileId`: what a file is called, and what else is known of it. Its bytes never
+ * change.
+ */
 import { FileChange, type StoredFile } from '../../../shared/api.ts';
 import { searchTag } from '../../../shared/crypto/index.ts';
 import { SealpinError, isSealpinError } from '../../../shared/errors.ts';

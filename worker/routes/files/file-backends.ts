@@ -2,6 +2,7 @@
 import type { StoredPin } from '../../../shared/api.ts';
 import type { BlockSource, OpenOptions } from '../../../shared/ipfs/index.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
+import { isoTime } from '../../../shared/time.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
 import { errorText, log } from '../../log.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
@@ -23,7 +24,9 @@ const statuses = {
   unpinning: 'unpinning',
 } as const satisfies Record<BackendPin['state'], StoredPin['status']>;
 
-/** Reasons for which a copy waits for the operator: the service would refuse the next one as well. */
+/**
+ * Reasons for which a copy waits for the operator: the service would refuse the next one as well.
+ */
 const refusals: readonly (string | null)[] = ['disk_full', 'misconfigured', 'backend_changed'];
 
 function statusOf({ state, reason }: BackendPin): StoredPin['status'] {
@@ -36,12 +39,7 @@ function statusOf({ state, reason }: BackendPin): StoredPin['status'] {
 /** The pin of a backend in the shape of the API. */
 export function storedPin(pin: BackendPin): StoredPin {
   const { service, checkedAt, verifiedAt } = pin;
-  return {
-    service,
-    status: statusOf(pin),
-    ...(checkedAt === null ? {} : { checkedAt: new Date(checkedAt).toISOString() }),
-    ...(verifiedAt === null ? {} : { verifiedAt: new Date(verifiedAt).toISOString() }),
-  };
+  return { service, status: statusOf(pin), checkedAt: isoTime(checkedAt), verifiedAt: isoTime(verifiedAt) };
 }
 
 type StoredAt = Pick<FileRecord, 'cid' | 'service'>;
@@ -53,14 +51,20 @@ export async function askPins(env: Bindings, { cid, service }: StoredAt): Promis
   return pins.toSorted((a, b) => Number(b.service === service) - Number(a.service === service)).map(storedPin);
 }
 
-/** The pins of a file that has just been stored: without a request where there can be one only, which the service has acknowledged. */
+/**
+ * The pins of a file that has just been stored: without a request where there can be one only,
+ * which the service has acknowledged.
+ */
 export async function newPins(env: Bindings, record: StoredAt): Promise<StoredPin[]> {
   return isOnlyBackend(env, record.service)
     ? [{ service: record.service, status: 'pinned' }]
     : await askPins(env, record);
 }
 
-/** The services that hold a file, in the order in which they are to be asked, and behind them the network. */
+/**
+ * The services that hold a file, in the order in which they are to be asked, and behind them the
+ * network.
+ */
 export async function sourcesOf(c: Ctx, { cid, service }: StoredAt): Promise<BlockSource[]> {
   const { env } = c;
   if (isOnlyBackend(env, service)) return configuredSources(c, cid, [service]);
@@ -69,8 +73,9 @@ export async function sourcesOf(c: Ctx, { cid, service }: StoredAt): Promise<Blo
 }
 
 /**
- * The services with these ids that can be read, as `sourcesOf`. One that is not configured now is skipped if there is another. One that
- * says it lacks a block below `root` is checked after the response.
+ * The services with these ids that can be read, as `sourcesOf`. One that is not configured now is
+ * skipped if there is another. One that says it lacks a block below `root` is checked after the
+ * response.
  */
 export function configuredSources(c: Ctx, root: string, ids: readonly string[]): BlockSource[] {
   const {
@@ -102,7 +107,10 @@ function reporting(backend: Readable, report: () => void): Readable {
   };
 }
 
-/** Marks a service, after the response, that gave a wrong block of a CID, or lacks one: it is checked. */
+/**
+ * Marks a service, after the response, that gave a wrong block of a CID, or lacks one: it is
+ * checked.
+ */
 function markSuspect(c: Ctx, cid: string, service: string): void {
   const report = async (): Promise<void> => {
     try {
@@ -114,12 +122,15 @@ function markSuspect(c: Ctx, cid: string, service: string): void {
   c.executionCtx.waitUntil(report());
 }
 
-/** Time after which the next service is asked for a block as well, in ms: a slow one does not hold a read up. */
+/**
+ * Time after which the next service is asked for a block as well, in ms: a slow one does not hold a
+ * read up.
+ */
 const hedgeMs = 1_000;
 
 /**
- * Returns the options for reading from the services that hold a file. One that gives a wrong block is checked after the
- * response.
+ * Returns the options for reading from the services that hold a file. One that gives a wrong block
+ * is checked after the response.
  */
 export function sourceOptions(c: Ctx, cid: string): Required<Pick<OpenOptions, 'hedgeMs' | 'onMismatch'>> {
   return { hedgeMs, onMismatch: ({ id }) => markSuspect(c, cid, id) };

@@ -17,8 +17,8 @@ export type ListPage = PageOptions & { cursor(next: number): string };
 /**
  * Parses the query of a list.
  * @param standIn makes what stands for a tag
- * @throws invalid_request where a cursor belongs to a list with other filters, and for names and types of encrypted files, which
- *   nobody can compare; invalid_cid
+ * @throws invalid_request where a cursor belongs to a list with other filters, and for names and
+ * types of encrypted files, which nobody can compare; invalid_cid
  */
 export async function parseListPage(
   { limit, cursor, ...filters }: Query,

@@ -36,7 +36,8 @@ export function pinsIn(form: Form, pins: readonly StoredPin[]): readonly StoredP
 }
 
 /**
- * The ETag of a form of a file. Only its description and its pins ever change, so the tag needs no hash.
+ * The ETag of a form of a file. Only its description and its pins ever change, so the tag needs no
+ * hash.
  * @param pins of the file, of which forms without them ignore what is given
  */
 export function etagOf({ fileId, version }: FileRecord, form: Form, pins: readonly StoredPin[]): string {
@@ -56,7 +57,10 @@ export function checkFileConditions(c: Ctx, file: FileRecord, pins: readonly Sto
   checkConditions(c.req.raw.headers, etags, lastModified);
 }
 
-/** A file in the shape of the API. `filename: undefined` omits the name, for a key that may not read it. */
+/**
+ * A file in the shape of the API. `filename: undefined` omits the name, for a key that may not read
+ * it.
+ */
 export function storedFile(
   record: FileRecord,
   about: Omit<About, 'filename'> & { filename: string | null | undefined },
@@ -66,12 +70,12 @@ export function storedFile(
   const { filename, size, contentType } = about;
   return {
     fileId,
-    ...(filename === undefined ? {} : { filename }),
+    filename,
     ...kept,
     size,
     contentType,
-    ...(about.metadata === undefined ? {} : { metadata: { ...about.metadata } }),
-    ...(about.tags === undefined ? {} : { tags: [...about.tags] }),
+    metadata: about.metadata && { ...about.metadata },
+    tags: about.tags && [...about.tags],
     pins,
   };
 }

@@ -1,4 +1,6 @@
-/** `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt, and the verification of a file. */
+/**
+ * `GET /v1/storage`, `DELETE /v1/storage/:fileId` and its receipt, and the verification of a file.
+ */
 import {
   FilesToDelete,
   ListQuery,
@@ -40,7 +42,7 @@ export async function listFiles(c: Ctx, principal: Principal): Promise<Response>
     }),
   );
   const cursor = result.next === undefined ? undefined : cursorAt(result.next);
-  const body: FileList = { files, ...(cursor === undefined ? {} : { cursor }) };
+  const body: FileList = { files, cursor };
   return c.json(body, 200, {
     'Cache-Control': 'no-store',
     ...(cursor === undefined ? {} : { Link: `<${withCursor(c.req.url, cursor)}>; rel="next"` }),
@@ -103,7 +105,10 @@ function receiptView(env: Env, { fileId, reason, key, pins, shares, deletedAt, b
   };
 }
 
-/** Reads all bytes of a file from each service that holds it. A file that takes longer is read on after the response (202). */
+/**
+ * Reads all bytes of a file from each service that holds it. A file that takes longer is read on
+ * after the response (202).
+ */
 export async function verifyFile(c: Ctx, { account, key }: Principal): Promise<Response> {
   const fileId = parseFileId(c);
   const { file } = await unwrap(account.files.find(key.hash, fileId, { sealed: false }));

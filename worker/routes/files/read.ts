@@ -1,6 +1,6 @@
 /**
- * `GET` and `HEAD /v1/storage/:fileId`: as JSON, as bytes, or as a container that the account's private key opens
- * offline; `/v1/storage/:fileId/content`: as bytes.
+ * `GET` and `HEAD /v1/storage/:fileId`: as JSON, as bytes, or as a container that the account's
+ * private key opens offline; `/v1/storage/:fileId/content`: as bytes.
  */
 import { ReadQuery, type StoredPin } from '../../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
@@ -26,9 +26,9 @@ import {
   type Form,
   type Opened,
 } from './file-view.ts';
+import { json } from '../route-parts.ts';
 import { askPins, sourcesOf, sourceOptions } from './file-backends.ts';
 
-const json = 'application/json';
 const raw = 'application/octet-stream';
 const container = 'application/vnd.sealpin';
 
@@ -64,7 +64,8 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
 }
 
 /**
- * Returns a file as it is stored: its bytes in plain mode, its container in encrypted mode, which needs no key here.
+ * Returns a file as it is stored: its bytes in plain mode, its container in encrypted mode, which
+ * needs no key here.
  * @param ask fails where the file does not exist any more
  */
 export async function readStored(c: Ctx, record: FileRecord, ask: () => Promise<unknown>): Promise<Response> {
@@ -80,7 +81,8 @@ function bodyOf(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?
     try {
       return await openBytes(c, record, sources, opened, span);
     } catch (error) {
-      // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
+      // The file may have been deleted meanwhile: then that is the error, and not what became of
+      // its bytes.
       await ask();
       const ids = sources.map(({ id }) => id);
       throw withRemedy(atServices(error, ids), record);
@@ -156,7 +158,8 @@ function metaOf(
 }
 
 /**
- * The bytes of a file or of a span of it, decrypted when the file is `opened`. Each block is verified before it is passed on.
+ * The bytes of a file or of a span of it, decrypted when the file is `opened`. Each block is
+ * verified before it is passed on.
  * @throws content_mismatch when the CID has another number of bytes than the row
  */
 async function openBytes(

@@ -1,11 +1,14 @@
-/** Statements of receipts about the platform and backups, which may be able to restore what was destroyed. */
+/**
+ * Statements of receipts about the platform and backups, which may be able to restore what was
+ * destroyed.
+ */
 import type { Recoverable } from '../../../shared/api.ts';
 import { backupDays, recoveryDays, type Env } from '../../env.ts';
-import { dayMs } from '../../../shared/time.ts';
+import { dayMs, isoTime } from '../../../shared/time.ts';
 
 /**
- * Returns the time until which the platform, or a backup, could restore what was destroyed at a time; nothing if
- * neither can.
+ * Returns the time until which the platform, or a backup, could restore what was destroyed at a
+ * time; nothing if neither can.
  * @param backedUp whether a backup of the account was ever fetched
  * @throws misconfigured
  */
@@ -13,12 +16,15 @@ export function recoverable(env: Env, backedUp: boolean, destroyedMs = Date.now(
   const kept = backedUp ? backupDays(env) : 0;
   const days = Math.max(recoveryDays(env), kept ?? 0);
   return {
-    ...(days > 0 ? { recoverableUntil: new Date(destroyedMs + days * dayMs).toISOString() } : {}),
-    ...(kept === undefined ? { backups: 'unknown' } : {}),
+    recoverableUntil: isoTime(days > 0 ? destroyedMs + days * dayMs : null),
+    backups: kept === undefined ? 'unknown' : undefined,
   };
 }
 
-/** Reads the settings that a receipt needs, so that a wrong one fails before anything is destroyed. @throws misconfigured */
+/**
+ * Reads the settings that a receipt needs, so that a wrong one fails before anything is destroyed.
+ * @throws misconfigured
+ */
 export function checkRecoverable(env: Env): void {
   recoverable(env, true);
 }

@@ -58,7 +58,10 @@ type Announced = {
 /** The account's object, and what it knows the caller's API key by. */
 type Uploader = { account: Principal['account']; key: { hash: string } };
 
-/** `principal`: unless the request comes by a signed URL, which does not show the key. `limitBytes`: of the body, and of the file. */
+/**
+ * `principal`: unless the request comes by a signed URL, which does not show the key. `limitBytes`:
+ * of the body, and of the file.
+ */
 type UploadRequest = {
   mode: Mode;
   principal?: Principal;
@@ -75,7 +78,7 @@ export function upload(mode: Mode) {
 /** Stores the body of a request. */
 export async function receiveUpload(c: Ctx, caller: Uploader, request: UploadRequest): Promise<Response> {
   const work = handle(c, caller, request);
-  // When the client disconnects, the runtime cancels the request: this keeps it running until it has cleaned up.
+  // A client that disconnects cancels the request; this keeps it running until it has cleaned up.
   c.executionCtx.waitUntil(work.catch(() => undefined));
   return await work;
 }
@@ -109,7 +112,7 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
   } catch (error) {
     // Asked before the abort, which breaks the body as well.
     const cause = body?.cause;
-    // A stream that errors leaves the request to the pinning service open, or even ends it cleanly: only this ends it.
+    // A stream that errors leaves the request to the service open, or ends it cleanly.
     abort.abort(error);
     await abandon(c, caller, fileId);
     if (c.req.raw.signal.aborted)
@@ -120,15 +123,15 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
   }
 }
 
-/** Returns the bytes of a file that a request announces; undefined for JSON and a CAR, which have other bytes, too. */
+/** Returns the bytes that a request announces; undefined for JSON and a CAR, which have others. */
 function fileBytes({ headers }: Request): number | undefined {
   const announced = headers.get('Content-Length');
   return announced === null || isJson(headers) || essenceOf(headers) === carType ? undefined : Number(announced);
 }
 
 /**
- * Renews the claim of an upload for as long as its request lives, and ends the upload when another request has taken
- * the claim over.
+ * Renews the claim of an upload for as long as its request lives, and ends the upload when another
+ * request has taken the claim over.
  */
 function keepRenewing(
   c: Ctx,
@@ -144,7 +147,7 @@ function keepRenewing(
   }, o.everyMs);
 }
 
-/** Gives up what the upload holds. It runs out by itself, so a failure here does not hide the error of the upload. */
+/** Abandons what an upload holds, which also runs out by itself: a failure hides no other error. */
 async function abandon(c: Ctx, caller: Uploader, fileId: string): Promise<void> {
   try {
     await unwrap(caller.account.pending.abandon(fileId));
@@ -163,7 +166,7 @@ async function created(
   const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
   const body: NewlyStoredFile = {
     ...storedFile(record, known, await newPins(c.env, record)),
-    ...(digest === undefined ? {} : { digest }),
+    digest,
   };
   return c.json(body, 201, {
     'Cache-Control': 'no-store',
@@ -188,7 +191,8 @@ async function replay(
       record,
       (await openRecord(record, await identityOf(principal, material))).file,
     );
-  // Without `read`, or the key itself, the header stays closed. The type is part of the fingerprint, so this one is that one.
+  // Without `read`, or the key itself, the header stays closed. The type is part of the
+  // fingerprint, so this one is that one.
   return await created(c, material.key, record, {
     filename: null,
     contentType: announced.contentType,
@@ -214,8 +218,8 @@ const unchanged = { version: 0, changedAt: null, description: {} };
 type Stored = { record: FileRecord; about: About; digest: string | undefined };
 
 /**
- * Sends the body to the pinning service, and pins it after its row is written: so nothing is pinned without a row, and what a crash
- * leaves is found by the sweep.
+ * Sends the body to the pinning service, and pins it after its row is written: so nothing is pinned
+ * without a row, and what a crash leaves is found by the sweep.
  */
 async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   const { fileId, claim, mode, announced, body, signal } = job;
@@ -296,8 +300,8 @@ function newFile(
 }
 
 /**
- * Types of bodies that wrap a file instead of being one: HTML forms (HTML standard, section 4.10.21) and the default
- * of `curl -d`.
+ * Types of bodies that wrap a file instead of being one: HTML forms (HTML standard, section
+ * 4.10.21) and the default of `curl -d`.
  */
 const forms = ['multipart/form-data', 'application/x-www-form-urlencoded'];
 
@@ -360,7 +364,8 @@ function parseAnnounced(c: Ctx, mode: Mode): Announced {
 }
 
 /**
- * Tells whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section 13.1.2).
+ * Tells whether `If-None-Match: *` asks that there be no file with the same name (RFC 9110 section
+ * 13.1.2).
  * @throws invalid_request
  */
 function parseIsOnly(c: Ctx, hasName: boolean): boolean {
@@ -372,8 +377,8 @@ function parseIsOnly(c: Ctx, hasName: boolean): boolean {
 }
 
 /**
- * Checks that the caller may learn whether a name is taken: a key that may read names, and not the holder of a signed
- * URL.
+ * Checks that the caller may learn whether a name is taken: a key that may read names, and not the
+ * holder of a signed URL.
  */
 function checkSeesNames(principal: Principal | undefined, key: KeyRecord): void {
   if (principal === undefined)

@@ -7,20 +7,25 @@ import { blocksByShard, blockShardName } from '../../objects/pin/block-roots.ts'
 import { pinOf } from '../../objects/pin/shard.ts';
 import { configuredSources } from '../files/file-backends.ts';
 
-/** The root of a file that lives here and has the block, which may be the block itself, and the services that hold it. */
+/**
+ * The root of a file that lives here and has the block, which may be the block itself, and the
+ * services that hold it.
+ */
 export type FoundBlock = { readonly root: string; readonly sources: BlockSource[] };
 
 /**
  * Finds a block.
  * @returns undefined where it is in no file here, as far as is known
- * @throws gone when its file is being deleted, content_denied when it or every file with it is on the denylist
+ * @throws gone when its file is being deleted, content_denied when it or every file with it is on
+ * the denylist
  */
 export async function findBlock(c: Ctx, cid: string): Promise<FoundBlock | undefined> {
   const { env } = c;
   const pin = await pinOf(env, cid);
   const { services, gone } = await unwrap(pin.services(cid));
   if (services.length > 0) return { root: cid, sources: configuredSources(c, cid, services) };
-  // What was a part of an upload, and is released, may be below the root of the file that it has become.
+  // What was a part of an upload, and is released, may be below the root of the file that it has
+  // become.
   let refusal = gone ? new SealpinError('gone') : undefined;
   for (const root of (await unwrap(env.PIN.getByName(await blockShardName(cid)).rootsOf(cid))).roots) {
     try {
@@ -36,13 +41,17 @@ export async function findBlock(c: Ctx, cid: string): Promise<FoundBlock | undef
   return undefined;
 }
 
-/** Nodes whose blocks this isolate has remembered, the oldest first: a client that asks again costs no rows. */
+/**
+ * Nodes whose blocks this isolate has remembered, the oldest first: a client that asks again costs
+ * no rows.
+ */
 const remembered = new Set<string>();
 const maxRemembered = 4096;
 
 /**
- * Remembers the blocks that a node links to as those below its root, as the alarm of `Pin` does some seconds after an upload. A client
- * that is faster gets each node before what is below it, so all blocks are known by the time that they are asked for.
+ * Remembers the blocks that a node links to as those below its root, as the alarm of `Pin` does
+ * some seconds after an upload. A client that is faster gets each node before what is below it, so
+ * all blocks are known by the time that they are asked for.
  * @param block verified
  */
 export async function rememberBlocks(env: Bindings, root: string, cid: string, block: Uint8Array): Promise<void> {

@@ -1,6 +1,7 @@
 /**
- * `GET` and `HEAD /ipfs/:cid`: a trustless gateway (https://specs.ipfs.tech/http-gateways/trustless-gateway/, 2026-03-05) for
- * the blocks of files that live here, and no others. It neither searches the network nor serves paths.
+ * `GET` and `HEAD /ipfs/:cid`: a trustless gateway
+ * (https://specs.ipfs.tech/http-gateways/trustless-gateway/, 2026-03-05) for the blocks of files
+ * that live here, and no others. It neither searches the network nor serves paths.
  */
 import { SealpinError } from '../../../shared/errors.ts';
 import {
@@ -43,7 +44,8 @@ export async function readGateway(c: Ctx): Promise<Response> {
     if (selection !== undefined) return await respondWithCar(c, cid, selection, found);
     return await respondWithBytes(c, cid, form, found);
   } catch (error) {
-    // The file may have been deleted meanwhile: then that is the error, and not what became of its bytes.
+    // The file may have been deleted meanwhile: then that is the error, and not what became of its
+    // bytes.
     const now = await requireBlock(c, cid);
     throw atServices(
       error,
@@ -80,7 +82,8 @@ async function respondWithBytes(
 }
 
 /**
- * The response with a CAR. Its length is not known beforehand: a client that reads one verifies that it is complete.
+ * The response with a CAR. Its length is not known beforehand: a client that reads one verifies
+ * that it is complete.
  */
 async function respondWithCar(
   c: Ctx,
@@ -98,14 +101,15 @@ async function respondWithCar(
   headers.set('Accept-Ranges', 'none');
   if (isHead(c)) return new Response(null, { headers });
   const { signal, started } = abortable(c);
-  // The reader of a CAR verifies it. Where another service could give what one has damaged, that is found here.
+  // The reader of a CAR verifies it. Where another service could give what one has damaged, that is
+  // found here.
   const options = { ...selection, signal, ...sourceOptions(c, root), passLeaves: sources.length === 1 };
   return new Response(await started(carOf(cid, sources, options)), { headers });
 }
 
 /**
- * A signal for the reads of a request, and a wait for the first chunk of a stream that aborts them when the client
- * cancels.
+ * A signal for the reads of a request, and a wait for the first chunk of a stream that aborts them
+ * when the client cancels.
  */
 function abortable(c: Ctx): {
   signal: AbortSignal;
@@ -124,8 +128,8 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
 }
 
 /**
- * Verified sizes in bytes by ETag, the oldest first: the content of a CID never changes. HEAD and 416 need nothing
- * else.
+ * Verified sizes in bytes by ETag, the oldest first: the content of a CID never changes. HEAD and
+ * 416 need nothing else.
  */
 const sizes = new Map<string, number>();
 const maxSizes = 4096;

@@ -15,10 +15,11 @@ const types = {
 } as const;
 
 /**
- * Caching of what a CID names, which never changes: readers may keep it for as long as gateways say (29,030,400 s, from
- * https://specs.ipfs.tech/http-gateways/path-gateway/#cache-control-response-header). Shared caches keep it for a
- * minute and ask again (RFC 9111 sections 5.2.2.8 and 5.2.2.10): so they can serve many readers of the same bytes, and
- * stop soon after a file is deleted.
+ * Caching of what a CID names, which never changes: readers may keep it for as long as gateways say
+ * (29,030,400 s, from
+ * https://specs.ipfs.tech/http-gateways/path-gateway/#cache-control-response-header). Shared caches
+ * keep it for a minute and ask again (RFC 9111 sections 5.2.2.8 and 5.2.2.10): so they can serve
+ * many readers of the same bytes, and stop soon after a file is deleted.
  */
 const cacheControl = 'public, max-age=29030400, immutable, s-maxage=60, proxy-revalidate, no-transform';
 
@@ -45,8 +46,8 @@ export function metaOf(c: Ctx, cid: string, form: BlockForm, variant = ''): { et
 }
 
 /**
- * The requested form. `format` takes precedence over `Accept` (IPIP-523); forms that need a conversion do not exist
- * (IPIP-524).
+ * The requested form. `format` takes precedence over `Accept` (IPIP-523); forms that need a
+ * conversion do not exist (IPIP-524).
  */
 export function formOf(c: Ctx): BlockForm {
   const format = c.req.query('format');
@@ -57,8 +58,8 @@ export function formOf(c: Ctx): BlockForm {
 }
 
 /**
- * The blocks that a CAR must have, by the query or, for `version`, `dups` and `order`, by the parameters of
- * `Accept` (IPIP-412).
+ * The blocks that a CAR must have, by the query or, for `version`, `dups` and `order`, by the
+ * parameters of `Accept` (IPIP-412).
  */
 export function parseSelection(c: Ctx): Selection {
   const accept =

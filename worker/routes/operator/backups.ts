@@ -1,4 +1,7 @@
-/** `/v1/operator/accounts/:id/backup`: an account as its operator backs it up, page by page, and restores it into another service. */
+/**
+ * `/v1/operator/accounts/:id/backup`: an account as its operator backs it up, page by page, and
+ * restores it into another service.
+ */
 import { backupFormat, BackupPage, BackupQuery, type RestoredPage } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { serviceId } from '../../env.ts';
@@ -21,7 +24,10 @@ export async function readBackup(c: Ctx): Promise<Response> {
   return c.json(body, 200, noStore);
 }
 
-/** Restores a page of a backup. The rows of a page are believed, so it takes a token that is set for a restoration only. */
+/**
+ * Restores a page of a backup. The rows of a page are believed, so it takes a token that is set for
+ * a restoration only.
+ */
 export async function restoreBackup(c: Ctx): Promise<Response> {
   await requireRestoreToken(c);
   const { id, object } = accountOf(c);

@@ -6,7 +6,9 @@ import { askInBatches } from '../../objects/batches.ts';
 import { unwrap } from '../../objects/result.ts';
 import { pinOf } from '../../objects/pin/shard.ts';
 
-/** Number of accounts that one request informs: Cloudflare lets it make 1,000 requests of its own. */
+/**
+ * Number of accounts that one request informs: Cloudflare lets it make 1,000 requests of its own.
+ */
 const pageAccounts = 250;
 
 /** Puts a CID on the denylist. */
@@ -28,9 +30,10 @@ export async function readDenied(c: Ctx): Promise<Response> {
 }
 
 /**
- * `Pin` first: from then on no account gets a reference to the CID, so that those which have one are all that have files with it. They
- * remember it themselves, and so a read asks nobody. A request that fails halfway can be repeated, and the response to one that has told
- * as many accounts as it may has a cursor for the next.
+ * `Pin` first: from then on no account gets a reference to the CID, so that those which have one
+ * are all that have files with it. They remember it themselves, and so a read asks nobody. A
+ * request that fails halfway can be repeated, and the response to one that has told as many
+ * accounts as it may has a cursor for the next.
  */
 async function change(c: Ctx, denied: boolean): Promise<Response> {
   const cid = deniedCid(c);
@@ -39,7 +42,7 @@ async function change(c: Ctx, denied: boolean): Promise<Response> {
   const { accounts } = await unwrap((await pinOf(c.env, cid)).deny(cid, denied, page));
   await askInBatches(accounts, (id) => unwrap(c.env.ACCOUNT.getByName(id).administration.deny(cid, denied)));
   const cursor = accounts.length === pageAccounts ? accounts.at(-1) : undefined;
-  const body: DenylistReceipt = { cid, accounts: accounts.length, ...(cursor === undefined ? {} : { cursor }) };
+  const body: DenylistReceipt = { cid, accounts: accounts.length, cursor };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });
 }
 

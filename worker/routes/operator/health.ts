@@ -17,7 +17,10 @@ import { migrationsOf } from './pins.ts';
 
 /** Time in which a pinning service or an object must respond. */
 const pingMs = 5_000;
-/** Time for which a check counts: anybody may call this route, and must not make us call others as often. */
+/**
+ * Time for which a check counts: anybody may call this route, and must not make us call others as
+ * often.
+ */
 const freshMs = 5_000;
 /** Interval at which a request looks for the result of another request's check. */
 const pollMs = 50;
@@ -28,8 +31,8 @@ type ServiceHealth = NonNullable<Health['services']>[number];
 type State = { storage: 'ok' | 'failing'; services: ServiceHealth[] };
 
 /**
- * Returns version, limits and, without `live`, whether the service can store and read: 503 while something does not respond. The operator
- * also sees what, and which services take no new files.
+ * Returns version, limits and, without `live`, whether the service can store and read: 503 while
+ * something does not respond. The operator also sees what, and which services take no new files.
  */
 export async function readHealth(c: Ctx): Promise<Response> {
   const { live } = parseQuery(c, HealthQuery);
@@ -47,15 +50,15 @@ export async function readHealth(c: Ctx): Promise<Response> {
 }
 
 /**
- * The last result, its time, and the start of a check that still runs (ms). An isolate keeps it for all of its
- * requests.
+ * The last result, its time, and the start of a check that still runs (ms). An isolate keeps it for
+ * all of its requests.
  */
 type Check = { state?: State; at: number; runningSince: number };
 const checks = new WeakMap<Bindings, Check>();
 
 /**
- * The state of objects and pinning services. One request checks them; those that arrive meanwhile wait for its
- * result.
+ * The state of objects and pinning services. One request checks them; those that arrive meanwhile
+ * wait for its result.
  */
 export async function stateOf(env: Bindings): Promise<State> {
   const last = checks.get(env) ?? { at: 0, runningSince: 0 };

@@ -1,4 +1,7 @@
-/** `GET /v1/operator/metrics`: the service in numbers, for the operator's Prometheus. Labels name no account, key or file. */
+/**
+ * `GET /v1/operator/metrics`: the service in numbers, for the operator's Prometheus. Labels name no
+ * account, key or file.
+ */
 import { version } from '../../../package.json';
 import { listed } from '../../objects/account/account-list.ts';
 import type { Bindings, Ctx } from '../../http/app.ts';
@@ -16,8 +19,8 @@ import { shardNames } from '../../objects/pin/shard-names.ts';
 import { stateOf } from './health.ts';
 
 /**
- * Number of accounts that one response adds up: with the objects `Pin`, within the 1,000 requests that one request may
- * make.
+ * Number of accounts that one response adds up: with the objects `Pin`, within the 1,000 requests
+ * that one request may make.
  */
 const accountLimit = 500;
 

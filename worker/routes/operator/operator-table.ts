@@ -1,4 +1,6 @@
-/** The rows of the operator's routes, all below one path, which a document of their own describes. */
+/**
+ * The rows of the operator's routes, all below one path, which a document of their own describes.
+ */
 import {
   AccountChanges,
   AccountId,
@@ -34,9 +36,8 @@ import { allowCid, denyCid, readDenied } from './denylist.ts';
 import { readMetrics } from './operator-metrics.ts';
 import { cancelMigration, createMigration, listMigrations, listPins, repairPins } from './pins.ts';
 import { route, type Route } from '../../openapi/route.ts';
-import { usageDescription } from '../route-parts.ts';
+import { json, usageDescription } from '../route-parts.ts';
 
-const json = 'application/json';
 const below = '/v1/operator';
 const accounts = `${below}/accounts`;
 const account = `${accounts}/:id`;

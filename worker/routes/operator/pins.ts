@@ -9,6 +9,7 @@ import {
   type SurveyedPin,
 } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
+import { isoTime } from '../../../shared/time.ts';
 import { parseQuery, type Bindings, type Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { firstShard, type Migration as MigrationShare } from '../../objects/pin/migrations.ts';
@@ -41,7 +42,7 @@ export async function listPins(c: Ctx): Promise<Response> {
   const last = page.at(-1);
   const body: PinPage = {
     pins: page.map(({ row }) => surveyedPin(row)),
-    ...(pins.length > limit && last ? { cursor: `${last.name}.${last.row.cid}.${last.row.service}` } : {}),
+    cursor: pins.length > limit && last ? `${last.name}.${last.row.cid}.${last.row.service}` : undefined,
   };
   return c.json(body, 200, noStore);
 }
@@ -49,11 +50,11 @@ export async function listPins(c: Ctx): Promise<Response> {
 function surveyedPin({ reason, detail, due, checkedAt, verifiedAt, ...pin }: SurveyedRow): SurveyedPin {
   return {
     ...pin,
-    ...(reason === null ? {} : { reason }),
-    ...(detail === null ? {} : { detail }),
-    ...(due === null ? {} : { dueAt: time(due) }),
-    ...(checkedAt === null ? {} : { checkedAt: time(checkedAt) }),
-    ...(verifiedAt === null ? {} : { verifiedAt: time(verifiedAt) }),
+    reason: reason ?? undefined,
+    detail: detail ?? undefined,
+    dueAt: isoTime(due),
+    checkedAt: isoTime(checkedAt),
+    verifiedAt: isoTime(verifiedAt),
   };
 }
 
@@ -104,7 +105,10 @@ export async function cancelMigration(c: Ctx): Promise<Response> {
   );
 }
 
-/** The migrations, added up over all objects. The first object knows of each, so that usually one is asked. */
+/**
+ * The migrations, added up over all objects. The first object knows of each, so that usually one is
+ * asked.
+ */
 export async function migrationsOf(env: Bindings): Promise<Migration[]> {
   const ask = (names: readonly string[]) => askShards(env, names, (pin) => unwrap(pin.migrations()));
   const [first] = await ask([firstShard]);
@@ -122,7 +126,7 @@ function sumOf(shares: readonly MigrationShare[]): Migration {
     from: first.from,
     to: first.to,
     state: first.state === 'running' && left === 0 ? 'done' : first.state,
-    startedAt: time(Math.min(...shares.map(({ startedAt }) => startedAt))),
+    startedAt: new Date(Math.min(...shares.map(({ startedAt }) => startedAt))).toISOString(),
     total: sum('total'),
     left,
     failed: sum('failed'),
@@ -139,8 +143,4 @@ function checkConfigured(env: Bindings, id: string): void {
       cause,
     });
   }
-}
-
-function time(ms: number): string {
-  return new Date(ms).toISOString();
 }

@@ -10,9 +10,9 @@ import {
   ShareStatus,
 } from '../../../shared/api.ts';
 import { route, type Route } from '../../openapi/route.ts';
+import { json } from '../route-parts.ts';
 import { createShare, deleteShare, listShares, openShare, readShare } from './shares.ts';
 
-const json = 'application/json';
 const path = '/v1/shares/:shareId';
 const params = { shareId: ShareId };
 

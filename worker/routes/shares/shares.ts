@@ -1,4 +1,7 @@
-/** `/v1/shares`: records that pass files on. The service keeps and counts them, and cannot open them. */
+/**
+ * `/v1/shares`: records that pass files on. The service keeps and counts them, and cannot open
+ * them.
+ */
 import {
   PageQuery,
   ShareRequest,
@@ -77,7 +80,9 @@ export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
   return c.json(body, 200, noStore);
 }
 
-/** Revokes a share. The receipt says what that destroyed, and how often the record went out before. */
+/**
+ * Revokes a share. The receipt says what that destroyed, and how often the record went out before.
+ */
 export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> {
   const id = parseShareId(c);
   checkRecoverable(c.env);
@@ -86,13 +91,16 @@ export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> 
   const body: ShareReceipt = {
     id,
     record,
-    ...(status === undefined ? {} : { opened: status.opens - status.opensLeft }),
+    opened: status && status.opens - status.opensLeft,
     ...recoverable(c.env, backedUp),
   };
   return c.json(body, 200, noStore);
 }
 
-/** Says that a share is there. It may be asked any number of times: programs that follow links in messages do. */
+/**
+ * Says that a share is there. It may be asked any number of times: programs that follow links in
+ * messages do.
+ */
 export async function readShare(c: Ctx): Promise<Response> {
   const id = parseShareId(c);
   const { state, password, expiresAt, opensLeft } = await unwrap(shareOf(c.env, id).look());
@@ -108,7 +116,10 @@ export async function openShare(c: Ctx): Promise<Response> {
   return c.json(body, 200, { ...noStore, ...(isRepeated && { 'Idempotency-Replayed': 'true' }) });
 }
 
-/** The hash of what the caller of an opening alone knows. @throws invalid_request for what could be guessed */
+/**
+ * The hash of what the caller of an opening alone knows.
+ * @throws invalid_request for what could be guessed
+ */
 function hashOfOpening(c: Ctx): string | undefined {
   const token = c.req.header('Idempotency-Key');
   if (token === undefined) return undefined;
@@ -119,7 +130,10 @@ function hashOfOpening(c: Ctx): string | undefined {
   return webBackend.sha256(new TextEncoder().encode(token)).toHex();
 }
 
-/** The status of a share that has a row. One that its object does not know any more has expired long ago. */
+/**
+ * The status of a share that has a row. One that its object does not know any more has expired long
+ * ago.
+ */
 async function statusOf(c: Ctx, { id }: ShareRecord): Promise<Pick<Status, 'state' | 'opensLeft'>> {
   return (await lookAt(c, id)) ?? { state: 'expired', opensLeft: 0 };
 }
@@ -141,7 +155,9 @@ function opensOf(c: Ctx, { opens }: ShareRequest): number {
   return opens ?? Math.min(defaultOpens, most);
 }
 
-/** Returns the time at which a share expires, in ms. The default is no later than the key's own end. */
+/**
+ * Returns the time at which a share expires, in ms. The default is no later than the key's own end.
+ */
 function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: number): number {
   const { days } = shareMaxima(c.env);
   if (expiresAt === undefined) return Math.min(nowMs + Math.min(defaultDays, days) * dayMs, key.expiresAt ?? Infinity);

@@ -2,9 +2,9 @@
 import { AccountId, JsonUpload } from '../../../shared/api.ts';
 import type { Code } from '../../../shared/errors.ts';
 import { route, type Route } from '../../openapi/route.ts';
+import { bytesType, json } from '../route-parts.ts';
 import { readSigned, storeSigned } from './signed.ts';
 
-const bytesType = 'application/octet-stream';
 export const path = '/v1/accounts/:id/signed/:token';
 const params = { id: AccountId };
 const codes: readonly Code[] = ['unauthorized', 'account_disabled', 'insufficient_scope', 'forbidden', 'gone'];
@@ -37,9 +37,9 @@ export function signedRoutes({ store, read }: { store: Common & Pick<Route, 'res
       params,
       who: 'address',
       headers: Object.fromEntries(sent),
-      body: { 'application/json': JsonUpload, [bytesType]: null },
+      body: { [json]: JsonUpload, [bytesType]: null },
       responses: store.responses,
-      ...(store.responseHeaders === undefined ? {} : { responseHeaders: store.responseHeaders }),
+      responseHeaders: store.responseHeaders ?? {},
       codes: [...codes, ...(store.codes ?? [])],
       handler: storeSigned,
     }),

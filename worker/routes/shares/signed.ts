@@ -1,4 +1,7 @@
-/** `/v1/accounts/:id/signed/:token`: one download or one upload by a URL that the holder of an API key has signed. */
+/**
+ * `/v1/accounts/:id/signed/:token`: one download or one upload by a URL that the holder of an API
+ * key has signed.
+ */
 import type { MiddlewareHandler } from 'hono';
 import { isAccountId, keyIdOf } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
@@ -8,7 +11,9 @@ import { unwrap } from '../../objects/result.ts';
 import { readStored } from '../files/read.ts';
 import { receiveUpload } from '../files/upload.ts';
 
-/** Returns the file of a signed URL as it is stored. What hands out no byte of it uses nothing up. */
+/**
+ * Returns the file of a signed URL as it is stored. What hands out no byte of it uses nothing up.
+ */
 export async function readSigned(c: Ctx): Promise<Response> {
   const { account, token } = signedBy(c);
   const { hash, file, isOnce } = await unwrap(account.signed.read(token, { use: false }));
@@ -25,7 +30,9 @@ export async function readSigned(c: Ctx): Promise<Response> {
   return response;
 }
 
-/** Stores the file of a signed URL, once: the URL itself says which attempts are the same upload. */
+/**
+ * Stores the file of a signed URL, once: the URL itself says which attempts are the same upload.
+ */
 export async function storeSigned(c: Ctx): Promise<Response> {
   if (c.req.header('Idempotency-Key') !== undefined)
     throw new SealpinError('invalid_request', 'a signed URL stores one file, and takes no Idempotency-Key', {

@@ -3,6 +3,7 @@ import { FileId, ResumableUpload, ResumableUploadList } from '../../../shared/ap
 import type { Code } from '../../../shared/errors.ts';
 import { chunkType } from '../../http/tus-headers.ts';
 import { route, type Route } from '../../openapi/route.ts';
+import { json } from '../route-parts.ts';
 import {
   createUpload,
   deleteUpload,
@@ -13,7 +14,6 @@ import {
   readUpload,
 } from './uploads.ts';
 
-const json = 'application/json';
 const version = { 'Tus-Resumable': '1.0.0' };
 const digest = { 'Content-Digest': 'SHA-256 or SHA-512 of the body, which counts whole then or not at all' };
 const params = { uploadId: FileId };

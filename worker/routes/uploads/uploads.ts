@@ -91,7 +91,10 @@ export function createUpload(mode: NewFile['mode']) {
   };
 }
 
-/** Returns the offset of an upload. A request that still continues it has a little time to end, and is ended then. */
+/**
+ * Returns the offset of an upload. A request that still continues it has a little time to end, and
+ * is ended then.
+ */
 export async function headUpload(c: Ctx, caller: Principal): Promise<Response> {
   const { upload } = await unwrap(caller.account.uploads.look(caller.key.hash, parseUploadId(c), true));
   const { uploadId, length, preamble, sealedMetadata } = upload;
@@ -126,7 +129,10 @@ export async function readUpload(c: Ctx, caller: Principal): Promise<Response> {
   return c.json(uploadView(upload), 200);
 }
 
-/** The uploads of the caller's key, or with `keys` those of the account, newest first: those that are not finished, then the others. */
+/**
+ * The uploads of the caller's key, or with `keys` those of the account, newest first: those that
+ * are not finished, then the others.
+ */
 export async function listUploads(c: Ctx, caller: Principal): Promise<Response> {
   const { uploads } = await unwrap(caller.account.uploads.list(caller.key.hash));
   const body: ResumableUploadList = { uploads: uploads.map((upload) => uploadView(upload)) };
@@ -149,9 +155,9 @@ async function resumeUpload(
   const onArrival = (bytes: number): void => c.set('arrivedBytes', bytes);
   const work = continueUpload(c.env, c.req.raw, caller, { ...options, lease, requestId: c.var.requestId, onArrival });
   const end = (): Promise<unknown> => caller.account.uploads.release(options.uploadId, lease);
-  // When the client disconnects, the runtime cancels the request: this keeps it running until it has recorded what
-  // arrived. A HEAD that waits for its end responds then; if the object cannot be reached, it responds when its time is
-  // up.
+  // When the client disconnects, the runtime cancels the request: this keeps it running until it
+  // has recorded what arrived. A HEAD that waits for its end responds then; if the object cannot be
+  // reached, it responds when its time is up.
   c.executionCtx.waitUntil(work.then(end, end).catch(() => undefined));
   return await work;
 }
@@ -168,7 +174,7 @@ function uploadView(upload: UploadRecord): ResumableUpload {
   const { uploadId: fileId, cid, state } = upload;
   return {
     ...viewed(uploadColumns, ResumableUpload, upload),
-    ...(cid === null || state === 'failed' ? {} : { file: { fileId, cid } }),
+    file: cid === null || state === 'failed' ? undefined : { fileId, cid },
   };
 }
 
@@ -194,7 +200,10 @@ function checkMetadata(
   };
 }
 
-/** Tells whether the request has bytes of a file. @throws unsupported_media_type for any other body */
+/**
+ * Tells whether the request has bytes of a file.
+ * @throws unsupported_media_type for any other body
+ */
 function isChunk(c: Ctx): boolean {
   const [type = ''] = (c.req.header('Content-Type') ?? '').split(';');
   if (isEncoded(c.req.raw.headers)) throw wrongType();

@@ -21,7 +21,10 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** An account with a file in each mode, one that is deleted, three shares, a second key, and a backup of before. */
+/**
+ * An account with a file in each mode, one that is deleted, three shares, a second key, and a
+ * backup of before.
+ */
 type World = Awaited<ReturnType<typeof newWorld>>;
 
 async function newWorld() {
@@ -81,7 +84,10 @@ function forged({ key, plain }: World, method: 'GET' | 'POST'): string[] {
   return [`${signed('HS256')}.${mac}`, bySeed(hash), bySeed(derive('sealpin/v1 signed-url ed25519'))];
 }
 
-/** A way to ask as an actor; `shares` are the IDs, or those of none, where the actor does not know them. */
+/**
+ * A way to ask as an actor; `shares` are the IDs, or those of none, where the actor does not know
+ * them.
+ */
 type Ask = {
   call: Client;
   shares: readonly string[];
@@ -122,7 +128,10 @@ const views: Record<string, (ask: Ask) => [path: string, ...shows: string[]]> = 
   url: ({ url }) => [url, 'plain bytes'],
 };
 
-/** Attempts in each column, by the names in `actors.ts`. One succeeds if the owner finds something else than before. */
+/**
+ * Attempts in each column, by the names in `actors.ts`. One succeeds if the owner finds something
+ * else than before.
+ */
 const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> = {
   withhold: {
     disable: ({ call, world }) => call.ask('changeAccount', { id: world.id, disabled: true }),
@@ -230,7 +239,10 @@ describe('the actors of SECURITY.md', () => {
   });
 });
 
-/** The rows of a table of the document whose first column is `actor`, by actor, without links and emphasis. */
+/**
+ * The rows of a table of the document whose first column is `actor`, by actor, without links and
+ * emphasis.
+ */
 function rowsOf(header: string): Map<string, string[]> {
   const [, table = ''] = document.split(`| actor | ${header} |\n`);
   const lines = table.split('\n\n')[0]?.split('\n').slice(1) ?? [];

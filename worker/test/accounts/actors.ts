@@ -1,12 +1,15 @@
-/** The actors of SECURITY.md, and what of each is tried. A column lists what succeeds of all that is tried in it, in this order. */
+/**
+ * The actors of SECURITY.md, and what of each is tried. A column lists what succeeds of all that is
+ * tried in it, in this order.
+ */
 import { scopes, type Scope } from '../../../shared/api.ts';
 
 export const columns = ['withhold', 'roll back', 'swap', 'plant', 'delete'] as const;
 export type Column = (typeof columns)[number];
 
 /**
- * Credentials of an actor: with a token of the service, a new key of the account with these scopes, a key of another
- * account, the URL that somebody signed, or nothing.
+ * Credentials of an actor: with a token of the service, a new key of the account with these scopes,
+ * a key of another account, the URL that somebody signed, or nothing.
  */
 type As =
   | { token: 'admin' | 'admin+restore' | 'metrics' }
@@ -15,7 +18,10 @@ type As =
   | 'stranger'
   | 'nobody';
 
-/** `knowsShare`: the IDs of the owner's shares. All IDs of accounts, keys and files are known to everybody here. */
+/**
+ * `knowsShare`: the IDs of the owner's shares. All IDs of accounts, keys and files are known to
+ * everybody here.
+ */
 export type Actor = { as: As; knowsShare?: true; sees: readonly string[] } & Partial<Record<Column, readonly string[]>>;
 
 const readable = [

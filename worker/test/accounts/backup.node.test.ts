@@ -1,4 +1,4 @@
-/** The backup of an account through the operator's routes, and its restoration into a service that is empty. */
+/** The backup of an account by the operator's routes, and its restoration into an empty service. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type {
   BackupPage,
@@ -149,7 +149,8 @@ describe('a backup', () => {
     const pkcs8 = await unsealPrivateKey(key, { id: own.id, sealed: bytesIn(own.sealed), spki });
     for (const apiKey of [owner.call.apiKey, revoked.apiKey, adminToken, rpcToken])
       for (const part of [apiKey, apiKey.slice(3), apiKey.slice(-50)]) expect(text).not.toContain(part);
-    // The 32 bytes of the private key are somewhere in the DER: at no offset are they in the bytes of the backup.
+    // The 32 bytes of the private key are somewhere in the DER: at no offset are they in the bytes
+    // of the backup.
     const secret = Buffer.from(pkcs8).subarray(36, 68);
     const blobs = Array.from(text.matchAll(/"([A-Za-z0-9+/]{20,}={0,2})"/g), ([, base64]) =>
       Buffer.from(base64 ?? '', 'base64'),

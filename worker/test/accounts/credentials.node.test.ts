@@ -1,4 +1,6 @@
-/** Every credential, changed a little: a token opens nothing unless each of its characters is right. */
+/**
+ * Every credential, changed a little: a token opens nothing unless each of its characters is right.
+ */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import {
@@ -20,7 +22,10 @@ beforeAll(async () => {
   owner = await newOwner(service);
 });
 
-/** Texts beside the right one: one character changed, at each position; as long and all different; shorter; longer; nothing. */
+/**
+ * Texts beside the right one: one character changed, at each position; as long and all different;
+ * shorter; longer; nothing.
+ */
 function beside(right: string): string[] {
   const other = (character: string): string => {
     if (/[0-9]/.test(character)) return character === '9' ? '0' : String(Number(character) + 1);
@@ -40,7 +45,9 @@ function beside(right: string): string[] {
   ];
 }
 
-/** Asks with the right text, which must be taken, and with each one beside it, of which none may be. */
+/**
+ * Asks with the right text, which must be taken, and with each one beside it, of which none may be.
+ */
 async function onlyTakes(right: string, ask: (shown: string) => Promise<Response>): Promise<void> {
   const wrong = beside(right);
   expect(new Set(wrong).size).toBeGreaterThan(right.length + 4);
@@ -57,7 +64,9 @@ async function onlyTakes(right: string, ask: (shown: string) => Promise<Response
   expect([200, 201, 400]).toContain((await ask(right)).status);
 }
 
-/** An account that can be recovered: its first API key, and the text of its opened recovery file. */
+/**
+ * An account that can be recovered: its first API key, and the text of its opened recovery file.
+ */
 async function recoverable(): Promise<{ id: string; apiKey: string; text: string }> {
   const pair = await generateKeyPair();
   const operator = client(service.url, adminToken);

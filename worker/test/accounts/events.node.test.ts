@@ -1,4 +1,7 @@
-/** Events: each thing that happens is one of them, once and in order, also while the service dies and objects do not respond. */
+/**
+ * Events: each thing that happens is one of them, once and in order, also while the service dies
+ * and objects do not respond.
+ */
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { AccountEvent, Scope, Share } from '../../../shared/api.ts';
 import { adminToken, type Service } from '../../../testkit/service.ts';
@@ -8,7 +11,10 @@ import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
 const dayMs = 86_400_000;
-/** A share whose clock is so far ahead rings its alarm when the test does, however slow the machine is. */
+/**
+ * A share whose clock is so far ahead rings its alarm when the test does, however slow the machine
+ * is.
+ */
 const aheadMs = 3_600_000;
 let service: Service;
 let owner: Owner;

@@ -17,8 +17,9 @@ const ours = 'sealpin:tested';
 const { signal } = new AbortController();
 
 /**
- * @param o.second what becomes of a request for a CID that is pinned under another name: services with one pin for each CID have it
- * `failed`, or leave it `pending` @param o.others how many pins of others there are besides, which each takes a request
+ * @param o.second what becomes of a request for a CID that is pinned under another name: services
+ * with one pin for each CID have it `failed`, or leave it `pending`
+ * @param o.others how many pins of others there are besides, which each takes a request
  */
 export function replicaContract(
   start: () => Promise<HonestReplica>,

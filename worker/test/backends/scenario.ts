@@ -35,8 +35,9 @@ type Import = {
   /** The time between two blocks. */
   gapMs?: number;
   /**
-   * `none`: no block at all; `first`: without its first block; `mangled`: a byte of the first block differs; `abort`, `leave`: the
-   * import or the caller's signal is aborted after the last block; `stall`: nothing happens after the last block.
+   * `none`: no block at all; `first`: without its first block; `mangled`: a byte of the first block
+   * differs; `abort`, `leave`: the import or the caller's signal is aborted after the last block;
+   * `stall`: nothing happens after the last block.
    */
   fault?: 'none' | 'first' | 'mangled' | 'abort' | 'leave' | 'stall';
 };

@@ -1,4 +1,7 @@
-/** A CAR as the body of an upload: the file is stored under the CID that it came with, or not at all. */
+/**
+ * A CAR as the body of an upload: the file is stored under the CID that it came with, or not at
+ * all.
+ */
 import { encode } from '@ipld/dag-pb';
 import { UnixFS } from 'ipfs-unixfs';
 import { randomBytes } from 'node:crypto';

@@ -1,4 +1,7 @@
-/** Integrity both ways: a body with another digest than it says is not stored, and a client learns what was received. */
+/**
+ * Integrity both ways: a body with another digest than it says is not stored, and a client learns
+ * what was received.
+ */
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
@@ -108,7 +111,10 @@ describe.each(modesInForm)('an upload in %s mode', (mode) => {
     expect(await call.getFileContent({ fileId: id })).toEqual(bytes);
   });
 
-  /** Sends the head of a request alone: `fetch` fails where the response comes, and the connection ends, before it has sent the body. */
+  /**
+   * Sends the head of a request alone: `fetch` fails where the response comes, and the connection
+   * ends, before it has sent the body.
+   */
   async function announced(path: string, bytes: number, headers: Record<string, string>): Promise<Response> {
     const asked = request(`${service.url}${path}`, {
       method: 'PATCH',

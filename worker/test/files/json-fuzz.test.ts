@@ -1,4 +1,7 @@
-/** The reader of JSON uploads against JSON.parse: both accept the same, and read the same. In workerd, whose base64 it uses. */
+/**
+ * The reader of JSON uploads against JSON.parse: both accept the same, and read the same. In
+ * workerd, whose base64 it uses.
+ */
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { isSealpinError } from '../../../shared/errors.ts';
@@ -9,7 +12,9 @@ const documents = isLongRun ? 100_000 : 4_000;
 
 type Read = { filename: string | undefined; data: string } | undefined;
 
-/** Returns what the reader makes of bytes that arrive in these pieces; undefined if it refuses them. */
+/**
+ * Returns what the reader makes of bytes that arrive in these pieces; undefined if it refuses them.
+ */
 function scanned(pieces: readonly Uint8Array[]): Read {
   const reader = new JsonUploadReader();
   const data: Uint8Array[] = [];
@@ -22,7 +27,10 @@ function scanned(pieces: readonly Uint8Array[]): Read {
   }
 }
 
-/** The same by JSON.parse: an object of the two members, each at most once, both strings, `data` in canonical base64. */
+/**
+ * The same by JSON.parse: an object of the two members, each at most once, both strings, `data` in
+ * canonical base64.
+ */
 function parsed(bytes: Uint8Array): Read {
   let text: string;
   let value: unknown;

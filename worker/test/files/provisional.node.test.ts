@@ -119,7 +119,8 @@ describe('a provisional file', () => {
     await owner.object.ring(hourMs);
     await owner.object.ring(9 * dayMs);
     expect(await isThere(id)).toEqual([true]);
-    // One that is large has no row of a file for a while; one whose bytes have not all arrived may never be a file.
+    // One that is large has no row of a file for a while; one whose bytes have not all arrived may
+    // never be a file.
     const large = await begin(guest, 10);
     expect(await problemOf(post(guest, `?names=${large.id}`))).toBe('404 not_found');
     await owner.object.change(`UPDATE upload SET state = 'finishing' WHERE id = '${large.id}'`);

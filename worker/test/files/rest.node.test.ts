@@ -1,6 +1,6 @@
 /**
- * State at rest: nobody who has all of it, but no key with `read`, opens an encrypted file; and what is deleted is
- * gone.
+ * State at rest: nobody who has all of it, but no key with `read`, opens an encrypted file; and
+ * what is deleted is gone.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';

@@ -26,8 +26,8 @@ afterAll(() => service.close());
 const long = process.env['SEALPIN_LONG'] === '1';
 const modes = ['encrypted', 'plain'] as const;
 /**
- * Selects the cases of the short form: each runs in one mode, the first half in encrypted mode, the others in plain
- * mode.
+ * Selects the cases of the short form: each runs in one mode, the first half in encrypted mode, the
+ * others in plain mode.
  */
 const inForm = <T>(mode: (typeof modes)[number], cases: readonly T[]): readonly T[] => {
   const half = Math.ceil(cases.length / 2);

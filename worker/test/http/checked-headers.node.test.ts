@@ -1,4 +1,7 @@
-/** Headers that ask for a check are checked or refused by every route that changes something, and never ignored. */
+/**
+ * Headers that ask for a check are checked or refused by every route that changes something, and
+ * never ignored.
+ */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';

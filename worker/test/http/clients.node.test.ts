@@ -21,8 +21,8 @@ beforeAll(async () => {
 type Line = { url: string; seen: { method: string; key: string | undefined; status: number }[] };
 
 /**
- * A proxy before the service. It breaks the connection of the first upload when the service has stored the file, and answers the
- * second one itself, with 503; the third one passes.
+ * A proxy before the service. It breaks the connection of the first upload when the service has
+ * stored the file, and answers the second one itself, with 503; the third one passes.
  */
 async function startLine(): Promise<Line> {
   const seen: Line['seen'] = [];

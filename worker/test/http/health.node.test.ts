@@ -1,4 +1,7 @@
-/** Health of a service that works, and of one that does not, for monitors, load balancers and clients. */
+/**
+ * Health of a service that works, and of one that does not, for monitors, load balancers and
+ * clients.
+ */
 import manifest from '../../../package.json' with { type: 'json' };
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { Health } from '../../../shared/api.ts';

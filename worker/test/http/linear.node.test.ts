@@ -1,4 +1,7 @@
-/** No text in a request, nor in the answer of a pinning service, costs the Worker more than its length. */
+/**
+ * No text in a request, nor in the answer of a pinning service, costs the Worker more than its
+ * length.
+ */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { NewAccount, NewApiKey, ShareRequest } from '../../../shared/api.ts';
 import { generateKeyPair } from '../../../shared/crypto/index.ts';

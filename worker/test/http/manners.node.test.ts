@@ -1,4 +1,6 @@
-/** Headers of every response: an ID, what caches may do with it, and the limit that it counts for. */
+/**
+ * Headers of every response: an ID, what caches may do with it, and the limit that it counts for.
+ */
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';

@@ -1,4 +1,7 @@
-/** The examples of worker/README.md, and those of the operator's routes in docs/operating.md, run in their order. */
+/**
+ * The examples of worker/README.md, and those of the operator's routes in docs/operating.md, run in
+ * their order.
+ */
 import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -39,7 +42,10 @@ const operating = /^## The operator's routes\n.*?(?=^## )/ms.exec(read('docs/ope
 /** What comes first on the page: all that most programs need. */
 const [, , firstScreen = ''] = /^```sh\n(.*?)^```.*?^```sh\n(.*?)^```$/ms.exec(api) ?? [];
 
-/** The routes in the table of a manual: `METHOD path: access`, without HEAD. `…/x` abbreviates a path beside the one before. */
+/**
+ * The routes in the table of a manual: `METHOD path: access`, without HEAD. `…/x` abbreviates a
+ * path beside the one before.
+ */
 function listedRoutes(text: string): string[] {
   return [...text.matchAll(/^\| (\[`[A-Z].*?) \| (.*?) \|/gm)].flatMap(([, calls = '', who = '']) => {
     const scopes = [...who.matchAll(/`(\w+)`/g)].map(([, scope]) => scope);
@@ -155,7 +161,8 @@ it.skipIf(!runnable)(
       expect(Buffer.compare(readFileSync(join(dir, 'report.copy')), report)).toBe(0);
       expect(Buffer.compare(readFileSync(join(dir, 'report.start')), report.subarray(0, 100))).toBe(0);
       expect(existsSync(join(dir, 'report.sealpin'))).toBe(true);
-      // Other users can see arguments: no key stands in one, and the files that hold keys are closed to them.
+      // Other users can see arguments: no key stands in one, and the files that hold keys are
+      // closed to them.
       const commands = [...`${api}\n${operating}`.matchAll(/\bcurl\b(?:[^\n`]|\\\n)*/g)].map(([command]) => command);
       expect(commands.length).toBeGreaterThan(20);
       expect(commands.filter((command) => /Bearer|\$\{?(KEY|[A-Z]+_TOKEN)\b/.test(command))).toEqual([]);

@@ -1,4 +1,7 @@
-/** Requests that plainly mean something else are refused with what to do, and no response can be taken for something else. */
+/**
+ * Requests that plainly mean something else are refused with what to do, and no response can be
+ * taken for something else.
+ */
 import { beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { Problem } from '../../../shared/api.ts';
@@ -30,7 +33,8 @@ describe.each(['plain', 'encrypted'])('an upload in %s mode', (mode) => {
   it('that is a form is refused, with the command that sends the file', async () => {
     const form = new FormData();
     form.append('file', new Blob(['hello']), 'hello.txt');
-    // In one piece: the service refuses without reading, and would close the connection under a body that still goes out.
+    // In one piece: the service refuses without reading, and would close the connection under a
+    // body that still goes out.
     const encoded = new Response(form);
     const responses = [
       await post({ 'Content-Type': encoded.headers.get('Content-Type') ?? '' }, await encoded.arrayBuffer()),

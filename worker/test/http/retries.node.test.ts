@@ -1,4 +1,7 @@
-/** Uploads that break and are sent again with their Idempotency-Key: every retry gets through, and there is one file in the end. */
+/**
+ * Uploads that break and are sent again with their Idempotency-Key: every retry gets through, and
+ * there is one file in the end.
+ */
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';

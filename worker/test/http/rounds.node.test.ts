@@ -1,7 +1,7 @@
 /**
- * Uploads over a line that breaks, to a service that is killed, with a pinning service that fails, sent again by the rules of
- * worker/README.md: every round ends in exactly one file. The short form meets each
- * trouble first once; the long form has 200 rounds.
+ * Uploads over a line that breaks, to a service that is killed, with a pinning service that fails,
+ * sent again by the rules of worker/README.md: every round ends in exactly one file. The short form
+ * meets each trouble first once; the long form has 200 rounds.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
@@ -20,7 +20,10 @@ import { present } from '../../../testkit/present.ts';
 const leaseMs = 300;
 const attempts = 30;
 
-/** Numbers from 0 to `below`, the same in every run (a linear congruential generator, with the constants of Numerical Recipes). */
+/**
+ * Numbers from 0 to `below`, the same in every run (a linear congruential generator, with the
+ * constants of Numerical Recipes).
+ */
 function numbers(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -30,8 +33,8 @@ function numbers(seed: number): (below: number) => number {
 }
 
 /**
- * Troubles that an attempt meets. `reset`: the client resets the connection; `kill`: the service dies; `pin`: the
- * pinning service breaks off.
+ * Troubles that an attempt meets. `reset`: the client resets the connection; `kill`: the service
+ * dies; `pin`: the pinning service breaks off.
  */
 const troubles = ['break', 'cut', 'swallow', 'answer', 'reset', 'kill', 'pin'] as const;
 type Trouble = (typeof troubles)[number];

@@ -1,4 +1,7 @@
-/** Both ends misbehave, over real sockets: no client sees a truncated response as complete, and no partial upload is kept. */
+/**
+ * Both ends misbehave, over real sockets: no client sees a truncated response as complete, and no
+ * partial upload is kept.
+ */
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';

@@ -1,4 +1,6 @@
-/** Requests to many objects: how many at once, in which order the answers are, and when they end. */
+/**
+ * Requests to many objects: how many at once, in which order the answers are, and when they end.
+ */
 import { expect, test, vi } from 'vitest';
 import { askInBatches } from '../../objects/batches.ts';
 

@@ -21,7 +21,8 @@ it('is told soon at first, then ever later, and never after the claim has run ou
     waits.push(wait);
     now += wait * 1000;
   }
-  // Of a request that died the claim is free after a minute, within the attempts of a client that obeys.
+  // Of a request that died the claim is free after a minute, within the attempts of a client that
+  // obeys.
   expect(waits).toEqual([2, 2, 4, 8, 16, 28]);
   now += 1000;
   expect(guess()).toBe(2);

@@ -1,6 +1,6 @@
 /**
- * Uploads and deletions that stop in the middle, at every step: what is left after the sweep is a whole file or none, and no pin
- * without a row.
+ * Uploads and deletions that stop in the middle, at every step: what is left after the sweep is a
+ * whole file or none, and no pin without a row.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
@@ -78,7 +78,10 @@ async function afterSweep(): Promise<{
 const nothing = { files: 0, pinned: false, others: 0, pins: 0, references: 0, left: 0 };
 const whole = { files: 1, pinned: true, others: 0, pins: 1, references: 1, left: 0 };
 
-/** Kills the service when a command arrives for the nth time, or once the node has responded to it, and starts it again. */
+/**
+ * Kills the service when a command arrives for the nth time, or once the node has responded to it,
+ * and starts it again.
+ */
 async function killAt(command: string, when: 'before' | 'after', work: () => Promise<unknown>, nth = 1): Promise<void> {
   let seen = 0;
   const reached = new Promise<Turn>((resolve) => {
@@ -313,7 +316,8 @@ describe('the pinning service', () => {
     answering('pin/rm', (turn) => turn.answer(503, '', { 'retry-after': '1' }));
     const receipt = await owner.call.deleteFile({ fileId });
     expect(receipt.pins).toEqual([{ service: 'node', status: 'scheduled' }]);
-    // Until then the same bytes cannot be stored: what the service does with the request that it has is unknown.
+    // Until then the same bytes cannot be stored: what the service does with the request that it
+    // has is unknown.
     expect(await problemOf(store())).toBe('503 overloaded');
     peer.onCommand = undefined;
     expect(await afterSweep()).toEqual(nothing);

@@ -1,8 +1,9 @@
 /**
- * State that a service of an earlier version stored, under today's code. `states/ab333d8.tar.gz` was made by the code
- * of that commit: one account with files in both modes, an upload of each mode in progress, shares, an inbox with a
- * delivery and a deleted file, at the embedded node with copies at a Kubo 0.42, whose repository is in it. Its uploads
- * end in 2126. `made.json` has what the service answered. Nothing in it is a secret of anybody's.
+ * State that a service of an earlier version stored, under today's code. `states/ab333d8.tar.gz`
+ * was made by the code of that commit: one account with files in both modes, an upload of each mode
+ * in progress, shares, an inbox with a delivery and a deleted file, at the embedded node with
+ * copies at a Kubo 0.42, whose repository is in it. Its uploads end in 2126. `made.json` has what
+ * the service answered. Nothing in it is a secret of anybody's.
  */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';

@@ -1,6 +1,7 @@
 /**
- * The same bytes, stored and deleted by several accounts, in every order of requests and responses at the pinning service: a
- * file that was acknowledged is kept, and bytes without a reference are not.
+ * The same bytes, stored and deleted by several accounts, in every order of requests and responses
+ * at the pinning service: a file that was acknowledged is kept, and bytes without a reference are
+ * not.
  */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';

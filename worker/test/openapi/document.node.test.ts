@@ -1,4 +1,7 @@
-/** The API's two descriptions, compared with the service itself. The client of the other tests compares every response with it, too. */
+/**
+ * The API's two descriptions, compared with the service itself. The client of the other tests
+ * compares every response with it, too.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';

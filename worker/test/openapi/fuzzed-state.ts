@@ -1,4 +1,6 @@
-/** State of a service before it is fuzzed, so that requests with random values also meet something. */
+/**
+ * State of a service before it is fuzzed, so that requests with random values also meet something.
+ */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NewAccountResponse } from '../../../shared/api.ts';
@@ -30,11 +32,15 @@ export async function startFuzzed(dir: string): Promise<Pick<Service, 'url' | 'c
 
 /** Number of copies of what a request uses up. */
 const copies = 12;
-/** Number of unfinished uploads of each kind: an API key has 10 at most, and the fuzzer begins some, too. */
+/**
+ * Number of unfinished uploads of each kind: an API key has 10 at most, and the fuzzer begins some,
+ * too.
+ */
 const uploads = 3;
 
 /**
- * Fills a service, and writes what is there as dictionaries of schemathesis.toml: one file of each name, with a value in each line.
+ * Fills a service, and writes what is there as dictionaries of schemathesis.toml: one file of each
+ * name, with a value in each line.
  * @returns the API key of the account that most requests are about, with all scopes
  */
 export async function fillForFuzzing(url: string, directory: string): Promise<string> {

@@ -1,4 +1,7 @@
-/** Linters, generators of clients and a fuzzer on the API's description; the clients talk to the service itself. */
+/**
+ * Linters, generators of clients and a fuzzer on the API's description; the clients talk to the
+ * service itself.
+ */
 import { execFile } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -33,7 +36,10 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Runs a program beside the service, which lives in this process; throws what it printed when it fails. */
+/**
+ * Runs a program beside the service, which lives in this process; throws what it printed when it
+ * fails.
+ */
 async function run(
   program: string,
   args: readonly string[],

@@ -1,4 +1,7 @@
-/** The scopes of API keys in the description: each route is tried with a key that has all others, and with one that has no others. */
+/**
+ * The scopes of API keys in the description: each route is tried with a key that has all others,
+ * and with one that has no others.
+ */
 import { expect, it } from 'vitest';
 import { scopes, type Problem, type Scope } from '../../../shared/api.ts';
 import { scopesOf } from '../../openapi/route.ts';

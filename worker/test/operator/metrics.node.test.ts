@@ -42,7 +42,10 @@ async function scrape(): Promise<string> {
 
 const sample = /^([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (-?[0-9.e+-]+)$/;
 
-/** Samples by name and labels. Refuses what the format does not allow: each metric is announced once, before its samples. */
+/**
+ * Samples by name and labels. Refuses what the format does not allow: each metric is announced
+ * once, before its samples.
+ */
 function samplesOf(text: string): Map<string, number> {
   expect(text.endsWith('\n')).toBe(true);
   const samples = new Map<string, number>();

@@ -28,7 +28,10 @@ function hold(service: string): void {
   rows.add(cid, service, 'live', laterMs);
 }
 
-/** Returns the backends of the CID, and their fate: `moving`, to where it is copied; `leaving`, once it is elsewhere. */
+/**
+ * Returns the backends of the CID, and their fate: `moving`, to where it is copied; `leaving`, once
+ * it is elsewhere.
+ */
 function backendsOf(): Record<string, string> {
   const fate = ({ state, wanted, moved_from: from }: PinRow): string => {
     if (state === 'unpinning') return wanted === 1 ? 'wanted again' : 'removed';

@@ -1,4 +1,6 @@
-/** Every route of the operator, from its row: whom it asks for, and what stands where it was before. */
+/**
+ * Every route of the operator, from its row: whom it asks for, and what stands where it was before.
+ */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Problem } from '../../../shared/api.ts';
 import { adminToken, metricsToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';

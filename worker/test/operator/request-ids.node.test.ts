@@ -1,6 +1,6 @@
 /**
- * Requests to pinning services, each of which is made for a client's request: its ID is in `X-Request-Id` there, and in
- * our log.
+ * Requests to pinning services, each of which is made for a client's request: its ID is in
+ * `X-Request-Id` there, and in our log.
  */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { DeletedFiles, StoredFile } from '../../../shared/api.ts';

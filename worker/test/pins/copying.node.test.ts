@@ -19,7 +19,10 @@ import {
 } from './two-backends.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
-/** CIDs of a service that is down, and the objects that keep their rows: each has a bound of its own. */
+/**
+ * CIDs of a service that is down, and the objects that keep their rows: each has a bound of its
+ * own.
+ */
 const cids = long ? 10_000 : 150;
 const objects = long ? 8 : 1;
 

@@ -1,4 +1,7 @@
-/** Everything moves from one service to another, without a moment at which a file has no verified copy. */
+/**
+ * Everything moves from one service to another, without a moment at which a file has no verified
+ * copy.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Migration, StoredFile } from '../../../shared/api.ts';
@@ -127,7 +130,8 @@ describe.skipIf(kuboProgram() === undefined)('a migration', () => {
       .toEqual({ b: 'pinned' });
     expect((await readBack(world, file)).equals(bytes)).toBe(true);
 
-    // What is still being removed from a service that is left stays away, although it is stored again elsewhere.
+    // What is still being removed from a service that is left stays away, although it is stored
+    // again elsewhere.
     world.b.peer.onCommand = async (turn) => {
       if (turn.command === 'pin/rm') return turn.answer(503, '');
       (await turn.pass()).deliver();

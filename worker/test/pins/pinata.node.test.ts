@@ -1,4 +1,7 @@
-/** Pinata as the second service, played by a server of its OpenAPI documents: a file is sent there as one CAR. */
+/**
+ * Pinata as the second service, played by a server of its OpenAPI documents: a file is sent there
+ * as one CAR.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';

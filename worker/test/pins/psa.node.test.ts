@@ -1,4 +1,7 @@
-/** A service with the Pinning Service API as the second one: it fetches files from the first by itself, and cannot be read. */
+/**
+ * A service with the Pinning Service API as the second one: it fetches files from the first by
+ * itself, and cannot be read.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Verification } from '../../../shared/api.ts';

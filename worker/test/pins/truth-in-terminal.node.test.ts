@@ -1,4 +1,7 @@
-/** What the command line and the gauges of pins say of files while one backend of two fails: as `truth.node.test.ts` for the API. */
+/**
+ * What the command line and the gauges of pins say of files while one backend of two fails: as
+ * `truth.node.test.ts` for the API.
+ */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -44,7 +47,10 @@ function changed(before: Record<string, number>, by: Record<string, number>): Re
   return after;
 }
 
-/** Compares what is said while the file can still be read: the account has it, and all of its blocks are intact. */
+/**
+ * Compares what is said while the file can still be read: the account has it, and all of its blocks
+ * are intact.
+ */
 async function expectReadable({ fileId, cid }: StoredFile, status: object): Promise<void> {
   await expect.poll(() => sealpin('status'), slow).toMatchObject(status);
   const [list, verified, all] = await Promise.all([

@@ -1,6 +1,6 @@
 /**
- * Statements about files while a backend fails: what was seen there, and when. One backend fails in each way, the other is in
- * order.
+ * Statements about files while a backend fails: what was seen there, and when. One backend fails in
+ * each way, the other is in order.
  */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -38,7 +38,10 @@ async function surveyed({ cid }: StoredFile, state?: string): Promise<SurveyedPi
   return pins.filter((pin) => pin.cid === cid);
 }
 
-/** Returns the state of a file at `b`: for its owner as one file and in the list, and for the operator. */
+/**
+ * Returns the state of a file at `b`: for its owner as one file and in the list, and for the
+ * operator.
+ */
 async function saidOf(file: StoredFile) {
   let one: StoredFile | undefined;
   const both = async () => {

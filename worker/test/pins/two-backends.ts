@@ -31,7 +31,10 @@ export async function startBackend(o?: Parameters<typeof startKubo>[0]): Promise
   return { kubo, peer: await startPeer(() => kubo.url) };
 }
 
-/** A backend, what the configuration says of it besides its Kubo or instead, and what else must be closed. */
+/**
+ * A backend, what the configuration says of it besides its Kubo or instead, and what else must be
+ * closed.
+ */
 export type OtherBackend = Backend & { entry: Record<string, unknown>; close(): Promise<void> };
 
 /**
@@ -148,7 +151,10 @@ export async function names(backend: { kubo: RealKubo }): Promise<Record<string,
   return Object.fromEntries(Object.entries(Keys).map(([cid, { Name }]) => [cid, Name]));
 }
 
-/** Changes a byte of each block file of a Kubo that has these bytes. Kubo itself does not notice. @returns how many there were */
+/**
+ * Changes a byte of each block file of a Kubo that has these bytes. Kubo itself does not notice.
+ * @returns how many there were
+ */
 export async function corrupt(backend: Backend, block: Buffer): Promise<number> {
   return await changeBlocks(backend, block, async (path, bytes) => {
     flip(bytes, bytes.length - 1);
@@ -156,7 +162,10 @@ export async function corrupt(backend: Backend, block: Buffer): Promise<number> 
   });
 }
 
-/** Removes each block file of a Kubo that has these bytes. Its pins stay. @returns how many there were */
+/**
+ * Removes each block file of a Kubo that has these bytes. Its pins stay.
+ * @returns how many there were
+ */
 export async function removeBlock(backend: Backend, block: Buffer): Promise<number> {
   return await changeBlocks(backend, block, (path) => rm(path));
 }

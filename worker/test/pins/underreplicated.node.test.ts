@@ -1,4 +1,7 @@
-/** A pin that fewer peers of a Cluster hold than it asks for, on the rows of an object of pins in SQLite. */
+/**
+ * A pin that fewer peers of a Cluster hold than it asks for, on the rows of an object of pins in
+ * SQLite.
+ */
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it, onTestFinished } from 'vitest';
 import { cidOfBytes } from '../../../testkit/cid.ts';

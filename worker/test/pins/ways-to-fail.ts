@@ -22,7 +22,10 @@ export const writes = (answer: (turn: Turn) => void | Promise<void>) => async (t
   else (await turn.pass()).deliver();
 };
 
-/** Ways in which a backend fails while a file is copied there. `words`: what the operator reads of it. */
+/**
+ * Ways in which a backend fails while a file is copied there. `words`: what the operator reads of
+ * it.
+ */
 export const refusals = [
   {
     way: 'unreachable',
@@ -76,7 +79,10 @@ export const refusals = [
   },
 ] as const;
 
-/** Ways in which a backend loses what it held, and what is seen there then. What is only unpinned is pinned again with the first look. */
+/**
+ * Ways in which a backend loses what it held, and what is seen there then. What is only unpinned is
+ * pinned again with the first look.
+ */
 export const losses = [
   { way: 'unpinned and collected', lose: unpinBehindOurBack, status: 'lost', reason: 'pinning_lost' },
   {

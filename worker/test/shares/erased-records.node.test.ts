@@ -1,4 +1,7 @@
-/** Headers of files and records of shares that have ended are in no database: their pages are overwritten, and not only given back. */
+/**
+ * Headers of files and records of shares that have ended are in no database: their pages are
+ * overwritten, and not only given back.
+ */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** Openings of shares that are repeated because their answers were lost: histories against a model, crashes, and who may. */
+/**
+ * Openings of shares that are repeated because their answers were lost: histories against a model,
+ * crashes, and who may.
+ */
 import {
   array,
   assert,

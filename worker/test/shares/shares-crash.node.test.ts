@@ -1,6 +1,7 @@
 /**
- * Shares that stop in the middle, between the object that decides and the one that has the record: what is left is a share that is
- * listed and opens, or none, and never a record that nobody can revoke.
+ * Shares that stop in the middle, between the object that decides and the one that has the record:
+ * what is left is a share that is listed and opens, or none, and never a record that nobody can
+ * revoke.
  */
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Receipt, Revoked, Share, ShareReceipt } from '../../../shared/api.ts';

@@ -296,7 +296,8 @@ describe('a signed URL is refused', () => {
 });
 
 it('pages may use signed URLs, whichever origin they are of', async () => {
-  // The answer is the same for an origin that is listed; the guard of `sealpin start` lets no other one pass.
+  // The answer is the same for an origin that is listed; the guard of `sealpin start` lets no other
+  // one pass.
   const headers = { Origin: 'https://page.example' };
   const path = await storing();
   const preflight = {

@@ -1,4 +1,7 @@
-/** Service and store after workerd is killed, or a call is lost, between any two steps: what was acknowledged is there, and nothing else. */
+/**
+ * Service and store after workerd is killed, or a call is lost, between any two steps: what was
+ * acknowledged is there, and nothing else.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FileList } from '../../../shared/api.ts';
@@ -28,7 +31,9 @@ describe.each(kinds)('%s', (kind) => {
       body: bytes as BodyInit,
     });
 
-  /** Checks that a file that was acknowledged is whole, and that after its deletion nothing is left. */
+  /**
+   * Checks that a file that was acknowledged is whole, and that after its deletion nothing is left.
+   */
   async function expectTrue(fileId: string | undefined, bytes: Uint8Array): Promise<void> {
     await store.pass(3 * day, { rounds: 3 });
     if (fileId !== undefined) {

@@ -1,4 +1,7 @@
-/** What a store does on a bad day, and what the service makes of it: nothing acknowledged is lost, and each message says what to do. */
+/**
+ * What a store does on a bad day, and what the service makes of it: nothing acknowledged is lost,
+ * and each message says what to do.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Problem } from '../../../shared/api.ts';
@@ -10,6 +13,7 @@ import {
   resizes,
   type Rule,
 } from '../../../testkit/object-stores/hostile-store.ts';
+import { startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { present } from '../../../testkit/present.ts';
 import { bytesOf, jsonOf } from '../client.ts';
 import { shardObject } from '../stored-state.ts';
@@ -73,7 +77,8 @@ describe.skipIf(why !== undefined)(`a hostile S3${why === undefined ? '' : `: ${
     const bytes = randomBytes(4 * mib);
     obey({ method: 'PUT', key: data, nth: 1, fault: refuses('SlowDown') });
     const refused = await post(bytes);
-    expect([refused.status, refused.headers.get('Retry-After')]).toEqual([503, '5']);
+    expect(refused.status).toBe(503);
+    expect(refused.headers.get('Retry-After')).toBe('5');
     const { fileId } = await jsonOf<{ fileId: string }>(await post(bytes), 201);
     expect(Buffer.compare(await bytesOf(read(fileId)), bytes)).toBe(0);
     await remove(fileId);
@@ -111,7 +116,8 @@ describe.skipIf(why !== undefined)(`a hostile S3${why === undefined ? '' : `: ${
   ] as const)('%s is a fault of the configuration, which the log explains', async (code, what) => {
     obey({ fault: refuses(code) });
     const response = await post(randomBytes(1000));
-    expect([response.status, (await response.json<Problem>()).code]).toEqual([500, 'misconfigured']);
+    expect(response.status).toBe(500);
+    expect((await response.json<Problem>()).code).toBe('misconfigured');
     await expect.poll(() => store.service.log.some((line) => line.includes(what))).toBe(true);
     await expectEmpty();
   });
@@ -119,7 +125,8 @@ describe.skipIf(why !== undefined)(`a hostile S3${why === undefined ? '' : `: ${
   it('a store that is full takes nothing, and says so', async () => {
     obey({ method: 'PUT', key: data, fault: refuses('QuotaExceeded') });
     const response = await post(randomBytes(1000));
-    expect([response.status, (await response.json<Problem>()).code]).toEqual([507, 'disk_full']);
+    expect(response.status).toBe(507);
+    expect((await response.json<Problem>()).code).toBe('disk_full');
     await expectEmpty();
   });
 
@@ -194,5 +201,62 @@ describe.skipIf(why !== undefined)(`a hostile S3${why === undefined ? '' : `: ${
     expect((await store.keys()).filter((key) => key.startsWith(`data/${digits}`)).length).toBe(101);
     for (const key of await store.keys()) if (key.startsWith(`data/${digits}`)) await store.lose(key);
     await expectEmpty();
+  });
+});
+
+describe.skipIf(why !== undefined)(`a gateway of S3${why === undefined ? '' : `: ${why}`}`, () => {
+  let store: StoreUnderTest;
+  let gateway: Versitygw;
+  beforeAll(async () => {
+    gateway = await startVersitygw();
+    store = await startStore('s3', { gateway });
+  });
+  afterAll(async () => {
+    await store.close();
+    await gateway.close();
+  });
+
+  it('that is killed in the middle of an upload and started again has what was acknowledged', async () => {
+    const bytes = randomBytes(9 * mib + 3);
+    const kept = await store.owner.call.store('plain', bytes.subarray(0, mib));
+    const { path } = await create(store.owner.call, 'plain', bytes.length);
+    expect((await patch(store.owner.call, path, 0, bytes.subarray(0, 3 * mib))).status).toBe(204);
+    let killed: Promise<void> | undefined;
+    const duringPut = () => {
+      killed ??= gateway.kill();
+      return answersLate(killed);
+    };
+    present(store.hostile).obey({ method: 'PUT', key: /\/data\//, fault: duringPut });
+    const broken = await patch(store.owner.call, path, 3 * mib, bytes.subarray(3 * mib, 8 * mib));
+    expect(broken.status).toBeGreaterThanOrEqual(500);
+    await present(killed);
+    present(store.hostile).obey();
+    await gateway.start();
+    const offset = await offsetOf(store.owner.call, path);
+    expect(offset).toBe(3 * mib);
+    const last = await send(store.owner.call, path, bytes, 4 * mib, offset);
+    const fileId = present(last.headers.get('Sealpin-File'));
+    const read = async (id: string) => await bytesOf(store.owner.call(`/v1/storage/${id}/content`));
+    expect(Buffer.compare(await read(fileId), bytes)).toBe(0);
+    expect(Buffer.compare(await read(kept.fileId), bytes.subarray(0, mib))).toBe(0);
+  });
+
+  it('that only reads takes nothing, reads what is there, and the log says what to do', async () => {
+    const bytes = randomBytes(70_000);
+    const { fileId } = await store.owner.call.store('plain', bytes);
+    await gateway.kill();
+    await gateway.start({ isReadOnly: true });
+    const response = await store.owner.call('/v1/storage/plain', { method: 'POST', body: randomBytes(1000) });
+    expect(response.status).toBe(500);
+    expect((await response.json<Problem>()).code).toBe('misconfigured');
+    await expect.poll(() => store.service.log.some((line) => line.includes('what the key may do'))).toBe(true);
+    expect(Buffer.compare(await bytesOf(store.owner.call(`/v1/storage/${fileId}/content`)), bytes)).toBe(0);
+    const deleted = await store.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' });
+    expect((await jsonOf<{ pins: { status: string }[] }>(deleted)).pins[0]?.status).toBe('scheduled');
+    await gateway.kill();
+    await gateway.start();
+    await store.pass(day, { rounds: 3 });
+    const after = await jsonOf<{ pins: { status: string }[] }>(await store.owner.call(`/v1/storage/${fileId}/receipt`));
+    expect(after.pins[0]?.status).toBe('unpinned');
   });
 });

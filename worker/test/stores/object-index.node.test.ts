@@ -1,4 +1,7 @@
-/** The index of a file in a store: its bytes are those of `docs/object-stores.md`, and it is believed only where its CID proves it. */
+/**
+ * The index of a file in a store: its bytes are those of `docs/object-stores.md`, and it is
+ * believed only where its CID proves it.
+ */
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { cidOf, encodeNode, leafBytes, parseCid, treeOf } from '../../../shared/ipfs/index.ts';

@@ -1,4 +1,7 @@
-/** Requests that a store gets for a file: what it costs where each of them has a price (`docs/operating.md`). */
+/**
+ * Requests that a store gets for a file: what it costs where each of them has a price
+ * (`docs/operating.md`).
+ */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,10 +12,16 @@ import { missing, startStore, type StoreUnderTest } from './store-under-test.ts'
 
 /** The largest object, which the number of requests for a large file follows from. */
 const objectBytes = 16 * mib;
-/** The most requests besides those for data: whose the prefix is, whether there is an index, and that index. */
+/**
+ * The most requests besides those for data: whose the prefix is, whether there is an index, and
+ * that index.
+ */
 const overhead = { write: { listed: 3, read: 3 }, read: { listed: 0, read: 3 } };
 
-/** Requests by what they cost: those that write or list, those that read, and removals, which are free in most stores. */
+/**
+ * Requests by what they cost: those that write or list, those that read, and removals, which are
+ * free in most stores.
+ */
 type Costs = { data: number; listed: number; read: number; removed: number };
 
 const why = missing('s3');
@@ -50,11 +59,11 @@ describe.skipIf(why !== undefined)('a store gets', () => {
     const written = await costsOf(async () => {
       id = (await store.owner.call.store('plain', randomBytes(1))).fileId;
     });
-    expect([written.data, written.removed]).toEqual([1, 0]);
+    expect(written).toMatchObject({ data: 1, removed: 0 });
     expect(written.listed).toBeLessThanOrEqual(overhead.write.listed);
     expect(written.read).toBeLessThanOrEqual(overhead.write.read);
     const costs = await read(id);
-    expect([costs.data, costs.listed, costs.removed]).toEqual([1, overhead.read.listed, 0]);
+    expect(costs).toMatchObject({ data: 1, listed: overhead.read.listed, removed: 0 });
     expect(costs.read).toBeLessThanOrEqual(overhead.read.read);
     expect((await remove(id)).removed).toBe(2);
   });
@@ -84,11 +93,11 @@ describe.skipIf(why !== undefined)('a store gets', () => {
     const many = (await objects()) - before;
     // A line that is slow, as that of a busy machine is, has smaller objects.
     expect(many).toBeGreaterThanOrEqual(Math.ceil(bytes.length / objectBytes));
-    expect([written.data, written.removed]).toEqual([many, 0]);
+    expect(written).toMatchObject({ data: many, removed: 0 });
     expect(written.listed).toBeLessThanOrEqual(overhead.write.listed);
     expect(written.read).toBeLessThanOrEqual(overhead.write.read);
     const whole = await read(id);
-    expect([whole.data, whole.listed]).toEqual([many, overhead.read.listed]);
+    expect(whole).toMatchObject({ data: many, listed: overhead.read.listed });
     expect(whole.read).toBeLessThanOrEqual(overhead.read.read);
     expect((await read(id, { Range: 'bytes=50000000-50000009' })).data).toBe(1);
     expect((await remove(id)).removed).toBe(many + 1);

@@ -1,8 +1,9 @@
 /** A service with an object store of a kind as its backend, and the bucket seen from outside. */
-import { mkdir, readFile, readdir, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { shardName } from '../../objects/pin/shard-names.ts';
 import { startHostileStore, type HostileStore } from '../../../testkit/object-stores/hostile-store.ts';
+import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { startService, type Service, type ServiceOptions } from '../../../testkit/service.ts';
 import { newOwner, shardObject, type Owner } from '../stored-state.ts';
@@ -82,12 +83,7 @@ export async function startStore(
       const found = (await (await r2()).list()).objects.map(({ key }) => key);
       return found.filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length));
     }
-    const entries = await readdir(gateway.folder, { recursive: true, withFileTypes: true });
-    return entries
-      .filter((each) => each.isFile())
-      .map((each) => join(each.parentPath, each.name).slice(path('').length))
-      .filter((key) => /^(data|cid)\/|^service$/.test(key))
-      .toSorted();
+    return (await keysOf(gateway, prefix)).map((key) => key.slice(prefix.length));
   }
 
   return {

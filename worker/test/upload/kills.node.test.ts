@@ -1,4 +1,7 @@
-/** Uploads whose service and whose Kubo are killed at random moments: what was acknowledged is there, and nothing else is pinned. */
+/**
+ * Uploads whose service and whose Kubo are killed at random moments: what was acknowledged is
+ * there, and nothing else is pinned.
+ */
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -18,7 +21,10 @@ const rounds = 20;
 const fileBytes = 40 * mib;
 /** Length of each request of an upload in several. */
 const requestBytes = 16 * mib;
-/** Time of the latest kill after the beginning, about as long as two uploads take on a quiet machine. */
+/**
+ * Time of the latest kill after the beginning, about as long as two uploads take on a quiet
+ * machine.
+ */
 const latestKillMs = 2500;
 /** Number of times that a client continues an upload. */
 const attempts = 60;
@@ -125,7 +131,8 @@ it.runIf(long && kuboProgram() !== undefined)(
       const stored = (await uploads).filter((each) => each !== undefined);
       acknowledged.push(...stored);
     }
-    // Nothing runs any more. A service that was not there when a pin was to be removed is asked again.
+    // Nothing runs any more. A service that was not there when a pin was to be removed is asked
+    // again.
     await sweep(atKubo(), [owner], []);
     for (const cid of await pinned(atKubo())) await (await pinObject(atKubo(), cid)).ring(3_600_000);
     await sweep(atKubo(), [owner], []);

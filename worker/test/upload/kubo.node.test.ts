@@ -1,4 +1,7 @@
-/** Uploads to a real Kubo, offline and online without peers: their CIDs, and what slow clients, collection and crashes do to them. */
+/**
+ * Uploads to a real Kubo, offline and online without peers: their CIDs, and what slow clients,
+ * collection and crashes do to them.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
@@ -16,7 +19,10 @@ import { first } from '../../../testkit/present.ts';
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
-/** The requests to Kubo of an upload in two parts. The import of the second part may overlap with the pin of the first. */
+/**
+ * The requests to Kubo of an upload in two parts. The import of the second part may overlap with
+ * the pin of the first.
+ */
 const steps = [
   ['dag/import', 1],
   ['pin/ls', 1],
@@ -27,7 +33,10 @@ const steps = [
   ['pin/add', 2],
 ] as const;
 const beforeAndAfter = steps.flatMap((step) => [[...step, 'before'] as const, [...step, 'after'] as const]);
-/** Selects a case in the middle for the short form: the first part is pinned, and the second one has arrived. */
+/**
+ * Selects a case in the middle for the short form: the first part is pinned, and the second one has
+ * arrived.
+ */
 const inForm = <T>(cases: readonly T[]): readonly T[] => (long ? cases : cases.slice(7, 8));
 const sizes = [0, 1, leafBytes - 1, leafBytes, leafBytes + 1, 16 * leafBytes, 16 * leafBytes + 1, 33 * leafBytes + 7];
 const fewSizes = [0, leafBytes + 1];
@@ -105,7 +114,8 @@ function uploads(online: boolean): void {
     },
   );
 
-  // 17 leaves are one more than a part has; 175 are one more than Kubo puts below a node by default.
+  // 17 leaves are one more than a part has; 175 are one more than Kubo puts below a node by
+  // default.
   it.each(long ? [17, 174, 175, 1024, 1025] : [17])('%i equal leaves have the CID of `ipfs add`', async (leaves) => {
     const path = join(dir, `${leaves}-leaves`);
     await writeFile(path, '');
@@ -128,7 +138,9 @@ function uploads(online: boolean): void {
   });
 
   describe('a slow client', () => {
-    /** Announces 3 leaves, sends one and a half of them, and then 20 kB a second until it is closed. */
+    /**
+     * Announces 3 leaves, sends one and a half of them, and then 20 kB a second until it is closed.
+     */
     async function trickle(bytes: Buffer): Promise<{ socket: Socket; response: Promise<string>; rest(): void }> {
       const { host, hostname, port } = new URL(service.url);
       const socket = connect(Number(port), hostname);
@@ -164,7 +176,8 @@ function uploads(online: boolean): void {
       const slow = await trickle(randomBytes(3 * leafBytes));
       await begun;
       const collected = collect();
-      // A collection that comes between its import and its pin takes its bytes; then the client is told to send them again.
+      // A collection that comes between its import and its pin takes its bytes; then the client is
+      // told to send them again.
       let response: Response;
       do {
         const ended = slow.response.then(() => {
@@ -176,7 +189,8 @@ function uploads(online: boolean): void {
       await collected;
       slow.socket.destroy();
       peer.onBody = undefined;
-      // Where the collection took long, the slow one has a pinned part, which the next test would take for its own.
+      // Where the collection took long, the slow one has a pinned part, which the next test would
+      // take for its own.
       await expect.poll(afterSweep, { timeout: 20_000 }).toEqual({ files: [cid], pins: [cid], rows: 0 });
     });
 
@@ -194,7 +208,8 @@ function uploads(online: boolean): void {
     });
   });
 
-  // A node that is online searches for what is missing until its time limit: there, two steps stand for all.
+  // A node that is online searches for what is missing until its time limit: there, two steps stand
+  // for all.
   const collections = online
     ? beforeAndAfter.filter(([, , when], index) => when === 'after' && index % 8 === 1)
     : beforeAndAfter;
@@ -256,7 +271,8 @@ function uploads(online: boolean): void {
 if (kuboProgram() === undefined) it.skip(noKubo);
 else {
   describe('a Kubo that is offline', () => uploads(false));
-  // In the short form `pinning/real` has the adapter at one that is online, and `pinning/network` the service.
+  // In the short form `pinning/real` has the adapter at one that is online, and `pinning/network`
+  // the service.
   if (long) describe('a Kubo that is online', () => uploads(true));
   else it.skip('a Kubo that is online: in the long form');
 }

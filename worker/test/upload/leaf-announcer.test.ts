@@ -4,7 +4,10 @@ import { leafAnnouncer } from '../../upload/leaf-announcer.ts';
 
 type Call = { first: number; bytes: number[]; end(error?: Error): void };
 
-/** An announcer whose calls end when the test says so, and the numbers of the leaves that it says are recorded. */
+/**
+ * An announcer whose calls end when the test says so, and the numbers of the leaves that it says
+ * are recorded.
+ */
 function announcer() {
   const calls: Call[] = [];
   const recorded: number[] = [];

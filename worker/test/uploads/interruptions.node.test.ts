@@ -1,4 +1,7 @@
-/** Requests that break, stall or meet each other, and a pinning service that fails: what has arrived is not lost. */
+/**
+ * Requests that break, stall or meet each other, and a pinning service that fails: what has arrived
+ * is not lost.
+ */
 import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { problemOf, signedPath } from '../client.ts';
@@ -93,7 +96,8 @@ describe.each(modesInForm)('%s', (mode) => {
       const bytes = random(2 * mib);
       const { path } = await create(owner.call, mode, bytes.length);
       const slow = slowPatch(path, 0, bytes.length);
-      // The first bytes teach the service that the client is not fast: it then waits for few bytes at a time.
+      // The first bytes teach the service that the client is not fast: it then waits for few bytes
+      // at a time.
       await slow.write(bytes.subarray(0, 1000));
       await new Promise((resolve) => setTimeout(resolve, 300));
       await slow.write(bytes.subarray(1000, length));
@@ -200,7 +204,10 @@ it('a part that the service has lost before it was pinned is withdrawn at once',
   await expectStored(owner.call, await send(owner.call, path, bytes, mib), bytes);
 });
 
-/** An upload whose bytes have all arrived, with less than a leaf at the end, and whose file could not be stored yet. */
+/**
+ * An upload whose bytes have all arrived, with less than a leaf at the end, and whose file could
+ * not be stored yet.
+ */
 async function unfinished(
   bytes: Uint8Array,
   command: string,

@@ -41,7 +41,10 @@ async function dump(owner: Owner): Promise<string> {
 const canary = 'canary-of-the-tests';
 const named = { 'Upload-Metadata': metadataOf({ filename: canary }) };
 
-/** Bytes of an upload of 2 MiB that have arrived when it is half way: a leaf, and a tail that is full of canaries. */
+/**
+ * Bytes of an upload of 2 MiB that have arrived when it is half way: a leaf, and a tail that is
+ * full of canaries.
+ */
 const sentBytes = 1_300_000;
 
 async function halfWay(call: Client, mode: 'plain' | 'encrypted'): Promise<{ path: string; bytes: Uint8Array }> {

@@ -14,7 +14,8 @@ beforeAll(async () => {
 });
 
 describe.each(modes)('%s', (mode) => {
-  // Of a leaf of an encrypted payload, 76 bytes are before its first chunk, and each chunk of 16,384 bytes takes 16,400.
+  // Of a leaf of an encrypted payload, 76 bytes are before its first chunk, and each chunk of
+  // 16,384 bytes takes 16,400.
   const lastOfLeaf = Math.floor((mib - 76) / 16_400) * 16_384;
   const lengths = [
     ['no byte', 0],

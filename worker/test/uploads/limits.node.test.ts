@@ -1,4 +1,7 @@
-/** Limits that unfinished uploads take from a key, from its account and from others, and who may end them. */
+/**
+ * Limits that unfinished uploads take from a key, from its account and from others, and who may end
+ * them.
+ */
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
 import { detachedPayloadBytes } from '../../../shared/crypto/index.ts';

@@ -1,6 +1,7 @@
 /**
- * The nonce trap: one key and one sequence of nonces belong to a payload, so the pinning service must never see two ciphertexts
- * for one leaf of one upload, whatever clients, networks and the service do.
+ * The nonce trap: one key and one sequence of nonces belong to a payload, so the pinning service
+ * must never see two ciphertexts for one leaf of one upload, whatever clients, networks and the
+ * service do.
  */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -40,7 +41,9 @@ const sealedBytes = chunkBytes + 16;
 const beforeChunks = 76;
 type Opener = (index: number, sealed: Uint8Array) => Promise<boolean>;
 
-/** Says whether bytes are a chunk of an upload with an index, by the key that the upload has sealed. */
+/**
+ * Says whether bytes are a chunk of an upload with an index, by the key that the upload has sealed.
+ */
 async function openerOf(uploadId: string): Promise<Opener> {
   const row = present((await owner.object.rows('upload')).find((each) => each['id'] === uploadId));
   const key = present(await parseApiKey(owner.call.apiKey));
@@ -58,7 +61,10 @@ async function openerOf(uploadId: string): Promise<Opener> {
   };
 }
 
-/** The number of the leaf that a block begins with; undefined for a block of another upload, or too short to tell. */
+/**
+ * The number of the leaf that a block begins with; undefined for a block of another upload, or too
+ * short to tell.
+ */
 async function leafOf(block: Buffer, opens: Opener): Promise<number | undefined> {
   for (let leaf = 0; leaf < 6; leaf += 1) {
     const first = Math.max(0, Math.ceil((leaf * mib - beforeChunks) / sealedBytes));
@@ -70,7 +76,10 @@ async function leafOf(block: Buffer, opens: Opener): Promise<number | undefined>
   return undefined;
 }
 
-/** Checks that of each leaf of an upload one ciphertext was seen. @returns how many leaves were seen */
+/**
+ * Checks that of each leaf of an upload one ciphertext was seen.
+ * @returns how many leaves were seen
+ */
 async function expectOneEach(opens: Opener): Promise<number> {
   const seen = new Map<number, Buffer>();
   for (const block of recorder.blocks) {
@@ -92,7 +101,8 @@ async function begun(length: number | undefined): Promise<{ path: string; id: st
 }
 
 /**
- * Sends bytes of which the service must forward a leaf, and refuses it there: the leaf was seen, and is not recorded.
+ * Sends bytes of which the service must forward a leaf, and refuses it there: the leaf was seen,
+ * and is not recorded.
  */
 async function showOnly(path: string, bytes: Uint8Array): Promise<void> {
   recorder.refusals = 1;

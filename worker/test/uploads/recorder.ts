@@ -1,4 +1,7 @@
-/** A node that remembers every block that was sent to it, also those of requests that broke off or that it refused. */
+/**
+ * A node that remembers every block that was sent to it, also those of requests that broke off or
+ * that it refused.
+ */
 import type { IncomingMessage } from 'node:http';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { present } from '../../../testkit/present.ts';

@@ -1,4 +1,6 @@
-/** State of an upload in progress, opened as shared/README.md says: a later version continues it. */
+/**
+ * State of an upload in progress, opened as shared/README.md says: a later version continues it.
+ */
 import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { parseApiKey } from '../../../shared/crypto/index.ts';

@@ -1,4 +1,7 @@
-/** contrib/age-plugin-sealpin: stock age and rage open with it what is encrypted to the keys of `keygen`. */
+/**
+ * contrib/age-plugin-sealpin: stock age and rage open with it what is encrypted to the keys of
+ * `keygen`.
+ */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -100,7 +103,9 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       inDirectory(async (path) => {
         const pair = await generateKeyPair();
         const identity = identityOf(pair.privatePem, path).trim();
-        /** Joins what the plugin says, one line of age after the other; age agrees to each stanza. */
+        /**
+         * Joins what the plugin says, one line of age after the other; age agrees to each stanza.
+         */
         const conversation = (...lines: string[]) => {
           const oks = Array.from({ length: 9 }, () => '-> ok\n');
           const { stdout, stderr } = ran(plugin, ['--age-plugin=identity-v1'], [...lines, ...oks, ''].join('\n'));
@@ -111,7 +116,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         const stanza = ['-> recipient-stanza 0 p256tag AAAA', ''];
         const damaged = conversation(...given, ...stanza, '-> done', '');
         expect(damaged.said).toEqual(['-> error stanza 0 0', '-> done']);
-        // A wrong checksum, another length, another kind of key, another plugin: then nothing is opened.
+        // A wrong checksum, another length, another kind of key, another plugin: then nothing is
+        // opened.
         const others = [
           ['age-plugin-sealpin-', 32, 0],
           ['age-plugin-sealpin-', 34, 0],

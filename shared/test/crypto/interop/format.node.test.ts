@@ -1,4 +1,7 @@
-/** The format as `shared/README.md` describes it: a second reader, of the page alone, opens the golden files and the worked examples. */
+/**
+ * The format as `shared/README.md` describes it: a second reader, of the page alone, opens the
+ * golden files and the worked examples.
+ */
 import {
   createECDH,
   createHash,
@@ -200,7 +203,10 @@ describe('a reader written from the page alone', () => {
   const sha3 = (...parts: (Buffer | string)[]): Buffer =>
     parts.reduce((hash, part) => hash.update(part), createHash('sha3-256')).digest();
 
-  /** Decapsulation of ML-KEM-768 by OpenSSL, with a key from its `d ‖ z` (RFC 9935: PKCS#8 with the seed as [0]). */
+  /**
+   * Decapsulation of ML-KEM-768 by OpenSSL, with a key from its `d ‖ z` (RFC 9935: PKCS#8 with the
+   * seed as [0]).
+   */
   function mlKem(seed: Buffer, ciphertext: Buffer): Buffer {
     const der = Buffer.concat([Buffer.from('3054020100300b060960864801650304040204428040', 'hex'), seed]);
     return decapsulate(createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }), ciphertext);

@@ -26,7 +26,10 @@ import { collect, fromBase64, join, pattern, pieces } from '../streams.ts';
 import { seal, unseal } from '../suites/containers.ts';
 import { first, present } from '../../../../testkit/present.ts';
 
-/** An age file with the password `correct horse` and scrypt with N = 2^21, made with `node:crypto` alone; Go's age opens it. */
+/**
+ * An age file with the password `correct horse` and scrypt with N = 2^21, made with `node:crypto`
+ * alone; Go's age opens it.
+ */
 const muchWork =
   'YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdCBJVFdIdTRKeDhkNloyTno0T2Q3Y2hBIDIxCmNIRVFGZU00YndiQlJGaEtsbm8rdmI5eW5CRXd2eWlMWG1ZUjZ2NEJWTk0KLS0tIGVnWTU5NTd3VmVYTldLL1Rxd1FxQ1RiZjVKL0xZL0VaSzRBWVpzU0VNeWsKuCzmrglST6Yb9HWboFuOvn/UZL7QmaKmd6FSYPgP5ruzwpvYTnLE+hLX';
 
@@ -205,7 +208,8 @@ for (const backend of backends) {
           }));
       });
 
-    // age-current: a current age under another name than Debian's; `.ci/age` builds it where Go is, and rage where cargo is.
+    // age-current: a current age under another name than Debian's; `.ci/age` builds it where Go is,
+    // and rage where cargo is.
     withProgram('age-current', { probe: ['--version'], isOptional: true }, () => {
       test('a current age encrypts to every kind of our keys, and opens what we encrypt to its own', () =>
         inDirectory(async (path) => {

@@ -1,6 +1,6 @@
 /**
- * A second reader of `sealpin/v1`, written from `shared/README.md` and on `node:crypto` alone: nothing of `shared/crypto` is
- * imported, so what opens here opens because the page says how.
+ * A second reader of `sealpin/v1`, written from `shared/README.md` and on `node:crypto` alone:
+ * nothing of `shared/crypto` is imported, so what opens here opens because the page says how.
  */
 import {
   createDecipheriv,

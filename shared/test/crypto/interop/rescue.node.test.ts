@@ -198,7 +198,10 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
   });
 });
 
-/** Runs it on every file of a directory in one process; prints how each ended, as JSON. A case that takes too long ends the process. */
+/**
+ * Runs it on every file of a directory in one process; prints how each ended, as JSON. A case that
+ * takes too long ends the process.
+ */
 const runAll = `
 import importlib.util, json, os, signal, sys
 spec = importlib.util.spec_from_file_location("rescue", sys.argv[1])

@@ -1,4 +1,6 @@
-/** Tests of search tags, computed once more by Node's own crypto, from the text of shared/README.md. */
+/**
+ * Tests of search tags, computed once more by Node's own crypto, from the text of shared/README.md.
+ */
 import { createHmac, createPrivateKey, hkdfSync } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { generateKeyPair, searchTag } from '../../../crypto/index.ts';

@@ -49,7 +49,9 @@ const cheap = { name: 'scrypt', logN: 10 } as const;
 export function containers(tool: Tool, backend: Backend): void {
   tool.test('the known answers of the format: what each stanza makes of fixed random bytes', async () => {
     const counting = (bytes: number): Uint8Array => Uint8Array.from({ length: bytes }, (_, index) => index);
-    /** The first two draws only test the generator; then come file key, salts, scalars and nonces. */
+    /**
+     * The first two draws only test the generator; then come file key, salts, scalars and nonces.
+     */
     const fixed = (): Backend => {
       let calls = 0;
       return { ...backend, random: (bytes) => ((calls += 1) <= 2 ? backend.random(bytes) : counting(bytes)) };

@@ -59,8 +59,8 @@ const digests: Record<string, string> = {
 };
 
 /**
- * The backend with a memory for its first derived key: thousands of damaged headers ask for it, and with another salt any other
- * key will do.
+ * The backend with a memory for its first derived key: thousands of damaged headers ask for it, and
+ * with another salt any other key will do.
  */
 function remembering(backend: Backend): Backend {
   let first: { salt: string; key: Promise<Uint8Array> } | undefined;
@@ -101,8 +101,8 @@ async function outcome(
 }
 
 /**
- * Failures that a damaged container may cause. A version line that is cut short, or is none any more, makes a plain
- * file.
+ * Failures that a damaged container may cause. A version line that is cut short, or is none any
+ * more, makes a plain file.
  */
 const refusals = [
   'decrypt_failed',
@@ -139,8 +139,9 @@ export function golden(tool: Tool, backend: Backend): void {
           equal(bytes.length, 0, `${what}: bytes that came out`);
         };
         await outcome(memory, container, identities);
-        // The post-quantum ones are long, and mostly one base64 value: there the short form takes every 31st byte.
-        // Other engines than Node's, which run the short form alone, take every 7th of the others.
+        // The post-quantum ones are long, and mostly one base64 value: there the short form takes
+        // every 31st byte. Other engines than Node's, which run the short form alone, take every
+        // 7th of the others.
         const usual = isInNode ? 1 : 7;
         const step = (at: number): number => (container.length > 1000 && at > 60 && !tool.long ? 31 : usual);
         for (let length = 0; length < container.length; length += step(length))

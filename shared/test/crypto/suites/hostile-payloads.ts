@@ -23,7 +23,10 @@ import { itemOf, present } from '../../../../testkit/present.ts';
 
 const chunkings = { age: ageChunking, sealpin: cobblestoneChunking } as const;
 
-/** Payloads that were cut, shuffled, crossed or extended, and payloads too large for a test to store. */
+/**
+ * Payloads that were cut, shuffled, crossed or extended, and payloads too large for a test to
+ * store.
+ */
 export function hostilePayloads(tool: Tool, backend: Backend): void {
   tool.test('a payload of more chunks than its format allows is neither written nor read', async () => {
     for (const make of [ageStream.create, newCobblestone]) {

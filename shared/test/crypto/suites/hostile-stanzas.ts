@@ -15,7 +15,10 @@ import { fromBase64, join, pieces, text, unpaddedBase64 } from '../streams.ts';
 import { seal, unseal } from './containers.ts';
 import { first, itemOf } from '../../../../testkit/present.ts';
 
-/** Stanzas of other people, damaged ones, and so many of them: whether the one that is ours is found. */
+/**
+ * Stanzas of other people, damaged ones, and so many of them: whether the one that is ours is
+ * found.
+ */
 export function hostileStanzas(tool: Tool, backend: Backend): void {
   // For odd senders: the header and its MAC are made from the stanzas given.
   const send = async (format: Format, stanzas: (fileKey: Uint8Array) => Promise<Stanza[]>): Promise<Uint8Array> => {

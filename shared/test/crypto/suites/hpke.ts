@@ -25,7 +25,10 @@ const aeadOf = (id: number): HpkeAead => ({ id, keyBytes: id === 1 ? 16 : 32 });
 const dhkemP256 = 16;
 const hkdfSha256 = 1;
 
-/** DeriveKeyPair of DHKEM(P-256) (RFC 9180 section 7.1.3), which the vectors name their keys by and no format uses. */
+/**
+ * DeriveKeyPair of DHKEM(P-256) (RFC 9180 section 7.1.3), which the vectors name their keys by and
+ * no format uses.
+ */
 function deriveP256(backend: Backend, ikm: Uint8Array): { secret: Uint8Array; point: Uint8Array; attempts: number } {
   const suite = concat(utf8('KEM'), Uint8Array.of(0, dhkemP256));
   const prk = labeledExtract(backend, suite, new Uint8Array(0), 'dkp_prk', ikm);

@@ -150,7 +150,8 @@ export function keys(tool: Tool, backend: Backend): void {
     exchanged.set(point, exchanged.length - 65);
     await fails('key_invalid', () => identityFromPkcs8(exchanged), 'in SEC1');
     await fails('key_invalid', () => parseIdentities(pem('PRIVATE KEY', exchanged)), 'in SEC1, in PEM');
-    // RFC 5958 section 2: version 2 (written as 1) has the public key as [1], and either version attributes as [0].
+    // RFC 5958 section 2: version 2 (written as 1) has the public key as [1], and either version
+    // attributes as [0].
     const withItems = (version: number, ...extra: Uint8Array[]): Uint8Array => {
       const body = join([pair.pkcs8.subarray(3), ...extra]);
       body[2] = version;

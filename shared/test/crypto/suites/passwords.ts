@@ -37,7 +37,8 @@ export function passwords(tool: Tool, backend: Backend): void {
   tool.test(
     'S41: where Unicode data of another age made another form C, the password opens as it is typed',
     async () => {
-      // A runtime that knows no ü writes the decomposed form: here a container that was made with it.
+      // A runtime that knows no ü writes the decomposed form: here a container that was made with
+      // it.
       const decomposed = 'Schlu\u0308ssel';
       for (const format of ['age', 'sealpin'] as const) {
         const fileKey = backend.random(format === 'age' ? 16 : 32);

@@ -170,7 +170,10 @@ async function block(key: Uint8Array, input: Uint8Array): Promise<bigint> {
   );
 }
 
-/** 48 bytes that open under both keys with a nonce of zeros: two blocks of ciphertext and a tag that both keys agree on. */
+/**
+ * 48 bytes that open under both keys with a nonce of zeros: two blocks of ciphertext and a tag that
+ * both keys agree on.
+ */
 async function forgeGcm(keyA: Uint8Array, keyB: Uint8Array): Promise<Uint8Array> {
   const parts = async (key: Uint8Array) => {
     const h = await block(key, new Uint8Array(16));

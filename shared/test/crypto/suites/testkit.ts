@@ -1,6 +1,6 @@
 /**
- * The age testkit (C2SP/CCTV): every file, with the rule that all plaintext which comes out before a failure has the digest that
- * the file names.
+ * The age testkit (C2SP/CCTV): every file, with the rule that all plaintext which comes out before
+ * a failure has the digest that the file names.
  */
 import testkitFiles from '../../vectors/cctv-age/cctv-age.json' with { type: 'json' };
 import { open, parseIdentities, passwordIdentity, type Backend, type Identity } from '../../../crypto/index.ts';
@@ -33,8 +33,8 @@ async function read(file: Uint8Array): Promise<Vector> {
 }
 
 /**
- * Names here for each outcome of the kit. A header that is not recognized at all is a plain file to us, which no
- * identity is used on.
+ * Names here for each outcome of the kit. A header that is not recognized at all is a plain file to
+ * us, which no identity is used on.
  */
 const outcomes: Record<string, readonly string[]> = {
   success: ['success'],

@@ -74,7 +74,10 @@ type MlKemTest = { tcId: number; result: string; seed: string; ek?: string; c: s
 
 type EcdhTest = { tcId: number; result: string; shared: string };
 
-/** Agrees as `read` says; valid ones must give the shared secret, invalid ones must fail, acceptable ones may do either. */
+/**
+ * Agrees as `read` says; valid ones must give the shared secret, invalid ones must fail, acceptable
+ * ones may do either.
+ */
 async function ecdhVectors<T extends EcdhTest>(
   backend: Backend,
   tests: readonly T[],
@@ -114,7 +117,8 @@ export function wycheproof(tool: Tool, backend: Backend): void {
   const sum = (groups: readonly { tests: readonly unknown[] }[]): number =>
     groups.reduce((total, { tests }) => total + tests.length, 0);
 
-  // The formats have nonces of 96 bits and keys of 256; keys of 128 run because the backends take them.
+  // The formats have nonces of 96 bits and keys of 256; keys of 128 run because the backends take
+  // them.
   const gcm = (aesGcm.testGroups as AeadGroup[]).filter(
     ({ ivSize, tagSize, keySize }) => ivSize === 96 && tagSize === 128 && keySize !== 192,
   );

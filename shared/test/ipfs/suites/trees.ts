@@ -43,8 +43,9 @@ const sizes = [
 ];
 
 /**
- * From Kubo 0.42: ipfs add --only-hash --cid-version=1 --chunker=size-1048576 --max-file-links=1024, of zeros. Numbers from 2^31 to
- * 2^32 need the fifth byte of a varint, and more than 31 bits.
+ * From Kubo 0.42: ipfs add --only-hash --cid-version=1 --chunker=size-1048576
+ * --max-file-links=1024, of zeros. Numbers from 2^31 to 2^32 need the fifth byte of a varint, and
+ * more than 31 bits.
  */
 const kuboRoots = [
   [2_147_483_648, 'bafybeieyiwtflptdh35ga5rvsber2dzcbc7cikzfdwjmndjifuq42d6yhe'],
@@ -55,7 +56,8 @@ const kuboRoots = [
 /** The CID of a file, by its bytes and by the digests of its leaves. */
 export function trees(tool: Tool): void {
   for (const { profile, cid, seed, bytes, text } of vectors.files) {
-    // 1 GiB of bytes is for Node (builder.node.test.ts); here such files are known by their digests.
+    // 1 GiB of bytes is for Node (builder.node.test.ts); here such files are known by their
+    // digests.
     if (profile !== 'unixfs-v1-2025' || (bytes ?? 0) > 64 * leafBytes) continue;
     tool.test(`S74: IPIP-499 ${profile}: ${text ?? `${bytes} bytes`} is ${cid}`, async () => {
       equal(await cidOfChunks(text === undefined ? deterministic(seed, bytes) : [new TextEncoder().encode(text)]), cid);

@@ -16,7 +16,9 @@ const shown = (link: Link): Record<string, string> =>
       .toSorted(([a], [b]) => (a < b ? -1 : 1)),
   );
 
-/** Returns the result of parsing a text: the link, printed, or the code and reason of the failure. */
+/**
+ * Returns the result of parsing a text: the link, printed, or the code and reason of the failure.
+ */
 function outcome(text: string): string {
   try {
     return printLink(parseLink(text).link);

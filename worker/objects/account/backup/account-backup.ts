@@ -16,8 +16,8 @@ export type RowPage = Pick<AccountPage, 'accountId' | 'after' | 'next' | 'accoun
 const notEmpty = 'there is an account with this ID already: a backup is restored into a service that does not have it';
 
 /**
- * Table with one row while an account is being restored: the start of the next page (null: all are written), and
- * whether the account is disabled in the end. Until then all of its keys are.
+ * Table with one row while an account is being restored: the start of the next page (null: all are
+ * written), and whether the account is disabled in the end. Until then all of its keys are.
  */
 const progressTable = `CREATE TABLE IF NOT EXISTS restore (
   one INTEGER PRIMARY KEY CHECK (one = 1), next TEXT, disabled INTEGER NOT NULL)`;
@@ -61,9 +61,10 @@ function accountOf({ row, settings, events }: Context): BackupAccount | null {
 }
 
 /**
- * Writes the rows of a page, in a transaction of the caller's. The last page also lets the keys work.
- * @returns undefined where it is written, or was before; `conflict` for an account that exists, and for a page that is not the next one;
- *   `invalid_request` for a first page without the account
+ * Writes the rows of a page, in a transaction of the caller's. The last page also lets the keys
+ * work.
+ * @returns undefined where it is written, or was before; `conflict` for an account that exists, and
+ * for a page that is not the next one; `invalid_request` for a first page without the account
  */
 export function restorePage({ sql, row, settings, events }: Context, page: RowPage): Failure | undefined {
   const progress = progressOf(sql);
@@ -91,8 +92,8 @@ export function restorePage({ sql, row, settings, events }: Context, page: RowPa
 }
 
 /**
- * Ends a restoration whose last page is written, in a transaction of the caller's: from now on the keys work. Another request with
- * that page may have ended it.
+ * Ends a restoration whose last page is written, in a transaction of the caller's: from now on the
+ * keys work. Another request with that page may have ended it.
  */
 export function endRestore({ sql, settings }: Pick<Context, 'sql' | 'settings'>): void {
   const progress = progressOf(sql);
@@ -112,8 +113,8 @@ function placeOf(cursor: string | null): { index: number; position: string } {
 }
 
 /**
- * Compares a page with the one that is expected: negative before it, 0 if it is it. `expected`: null behind the last
- * one.
+ * Compares a page with the one that is expected: negative before it, 0 if it is it. `expected`:
+ * null behind the last one.
  */
 function orderOf(after: string | null, expected: string | null): number {
   if (expected === null) return -1;

@@ -29,14 +29,20 @@ export type BackupShareRow = Omit<BackupShare, 'state' | 'opened' | 'record'>;
 /** The lists of a page, as the account's object has them. */
 export type Lists = Pick<BackupPage, 'keys' | 'files' | 'receipts' | 'events'> & { shares: BackupShareRow[] };
 
-/** An item, and the position behind which the next one is. Positions are numbers without leading zeros, or have one length. */
+/**
+ * An item, and the position behind which the next one is. Positions are numbers without leading
+ * zeros, or have one length.
+ */
 type Placed<T> = { position: string; item: T };
 
 /** One of the lists. */
 export type Section = {
   /** Letter that cursors into it begin with. */
   letter: string;
-  /** Puts at most `limit` items behind a position ('' is the beginning) on a page. @returns how many, and where more would begin */
+  /**
+   * Puts at most `limit` items behind a position ('' is the beginning) on a page.
+   * @returns how many, and where more would begin
+   */
   read(sql: SqlStorage, page: Lists, after: string, limit: number): { count: number; next: string | undefined };
   /** Writes the rows of a page, in a transaction of the caller's. */
   write(sql: SqlStorage, page: Lists): void;
@@ -164,7 +170,7 @@ function shareRows(sql: SqlStorage, after: string, limit: number): Placed<Backup
 }
 
 /**
- * Sections in the order of the pages. Shares are the last: once they are restored anybody may open them, which needs
- * their files, and adds events behind those of the backup.
+ * Sections in the order of the pages. Shares are the last: once they are restored anybody may open
+ * them, which needs their files, and adds events behind those of the backup.
  */
 export const sections: readonly Section[] = [keySection, fileSection, receiptSection, eventSection, shareSection];

@@ -1,4 +1,6 @@
-/** Copies of a restored account in KV: of its API keys, and of the origins whose pages may use them. */
+/**
+ * Copies of a restored account in KV: of its API keys, and of the origins whose pages may use them.
+ */
 import type { BackupKey } from '../../../../shared/api.ts';
 import { writeOrigins } from '../account-list.ts';
 import { writeCachedKey } from '../keys/key-cache.ts';
@@ -9,7 +11,8 @@ import type { AccountPage } from './account-backup.ts';
 import { err, type Result } from '../../result.ts';
 
 /**
- * Writes what KV has of a page: before its keys work, since without an entry a page of any origin may use them. Can be repeated.
+ * Writes what KV has of a page: before its keys work, since without an entry a page of any origin
+ * may use them. Can be repeated.
  * @returns `overloaded`
  */
 export async function restoreCopies(store: KVNamespace, { accountId, account, keys }: AccountPage): Promise<Result> {

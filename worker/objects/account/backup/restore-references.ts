@@ -15,8 +15,8 @@ const referencesAtOnce = 10;
 /**
  * Adds the references of a page of files, which are in the account's rows already. Can be repeated.
  * @param requestId of the request that restores them
- * @returns the IDs of files of which the pinning service holds no pin, and the CIDs on the denylist of this service; what `Pin` or the
- *   service fails with
+ * @returns the IDs of files of which the pinning service holds no pin, and the CIDs on the denylist
+ * of this service; what `Pin` or the service fails with
  */
 export async function restoreReferences(
   env: AccountEnv,

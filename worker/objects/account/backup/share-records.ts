@@ -8,7 +8,11 @@ import { shareOf, type ShareBinding } from '../../share/share-binding.ts';
 /** Number of objects that are asked at once. */
 const sharesAtOnce = 10;
 
-/** Adds to the shares of a page what their objects know. One that its object has forgotten ended long ago. @returns `overloaded` */
+/**
+ * Adds to the shares of a page what their objects know. One that its object has forgotten ended
+ * long ago.
+ * @returns `overloaded`
+ */
 export async function withRecords(
   env: ShareBinding,
   rows: readonly BackupShareRow[],

@@ -26,13 +26,19 @@ export class AdministrationCalls extends AccountCalls {
     return { ok: true, account, usage: row.usage(), settings: settings.get() };
   }
 
-  /** A page of what the keys of the account have used by day, the newest first. @returns `not_found` */
+  /**
+   * A page of what the keys of the account have used by day, the newest first.
+   * @returns `not_found`
+   */
   async usage(page: { before: number | undefined; limit: number }): Promise<Result<UsagePage>> {
     const { row, usage } = this.context;
     return row.open === undefined ? noAccount() : { ok: true, ...usage.page(page) };
   }
 
-  /** Changes what is given; a quota below what is stored deletes nothing. @returns the account as it is then; `not_found` */
+  /**
+   * Changes what is given; a quota below what is stored deletes nothing.
+   * @returns the account as it is then; `not_found`
+   */
   async change({ label, ...changes }: AccountChanges): Promise<Result<AdministeredAccount>> {
     const { row, settings } = this.context;
     if (row.open === undefined) return noAccount();
@@ -46,14 +52,21 @@ export class AdministrationCalls extends AccountCalls {
     return await this.read();
   }
 
-  /** Stops or resumes the reading of files with a CID that has been put on the denylist, or taken off it. */
+  /**
+   * Stops or resumes the reading of files with a CID that has been put on the denylist, or taken
+   * off it.
+   */
   async deny(cid: string, denied: boolean): Promise<Result> {
     const { row, files } = this.context;
     if (row.open !== undefined) this.context.transaction(() => files.deny(cid, denied));
     return { ok: true };
   }
 
-  /** A page of the backup of the account. @param cursor `next` of the page before it @returns `not_found`, `overloaded` */
+  /**
+   * A page of the backup of the account.
+   * @param cursor `next` of the page before it
+   * @returns `not_found`, `overloaded`
+   */
   async backup(cursor: string | undefined, limit: number): Promise<Result<{ page: AccountPage }>> {
     const { row, env } = this.context;
     if (row.open === undefined) return noAccount();
@@ -64,8 +77,10 @@ export class AdministrationCalls extends AccountCalls {
   }
 
   /**
-   * Restores a page of a backup where there was no account; a page may be repeated. With the last one its keys work.
-   * @returns the IDs of files of which the pinning service holds no pin; `conflict`, `invalid_request`, `overloaded`, and what `Pin` fails with
+   * Restores a page of a backup where there was no account; a page may be repeated. With the last
+   * one its keys work.
+   * @returns the IDs of files of which the pinning service holds no pin; `conflict`,
+   * `invalid_request`, `overloaded`, and what `Pin` fails with
    */
   async restore(
     page: AccountPage,

@@ -11,7 +11,10 @@ import { referenceRemoval } from '../outbox.ts';
 import type { Ended } from '../shares/share-rows.ts';
 import { AccountCalls } from './account-calls.ts';
 
-/** Number of expired files that one call deletes, so that it stays short; the alarm rings again for the others. */
+/**
+ * Number of expired files that one call deletes, so that it stays short; the alarm rings again for
+ * the others.
+ */
 const batch = 500;
 /** Interval at which the objects of pins are asked for removals, all of them, in ms. */
 const askMs = 60_000;
@@ -59,7 +62,8 @@ export class FileCalls extends AccountCalls {
 
   /**
    * Changes a file. A key that sets its end must be allowed to delete it.
-   * @returns the file as it is now; `conflict` where it was changed after the version that the update was made from
+   * @returns the file as it is now; `conflict` where it was changed after the version that the
+   * update was made from
    */
   async change(hash: string, fileId: string, update: FileUpdate): Promise<Result<{ file: FileRecord }>> {
     const { files, events, alarm, erased } = this.context;
@@ -94,7 +98,8 @@ export class FileCalls extends AccountCalls {
   }
 
   /**
-   * Deletes a file: header, row and shares in one transaction before anything else, then the shares' records, then the reference.
+   * Deletes a file: header, row and shares in one transaction before anything else, then the
+   * shares' records, then the reference.
    * @param version the only one that is deleted; undefined: any
    * @returns `conflict` where it has another version
    */
@@ -123,8 +128,10 @@ export class FileCalls extends AccountCalls {
   }
 
   /**
-   * Deletes files, all in one transaction; shares and pins follow in the alarm, since one event cannot make so many calls.
-   * @returns the receipts of those that were there, in the order of the IDs; `finishing` where one of them is about to be stored
+   * Deletes files, all in one transaction; shares and pins follow in the alarm, since one event
+   * cannot make so many calls.
+   * @returns the receipts of those that were there, in the order of the IDs; `finishing` where one
+   * of them is about to be stored
    */
   removeMany(
     hash: string,
@@ -155,7 +162,10 @@ export class FileCalls extends AccountCalls {
     });
   }
 
-  /** Completes receipts of earlier versions: where nothing is being removed at a service any more, their removals there are done. */
+  /**
+   * Completes receipts of earlier versions: where nothing is being removed at a service any more,
+   * their removals there are done.
+   */
   async #complete(): Promise<void> {
     const { env, receipts, now } = this.context;
     if (now() - this.#askedAt < askMs) return;
@@ -167,7 +177,10 @@ export class FileCalls extends AccountCalls {
     }
   }
 
-  /** Deletes the files that have expired, as `remove` does; the outbox delivers the consequences. Forgets old receipts. */
+  /**
+   * Deletes the files that have expired, as `remove` does; the outbox delivers the consequences.
+   * Forgets old receipts.
+   */
   async sweep(): Promise<void> {
     const { files, receipts, alarm, erased, now } = this.context;
     receipts.sweep(now());
@@ -183,7 +196,8 @@ export class FileCalls extends AccountCalls {
 
   /**
    * Removes a file in a transaction of the caller's, who then delivers.
-   * @param by the ID of the key that does it; null: the clock @param requestId goes with the messages
+   * @param by the ID of the key that does it; null: the clock
+   * @param requestId goes with the messages
    */
   #remove(
     fileId: string,

@@ -15,7 +15,10 @@ import { AccountCalls } from './account-calls.ts';
 import { deliverEnded } from './share-calls.ts';
 import { removeUploads } from './upload-finisher.ts';
 
-/** The keys of an account: what issues, lists and revokes them, the recovery that replaces them all, and what they use. */
+/**
+ * The keys of an account: what issues, lists and revokes them, the recovery that replaces them all,
+ * and what they use.
+ */
 export class KeyCalls extends AccountCalls {
   /** The key material of a caller who may issue keys. */
   issuer(hash: string): Promise<Result<KeyMaterial>> {
@@ -32,7 +35,9 @@ export class KeyCalls extends AccountCalls {
     });
   }
 
-  /** Takes the public half of what the caller's key signs with, which keys of earlier versions lack. */
+  /**
+   * Takes the public half of what the caller's key signs with, which keys of earlier versions lack.
+   */
   learnSigner(hash: string, signer: Uint8Array): Promise<Result> {
     return this.context.as(hash, undefined, ({ key }) => {
       this.context.keys.setSigner(key.id, signer);
@@ -46,7 +51,9 @@ export class KeyCalls extends AccountCalls {
     return this.context.as(hash, 'keys', ({ key }) => ({ ok: true, keys: keys.list(), current: key.id }));
   }
 
-  /** Revokes a key with its shares and unfinished uploads: here first, where it counts, then in KV. */
+  /**
+   * Revokes a key with its shares and unfinished uploads: here first, where it counts, then in KV.
+   */
   revoke(
     hash: string,
     id: string,
@@ -66,8 +73,9 @@ export class KeyCalls extends AccountCalls {
   }
 
   /**
-   * Takes a new key from a caller who has shown the secret of the recovery file, replaces that file, and revokes all other keys,
-   * in one transaction. The secret is compared again here: of two recoveries at once, one wins.
+   * Takes a new key from a caller who has shown the secret of the recovery file, replaces that
+   * file, and revokes all other keys, in one transaction. The secret is compared again here: of two
+   * recoveries at once, one wins.
    */
   async recover(secretHash: string, next: Recovery, key: NewKey): Promise<Result<{ account: AccountRecord }>> {
     const { row, keys, events } = this.context;

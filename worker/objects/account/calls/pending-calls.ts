@@ -1,6 +1,6 @@
 /**
- * Uploads in one request that have begun and are not committed, as the Worker calls them on the account's object: their rows, their
- * parts, their claims, and the messages that undo them.
+ * Uploads in one request that have begun and are not committed, as the Worker calls them on the
+ * account's object: their rows, their parts, their claims, and the messages that undo them.
  */
 import type { PinPlan } from '../../pin/pin-ownership.ts';
 import { err, type Failure, type Result } from '../../result.ts';
@@ -17,9 +17,9 @@ import { AccountCalls } from './account-calls.ts';
 export const pendingMs = 3_600_000;
 
 /**
- * Terms on which a file is stored. `isOnly`: only if no other file has its name; `isProvisional`: for a while, unless
- * another upload names it; `names`: the IDs of such files that stay with this one; `requestId`: of the request, for the
- * log.
+ * Terms on which a file is stored. `isOnly`: only if no other file has its name; `isProvisional`:
+ * for a while, unless another upload names it; `names`: the IDs of such files that stay with this
+ * one; `requestId`: of the request, for the log.
  */
 export type UploadTerms = {
   claim: Claim | undefined;
@@ -29,12 +29,19 @@ export type UploadTerms = {
   requestId: string;
 };
 
-/** `first`: the file of the first request, if this is a second one. `allowance`: what the limits of the key and the quota leave for it. */
+/**
+ * `first`: the file of the first request, if this is a second one. `allowance`: what the limits of
+ * the key and the quota leave for it.
+ */
 type Begun = { first: FileRecord | undefined; allowance: Allowance | undefined };
 
 /** The pending uploads of an account. */
 export class PendingCalls extends AccountCalls {
-  /** Lets an upload begin, and takes its claim. @param bytes of the file, as many as are known @returns also how often to renew the claim */
+  /**
+   * Lets an upload begin, and takes its claim.
+   * @param bytes of the file, as many as are known
+   * @returns also how often to renew the claim
+   */
   begin(
     hash: string,
     fileId: string,
@@ -90,7 +97,8 @@ export class PendingCalls extends AccountCalls {
   }
 
   /**
-   * Records that a part is pinned. It then stays for an hour, and longer with each part that follows.
+   * Records that a part is pinned. It then stays for an hour, and longer with each part that
+   * follows.
    * @returns `pinning_timeout` where the sweep has released it
    */
   commitPart(hash: string, { id, uploadId }: Pick<NewPart, 'id' | 'uploadId'>): Promise<Result> {
@@ -105,9 +113,10 @@ export class PendingCalls extends AccountCalls {
   }
 
   /**
-   * Writes the pending row, then the reference, before the file is pinned: from here on, they say what to undo.
-   * @returns why it may not: the claim was taken over, the key has no room for it, or there is a file with its name where it is to be
-   *   the only one; what `Pin` fails with
+   * Writes the pending row, then the reference, before the file is pinned: from here on, they say
+   * what to undo.
+   * @returns why it may not: the claim was taken over, the key has no room for it, or there is a
+   * file with its name where it is to be the only one; what `Pin` fails with
    */
   prepare(hash: string, file: NewFile, terms: UploadTerms): Promise<Result<PinPlan & { createdAt: number }>> {
     const { claims, files, alarm, env, now } = this.context;
@@ -131,10 +140,11 @@ export class PendingCalls extends AccountCalls {
   }
 
   /**
-   * Makes a file of the key `by` ready, after the service holds its bytes; keeps its claim and the files that it names, and releases its
-   * parts. An upload whose claim another request has taken over is undone.
-   * @returns why it may not: the claim was taken over, the row swept, the key has no room for it any more, another file came first, or one
-   *   that it names is not there
+   * Makes a file of the key `by` ready, after the service holds its bytes; keeps its claim and the
+   * files that it names, and releases its parts. An upload whose claim another request has taken
+   * over is undone.
+   * @returns why it may not: the claim was taken over, the row swept, the key has no room for it
+   * any more, another file came first, or one that it names is not there
    */
   async commit(fileId: string, by: string, terms: UploadTerms): Promise<Result> {
     if (this.context.row.open === undefined) return timedOut();
@@ -144,7 +154,10 @@ export class PendingCalls extends AccountCalls {
     return failure ?? { ok: true };
   }
 
-  /** Undoes a pending upload that is known to have failed. Where the service may still be about to pin it, the sweep does. */
+  /**
+   * Undoes a pending upload that is known to have failed. Where the service may still be about to
+   * pin it, the sweep does.
+   */
   async abort(fileId: string, requestId: string): Promise<Result> {
     if (this.context.row.open !== undefined) await this.context.deliver(this.#abort(fileId, requestId));
     return { ok: true };
@@ -193,7 +206,10 @@ export class PendingCalls extends AccountCalls {
     return timedOut();
   }
 
-  /** Removes a pending row and its claim. @returns the IDs of the messages that undo what other objects and services hold */
+  /**
+   * Removes a pending row and its claim.
+   * @returns the IDs of the messages that undo what other objects and services hold
+   */
   #abort(fileId: string, requestId?: string): number[] {
     const { claims, files, parts, outbox } = this.context;
     return this.context.transaction(() => {

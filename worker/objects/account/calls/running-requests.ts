@@ -3,8 +3,8 @@
 type RunningRequest = { lease: string; ended: PromiseWithResolvers<void> };
 
 /**
- * The requests that an object lets continue an upload. They are known as long as the object is in memory: after that
- * nobody waits for them.
+ * The requests that an object lets continue an upload. They are known as long as the object is in
+ * memory: after that nobody waits for them.
  */
 export class RunningRequests {
   readonly #running = new Map<string, RunningRequest>();

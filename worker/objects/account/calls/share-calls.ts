@@ -10,7 +10,10 @@ import type { KeyRecord } from '../keys/key-rows.ts';
 import type { Ended, NewShare, SharePage, ShareRecord } from '../shares/share-rows.ts';
 import { AccountCalls } from './account-calls.ts';
 
-/** Limits on unexpired shares: of an account, and of one API key, so that no key takes the place of the others. */
+/**
+ * Limits on unexpired shares: of an account, and of one API key, so that no key takes the place of
+ * the others.
+ */
 const maxUnexpired = { account: 1000, key: 500 };
 /** Time for which a record may be on its way to its object, in ms. */
 const makingMs = 600_000;
@@ -24,8 +27,9 @@ export class ShareCalls extends AccountCalls {
 
   /**
    * Makes a share, which ends with the first of its files that expires.
-   * @returns it; `not_found` where a file is not there, `forbidden` where the share would outlive the key, `quota_exceeded` for too many
-   *   shares, `conflict` where a file was deleted or the key revoked meanwhile, `overloaded`
+   * @returns it; `not_found` where a file is not there, `forbidden` where the share would outlive
+   * the key, `quota_exceeded` for too many shares, `conflict` where a file was deleted or the key
+   * revoked meanwhile, `overloaded`
    */
   create(hash: string, requested: NewShare, record: NewRecord['record']): Promise<Result<{ share: ShareRecord }>> {
     return this.context.as(hash, 'share', async ({ account, key }) => {

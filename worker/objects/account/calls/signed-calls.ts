@@ -8,10 +8,16 @@ import type { Claim } from '../uploads/claims.ts';
 import { SignedUses } from '../uploads/signed-uses.ts';
 import { AccountCalls } from './account-calls.ts';
 
-/** Key checked in place of an unknown one, which costs the same time as a wrong signature: the base point of the curve. */
+/**
+ * Key checked in place of an unknown one, which costs the same time as a wrong signature: the base
+ * point of the curve.
+ */
 const noSigner = new Uint8Array(32).fill(0x66).with(0, 0x58);
 
-/** A download that may begin. `hash`: of the API key that signed. `isOnce`: whether the URL may be used once. */
+/**
+ * A download that may begin. `hash`: of the API key that signed. `isOnce`: whether the URL may be
+ * used once.
+ */
 export type SignedRead = { hash: string; file: FileRecord; isOnce: boolean };
 
 /** An upload that may begin. `maxBytes`: the most that its body may have. */
@@ -24,14 +30,18 @@ type Verified<M extends SignedClaims['method']> = {
   expiresAt: number;
 };
 
-/** Checks signed URLs: signature, API key, scope, expiry and use. A URL lives as long as the key that signed it. */
+/**
+ * Checks signed URLs: signature, API key, scope, expiry and use. A URL lives as long as the key
+ * that signed it.
+ */
 export class SignedCalls extends AccountCalls {
   readonly #uses = new SignedUses(this.context.sql);
 
   /**
    * Lets a download begin. @param use whether that uses up a URL that may be used once
-   * @returns `unauthorized`, `insufficient_scope`, `forbidden` where the URL is signed for something else, `invalid_request`, `not_found`,
-   *   `content_denied`; `gone` where it has expired or was used
+   * @returns `unauthorized`, `insufficient_scope`, `forbidden` where the URL is signed for
+   * something else, `invalid_request`, `not_found`, `content_denied`; `gone` where it has expired
+   * or was used
    */
   async read(token: string, { use }: { use: boolean }): Promise<Result<SignedRead>> {
     const verified = this.#verify(token, 'GET');
@@ -49,7 +59,10 @@ export class SignedCalls extends AccountCalls {
     });
   }
 
-  /** Lets an upload begin, whose claim makes one file of all attempts with this URL. Fails as `read`. */
+  /**
+   * Lets an upload begin, whose claim makes one file of all attempts with this URL. Fails as
+   * `read`.
+   */
   async store(token: string): Promise<Result<SignedStore>> {
     const verified = this.#verify(token, 'POST');
     if (!verified.ok) return verified;

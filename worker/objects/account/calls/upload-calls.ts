@@ -15,13 +15,16 @@ import { pendingMs } from './pending-calls.ts';
 import { RunningRequests } from './running-requests.ts';
 import { removeUpload, retryMs, UploadFinisher } from './upload-finisher.ts';
 
-/** Limits on unfinished uploads: of an account, and of one API key, so that no key takes the place of the others. */
+/**
+ * Limits on unfinished uploads: of an account, and of one API key, so that no key takes the place
+ * of the others.
+ */
 const maxUnfinished = { account: 100, key: 10 };
 /** Time for which an upload may rest before it expires, in ms: 7 days. */
 const restMs = 7 * 86_400_000;
 /**
- * Time for which an upload is not taken over from the request that continues it, in ms: a request whose line broke
- * records within it what has arrived.
+ * Time for which an upload is not taken over from the request that continues it, in ms: a request
+ * whose line broke records within it what has arrived.
  */
 const endingMs = 3000;
 
@@ -35,7 +38,10 @@ export type Resumption = {
   length: number | undefined;
 };
 
-/** An upload that a request continues: `leaves` of it are stored, `spki` is the account's public key. */
+/**
+ * An upload that a request continues: `leaves` of it are stored, `spki` is the account's public
+ * key.
+ */
 export type Resumed = { upload: UploadRecord; leaves: number; spki: Uint8Array };
 
 /** A commit. `partId`: of the part whose pin it makes known. `ending`: every byte has arrived. */
@@ -45,8 +51,8 @@ export type Commit = Progress & { partId: string | undefined; ending: Ending | u
 type BegunFile = { details: FileDetails; isProvisional: boolean };
 
 /**
- * The uploads of an account. An upload belongs to the API key that created it; no other key can continue it, and only
- * one with `keys` sees it, and may end it.
+ * The uploads of an account. An upload belongs to the API key that created it; no other key can
+ * continue it, and only one with `keys` sees it, and may end it.
  */
 export class UploadCalls extends AccountCalls {
   readonly #finisher: UploadFinisher;
@@ -94,8 +100,10 @@ export class UploadCalls extends AccountCalls {
 
   /**
    * Returns an upload.
-   * @param takeOver whether a request that continues it must stop, once it had time to end by itself
-   * @returns `not_found`; `gone` for one that failed, where `takeOver` asks for one that can be continued
+   * @param takeOver whether a request that continues it must stop, once it had time to end by
+   * itself
+   * @returns `not_found`; `gone` for one that failed, where `takeOver` asks for one that can be
+   * continued
    */
   async look(hash: string, uploadId: string, takeOver: boolean): Promise<Result<{ upload: UploadRecord }>> {
     if (!takeOver) return this.#findToManage(hash, uploadId);
@@ -120,8 +128,8 @@ export class UploadCalls extends AccountCalls {
 
   /**
    * Lets a request continue an upload; an earlier one that still runs must stop.
-   * @returns an upload that is not `open` where every byte has arrived; `not_found`, `gone`, `offset_mismatch`,
-   * `invalid_request`
+   * @returns an upload that is not `open` where every byte has arrived; `not_found`, `gone`,
+   * `offset_mismatch`, `invalid_request`
    */
   async resume(hash: string, uploadId: string, { lease, offset, length }: Resumption): Promise<Result<Resumed>> {
     const found = this.#find(hash, uploadId);
@@ -150,9 +158,10 @@ export class UploadCalls extends AccountCalls {
   }
 
   /**
-   * Records that leaves of an encrypted upload are about to be sent. Other bytes than before under the same nonces would reveal both,
-   * and let others forge chunks: they end the upload.
-   * @param first the number of the first one @param digests SHA-256 of each, 32 bytes each, in order
+   * Records that leaves of an encrypted upload are about to be sent. Other bytes than before under
+   * the same nonces would reveal both, and let others forge chunks: they end the upload.
+   * @param first the number of the first one
+   * @param digests SHA-256 of each, 32 bytes each, in order
    * @returns `upload_busy`, `upload_changed`
    */
   async show(uploadId: string, lease: string, first: number, digests: Uint8Array): Promise<Result> {
@@ -182,7 +191,8 @@ export class UploadCalls extends AccountCalls {
 
   /**
    * Records how far an upload has come: offset, part, tail and rest together.
-   * @returns `upload_busy` where another request has it; `quota_exceeded`, which ends it, where its key has no room for so much
+   * @returns `upload_busy` where another request has it; `quota_exceeded`, which ends it, where its
+   * key has no room for so much
    */
   commit(
     hash: string,
@@ -219,7 +229,8 @@ export class UploadCalls extends AccountCalls {
   }
 
   /**
-   * Stores the file of an upload whose bytes have all arrived; a large one, and one that cannot be stored now, in the alarm.
+   * Stores the file of an upload whose bytes have all arrived; a large one, and one that cannot be
+   * stored now, in the alarm.
    * @returns the CID of the file; `cid_mismatch`
    */
   async finish(uploadId: string, requestId: string): Promise<Result<{ cid: string }>> {

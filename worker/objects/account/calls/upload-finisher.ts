@@ -1,4 +1,6 @@
-/** The end of an upload whose bytes have all arrived: from its parts to a file. It needs no API key. */
+/**
+ * The end of an upload whose bytes have all arrived: from its parts to a file. It needs no API key.
+ */
 import { isSealpinError, SealpinError, type Code } from '../../../../shared/errors.ts';
 import { sha256, treeOf } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
@@ -14,14 +16,18 @@ import { resumedIntake } from '../uploads/resumed-intake.ts';
 import type { UploadRecord } from '../uploads/upload-rows.ts';
 import { pendingMs } from './pending-calls.ts';
 
-/** Files up to this size are stored while the client waits: pinning takes 2 ms for each MiB where the disk's cache has it. */
+/**
+ * Files up to this size are stored while the client waits: pinning takes 2 ms for each MiB where
+ * the disk's cache has it.
+ */
 const waitBytes = 1024 ** 3;
 /** The longest time between two attempts, in ms. */
 const longestRetryMs = 900_000;
 /** Retention of the row of an ended upload, in ms: longer than a claim is kept. */
 const endedMs = 2 * 86_400_000;
 /**
- * Attempts after which a missing block is lost: what an attempt imports itself may be collected before it is pinned.
+ * Attempts after which a missing block is lost: what an attempt imports itself may be collected
+ * before it is pinned.
  */
 const attemptsToLose = 3;
 
@@ -36,7 +42,9 @@ type Leaves = { digests: Uint8Array; bytes: number; lastLeaf: Uint8Array | undef
 /** Finishes the uploads of an account. */
 export class UploadFinisher {
   readonly #context: AccountContext;
-  /** Attempts that run. An object that is started again has none, and its alarm begins another one. */
+  /**
+   * Attempts that run. An object that is started again has none, and its alarm begins another one.
+   */
   readonly #running = new Map<string, Promise<void>>();
 
   constructor(context: AccountContext) {
@@ -45,7 +53,8 @@ export class UploadFinisher {
 
   /**
    * Finishes an upload: at once, or in the alarm where the file is large.
-   * @param requestId of the request with the last bytes, or one for the alarm; it stays with the work
+   * @param requestId of the request with the last bytes, or one for the alarm; it stays with the
+   * work
    * @returns the CID of the file; `cid_mismatch`, `gone`, `not_found`
    */
   async begin(uploadId: string, requestId: string): Promise<Result<{ cid: string }>> {
@@ -70,7 +79,9 @@ export class UploadFinisher {
     return state === 'failed' && code ? err(code) : { ok: true, cid };
   }
 
-  /** Makes one attempt, unless one runs. It does not throw: the row says when the next one is due. */
+  /**
+   * Makes one attempt, unless one runs. It does not throw: the row says when the next one is due.
+   */
   async attempt(uploadId: string): Promise<void> {
     const running = this.#running.get(uploadId) ?? this.#attempt(uploadId);
     this.#running.set(uploadId, running);
@@ -158,7 +169,10 @@ export class UploadFinisher {
   }
 }
 
-/** Removes an upload, in a transaction of the caller's, who cares for the outbox and for what was overwritten. A file that is stored stays. */
+/**
+ * Removes an upload, in a transaction of the caller's, who cares for the outbox and for what was
+ * overwritten. A file that is stored stays.
+ */
 export function removeUpload(context: AccountContext, uploadId: string): void {
   abandonUpload(context, uploadId);
   context.uploads.remove(uploadId);

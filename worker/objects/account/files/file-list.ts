@@ -4,7 +4,10 @@ import { recordOf } from '../../columns.ts';
 import { all, first } from '../../sql.ts';
 import { isReady, rows, wholeFileColumns, type FileRecord } from './file-rows.ts';
 
-/** Number of rows that one request reads, so that a filter that matches nothing does not hold up the account. */
+/**
+ * Number of rows that one request reads, so that a filter that matches nothing does not hold up the
+ * account.
+ */
 const scannedRows = 5000;
 
 /** Bytes on IPFS, both inclusive. */
@@ -38,8 +41,8 @@ export type Page = { files: FileRecord[]; next: number | undefined };
 type Condition = [text: string, ...values: SqlStorageValue[]];
 
 /**
- * A page of ready files. It has fewer files than `limit`, even none, where the request has looked at as many rows as it may: `next`
- * then goes on behind them.
+ * A page of ready files. It has fewer files than `limit`, even none, where the request has looked
+ * at as many rows as it may: `next` then goes on behind them.
  */
 export function pageOfFiles(sql: SqlStorage, nowMs: number, { after, limit, ascending, filter }: PageOptions): Page {
   const [compare, order, last, start] = ascending

@@ -21,9 +21,10 @@ type Row = RecordOf<typeof wholeFileColumns>;
 export type FileDetails = RecordOf<typeof detailColumns>;
 
 /**
- * A file that is stored. `filename`, `contentType`, `beginning` and `description` are those of a plain one: in encrypted mode they are
- * inside the header. `bytes` are those on IPFS, times in ms, `createdBy` the ID of the API key that stored it. `version` counts its
- * changes, the last of which was at `changedAt`.
+ * A file that is stored. `filename`, `contentType`, `beginning` and `description` are those of a
+ * plain one: in encrypted mode they are inside the header. `bytes` are those on IPFS, times in ms,
+ * `createdBy` the ID of the API key that stored it. `version` counts its changes, the last of which
+ * was at `changedAt`.
  */
 export type FileRecord = Omit<Row, 'number' | 'state' | 'due'>;
 
@@ -54,7 +55,8 @@ const finishingSeconds = 2;
 const byExpiry = `file_detail JOIN file USING (file_id) WHERE expires_at IS NOT NULL AND state = 'ready'`;
 
 /**
- * Condition of rows that are ready at a time, its one parameter: an expired file is gone, however late its alarm is.
+ * Condition of rows that are ready at a time, its one parameter: an expired file is gone, however
+ * late its alarm is.
  */
 export const isReady = `state = 'ready' AND (expires_at IS NULL OR expires_at > ?)`;
 
@@ -63,7 +65,10 @@ const pending = `file WHERE file_id = ? AND state = 'pending'`;
 /** The account's other rows that files count in, and the clock, in ms. */
 type Others = { row: AccountRow; settings: AccountSettings; events: EventRows; now(): number };
 
-/** The files in an object's storage, and the counts of them in the rows of the account and of API keys with limits. */
+/**
+ * The files in an object's storage, and the counts of them in the rows of the account and of API
+ * keys with limits.
+ */
 export class FileRows {
   readonly #sql: SqlStorage;
   readonly #others: Others;
@@ -79,8 +84,8 @@ export class FileRows {
   }
 
   /**
-   * Returns what a key may still store, by its limits and the quota of the account, less what unfinished uploads have
-   * announced.
+   * Returns what a key may still store, by its limits and the quota of the account, less what
+   * unfinished uploads have announced.
    * @param by its ID
    * @param except the ID of an upload that does not count
    */
@@ -110,21 +115,29 @@ export class FileRows {
     return exceedsAllowance(isReserved ? this.allowanceOfReserved(createdBy) : this.allowance(createdBy), bytes);
   }
 
-  /** Writes a pending row, which the sweep removes at `dueMs`; null: not before it is removed by its ID. */
+  /**
+   * Writes a pending row, which the sweep removes at `dueMs`; null: not before it is removed by its
+   * ID.
+   */
   add(file: NewFile, createdBy: string, nowMs: number, dueMs: number | null): void {
     const row = { ...file, state: 'pending' as const, createdBy, createdAt: nowMs, due: dueMs };
     insert(this.#sql, 'file', rowOf(fileColumns, row));
     this.addDetails(file.fileId, file);
   }
 
-  /** Writes the details of a pending file, unless they are there; they need a row if one of them is not null. */
+  /**
+   * Writes the details of a pending file, unless they are there; they need a row if one of them is
+   * not null.
+   */
   addDetails(fileId: string, details: FileDetails): void {
     const row = rowOf(detailColumns, details);
     if (Object.values(row).every((value) => value === null)) return;
     insert(this.#sql, 'file_detail', { file_id: fileId, ...row }, 'ON CONFLICT DO NOTHING');
   }
 
-  /** Changes a ready file, in a transaction of the caller's; what is replaced is overwritten first. */
+  /**
+   * Changes a ready file, in a transaction of the caller's; what is replaced is overwritten first.
+   */
   update(fileId: string, { header, plain, expiresAt, tags }: FileUpdate): void {
     const isThis = 'file_id = ?';
     this.#sql.exec(
@@ -193,14 +206,20 @@ export class FileRows {
     return true;
   }
 
-  /** A ready file whose bytes may be served. @returns `not_found`; `content_denied` where its CID is on the denylist */
+  /**
+   * A ready file whose bytes may be served.
+   * @returns `not_found`; `content_denied` where its CID is on the denylist
+   */
   readable(fileId: string): Result<{ file: FileRecord }> {
     const file = this.find(fileId);
     if (file === undefined) return this.missing(fileId);
     return exists(this.#sql, 'denied_file WHERE file_id = ?', fileId) ? err('content_denied') : { ok: true, file };
   }
 
-  /** Marks the files with a CID, also those that are pending, as denied, or takes the mark from them. */
+  /**
+   * Marks the files with a CID, also those that are pending, as denied, or takes the mark from
+   * them.
+   */
   deny(cid: string, denied: boolean): void {
     this.#sql.exec(
       denied
@@ -219,7 +238,10 @@ export class FileRows {
     return this.#read(`file_id = ? AND ${isReady}`, fileId, this.#others.now())[0];
   }
 
-  /** Tells why there is no ready file: none is stored, or it is being finished and all of its bytes have arrived. */
+  /**
+   * Tells why there is no ready file: none is stored, or it is being finished and all of its bytes
+   * have arrived.
+   */
   missing(fileId: string): Failure {
     const isFinishing = exists(this.#sql, `upload WHERE id = ? AND state = 'finishing'`, fileId);
     return isFinishing ? err('finishing', undefined, finishingSeconds) : err('not_found');
@@ -244,8 +266,8 @@ export class FileRows {
   }
 
   /**
-   * Removes every row, headers overwritten first, with a message to `Pin` for each; of a pending one when it is due, as its pin may
-   * still be on its way. @returns how many were ready
+   * Removes every row, headers overwritten first, with a message to `Pin` for each; of a pending
+   * one when it is due, as its pin may still be on its way. @returns how many were ready
    */
   removeAll(nowMs: number, requestId: string): number {
     const ready = count(this.#sql, `file WHERE state = 'ready'`);
@@ -271,7 +293,9 @@ export class FileRows {
     return least(this.#sql, 'due', `file WHERE state = 'pending'`);
   }
 
-  /** The IDs of ready files that have expired, the earliest first, then those that nothing names. */
+  /**
+   * The IDs of ready files that have expired, the earliest first, then those that nothing names.
+   */
   expired(limit: number): string[] {
     const query = `SELECT file_id FROM ${byExpiry} AND expires_at <= ? ORDER BY expires_at LIMIT ?`;
     const expired = list<string>(this.#sql, query, this.#others.now(), limit);

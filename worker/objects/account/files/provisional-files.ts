@@ -1,17 +1,20 @@
 /**
- * Files that stay only if another upload of their API key names them: the payloads of a delivery, which nobody can open without the parcel
- * that comes after them. A sender who fails in between may not delete them.
+ * Files that stay only if another upload of their API key names them: the payloads of a delivery,
+ * which nobody can open without the parcel that comes after them. A sender who fails in between may
+ * not delete them.
  */
 import { err, type Failure } from '../../result.ts';
 import { exists, insert, least, list, update } from '../../sql.ts';
 
 /**
- * Times after which such a file is removed, in ms: after the last request of its key, and at the latest after it was
- * stored.
+ * Times after which such a file is removed, in ms: after the last request of its key, and at the
+ * latest after it was stored.
  */
 const idleMs = 86_400_000;
 const longestMs = 7 * idleMs;
-/** A request within this time after another one postpones nothing, so that it costs no row, in ms. */
+/**
+ * A request within this time after another one postpones nothing, so that it costs no row, in ms.
+ */
 const graceMs = 3_600_000;
 
 /** The rows in an object's storage. `due` and `latest` are null until the file is stored. */
@@ -43,7 +46,10 @@ export class ProvisionalFiles {
     );
   }
 
-  /** Lets files stay that a key stored, or whose last bytes it has sent. @returns `not_found` where one of them is not there */
+  /**
+   * Lets files stay that a key stored, or whose last bytes it has sent.
+   * @returns `not_found` where one of them is not there
+   */
   keep(fileIds: readonly string[], apiKey: string): Failure | undefined {
     const ids = JSON.stringify([...new Set(fileIds)]);
     const missing = `json_each(?1) WHERE value NOT IN (SELECT file_id FROM file WHERE created_by = ?2)

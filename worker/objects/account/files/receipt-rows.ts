@@ -9,7 +9,10 @@ import type { FileRecord } from './file-rows.ts';
 
 type Row = RecordOf<typeof receiptColumns>;
 
-/** The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. `backedUp`: a backup of the account was ever fetched. */
+/**
+ * The receipt of a deleted file; `deletedAt` in ms, `pins`: what became of each. `backedUp`: a
+ * backup of the account was ever fetched.
+ */
 export type ReceiptRecord = Omit<Row, 'shares' | 'due' | 'awaited'> & { shares: EndedShare[]; backedUp: boolean };
 
 /** Place of a plain file's key, by the kind of its content. */
@@ -31,7 +34,10 @@ export class ReceiptRows {
     this.#sql = sql;
   }
 
-  /** Writes the receipt of a file in the transaction that deletes it. @param shares the IDs of those that end with it */
+  /**
+   * Writes the receipt of a file in the transaction that deletes it.
+   * @param shares the IDs of those that end with it
+   */
   add(
     { fileId, mode, beginning, service }: Pick<FileRecord, 'fileId' | 'mode' | 'beginning' | 'service'>,
     reason: DeletionReason,
@@ -45,8 +51,9 @@ export class ReceiptRows {
   }
 
   /**
-   * Records what became of the pins of a deleted file; of anything else nothing is recorded. `Pin` says what becomes of those that are
-   * `scheduled`, possibly before its answer to the removal is here.
+   * Records what became of the pins of a deleted file; of anything else nothing is recorded. `Pin`
+   * says what becomes of those that are `scheduled`, possibly before its answer to the removal is
+   * here.
    */
   setPins(fileId: string, pins: readonly RemovedPin[]): void {
     const [receipt] = this.#read('file_id = ?', fileId);
@@ -57,7 +64,10 @@ export class ReceiptRows {
     this.#update(fileId, { pins: [...merged, ...others], awaited: 1 });
   }
 
-  /** Records for all such receipts that what was scheduled is done at services where nothing is being removed. */
+  /**
+   * Records for all such receipts that what was scheduled is done at services where nothing is
+   * being removed.
+   */
   complete(removing: ReadonlySet<string>): void {
     for (const { fileId, pins } of this.#read(forgotten))
       this.#update(fileId, {
@@ -68,7 +78,10 @@ export class ReceiptRows {
       });
   }
 
-  /** Tells whether what a receipt calls `scheduled` is of a version in which `Pin` did not report the outcome. */
+  /**
+   * Tells whether what a receipt calls `scheduled` is of a version in which `Pin` did not report
+   * the outcome.
+   */
   isForgotten(fileId: string): boolean {
     return exists(this.#sql, `receipt WHERE file_id = ? AND ${forgotten}`, fileId);
   }
@@ -105,7 +118,9 @@ export class ReceiptRows {
     update(this.#sql, 'receipt', rowOf(receiptColumns, changes), 'file_id = ?', fileId);
   }
 
-  /** A message that is due later, and was never sent, is there for a record that may still arrive. */
+  /**
+   * A message that is due later, and was never sent, is there for a record that may still arrive.
+   */
   #recordOf(share: string, nowMs: number): EndedShare['record'] {
     const waiting = `outbox WHERE op = 'unshare' AND target = ? AND (attempts > 0 OR due <= ?)`;
     return exists(this.#sql, waiting, share, nowMs) ? 'scheduled' : 'destroyed';

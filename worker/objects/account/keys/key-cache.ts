@@ -1,9 +1,10 @@
 /**
- * The copies of API keys in KV, which every place of the network reads fast. The account's own record is the one that
- * counts.
+ * The copies of API keys in KV, which every place of the network reads fast. The account's own
+ * record is the one that counts.
  */
 import * as v from 'valibot';
 import { Scope } from '../../../../shared/api.ts';
+import { isoTime } from '../../../../shared/time.ts';
 import type { NewKey } from './key-rows.ts';
 
 /** The record of an API key in KV. */
@@ -21,10 +22,16 @@ const CachedKey = v.object({
 /** Copy of an API key in KV. */
 export type CachedKey = v.InferOutput<typeof CachedKey>;
 
-/** Seconds for which a place of Cloudflare's network, and an isolate there, may keep a record before it reads KV again. */
+/**
+ * Seconds for which a place of Cloudflare's network, and an isolate there, may keep a record before
+ * it reads KV again.
+ */
 const cacheTtlSeconds = 60;
 
-/** Records that an isolate has read, by hash, and until when it uses them, in ms. None holds a key in the clear. */
+/**
+ * Records that an isolate has read, by hash, and until when it uses them, in ms. None holds a key
+ * in the clear.
+ */
 const recent = new Map<string, { record: CachedKey; until: number }>();
 /** The most of them, about 1 MB. */
 const maxRecent = 1_000;
@@ -35,9 +42,11 @@ export function kvKeyName(hash: string): string {
 }
 
 /**
- * Reads the record of an API key: from KV, or what this isolate has read there less than a minute ago.
+ * Reads the record of an API key: from KV, or what this isolate has read there less than a minute
+ * ago.
  * @param hash SHA-256 of the key, in hex
- * @returns undefined without a record, or with one in another shape; neither proves that the key does not exist
+ * @returns undefined without a record, or with one in another shape; neither proves that the key
+ * does not exist
  */
 export async function readCachedKey(store: KVNamespace, hash: string): Promise<CachedKey | undefined> {
   const known = recent.get(hash);
@@ -61,8 +70,8 @@ export async function writeCachedKey(store: KVNamespace, account: string, key: O
     scopes: key.scopes,
     createdAt: new Date(key.createdAt).toISOString(),
     createdBy: key.createdBy,
-    ...(key.expiresAt === null ? {} : { expiresAt: new Date(key.expiresAt).toISOString() }),
-    ...(key.sealed === null ? {} : { sealed: key.sealed.toBase64() }),
+    expiresAt: isoTime(key.expiresAt),
+    sealed: key.sealed?.toBase64(),
   };
   await store.put(kvKeyName(key.hash), JSON.stringify(record));
 }

@@ -3,12 +3,14 @@ import { err, type Failure } from '../../result.ts';
 import { all, insert, list } from '../../sql.ts';
 import type { Reserved } from './reserved.ts';
 
-/** Limits of a key: the number of files, their bytes on IPFS altogether, and the bytes of one file. */
+/**
+ * Limits of a key: the number of files, their bytes on IPFS altogether, and the bytes of one file.
+ */
 export type Limits = { files?: number | undefined; bytes?: number | undefined; fileBytes?: number | undefined };
 
 /**
- * Amounts that a key may still store; undefined if nothing limits them. `bytes`: altogether; `fileBytes`: in one file,
- * by the limits of keys; `accountBytes`: by the quota of the account.
+ * Amounts that a key may still store; undefined if nothing limits them. `bytes`: altogether;
+ * `fileBytes`: in one file, by the limits of keys; `accountBytes`: by the quota of the account.
  */
 export type Allowance = {
   files: number | undefined;
@@ -20,7 +22,10 @@ export type Allowance = {
 /** The columns of limits in a key's row; null: no limit, or a key without any. */
 export type LimitColumns = { max_files: number | null; max_bytes: number | null; max_file_bytes: number | null };
 
-/** A key and those that it descends from: what it stores counts for all of them, so that no key exceeds its limits by others. */
+/**
+ * A key and those that it descends from: what it stores counts for all of them, so that no key
+ * exceeds its limits by others.
+ */
 const line = `WITH RECURSIVE line(id) AS (SELECT ?1 UNION SELECT created_by FROM api_key JOIN line ON api_key.id = line.id
   WHERE created_by IS NOT NULL)`;
 
@@ -28,14 +33,13 @@ const line = `WITH RECURSIVE line(id) AS (SELECT ?1 UNION SELECT created_by FROM
 export function limitsOf(row: LimitColumns): Limits | undefined {
   const { max_files: files, max_bytes: bytes, max_file_bytes: fileBytes } = row;
   if (files === null && bytes === null && fileBytes === null) return undefined;
-  return {
-    ...(files === null ? {} : { files }),
-    ...(bytes === null ? {} : { bytes }),
-    ...(fileBytes === null ? {} : { fileBytes }),
-  };
+  return { files: files ?? undefined, bytes: bytes ?? undefined, fileBytes: fileBytes ?? undefined };
 }
 
-/** Checks the limits of a new key against its issuer's. @returns `forbidden` where one of them is higher, or missing */
+/**
+ * Checks the limits of a new key against its issuer's.
+ * @returns `forbidden` where one of them is higher, or missing
+ */
 export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure | undefined {
   for (const name of ['files', 'bytes', 'fileBytes'] as const) {
     const most = issuer[name];
@@ -45,7 +49,11 @@ export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure
   return undefined;
 }
 
-/** Checks that there is room for a file. @param bytes of it, as many as are known @returns `quota_exceeded` */
+/**
+ * Checks that there is room for a file.
+ * @param bytes of it, as many as are known
+ * @returns `quota_exceeded`
+ */
 export function exceedsAllowance(
   { files, fileBytes, accountBytes }: Omit<Allowance, 'bytes'>,
   bytes: number,
@@ -80,7 +88,10 @@ export class KeyLimits {
     insert(this.#sql, 'key_limit', { key_id: id, ...most, files: 0, bytes: 0 });
   }
 
-  /** Returns what a key may still store besides what is reserved, by its own limits and those of its ancestors. */
+  /**
+   * Returns what a key may still store besides what is reserved, by its own limits and those of its
+   * ancestors.
+   */
   allowance(id: string, reserved: readonly Reserved[]): Omit<Allowance, 'accountBytes'> {
     const limits = all<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
       this.#sql,
@@ -107,7 +118,10 @@ export class KeyLimits {
     return new Map(keys.map((key) => [key, new Set(list<string>(this.#sql, `${line} SELECT id FROM line`, key))]));
   }
 
-  /** Counts a file that a key has stored, or one of its that was deleted, in a transaction of the caller's. */
+  /**
+   * Counts a file that a key has stored, or one of its that was deleted, in a transaction of the
+   * caller's.
+   */
   count(id: string, sign: 1 | -1, bytes: number): void {
     this.#sql.exec(
       `${line} UPDATE key_limit SET files = files + ?2, bytes = bytes + ?3 WHERE key_id IN line`,

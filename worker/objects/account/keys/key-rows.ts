@@ -13,14 +13,14 @@ import { hiddenKeyColumns, keyColumns } from '../tables.ts';
 export type KeyRecord = RecordOf<typeof keyColumns> & { limits?: Limits | undefined };
 
 /**
- * Keys that open the account's encrypted files: the caller's key record, the account's public key, and on demand the
- * sealed private key.
+ * Keys that open the account's encrypted files: the caller's key record, the account's public key,
+ * and on demand the sealed private key.
  */
 export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
 
 /**
- * A key to be added: its record, its hash, the public half of what it signs with, and for a key with `read` the account's private key
- * sealed to it.
+ * A key to be added: its record, its hash, the public half of what it signs with, and for a key
+ * with `read` the account's private key sealed to it.
  */
 export type NewKey = KeyRecord & { hash: string; signer: Uint8Array; sealed: Uint8Array | null };
 
@@ -29,15 +29,20 @@ type StoredKey = RecordOf<typeof hiddenKeyColumns> & { key: KeyRecord };
 /** Keys with their limits. */
 const keys = 'SELECT * FROM api_key LEFT JOIN key_limit ON key_limit.key_id = api_key.id';
 
-/** `cascade`: descendants too. `destroy`: even where that locks the account out. `self`: even the caller's own key. */
+/**
+ * `cascade`: descendants too. `destroy`: even where that locks the account out. `self`: even the
+ * caller's own key.
+ */
 export type RevokeOptions = { cascade: boolean; destroy: boolean; self: boolean };
 
 /** 9999-12-31T23:59:59.999Z, the last time that RFC 3339 can write. */
 const lastMs = 253_402_300_799_999;
 
 /**
- * Checks a new key against the key that issues it, whose scopes, expiry and limits it must not exceed.
- * @returns undefined where it does not; `invalid_request` when the expiry is no time, `insufficient_scope`, `forbidden`
+ * Checks a new key against the key that issues it, whose scopes, expiry and limits it must not
+ * exceed.
+ * @returns undefined where it does not; `invalid_request` when the expiry is no time,
+ * `insufficient_scope`, `forbidden`
  */
 export function exceedsIssuer(
   issuer: KeyRecord,
@@ -62,8 +67,8 @@ const lossOf = {
 } as const;
 
 /**
- * Returns the loss with keys: the scope `read` or `keys`, if none of the keys that are left has it for as long as one
- * of these.
+ * Returns the loss with keys: the scope `read` or `keys`, if none of the keys that are left has it
+ * for as long as one of these.
  * @param keys all that are not revoked
  * @param ids of the keys to be revoked
  * @returns undefined where nothing is lost
@@ -93,7 +98,8 @@ export class KeyRows {
   }
 
   /**
-   * Finds the key with a hash, if it is valid at this time and has the scope, where one is asked for.
+   * Finds the key with a hash, if it is valid at this time and has the scope, where one is asked
+   * for.
    * @returns `unauthorized`, `insufficient_scope`
    */
   authorize(hash: string, scope: Scope | undefined, nowMs: number): Result<{ key: KeyRecord }> {
@@ -107,7 +113,10 @@ export class KeyRows {
     return { ok: true, key: row.key };
   }
 
-  /** Returns what the signatures of a key are checked with; undefined if there is no such key, or it is revoked. */
+  /**
+   * Returns what the signatures of a key are checked with; undefined if there is no such key, or it
+   * is revoked.
+   */
   signerOf(id: string): { hash: string; signer: Uint8Array | null } | undefined {
     const [row] = this.#read('WHERE id = ? AND revoked_at IS NULL', id);
     return row && { hash: row.hash, signer: row.signer };
@@ -136,8 +145,8 @@ export class KeyRows {
 
   /**
    * The keys that a caller's request to revoke `id` covers.
-   * @returns their IDs; `not_found`; `insufficient_scope` when one of them has a scope that the caller lacks; `conflict` when
-   * an option is missing that allows it
+   * @returns their IDs; `not_found`; `insufficient_scope` when one of them has a scope that the
+   * caller lacks; `conflict` when an option is missing that allows it
    */
   revocable(caller: KeyRecord, id: string, options: RevokeOptions, nowMs: number): Result<{ ids: string[] }> {
     const keys = this.#withDescendants(id, options.cascade);
@@ -153,7 +162,8 @@ export class KeyRows {
 
   /**
    * Revokes keys, overwriting what was sealed to them.
-   * @param by the ID of the key that revokes them; null: a recovery @returns the IDs of the messages that remove them from KV
+   * @param by the ID of the key that revokes them; null: a recovery
+   * @returns the IDs of the messages that remove them from KV
    */
   revoke(ids: readonly string[], by: string | null, outbox: Outbox, nowMs: number): number[] {
     return ids.flatMap((id) => {
@@ -166,8 +176,8 @@ export class KeyRows {
   }
 
   /**
-   * A key that is not revoked and, with `cascade`, those that descend from it, also from revoked ones; none: there is
-   * no such key.
+   * A key that is not revoked and, with `cascade`, those that descend from it, also from revoked
+   * ones; none: there is no such key.
    */
   #withDescendants(id: string, cascade: boolean): KeyRecord[] {
     const family = `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key JOIN family ON api_key.created_by = family.id)`;

@@ -1,6 +1,7 @@
 /**
- * The recovery file of an account: an age file to its recovery key, with the account's private key and a secret. The private
- * key alone recovers nothing, because every API key with `read` can unseal it; of the secret the account keeps a hash.
+ * The recovery file of an account: an age file to its recovery key, with the account's private key
+ * and a secret. The private key alone recovers nothing, because every API key with `read` can
+ * unseal it; of the secret the account keeps a hash.
  */
 import {
   decodePem,

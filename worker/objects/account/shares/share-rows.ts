@@ -11,7 +11,10 @@ const rowColumns = { ...shareColumns, ...hiddenShareColumns };
 
 type Row = RecordOf<typeof rowColumns>;
 
-/** A share, made with the API key that has the ID `createdBy`; times in ms. `files`: those whose deletion ends it. */
+/**
+ * A share, made with the API key that has the ID `createdBy`; times in ms. `files`: those whose
+ * deletion ends it.
+ */
 export type ShareRecord = RecordOf<typeof shareColumns>;
 
 /** A share that is being made. */
@@ -43,8 +46,8 @@ export function insertShare(sql: SqlStorage, share: Omit<Row, 'number'> & { numb
 }
 
 /**
- * The shares in an object's storage. A row says that there may be a record, from before it is sent. With the row goes a message, in the
- * same transaction, that has the record destroyed.
+ * The shares in an object's storage. A row says that there may be a record, from before it is sent.
+ * With the row goes a message, in the same transaction, that has the record destroyed.
  */
 export class ShareRows {
   readonly #sql: SqlStorage;
@@ -57,12 +60,19 @@ export class ShareRows {
     this.#events = events;
   }
 
-  /** Writes the row of a share whose record is about to be sent. @param dueMs when it is given up, unless it is active by then */
+  /**
+   * Writes the row of a share whose record is about to be sent.
+   * @param dueMs when it is given up, unless it is active by then
+   */
   add(share: ShareRecord, dueMs: number): void {
     insertShare(this.#sql, { ...share, state: 'making', due: dueMs });
   }
 
-  /** Records that the object has the record. @param dueMs when the row goes @returns whether it is still there */
+  /**
+   * Records that the object has the record.
+   * @param dueMs when the row goes
+   * @returns whether it is still there
+   */
   activate({ id, createdBy }: Pick<ShareRecord, 'id' | 'createdBy'>, dueMs: number): boolean {
     const statement = `UPDATE share SET state = 'active', due = ? WHERE id = ? RETURNING id`;
     if (first(this.#sql, statement, dueMs, id) === undefined) return false;

@@ -1,14 +1,19 @@
-/** Uploads that may be sent again and happen once: the claims that requests with an `Idempotency-Key` hold. */
+/**
+ * Uploads that may be sent again and happen once: the claims that requests with an
+ * `Idempotency-Key` hold.
+ */
 import { err, type Failure, type Result } from '../../result.ts';
 import { soonest } from '../../alarm.ts';
 import { first, insert, least } from '../../sql.ts';
 import { SignedUses } from './signed-uses.ts';
 
 /**
- * Scoped to API key, method and path. `name` and `fingerprint` are HMACs in hex; the fingerprint has two of them, joined by a
- * dot: of the parameters, and of the length of the body, which is empty where the request announced none.
+ * Scoped to API key, method and path. `name` and `fingerprint` are HMACs in hex; the fingerprint
+ * has two of them, joined by a dot: of the parameters, and of the length of the body, which is
+ * empty where the request announced none.
  *
- * `expiresAt`: of a signed URL, which stands for one upload until then, in ms; also when the file was deleted.
+ * `expiresAt`: of a signed URL, which stands for one upload until then, in ms; also when the file
+ * was deleted.
  */
 export type Claim = { apiKey: string; route: string; name: string; fingerprint: string; expiresAt?: number };
 
@@ -23,8 +28,9 @@ const firstGuessMs = 2000;
 export type ClaimOptions = { isReady(fileId: string): boolean; now(): number; leaseMs?(): number | undefined };
 
 /**
- * The claims in an object's storage. A claim is a lease: it belongs to the request that uploads `file_id` until it runs out, and
- * that request renews it while it lives. A request that died renews nothing, so the next one takes its claim over.
+ * The claims in an object's storage. A claim is a lease: it belongs to the request that uploads
+ * `file_id` until it runs out, and that request renews it while it lives. A request that died
+ * renews nothing, so the next one takes its claim over.
  */
 export class Claims {
   readonly #sql: SqlStorage;
@@ -58,7 +64,10 @@ export class Claims {
     return err('idempotency_running', undefined, this.#guessSeconds(row.expires_at));
   }
 
-  /** Renews the claim of a running upload, if it has one; fails when another request has taken it over. */
+  /**
+   * Renews the claim of a running upload, if it has one; fails when another request has taken it
+   * over.
+   */
   renew(claim: Claim | undefined, fileId: string): Failure | undefined {
     return claim && this.#hold(claim, fileId, this.#leaseMs());
   }
@@ -105,7 +114,8 @@ export class Claims {
   }
 
   /**
-   * A lease that has run out stays its holder's until another request claims it: then the row is missing, or its own.
+   * A lease that has run out stays its holder's until another request claims it: then the row is
+   * missing, or its own.
    */
   #hold({ apiKey, route, name, fingerprint }: Claim, fileId: string, forMs: number): Failure | undefined {
     const now = this.#options.now();
@@ -122,9 +132,9 @@ export class Claims {
   }
 
   /**
-   * Guesses when to ask again for a claim that runs out at a time. Most requests whose client has left end within a
-   * second, so the first guess is short; each one after it is as long as nothing was heard of the request, but never
-   * longer than the claim.
+   * Guesses when to ask again for a claim that runs out at a time. Most requests whose client has
+   * left end within a second, so the first guess is short; each one after it is as long as nothing
+   * was heard of the request, but never longer than the claim.
    */
   #guessSeconds(expiresAt: number): number {
     const leftMs = expiresAt - this.#options.now();
@@ -134,8 +144,8 @@ export class Claims {
 }
 
 /**
- * Compares fingerprints. HTTP stacks may send a length once and chunks the next time: it counts where both requests
- * have one.
+ * Compares fingerprints. HTTP stacks may send a length once and chunks the next time: it counts
+ * where both requests have one.
  */
 function isSameRequest(one: string, other: string): boolean {
   const [first = '', firstLength = ''] = one.split('.');

@@ -18,9 +18,10 @@ const columns = {
 type PartRecord = RecordOf<typeof columns>;
 
 /**
- * A part that a service holds. Its `id` stands for it in the references of `Pin`, where the ID of a file would be; `uploadId` is the ID
- * of the file that the upload makes, `firstLeaf` the number of its first leaf in the file. `digests`: SHA-256 of each of its leaves, 32
- * bytes each, in order; `bytes` of its leaves. `requestId`: the request that sends it, for the log; no row has it.
+ * A part that a service holds. Its `id` stands for it in the references of `Pin`, where the ID of a
+ * file would be; `uploadId` is the ID of the file that the upload makes, `firstLeaf` the number of
+ * its first leaf in the file. `digests`: SHA-256 of each of its leaves, 32 bytes each, in order;
+ * `bytes` of its leaves. `requestId`: the request that sends it, for the log; no row has it.
  */
 export type NewPart = Omit<PartRecord, 'state' | 'due'> & { requestId?: string };
 
@@ -30,9 +31,9 @@ const never = Number.MAX_SAFE_INTEGER;
 const pinned = `upload_id = ? AND state = 'pinned'`;
 
 /**
- * The parts in an object's storage. A part is `intended` until its pin is acknowledged. To release one is to remove its row and to
- * leave a message that removes its reference. Of one that is only intended the pin may still be on its way, so that it stays until
- * it is due.
+ * The parts in an object's storage. A part is `intended` until its pin is acknowledged. To release
+ * one is to remove its row and to leave a message that removes its reference. Of one that is only
+ * intended the pin may still be on its way, so that it stays until it is due.
  */
 export class PartRows {
   readonly #sql: SqlStorage;
@@ -53,7 +54,10 @@ export class PartRows {
     return first(this.#sql, `UPDATE part SET state = 'pinned' WHERE id = ? RETURNING id`, id) !== undefined;
   }
 
-  /** Records the pin of a part that stays until it is released. @returns whether its row is still there */
+  /**
+   * Records the pin of a part that stays until it is released.
+   * @returns whether its row is still there
+   */
   commitForGood(id: string): boolean {
     update(this.#sql, 'part', { due: never }, 'id = ?', id);
     return this.commit(id);

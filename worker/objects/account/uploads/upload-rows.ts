@@ -8,22 +8,26 @@ import { uploadColumns } from '../tables.ts';
 type Row = RecordOf<typeof uploadColumns>;
 
 /**
- * An upload; times in ms. `uploadId` is the ID of the pending file, `createdBy` that of the API key which continues it; what is sealed opens
- * with that key, and with nothing that is stored. `length` is null until it is known, `announced` the CID that the client announced,
- * `cid` that of the file, once all of its bytes have arrived. `finishing`: every byte has arrived, and the file is not pinned as a
- * whole yet. `requestId`: of the request with the last bytes.
+ * An upload; times in ms. `uploadId` is the ID of the pending file, `createdBy` that of the API key
+ * which continues it; what is sealed opens with that key, and with nothing that is stored. `length`
+ * is null until it is known, `announced` the CID that the client announced, `cid` that of the file,
+ * once all of its bytes have arrived. `finishing`: every byte has arrived, and the file is not
+ * pinned as a whole yet. `requestId`: of the request with the last bytes.
  */
 export type UploadRecord = Omit<Row, 'number' | 'lease' | 'due'>;
 
-/** An upload that begins. `sealedKey`: in encrypted mode, the file key; `preamble`: of the payload; `tail`: first bytes of the next leaf. */
+/**
+ * An upload that begins. `sealedKey`: in encrypted mode, the file key; `preamble`: of the payload;
+ * `tail`: first bytes of the next leaf.
+ */
 export type NewUpload = Pick<
   Row,
   'uploadId' | 'mode' | 'length' | 'service' | 'announced' | 'sealedKey' | 'preamble' | 'sealedMetadata' | 'tail'
 >;
 
 /**
- * State that changes with each commit: `offset` counts the bytes of the file that were accepted; `sealedRest` has those of encrypted
- * mode that fill no chunk yet.
+ * State that changes with each commit: `offset` counts the bytes of the file that were accepted;
+ * `sealedRest` has those of encrypted mode that fill no chunk yet.
  */
 export type Progress = Pick<Row, 'offset' | 'sealedRest' | 'tail' | 'beginning'>;
 
@@ -58,7 +62,10 @@ export class UploadRows {
     return this.#read('id = ?', id)[0];
   }
 
-  /** The uploads of an API key, or of all without `createdBy`, newest first: those that are not finished, then the others. */
+  /**
+   * The uploads of an API key, or of all without `createdBy`, newest first: those that are not
+   * finished, then the others.
+   */
   list(createdBy: string | undefined): UploadRecord[] {
     const where = `?1 IS NULL OR api_key = ?1 ORDER BY ${isUnfinished} DESC, seq DESC LIMIT ?2`;
     return this.#read(where, createdBy ?? null, listRows);
@@ -70,7 +77,10 @@ export class UploadRows {
     return first(this.#sql, query, createdBy) ?? { all: 0, own: 0 };
   }
 
-  /** Changes a row, such as its lease, with which a request holds it: what an earlier one still commits is refused. */
+  /**
+   * Changes a row, such as its lease, with which a request holds it: what an earlier one still
+   * commits is refused.
+   */
   update(id: string, changes: Partial<Row>): void {
     update(this.#sql, 'upload', rowOf(uploadColumns, changes), 'id = ?', id);
   }
@@ -85,13 +95,19 @@ export class UploadRows {
     this.update(id, { ...progress, expiresAt, due: expiresAt });
   }
 
-  /** Ends the part of an upload that needs its API key. @param due when the alarm continues, unless a request does */
+  /**
+   * Ends the part of an upload that needs its API key.
+   * @param due when the alarm continues, unless a request does
+   */
   seal(id: string, ending: Ending, due: number): void {
     this.#erase(id, secrets);
     this.update(id, { ...ending, state: 'finishing', lease: null, due });
   }
 
-  /** Ends an upload, with nothing left of its file. The row tells what became of it until `expiresAt`. */
+  /**
+   * Ends an upload, with nothing left of its file. The row tells what became of it until
+   * `expiresAt`.
+   */
   end(id: string, ended: { state: 'done' | 'failed'; code: Code | null; expiresAt: number }): void {
     this.#erase(id, contents);
     this.update(id, { ...ended, lease: null, due: ended.expiresAt });
@@ -125,7 +141,9 @@ export class UploadRows {
   }
 
   /**
-   * Records that leaves are about to be sent. @param firstLeaf the number of the first one @param digests 32 bytes each, in order
+   * Records that leaves are about to be sent.
+   * @param firstLeaf the number of the first one
+   * @param digests 32 bytes each, in order
    * @returns whether they may be: each is the first one with its number, or the same bytes again
    */
   show(id: string, firstLeaf: number, digests: Uint8Array): boolean {
@@ -154,7 +172,10 @@ export class UploadRows {
     return found.map((row) => recordOf(uploadColumns, row));
   }
 
-  /** Overwrites columns, and forgets what was shown. The page of the database is overwritten, not only given back. */
+  /**
+   * Overwrites columns, and forgets what was shown. The page of the database is overwritten, not
+   * only given back.
+   */
   #erase(id: string, columns: readonly string[]): void {
     this.#sql.exec('DELETE FROM shown WHERE upload_id = ?', id);
     const zeros = columns.map((column) => `${column} = zeroblob(length(${column}))`);

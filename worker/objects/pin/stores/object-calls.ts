@@ -1,6 +1,7 @@
 /**
- * Objects in stores, as others call the `Pin` object that has their row. A row is written before the first byte is sent, and removed when
- * a listing is empty. Whether bytes are needed is not decided here: a row asks the object of its CID.
+ * Objects in stores, as others call the `Pin` object that has their row. A row is written before
+ * the first byte is sent, and removed when a listing is empty. Whether bytes are needed is not
+ * decided here: a row asks the object of its CID.
  */
 import { RpcTarget } from 'cloudflare:workers';
 import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
@@ -17,7 +18,10 @@ import type { Kept, StoredPins } from './stored-pins.ts';
 const firstQuestionMs = 3_600_000;
 const questionMs = 30 * 86_400_000;
 const removeMs = 60_000;
-/** The interval of sweeps, of the parts of a long one, and the age from which an object is a stray, in ms. */
+/**
+ * The interval of sweeps, of the parts of a long one, and the age from which an object is a stray,
+ * in ms.
+ */
 const sweepMs = { every: 86_400_000, part: 60_000, strayAge: 86_400_000 };
 /** Pages that one sweep lists, and the most that it removes by itself. */
 const sweepPages = 20;
@@ -45,7 +49,8 @@ export class ObjectCalls extends RpcTarget {
   }
 
   /**
-   * Writes the row of an upload that is about to send bytes, or gives it more time. @param o.numbers how many objects it may send
+   * Writes the row of an upload that is about to send bytes, or gives it more time.
+   * @param o.numbers how many objects it may send
    * @returns the first of their numbers; `gone` where it is being removed
    */
   async open(
@@ -66,7 +71,10 @@ export class ObjectCalls extends RpcTarget {
     return { ok: true, from };
   }
 
-  /** Records whose bytes an upload has: from now on the object of that CID decides. @returns `pinning_timeout` where it is removed */
+  /**
+   * Records whose bytes an upload has: from now on the object of that CID decides.
+   * @returns `pinning_timeout` where it is removed
+   */
   async bind({ id, service, cid }: { id: string; service: string; cid: string }): Promise<Result> {
     const { rows, now, wake } = this.#o;
     const checked = await this.#checked({ id, service });
@@ -90,7 +98,10 @@ export class ObjectCalls extends RpcTarget {
     return { ok: true };
   }
 
-  /** Removes some objects of an upload that is open still: of one that has become a file nothing is removed. */
+  /**
+   * Removes some objects of an upload that is open still: of one that has become a file nothing is
+   * removed.
+   */
   async drop(id: string, ns: readonly number[]): Promise<Result> {
     const row = this.#o.rows.find(id);
     if (row?.state !== 'open') return { ok: true };
@@ -98,7 +109,10 @@ export class ObjectCalls extends RpcTarget {
     return isGone ? { ok: true } : err('overloaded', 'objects are being removed', 5);
   }
 
-  /** Removes all objects of an upload, whose index is gone. @returns whether a listing has shown that nothing is left */
+  /**
+   * Removes all objects of an upload, whose index is gone.
+   * @returns whether a listing has shown that nothing is left
+   */
   async remove(id: string, service: string): Promise<Result<{ isGone: boolean }>> {
     const { rows, now } = this.#o;
     const checked = await this.#checked({ id, service });
@@ -121,7 +135,10 @@ export class ObjectCalls extends RpcTarget {
     return await this.#o.pins.keep(kept);
   }
 
-  /** Does what is due, as far as one alarm can. It does not throw. @returns how many requests it made, about */
+  /**
+   * Does what is due, as far as one alarm can. It does not throw.
+   * @returns how many requests it made, about
+   */
   async work(): Promise<number> {
     const { rows, now } = this.#o;
     const due = rows.due(now(), batch);
@@ -137,8 +154,8 @@ export class ObjectCalls extends RpcTarget {
   }
 
   /**
-   * Checks that a store is where it was, and writes that down for the first row. Nothing is stored under a prefix that belongs to another
-   * service: that one would remove it.
+   * Checks that a store is where it was, and writes that down for the first row. Nothing is stored
+   * under a prefix that belongs to another service: that one would remove it.
    */
   async #checked({ id, service }: Pick<ObjectRow, 'id' | 'service'>): Promise<Result> {
     const { env, rows, now } = this.#o;
@@ -175,7 +192,10 @@ export class ObjectCalls extends RpcTarget {
     }
   }
 
-  /** Asks whether the objects of a row are needed; those of an upload that has not ended in time are not. */
+  /**
+   * Asks whether the objects of a row are needed; those of an upload that has not ended in time are
+   * not.
+   */
   async #ask({ id, service, cid, attempts: before }: ObjectRow): Promise<void> {
     const { rows, shard, now } = this.#o;
     const attempts = before + 1;
@@ -189,7 +209,10 @@ export class ObjectCalls extends RpcTarget {
     }
   }
 
-  /** Compares what a store has below the digits of this object with the rows. What has none, and is old, is removed. */
+  /**
+   * Compares what a store has below the digits of this object with the rows. What has none, and is
+   * old, is removed.
+   */
   async #sweep({ service, digits, after }: Sweep): Promise<void> {
     const { env, rows, now } = this.#o;
     rows.setSweep({ service, due: now() + sweepMs.every, after });

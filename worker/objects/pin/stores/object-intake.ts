@@ -1,4 +1,7 @@
-/** What takes the blocks of an upload for an object store: leaves become objects, and the index is written by the `Pin` object of the CID. */
+/**
+ * What takes the blocks of an upload for an object store: leaves become objects, and the index is
+ * written by the `Pin` object of the CID.
+ */
 import { leafBytes, type Cid } from '../../../../shared/ipfs/index.ts';
 import { SealpinError } from '../../../../shared/errors.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
@@ -13,7 +16,9 @@ import { pinOf, type PinBinding } from '../shard.ts';
 
 /** Leaves of an object, and of the part that is one or several of them. */
 const objectLeaves = 16;
-/** The longest wait for the store to take a leaf of a stream, and for its response to one, in ms. */
+/**
+ * The longest wait for the store to take a leaf of a stream, and for its response to one, in ms.
+ */
 const stepMs = 60_000;
 
 export type IntakeOptions = {
@@ -31,150 +36,189 @@ export type IntakeOptions = {
 };
 
 /** What takes the blocks of an upload for a backend. */
-export function intakeOf(env: PinBinding, backend: PinningService | ObjectStore, o: IntakeOptions): Intake {
-  return backend.takes === 'blocks' ? backend : objectIntake(env, backend, o);
+export function intakeOf(env: PinBinding, backend: PinningService | ObjectStore, options: IntakeOptions): Intake {
+  return backend.takes === 'blocks' ? backend : new ObjectIntake(env, backend, options);
 }
 
-/** Makes an intake for one request of an upload. Nothing is stored before the row of its objects is written. */
-function objectIntake(env: PinBinding, store: ObjectStore, o: IntakeOptions): Intake {
-  const { account, uploadId, numbers, forMs, isForeign = false, before } = o;
-  const objects: DataObject[] = [...(before?.objects ?? [])];
-  const digests: Uint8Array[] = [before?.digests ?? new Uint8Array(0)];
-  const lengths: number[] = [];
-  const blocks = new Map<string, Uint8Array>();
-  let opening: Promise<{ id: string; from: number }> | undefined;
-  let taken = 0;
+/**
+ * The intake of one request of an upload. Nothing is stored before the row of its objects is
+ * written.
+ */
+class ObjectIntake implements Intake {
+  readonly id: string;
+  readonly verifiesImports = false;
+  readonly partLeaves = objectLeaves;
+  readonly store: ObjectStore;
+  readonly isForeign: boolean;
+  /** What is stored, in the order of the data. */
+  readonly objects: DataObject[];
+  readonly digests: Uint8Array[];
+  readonly lengths: number[] = [];
+  readonly blocks = new Map<string, Uint8Array>();
+  readonly #env: PinBinding;
+  readonly #options: IntakeOptions;
+  #opening: Promise<{ id: string; from: number }> | undefined;
+  #taken = 0;
 
-  async function open(): Promise<{ id: string; from: number }> {
+  constructor(env: PinBinding, store: ObjectStore, options: IntakeOptions) {
+    this.id = store.id;
+    this.store = store;
+    this.isForeign = options.isForeign ?? false;
+    this.objects = [...(options.before?.objects ?? [])];
+    this.digests = [options.before?.digests ?? new Uint8Array(0)];
+    this.#env = env;
+    this.#options = options;
+  }
+
+  importBlocks(signal: AbortSignal, planned = 0): BlockImport {
+    return new ObjectImport(this, signal, planned);
+  }
+
+  async pin(cid: string, { bytes: size }: { bytes: number }): Promise<void> {
+    const id = await objectIdOf(this.#options.uploadId);
+    const { objects, blocks, isForeign, lengths } = this;
+    const leaves = { digests: concat(...this.digests), ...(isForeign && { lengths }) };
+    const file = await indexOf(cid, { id, size, objects, leaves, blocks });
+    await unwrap((await pinOf(this.#env, cid)).objects.keep({ cid, service: this.id, file }));
+  }
+
+  async abandon(): Promise<void> {
+    if (this.#opening === undefined && this.#options.before === undefined) return;
+    const id = await objectIdOf(this.#options.uploadId);
+    await unwrap((await pinOf(this.#env, id)).objects.abandon(id));
+  }
+
+  /** Takes the name of the next object. */
+  async next(): Promise<{ id: string; n: number }> {
+    this.#opening ??= this.#open();
+    const { id, from } = await this.#opening;
+    if (this.#taken === this.#options.numbers)
+      throw new SealpinError('internal', 'an upload has more objects than it announced');
+    this.#taken += 1;
+    return { id, n: from + this.#taken - 1 };
+  }
+
+  async #open(): Promise<{ id: string; from: number }> {
+    const { account, uploadId, numbers, forMs } = this.#options;
     const id = await objectIdOf(uploadId);
-    const row = { id, service: store.id, account, upload: uploadId };
-    const { from } = await unwrap((await pinOf(env, id)).objects.open(row, { numbers, forMs }));
+    const row = { id, service: this.id, account, upload: uploadId };
+    const { from } = await unwrap((await pinOf(this.#env, id)).objects.open(row, { numbers, forMs }));
     return { id, from };
   }
+}
 
-  /** The name of the next object. */
-  async function next(): Promise<{ id: string; n: number }> {
-    const { id, from } = await (opening ??= open());
-    if (taken === numbers) throw new SealpinError('internal', 'an upload has more objects than it announced');
-    taken += 1;
-    return { id, n: from + taken - 1 };
+type ObjectStream = { writer: WritableStreamDefaultWriter<Uint8Array>; stored: Promise<void> };
+
+/**
+ * A part: one object that is streamed, where its length is known, or several that are held whole.
+ */
+class ObjectImport implements BlockImport {
+  readonly bytes?: number;
+  readonly #intake: ObjectIntake;
+  readonly #planned: number;
+  readonly #stop = new AbortController();
+  readonly #ended: AbortSignal;
+  readonly #ns: number[] = [];
+  #id = '';
+  #held: Uint8Array[] = [];
+  #heldBytes = 0;
+  #stream: ObjectStream | undefined;
+
+  constructor(intake: ObjectIntake, signal: AbortSignal, planned: number) {
+    this.#intake = intake;
+    this.#planned = planned;
+    this.#ended = AbortSignal.any([signal, this.#stop.signal]);
+    if (planned > leafBytes) this.bytes = planned;
   }
 
-  function importBlocks(signal: AbortSignal, planned = 0): BlockImport {
-    const stop = new AbortController();
-    const ended = AbortSignal.any([signal, stop.signal]);
-    const ns: number[] = [];
-    let id = '';
-    let held: Uint8Array[] = [];
-    let heldBytes = 0;
-    let stream: { writer: WritableStreamDefaultWriter<Uint8Array>; stored: Promise<void> } | undefined;
+  readonly name = (): string => nameOfObjects({ id: this.#id, first: this.#ns[0] ?? 0, last: this.#ns.at(-1) ?? 0 });
 
-    /** Awaits one step of the stream; where the store refuses it, that is why. */
-    async function step(work: Promise<unknown>, stored: Promise<void>): Promise<void> {
-      const { promise: late, reject } = Promise.withResolvers<never>();
-      const error = new SealpinError('pinning_timeout', `${store.id} made no progress for ${stepMs / 1000} s`);
-      const timer = setTimeout(() => reject(error), stepMs);
-      const refusal = stored.then(() => new Promise<never>(() => undefined));
-      try {
-        await Promise.race([
-          work.catch(async (cause: unknown) => (await stored, Promise.reject(cause))),
-          refusal,
-          late,
-        ]);
-      } catch (cause) {
-        ended.throwIfAborted();
-        throw cause;
-      } finally {
-        clearTimeout(timer);
-      }
+  async write(cid: Cid, bytes: Uint8Array): Promise<void> {
+    this.#ended.throwIfAborted();
+    const { isForeign, blocks, digests, lengths } = this.#intake;
+    if (cid.codec === 'dag-pb') {
+      if (isForeign) blocks.set(cid.text, bytes.slice());
+      return;
     }
-
-    /** Stores what is held. */
-    async function flush(): Promise<void> {
-      if (held.length === 0) return;
-      const name = await next();
-      ({ id } = name);
-      ns.push(name.n);
-      const [only, ...others] = held;
-      const bytes = only !== undefined && others.length === 0 ? only : concat(...held);
-      // Before it is stored: what the next part has comes behind it.
-      objects.push({ n: name.n, bytes: bytes.length });
-      held = [];
-      heldBytes = 0;
-      await store.put(id, name.n, bytes as Uint8Array<ArrayBuffer>, ended);
-      giveBack(bytes);
-    }
-
-    async function begin() {
-      const name = await next();
-      ({ id } = name);
-      ns.push(name.n);
-      const { readable, writable } = fixedLength(planned);
-      const stored = store.put(id, name.n, { stream: readable, length: planned }, ended);
-      // Where no step waits for it, the next one hears of it.
-      stored.catch(() => undefined);
-      objects.push({ n: name.n, bytes: planned });
-      return { writer: writable.getWriter(), stored };
-    }
-
-    /** Takes the bytes of a leaf. */
-    async function take(bytes: Uint8Array): Promise<void> {
-      if (planned <= leafBytes) {
-        held.push(bytes);
-        heldBytes += bytes.length;
-        // Leaves of the profile have an object each, so that a name stands for them.
-        if (!isForeign || heldBytes >= leafBytes) await flush();
-        return;
-      }
-      stream ??= await begin();
-      await step(stream.writer.write(bytes), stream.stored);
-      giveBack(bytes);
-    }
-
-    return {
-      async write(cid: Cid, bytes: Uint8Array) {
-        ended.throwIfAborted();
-        if (cid.codec === 'dag-pb') {
-          if (isForeign) blocks.set(cid.text, bytes.slice());
-          return;
-        }
-        digests.push(cid.digest);
-        lengths.push(bytes.length);
-        await take(bytes);
-      },
-      async finish() {
-        ended.throwIfAborted();
-        await flush();
-        if (stream === undefined) return;
-        await step(stream.writer.close(), stream.stored);
-        await stream.stored;
-      },
-      abort(reason) {
-        stop.abort(reason);
-        void stream?.writer.abort(reason).catch(() => undefined);
-      },
-      ...(planned > leafBytes && { bytes: planned }),
-      name: () => nameOfObjects({ id, first: ns[0] ?? 0, last: ns.at(-1) ?? 0 }),
-    };
+    digests.push(cid.digest);
+    lengths.push(bytes.length);
+    if (this.bytes !== undefined) return await this.#pass(bytes);
+    this.#held.push(bytes);
+    this.#heldBytes += bytes.length;
+    // Leaves of the profile have an object each, so that a name stands for them.
+    if (!isForeign || this.#heldBytes >= leafBytes) await this.#flush();
   }
 
-  return {
-    id: store.id,
-    verifiesImports: false,
-    partLeaves: objectLeaves,
-    importBlocks,
-    async pin(cid, { bytes: size }) {
-      const id = await objectIdOf(uploadId);
-      const leaves = { digests: concat(...digests), ...(isForeign && { lengths }) };
-      const file = await indexOf(cid, { id, size, objects, leaves, blocks });
-      await unwrap((await pinOf(env, cid)).objects.keep({ cid, service: store.id, file }));
-    },
-    async abandon() {
-      if (opening === undefined && before === undefined) return;
-      const id = await objectIdOf(uploadId);
-      await unwrap((await pinOf(env, id)).objects.abandon(id));
-    },
-  };
+  async finish(): Promise<void> {
+    this.#ended.throwIfAborted();
+    await this.#flush();
+    if (this.#stream === undefined) return;
+    await this.#step(this.#stream.writer.close(), this.#stream.stored);
+    await this.#stream.stored;
+  }
+
+  abort(reason: unknown): void {
+    this.#stop.abort(reason);
+    void this.#stream?.writer.abort(reason).catch(() => undefined);
+  }
+
+  /** Takes the name of an object, which comes behind those before it whatever is stored first. */
+  async #add(bytes: number): Promise<number> {
+    const { id, n } = await this.#intake.next();
+    this.#id = id;
+    this.#ns.push(n);
+    this.#intake.objects.push({ n, bytes });
+    return n;
+  }
+
+  /** Stores what is held. */
+  async #flush(): Promise<void> {
+    if (this.#held.length === 0) return;
+    const [only, ...others] = this.#held;
+    const bytes = only !== undefined && others.length === 0 ? only : concat(...this.#held);
+    this.#held = [];
+    this.#heldBytes = 0;
+    const n = await this.#add(bytes.length);
+    await this.#intake.store.put(this.#id, n, bytes as Uint8Array<ArrayBuffer>, this.#ended);
+    giveBack(bytes);
+  }
+
+  /** Passes the bytes of a leaf on. */
+  async #pass(bytes: Uint8Array): Promise<void> {
+    this.#stream ??= await this.#begin();
+    await this.#step(this.#stream.writer.write(bytes), this.#stream.stored);
+    giveBack(bytes);
+  }
+
+  async #begin(): Promise<ObjectStream> {
+    const length = this.#planned;
+    const n = await this.#add(length);
+    const { readable, writable } = fixedLength(length);
+    const stored = this.#intake.store.put(this.#id, n, { stream: readable, length }, this.#ended);
+    // Where no step waits for it, the next one hears of it.
+    stored.catch(() => undefined);
+    return { writer: writable.getWriter(), stored };
+  }
+
+  /** Awaits one step of the stream; where the store refuses it, that is why. */
+  async #step(work: Promise<unknown>, stored: Promise<void>): Promise<void> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const error = new SealpinError('pinning_timeout', `${this.#intake.id} made no progress for ${stepMs / 1000} s`);
+    const timer = setTimeout(() => reject(error), stepMs);
+    const refusal = stored.then(() => new Promise<never>(() => undefined));
+    const explained = work.catch(async (cause: unknown) => {
+      await stored;
+      throw cause;
+    });
+    try {
+      await Promise.race([explained, refusal, late]);
+    } catch (cause) {
+      this.#ended.throwIfAborted();
+      throw cause;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
 }
 
 /** Gives memory back that holds nothing else. */

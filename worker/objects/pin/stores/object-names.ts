@@ -1,4 +1,7 @@
-/** Names of objects in stores, where rows of parts and references have the CID of a part at pinning services. */
+/**
+ * Names of objects in stores, where rows of parts and references have the CID of a part at pinning
+ * services.
+ */
 import { leafBytes } from '../../../../shared/ipfs/index.ts';
 import type { DataObject } from '../../../backends/objects/object-index.ts';
 
@@ -28,7 +31,10 @@ export function objectsOf(names: ObjectNames, bytes: number): DataObject[] {
   return ns.map((n, at) => ({ n, bytes: Math.min(leafBytes, bytes - at * leafBytes) }));
 }
 
-/** The `<id>` of the objects of an upload: it follows from the ID of the file, so that who knows that knows the row. */
+/**
+ * The `<id>` of the objects of an upload: it follows from the ID of the file, so that who knows
+ * that knows the row.
+ */
 export async function objectIdOf(fileId: string): Promise<string> {
   const text = new TextEncoder().encode(`sealpin/v1 objects ${fileId}`);
   return hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', text)).subarray(0, 16));

@@ -1,4 +1,7 @@
-/** The rows of what lies in object stores below `data/<id>/`: each is in the `Pin` object of the first byte of its `<id>`. */
+/**
+ * The rows of what lies in object stores below `data/<id>/`: each is in the `Pin` object of the
+ * first byte of its `<id>`.
+ */
 import type { Result } from '../../result.ts';
 
 /** Time in which an upload of one request must have ended, in ms. */
@@ -15,8 +18,9 @@ export type NewObjects = {
 };
 
 /**
- * `open`: bytes may come; `stored`: the index of `cid` names it, or is about to; `removing`: nothing of it is to be left. `parts`:
- * the first number that is free. `due`: when somebody must look at it, in ms.
+ * `open`: bytes may come; `stored`: the index of `cid` names it, or is about to; `removing`:
+ * nothing of it is to be left. `parts`: the first number that is free. `due`: when somebody must
+ * look at it, in ms.
  */
 export type ObjectRow = NewObjects & {
   state: 'open' | 'stored' | 'removing';
@@ -26,10 +30,15 @@ export type ObjectRow = NewObjects & {
   attempts: number;
 };
 
-/** When what begins with the digits of this object is compared with the rows next, in ms, and behind which key that begins. */
+/**
+ * When what begins with the digits of this object is compared with the rows next, in ms, and behind
+ * which key that begins.
+ */
 export type Sweep = { service: string; digits: string; due: number; after: string | null };
 
-/** The calls of the object that has a row, or is responsible for a CID, as another one makes them. */
+/**
+ * The calls of the object that has a row, or is responsible for a CID, as another one makes them.
+ */
 export type ObjectShard = {
   open(objects: NewObjects, limits: { numbers: number; forMs: number }): PromiseLike<Result<{ from: number }>>;
   bind(kept: { id: string; service: string; cid: string }): PromiseLike<Result>;
@@ -65,7 +74,9 @@ export class ObjectRows {
     return this.#sql.exec<ObjectRow>('SELECT * FROM object WHERE id = ?', id).toArray()[0];
   }
 
-  /** Returns where a store was when its first object was stored; undefined where there is none here. */
+  /**
+   * Returns where a store was when its first object was stored; undefined where there is none here.
+   */
   placeOf(service: string): string | undefined {
     if (!this.#exists) return undefined;
     return this.#sql.exec<Place>('SELECT * FROM object_sweep WHERE service = ?', service).toArray()[0]?.place;

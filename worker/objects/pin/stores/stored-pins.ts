@@ -1,4 +1,7 @@
-/** CIDs in object stores, for the `Pin` object that is responsible for them: nobody else changes an index. */
+/**
+ * CIDs in object stores, for the `Pin` object that is responsible for them: nobody else changes an
+ * index.
+ */
 import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
 import {
   blocksOf,
@@ -36,11 +39,17 @@ import type { PinRow, PinRows } from '../pin-rows.ts';
 /** A file whose objects are stored: what its index says. */
 export type Kept = { cid: string; service: string; file: StoredObjects };
 
-/** Time that a copy has for all of its bytes, in ms, before its objects are taken for those of one that has ended. */
+/**
+ * Time that a copy has for all of its bytes, in ms, before its objects are taken for those of one
+ * that has ended.
+ */
 const copyMs = 7 * 86_400_000;
 /** Time limit of reading all nodes of a file, in ms. */
 const nodesMs = 60_000;
-/** Numbers of a copy for each leaf: an attempt to store a piece takes one of those of its first leaf, so that none is used twice. */
+/**
+ * Numbers of a copy for each leaf: an attempt to store a piece takes one of those of its first
+ * leaf, so that none is used twice.
+ */
 const numbersOfLeaf = 100;
 
 type Context = {
@@ -58,7 +67,10 @@ export class StoredPins {
     this.#o = context;
   }
 
-  /** Writes the index of a file. Where another one of the same bytes is there and complete, that one stays. */
+  /**
+   * Writes the index of a file. Where another one of the same bytes is there and complete, that one
+   * stays.
+   */
   async keep({ cid, service, file }: Kept): Promise<Result> {
     const { env, queue, rows } = this.#o;
     return await queue.interrupt(cid, async () => {
@@ -74,7 +86,10 @@ export class StoredPins {
     });
   }
 
-  /** Tells whether a CID needs the objects of an upload. One whose row does not say which it has may need them: `unsure`. */
+  /**
+   * Tells whether a CID needs the objects of an upload. One whose row does not say which it has may
+   * need them: `unsure`.
+   */
   async holds(cid: string, service: string, id: string): Promise<'holds' | 'not' | 'unsure'> {
     const row = this.#o.rows.find(cid, service);
     if (row === undefined) {
@@ -87,7 +102,8 @@ export class StoredPins {
   }
 
   /**
-   * Takes over what a store has of a CID whose row does not say so, as that of a database that was restored.
+   * Takes over what a store has of a CID whose row does not say so, as that of a database that was
+   * restored.
    * @returns the `<id>` of its objects; null where they are not known
    */
   async adopt(cid: string, service: string): Promise<string | null> {
@@ -97,7 +113,10 @@ export class StoredPins {
     return id;
   }
 
-  /** The ownership of what a store has. Where its bytes are in doubt, those of the next upload take their place. */
+  /**
+   * The ownership of what a store has. Where its bytes are in doubt, those of the next upload take
+   * their place.
+   */
   ownership({ pin }: Held, row: PinRow | undefined): Ownership {
     const pinned = pin === 'ours' && row?.state === 'live' && row.suspect === 0;
     return { was_there: 0, anchored: 0, pinned };
@@ -186,8 +205,9 @@ export class StoredPins {
   }
 
   /**
-   * The objects of a copy, as the store lists them. A piece begins where its number says, and ends where the next one begins, which came
-   * only after it was stored; of several attempts at it the longest has it.
+   * The objects of a copy, as the store lists them. A piece begins where its number says, and ends
+   * where the next one begins, which came only after it was stored; of several attempts at it the
+   * longest has it.
    */
   async #objects(store: ObjectStore, id: string, size: number, signal: AbortSignal): Promise<DataObject[]> {
     const found = new Map<number, DataObject>();

@@ -1,4 +1,7 @@
-/** Answers of an IPFS Cluster while peers are down or hold nothing, and which of its two APIs can be believed. */
+/**
+ * Answers of an IPFS Cluster while peers are down or hold nothing, and which of its two APIs can be
+ * believed.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cidOf, sha256 } from '../../../../shared/ipfs/index.ts';
 import { clusterProgram, noCluster } from '../../../../testkit/programs/cluster.ts';
@@ -37,7 +40,8 @@ function allocations(): void {
       let bytes = 100_000;
       let cid = '';
       let [holder] = [0];
-      // Whichever peer it is sent to: Cluster chooses by free space, so one of the first two orders meets another peer.
+      // Whichever peer it is sent to: Cluster chooses by free space, so one of the first two orders
+      // meets another peer.
       for (const order of [
         [0, 1, 2],
         [1, 2, 0],
@@ -69,7 +73,8 @@ function allocations(): void {
   );
 
   test('a pin that its Kubo cannot make is no pin, and is made when it is asked for again', { timeout }, async () => {
-    // Two of three Kubos are down, and their peers are not: Cluster allocates the pin to them as well.
+    // Two of three Kubos are down, and their peers are not: Cluster allocates the pin to them as
+    // well.
     const down = honest.real.peers.slice(1);
     await Promise.all(down.map(({ kubo }) => kubo.kill()));
     const file = { method: 'store', bytes: 70_000 } as const;

@@ -1,4 +1,7 @@
-/** The set-up of docs/cluster with the real programs, without the containers: nginx in front of a stub, and the settings of the peer. */
+/**
+ * The set-up of docs/cluster with the real programs, without the containers: nginx in front of a
+ * stub, and the settings of the peer.
+ */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** The whole service before an IPFS Cluster of three peers, two of which hold each file, and peers that are killed. */
+/**
+ * The whole service before an IPFS Cluster of three peers, two of which hold each file, and peers
+ * that are killed.
+ */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

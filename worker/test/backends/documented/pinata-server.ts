@@ -1,6 +1,7 @@
 /**
- * A service that behaves as Pinata documents it: it refuses requests that its OpenAPI documents do not know, answers in their shapes,
- * takes uploads by tusd, and makes files of CARs a while after the last byte.
+ * A service that behaves as Pinata documents it: it refuses requests that its OpenAPI documents do
+ * not know, answers in their shapes, takes uploads by tusd, and makes files of CARs a while after
+ * the last byte.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { request as connect, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -38,8 +39,8 @@ export type PinataServer = {
 /** Number of times that a file is listed without CID before its CAR is processed. */
 const processedAfter = 2;
 /**
- * Keys that the metadata of an upload may have (docs.pinata.cloud/files/uploading-files, "Resumable Uploads", and the
- * SDK 2.5.6).
+ * Keys that the metadata of an upload may have (docs.pinata.cloud/files/uploading-files, "Resumable
+ * Uploads", and the SDK 2.5.6).
  */
 const metadataKeys = ['filename', 'filetype', 'network', 'group_id', 'keyvalues', 'car', 'cid_version', 'expires_at'];
 /** Chunks must be smaller than 50 MB. */
@@ -197,8 +198,8 @@ function problemsOfParameters({ parameters = [] }: Operation, url: URL, values: 
 }
 
 /**
- * Lists the differences between a value and a schema. Members that the schema does not name are allowed, as in the
- * documents.
+ * Lists the differences between a value and a schema. Members that the schema does not name are
+ * allowed, as in the documents.
  */
 function problemsOf(schema: Schema, value: unknown, at: string): string[] {
   if (schema.enum !== undefined && !schema.enum.includes(value)) return [`${at} is none of ${schema.enum.join(', ')}`];

@@ -1,6 +1,7 @@
 /**
- * The cases of gateway-conformance (https://github.com/ipfs/gateway-conformance, 0.13.2) that are about roots of files and blocks, with
- * files of our own. worker/README.md lists those that are about something else.
+ * The cases of gateway-conformance (https://github.com/ipfs/gateway-conformance, 0.13.2) that are
+ * about roots of files and blocks, with files of our own. worker/README.md lists those that are
+ * about something else.
  */
 import { CarBlockIterator } from '@ipld/car/iterator';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -20,7 +21,10 @@ import { newOwner } from '../../stored-state.ts';
 import { present } from '../../../../testkit/present.ts';
 
 const text = 'one block\n';
-/** A file whose blocks are smaller than ours, as another program made it: four of 256 bytes and one of 2. */
+/**
+ * A file whose blocks are smaller than ours, as another program made it: four of 256 bytes and one
+ * of 2.
+ */
 const chunked = new TextEncoder().encode('abcdefgh'.repeat(129).slice(0, 1026)).map((byte, at) => byte ^ (at >> 8));
 const chunkBytes = 256;
 

@@ -1,4 +1,7 @@
-/** `/ipfs/:cid` clause by clause against the trustless gateway specification (https://specs.ipfs.tech/http-gateways/trustless-gateway/). */
+/**
+ * `/ipfs/:cid` clause by clause against the trustless gateway specification
+ * (https://specs.ipfs.tech/http-gateways/trustless-gateway/).
+ */
 import { createHash, randomBytes } from 'node:crypto';
 import { CarBlockIterator } from '@ipld/car/iterator';
 import { CID } from 'multiformats/cid';
@@ -345,7 +348,8 @@ describe('faults', () => {
     const answer = await get(cid);
     expect(answer.status).toBe(200);
     await expect(answer.arrayBuffer()).rejects.toThrow();
-    // A CAR has no length: it stops at the last good block, and its reader sees that it is not complete.
+    // A CAR has no length: it stops at the last good block, and its reader sees that it is not
+    // complete.
     const car = (await get(`${cid}?format=car`)).body as ReadableStream<Uint8Array>;
     await expect(new Response(fileFromCar(cid, car) as never).arrayBuffer()).rejects.toMatchObject({
       code: expect.stringMatching(/content_mismatch|pinning_unavailable/),

@@ -1,4 +1,7 @@
-/** A real `@helia/pinning-service-api-server`, the reference server of the Pinning Service API in JavaScript, on loopback. */
+/**
+ * A real `@helia/pinning-service-api-server`, the reference server of the Pinning Service API in
+ * JavaScript, on loopback.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -14,8 +17,10 @@ export const isHeliaServerInstalled = existsSync(join(folder, 'installed'));
 export const noHeliaServer = '@helia/pinning-service-api-server is not installed: .ci/helia installs it';
 
 /**
- * Runs in a process of its own, and prints its address. Of Helia's defaults, all that reaches beyond loopback is left out: bootstrap and
- * discovery of peers, routers, gateways. There is a router that knows nobody: with none, a pin fails at its end. WebRTC is left out because its native part is downloaded by an install script.
+ * Runs in a process of its own, and prints its address. Of Helia's defaults, all that reaches
+ * beyond loopback is left out: bootstrap and discovery of peers, routers, gateways. There is a
+ * router that knows nobody: with none, a pin fails at its end. WebRTC is left out because its
+ * native part is downloaded by an install script.
  */
 const program = `
   import { registerHooks } from 'node:module';

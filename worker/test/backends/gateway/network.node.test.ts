@@ -1,4 +1,7 @@
-/** The whole idea on real Kubo nodes: the service on one of them by configuration alone, the bytes from another one by blob ID. */
+/**
+ * The whole idea on real Kubo nodes: the service on one of them by configuration alone, the bytes
+ * from another one by blob ID.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * Files that the adapter stores, read by us in few requests, and by an independent reader that hashes each block
- * itself.
+ * Files that the adapter stores, read by us in few requests, and by an independent reader that
+ * hashes each block itself.
  */
 import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** `/ipfs/` by every spelling of a CID: each is the same file, and none is a way around a deletion or the denylist. */
+/**
+ * `/ipfs/` by every spelling of a CID: each is the same file, and none is a way around a deletion
+ * or the denylist.
+ */
 import { randomBytes } from 'node:crypto';
 import { base16 } from 'multiformats/bases/base16';
 import { base32upper } from 'multiformats/bases/base32';

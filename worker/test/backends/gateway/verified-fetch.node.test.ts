@@ -1,4 +1,7 @@
-/** `@helia/verified-fetch`, a client that reads block by block, with the service as its only gateway. */
+/**
+ * `@helia/verified-fetch`, a client that reads block by block, with the service as its only
+ * gateway.
+ */
 import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -24,7 +27,9 @@ beforeAll(async () => {
 });
 afterAll(async () => service.close());
 
-/** The lines of the manual, with the installed packages, and for a service on loopback without TLS. */
+/**
+ * The lines of the manual, with the installed packages, and for a service on loopback without TLS.
+ */
 const lines = (
   /```js\n(import \{ createHeliaLight[^]*?)```/.exec(
     readFileSync(join(import.meta.dirname, '../../../README.md'), 'utf8'),

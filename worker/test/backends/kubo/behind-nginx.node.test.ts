@@ -1,4 +1,6 @@
-/** The set-up of docs/kubo, with the real programs: Kubo as its script configures it, behind nginx. */
+/**
+ * The set-up of docs/kubo, with the real programs: Kubo as its script configures it, behind nginx.
+ */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

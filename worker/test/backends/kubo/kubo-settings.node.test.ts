@@ -1,4 +1,7 @@
-/** The settings of docs/kubo and docs/cluster, with a real Kubo: nobody else decides which nodes it connects to. */
+/**
+ * The settings of docs/kubo and docs/cluster, with a real Kubo: nobody else decides which nodes it
+ * connects to.
+ */
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +11,10 @@ import { temporaryDirectory } from '../../../../testkit/temporary-directory.ts';
 
 const docs = join(import.meta.dirname, '../../../../docs');
 
-/** Starts a Kubo as the image does, from the configuration that `ipfs init` writes, and returns its configuration. */
+/**
+ * Starts a Kubo as the image does, from the configuration that `ipfs init` writes, and returns its
+ * configuration.
+ */
 async function configured(env: Record<string, string>): Promise<Record<string, Record<string, unknown>>> {
   const setUp = join(await temporaryDirectory(), 'start.sh');
   // Its own port would be 5001.

@@ -1,4 +1,7 @@
-/** The adapter for Kubo's RPC, in Node and in workerd, against services that are honest, slow, lying and dying. */
+/**
+ * The adapter for Kubo's RPC, in Node and in workerd, against services that are honest, slow, lying
+ * and dying.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -27,8 +30,8 @@ const calls: Record<string, Scenario> = {
 };
 const json = Object.fromEntries(Object.entries(calls).filter(([name]) => name !== 'block' && name !== 'read'));
 /**
- * Selects the scenarios of the short form: one call each that sends blocks, changes a pin and reads, because each kind
- * has code of its own.
+ * Selects the scenarios of the short form: one call each that sends blocks, changes a pin and
+ * reads, because each kind has code of its own.
  */
 const inForm = (all: Record<string, Scenario>): [string, Scenario][] =>
   Object.entries(all).filter(([name]) => long || ['import', 'pin', 'block'].includes(name));

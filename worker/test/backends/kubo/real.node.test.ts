@@ -124,7 +124,8 @@ if (kuboProgram() === undefined) {
   for (const [name, open] of Object.entries(runtimes)) {
     for (const online of [false, true]) {
       const title = `${name}: a real Kubo, ${online ? 'online' : 'offline'}`;
-      // In the short form `upload/kubo` has one that is offline, and workerd, which the service runs in, stands for both runtimes.
+      // In the short form `upload/kubo` has one that is offline, and workerd, which the service
+      // runs in, stands for both runtimes.
       if (long || (online && name === 'workerd'))
         describe(title, () => {
           const start = () => startKubo({ online });

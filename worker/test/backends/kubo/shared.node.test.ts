@@ -201,7 +201,10 @@ const beforePins = [
 const first = ['ALTER TABLE pin DROP COLUMN anchored'];
 const later = Date.now() + 86_400_000;
 
-/** Case: what an earlier version left of the rows of a file, and what is true of it now. `others`: pins. */
+/**
+ * Case: what an earlier version left of the rows of a file, and what is true of it now. `others`:
+ * pins.
+ */
 type Earlier = {
   title: string;
   sql: string[];

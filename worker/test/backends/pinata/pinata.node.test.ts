@@ -1,4 +1,7 @@
-/** The adapter for Pinata before a server that its OpenAPI documents make up; with a key in the environment, before Pinata itself. */
+/**
+ * The adapter for Pinata before a server that its OpenAPI documents make up; with a key in the
+ * environment, before Pinata itself.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { cidBuilder, type BlockSource } from '../../../../shared/ipfs/index.ts';

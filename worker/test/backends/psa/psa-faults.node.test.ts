@@ -1,4 +1,7 @@
-/** The adapter for the Pinning Service API before services that fail, contradict themselves, or forget. */
+/**
+ * The adapter for the Pinning Service API before services that fail, contradict themselves, or
+ * forget.
+ */
 import { expect, onTestFinished, test } from 'vitest';
 import { psa } from '../../../backends/psa/psa.ts';
 import { fake } from '../runtimes.ts';

@@ -6,9 +6,9 @@ import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 import { present } from '../../../../testkit/present.ts';
 
 /**
- * Bytes after which both connections break. Of the `head` or the `body` of the request: the server gets so many of
- * them. Of the `response`: the client gets so many of them, but never the last, after the server has sent all; 0 is a
- * request that was carried out, and nobody knows.
+ * Bytes after which both connections break. Of the `head` or the `body` of the request: the server
+ * gets so many of them. Of the `response`: the client gets so many of them, but never the last,
+ * after the server has sent all; 0 is a request that was carried out, and nobody knows.
  */
 export type Cut = { of: 'head' | 'body' | 'response'; bytes: number };
 
@@ -30,7 +30,10 @@ export type BreakingProxy = {
   close(): Promise<void>;
 };
 
-/** Starts a proxy in front of an origin. Each request has connections of its own, so that a break meets one request. */
+/**
+ * Starts a proxy in front of an origin. Each request has connections of its own, so that a break
+ * meets one request.
+ */
 export async function startBreakingProxy(target: string): Promise<BreakingProxy> {
   const server = await startLoopbackServer((request) => {
     void pass(request).catch(() => request.socket.destroy());
@@ -57,7 +60,10 @@ export async function startBreakingProxy(target: string): Promise<BreakingProxy>
   return proxy;
 }
 
-/** The head of a request, as it came but for the host, and for the connection, which ends after the response. */
+/**
+ * The head of a request, as it came but for the host, and for the connection, which ends after the
+ * response.
+ */
 function headOf({ method, url, rawHeaders, headers }: IncomingMessage, host: string): Buffer {
   const lines = [`${method} ${url} HTTP/1.1`, `Host: ${host}`, `X-Forwarded-Host: ${headers.host}`];
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -67,7 +73,10 @@ function headOf({ method, url, rawHeaders, headers }: IncomingMessage, host: str
   return Buffer.from([...lines, 'Connection: close', '', ''].join('\r\n'), 'latin1');
 }
 
-/** Passes on the first bytes of a body, in the framing of the request; resolves once they are on their way. */
+/**
+ * Passes on the first bytes of a body, in the framing of the request; resolves once they are on
+ * their way.
+ */
 async function passBody(request: IncomingMessage, onward: Socket, limit: number): Promise<void> {
   const isChunked = request.headers['transfer-encoding'] !== undefined;
   let left = limit;
@@ -83,14 +92,20 @@ async function passBody(request: IncomingMessage, onward: Socket, limit: number)
   if (isChunked && limit === Infinity) await write(onward, Buffer.from('0\r\n\r\n'));
 }
 
-/** Resolves when the bytes have left, or the server has broken off: then its response is what counts. */
+/**
+ * Resolves when the bytes have left, or the server has broken off: then its response is what
+ * counts.
+ */
 function write(onward: Socket, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     onward.write(bytes, () => resolve());
   });
 }
 
-/** Passes the response on to the client, or its first bytes, and ends the connection; resolves when it has. */
+/**
+ * Passes the response on to the client, or its first bytes, and ends the connection; resolves when
+ * it has.
+ */
 async function respond(onward: Socket, client: Socket, cut: Cut | undefined, delayMs: number): Promise<void> {
   const held: Buffer[] = [];
   onward.on('error', () => undefined); // it is followed by `close`

@@ -1,4 +1,7 @@
-/** tus-js-client through a proxy that breaks connections: at the end the file is exact, wherever they broke. */
+/**
+ * tus-js-client through a proxy that breaks connections: at the end the file is exact, wherever
+ * they broke.
+ */
 import { randomBytes } from 'node:crypto';
 import type { UploadOptions } from 'tus-js-client';
 import { describe, expect, it } from 'vitest';

@@ -1,4 +1,6 @@
-/** tus-js-client and Uppy in Chromium, in a page of another origin, with the API key in a header. */
+/**
+ * tus-js-client and Uppy in Chromium, in a page of another origin, with the API key in a header.
+ */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';

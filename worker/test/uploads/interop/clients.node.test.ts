@@ -1,4 +1,7 @@
-/** Published clients of tus, unmodified: what they upload, pause, continue and terminate is stored to the byte. */
+/**
+ * Published clients of tus, unmodified: what they upload, pause, continue and terminate is stored
+ * to the byte.
+ */
 import { randomBytes } from 'node:crypto';
 import { execFile } from 'node:child_process';
 import { createReadStream } from 'node:fs';
@@ -168,7 +171,9 @@ onEachServer((server) => {
 
   withProgram('curl', { probe: ['--version'] }, () => {
     describe('curl', () => {
-      /** Sends a request with curl, and resolves with the status and the headers of the response. */
+      /**
+       * Sends a request with curl, and resolves with the status and the headers of the response.
+       */
       async function curl(args: readonly string[]): Promise<{ status: number; headers: Headers }> {
         const own = Object.entries(server().headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`]);
         const { stdout } = await run('curl', [

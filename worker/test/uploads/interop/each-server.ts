@@ -7,8 +7,8 @@ import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.t
 const long = process.env['SEALPIN_LONG'] === '1';
 
 /**
- * Declares the tests of a suite for our service in encrypted mode; in the long form for plain mode, tusd and @tus/server
- * as well: what fails there, too, is the client or the test.
+ * Declares the tests of a suite for our service in encrypted mode; in the long form for plain mode,
+ * tusd and @tus/server as well: what fails there, too, is the client or the test.
  *
  * @param suite gets the server once it runs, that is in hooks and tests
  */

@@ -1,4 +1,6 @@
-/** tus 1.0.0 request by request: our service in both modes, tusd and @tus/server get the same ones. */
+/**
+ * tus 1.0.0 request by request: our service in both modes, tusd and @tus/server get the same ones.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { withProgram } from '../../../../testkit/programs/programs.ts';
 import { sharedService, type Service } from '../../../../testkit/service.ts';
@@ -9,7 +11,10 @@ import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.t
 
 const long = process.env['SEALPIN_LONG'] === '1';
 
-/** Sends the requests of a scenario, and resolves with the answers: the headers that the script asks about. */
+/**
+ * Sends the requests of a scenario, and resolves with the answers: the headers that the script asks
+ * about.
+ */
 async function play(server: TusServer, steps: readonly Step[]): Promise<{ answers: Answer[]; upload: string }> {
   const urls = { endpoint: server.endpoint, upload: '', nowhere: server.nowhere };
   const answers: Answer[] = [];
@@ -26,7 +31,9 @@ async function play(server: TusServer, steps: readonly Step[]): Promise<{ answer
   return { answers, upload: urls.upload };
 }
 
-/** The steps with the answers of a server: those of ours, but for the differences that are listed. */
+/**
+ * The steps with the answers of a server: those of ours, but for the differences that are listed.
+ */
 function stepsFor(name: string, { steps }: Scenario, other?: OtherServer): Step[] {
   const listed = differences.filter(({ server }) => server === other).map(({ answers }) => answers[name] ?? {});
   return steps.map(({ ask, answer }, index) => {
@@ -61,7 +68,8 @@ describe('our service', () => {
   describe('encrypted', () => conforms(() => ourUploads(service, 'encrypted')));
   if (long) describe('plain', () => conforms(() => ourUploads(service, 'plain')));
 });
-// In the short form our service is held to the script alone: what the others answer to it does not change with our code.
+// In the short form our service is held to the script alone: what the others answer to it does not
+// change with our code.
 if (long) {
   describe('@tus/server', () => conforms(startTusNode, '@tus/server'));
   withProgram('tusd', { probe: ['-version'], isOptional: true }, () => {

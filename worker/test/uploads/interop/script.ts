@@ -1,9 +1,12 @@
 /**
- * Requests of tus 1.0.0, and what our service responds to each. The same script runs against other servers; where they
- * respond differently is in `differences.ts`.
+ * Requests of tus 1.0.0, and what our service responds to each. The same script runs against other
+ * servers; where they respond differently is in `differences.ts`.
  */
 
-/** A request. `to` is the creation URL, the upload that the scenario has created, or one that nobody has. */
+/**
+ * A request. `to` is the creation URL, the upload that the scenario has created, or one that nobody
+ * has.
+ */
 type Ask = {
   method: string;
   to: 'endpoint' | 'upload' | 'nowhere';
@@ -11,7 +14,9 @@ type Ask = {
   body?: string;
 };
 
-/** A status, and headers: their value, null where there must be none, `*` where any value will do. */
+/**
+ * A status, and headers: their value, null where there must be none, `*` where any value will do.
+ */
 export type Answer = { status: number; headers?: Record<string, string | null> };
 
 export type Step = { ask: Ask; answer: Answer };

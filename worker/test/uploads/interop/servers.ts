@@ -1,4 +1,7 @@
-/** The servers that the same tus requests go to: ours in both modes, and the two that the protocol's authors publish. */
+/**
+ * The servers that the same tus requests go to: ours in both modes, and the two that the protocol's
+ * authors publish.
+ */
 import { FileStore } from '@tus/file-store';
 import { Server } from '@tus/server';
 import { randomUUID } from 'node:crypto';
@@ -56,7 +59,10 @@ export async function startTusNode(): Promise<TusServer> {
   const tus = new Server({ path: '/files', datastore, maxSize: maxBytes, relativeLocation: true });
   const server = await startLoopbackServer((request, response) => void respond(request, response));
 
-  /** Uses its interface for web standards: what it has for Node closes the body of a response to HEAD twice, which is uncaught. */
+  /**
+   * Uses its interface for web standards: what it has for Node closes the body of a response to
+   * HEAD twice, which is uncaught.
+   */
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET', url = '/', headers } = request;
     const hasBody = method === 'POST' || method === 'PATCH';
@@ -84,7 +90,10 @@ export async function startTusNode(): Promise<TusServer> {
   };
 }
 
-/** The uploads of a running service in one mode, with a key of an account of its own; `close` leaves the service running. */
+/**
+ * The uploads of a running service in one mode, with a key of an account of its own; `close` leaves
+ * the service running.
+ */
 export async function ourUploads(service: Service, mode: Mode): Promise<TusServer> {
   const { apiKey } = await service.account();
   return uploadsOf(service.url, apiKey, mode);

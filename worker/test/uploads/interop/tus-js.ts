@@ -5,7 +5,9 @@ import type { TusServer } from './servers.ts';
 
 export type Started = {
   upload: Upload;
-  /** Resolves with the URL of the upload when all is uploaded, and rejects when the client gives up. */
+  /**
+   * Resolves with the URL of the upload when all is uploaded, and rejects when the client gives up.
+   */
   finished: Promise<string>;
 };
 
@@ -28,7 +30,10 @@ export function start(server: TusServer, file: Buffer | Readable, options: Uploa
   return { upload, finished: promise };
 }
 
-/** Starts an upload, and resolves once the server has accepted so many chunks and the client is paused. */
+/**
+ * Starts an upload, and resolves once the server has accepted so many chunks and the client is
+ * paused.
+ */
 export async function pausedAfter(
   chunks: number,
   server: TusServer,

@@ -8,8 +8,8 @@ export type PageOptions = {
 };
 
 /**
- * `upload` uploads all of the file. `pause` stops in the middle, and `continue` goes on: in the same page, or in one that
- * has been loaded since. `terminate` stops in the middle for good.
+ * `upload` uploads all of the file. `pause` stops in the middle, and `continue` goes on: in the
+ * same page, or in one that has been loaded since. `terminate` stops in the middle for good.
  */
 export type Action = 'upload' | 'pause' | 'continue' | 'terminate';
 

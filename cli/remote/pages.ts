@@ -1,0 +1,60 @@
+/** Lists of a service, page by page. */
+import type { StoredFile } from '../../shared/api.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import type { Context } from '../context.ts';
+import { api } from './client.ts';
+import type { Service } from './service-choice.ts';
+
+const pageItems = 100;
+/**
+ * Empty pages in a row: a filter that matches few of many files has some, and a hostile service has
+ * no end of them.
+ */
+const maxEmptyPages = 100;
+
+type Page<T> = { readonly items: readonly T[]; readonly cursor?: string | undefined };
+type Ask<T> = (query: { limit: number; cursor: string | undefined }) => Promise<Page<T>>;
+
+/**
+ * The pages of a list, up to a number of items.
+ * @throws what `ask` throws, service_answer
+ */
+async function* pages<T>(ask: Ask<T>, most = Infinity): AsyncGenerator<Page<T>, void, undefined> {
+  let cursor: string | undefined;
+  let left = most;
+  let emptyPages = 0;
+  do {
+    const page = await ask({ limit: Math.min(pageItems, left), cursor });
+    emptyPages = page.items.length === 0 ? emptyPages + 1 : 0;
+    if (emptyPages > maxEmptyPages || (page.cursor !== undefined && page.cursor === cursor))
+      throw new SealpinError('service_answer', "the service's list never ends: it returns empty pages");
+    yield page;
+    left -= page.items.length;
+    cursor = page.cursor;
+  } while (cursor !== undefined && left > 0);
+}
+
+/** The first items of a list, and whether these are all. Fails as `pages`. */
+export async function firstItems<T>(most: number, ask: Ask<T>): Promise<{ items: T[]; isComplete: boolean }> {
+  const items: T[] = [];
+  let isComplete = false;
+  for await (const page of pages(ask, most)) {
+    items.push(...page.items);
+    isComplete = page.cursor === undefined;
+  }
+  return { items, isComplete };
+}
+
+/** The files of the account, or those with a CID, the oldest first. Fails as `pages`. */
+export async function* everyFile(
+  service: Service,
+  context: Context,
+  query: { readonly cid?: string } = {},
+): AsyncGenerator<StoredFile, void, undefined> {
+  const routes = api(service, context);
+  const files = pages(async (page) => {
+    const { files: items, cursor } = await routes.list({ ...query, ...page, order: 'asc' });
+    return { items, cursor };
+  });
+  for await (const { items } of files) yield* items;
+}

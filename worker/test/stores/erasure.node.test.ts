@@ -1,0 +1,88 @@
+/**
+ * Deletion in buckets that keep versions, or lock them: nothing is left, and a receipt says no more
+ * than that.
+ */
+import { randomBytes } from 'node:crypto';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Receipt } from '../../../shared/api.ts';
+import { refuses } from '../../../testkit/object-stores/hostile-store.ts';
+import { sendS3, versionsOf } from '../../../testkit/object-stores/s3-requests.ts';
+import { keepVersions, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
+import { present } from '../../../testkit/present.ts';
+import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+
+const day = 86_400_000;
+const why = missing('s3');
+
+describe.skipIf(why !== undefined)(`a bucket of S3${why === undefined ? '' : `: ${why}`}`, () => {
+  async function start(
+    keeps: 'versions' | 'locked' | 'versions later',
+  ): Promise<{ store: StoreUnderTest; gateway: Versitygw }> {
+    const gateway = await startVersitygw({ keeps });
+    onTestFinished(() => gateway.close());
+    const store = await startStore('s3', { gateway });
+    onTestFinished(() => store.close());
+    return { store, gateway };
+  }
+  const versions = async (gateway: Versitygw): Promise<string[]> =>
+    (await versionsOf(gateway)).map(({ key }) => key).filter((key) => !key.endsWith('/service'));
+  const remove = async ({ owner }: StoreUnderTest, fileId: string): Promise<string | undefined> =>
+    (await jsonOf<Receipt>(await owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' }))).pins[0]?.status;
+  const receipt = async ({ owner }: StoreUnderTest, fileId: string): Promise<string | undefined> =>
+    (await jsonOf<Receipt>(await owner.call(`/v1/storage/${fileId}/receipt`))).pins[0]?.status;
+
+  it('that keeps versions has none of a file that was deleted, and no delete marker', async () => {
+    const { store, gateway } = await start('versions');
+    const file = await store.owner.call.store('plain', randomBytes(2_500_000));
+    // Somebody has removed an object by hand, and what it was is there still.
+    const [key = ''] = (await store.keys()).filter((each) => each.startsWith('data/'));
+    const before = (await versions(gateway)).length;
+    await sendS3(gateway, 'DELETE', `sealpin-tested/${key}`);
+    expect((await versions(gateway)).length).toBe(before + 1);
+    expect(await remove(store, file.fileId)).toBe('unpinned');
+    expect(await versions(gateway)).toEqual([]);
+  });
+
+  it.each([
+    ['AccessDenied', /^\?(versioning|object-lock)/],
+    ['AccessDenied', /^\?versions/],
+    ['InternalError', /^\?versions/],
+  ] as const)('that answers %s to %s is not said to have erased what it keeps', async (code, key) => {
+    const { store, gateway } = await start('versions');
+    const { fileId } = await store.owner.call.store('plain', randomBytes(1000));
+    present(store.hostile).obey({ method: 'GET', key, fault: refuses(code) });
+    const status = await remove(store, fileId);
+    expect(status === 'unpinned').toBe((await versions(gateway)).length === 0);
+    present(store.hostile).obey();
+    await store.pass(day, { rounds: 3 });
+    expect(await receipt(store, fileId)).toBe('unpinned');
+    expect(await versions(gateway)).toEqual([]);
+  });
+
+  it('that begins to keep versions has none of what is deleted from then on', async () => {
+    const { store, gateway } = await start('versions later');
+    const first = await store.owner.call.store('plain', randomBytes(1000));
+    expect(await remove(store, first.fileId)).toBe('unpinned');
+    await keepVersions(gateway);
+    const second = await store.owner.call.store('plain', randomBytes(1000));
+    expect(await remove(store, second.fileId)).toBe('unpinned');
+    expect(await versions(gateway)).toEqual([]);
+  });
+
+  it('that locks versions keeps a removal open, and the receipt says so', async () => {
+    const { store, gateway } = await start('locked');
+    const { fileId } = await store.owner.call.store('plain', randomBytes(70_000));
+    const locked = await versions(gateway);
+    expect(locked.length).toBe(2);
+    expect(await remove(store, fileId)).toBe('scheduled');
+    expect(await problemOf(store.owner.call(`/v1/storage/${fileId}/content`))).toBe('404 not_found');
+    await store.pass(day / 2, { rounds: 3 });
+    expect(await receipt(store, fileId)).toBe('scheduled');
+    expect(await versions(gateway)).toEqual(locked);
+    expect(store.service.log.some((line) => line.includes('whether it locks objects'))).toBe(true);
+    const bytes = randomBytes(1000);
+    const other = await store.owner.call.store('plain', bytes);
+    expect(Buffer.compare(await bytesOf(store.owner.call(`/v1/storage/${other.fileId}/content`)), bytes)).toBe(0);
+  });
+});
