@@ -45,8 +45,10 @@ export function describeMachine(): string {
   const { median, low } = summarize(plain.sha);
   const slower = plain.sha.toSorted((a, b) => a - b)[Math.floor(plain.sha.length * 0.9)] ?? low;
   return (
-    `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? 'unknown processor'}, load ${loadavg()[0]?.toFixed(1)}; ` +
-    `SHA-256 ${speed(plain.sha)} MiB/s, ${speed(without.sha)} without its instructions; AES-256-GCM ${speed(plain.aes)} MiB/s; ` +
+    `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? 'unknown processor'}, load ` +
+    `${loadavg()[0]?.toFixed(1)}; ` +
+    `SHA-256 ${speed(plain.sha)} MiB/s, ${speed(without.sha)} without its instructions; ` +
+    `AES-256-GCM ${speed(plain.aes)} MiB/s; ` +
     `noise: of ${plain.sha.length} equal runs the median takes ${percent(median / low)} longer than the fastest, ` +
     `one in ten ${percent(slower / low)}`
   );

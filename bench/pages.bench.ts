@@ -22,7 +22,8 @@ const sampleMs = 1000;
 export const bench: Bench = {
   name: 'pages',
   measures:
-    'receiving 1 GiB (SEALPIN_BENCH_MIB) and sending 256 MiB in Chromium and Firefox to a bare fetch, memory, the first byte',
+    'receiving 1 GiB (SEALPIN_BENCH_MIB) and sending 256 MiB in Chromium and Firefox to a bare ' +
+    'fetch, memory, the first byte',
   async *run() {
     const service = await startService();
     const directory = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));

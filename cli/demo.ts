@@ -23,7 +23,8 @@ type Printed = { stdout: string; stderr: string };
 const dir = await mkdtemp(join(tmpdir(), 'sealpin-demo-'));
 const service = spawn(process.execPath, [entry, 'start', '--port=0', '--json', `--data-dir=${dir}`], {
   stdio: ['ignore', 'pipe', 'pipe'],
-  detached: true, // so that Ctrl-C does not reach it: a second signal, which is ours, would end it before it has stopped workerd
+  // Ctrl-C does not reach it: a second signal, ours, would end it before it has stopped workerd.
+  detached: true,
 });
 const serviceEnded = new Promise<void>((resolve) => service.once('close', () => resolve()));
 

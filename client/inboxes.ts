@@ -61,7 +61,11 @@ export interface Inboxes {
    * @throws SealpinError `key_invalid` for a recipient of another form: an inbox has no
    * post-quantum key
    * @example
-   * const { link } = await connection.inbox.create({ label: 'tax office', recipient: keys.recipient, limits: { bytes: 1e9 } });
+   * const { link } = await connection.inbox.create({
+   *   label: 'tax office',
+   *   recipient: keys.recipient,
+   *   limits: { bytes: 1e9 },
+   * });
    */
   create(o: {
     label: string;

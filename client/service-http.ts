@@ -223,7 +223,10 @@ const broken = { reason: 'broken_off' } as const;
 function originHint(cause: unknown, service: URL): string | undefined {
   const { origin } = globalThis.location ?? {};
   if (!(cause instanceof TypeError) || origin === undefined || origin === service.origin) return undefined;
-  return `check the address; or the service does not admit pages of ${origin}, which CORS_ORIGINS names (of a local one, --cors-origin)`;
+  return (
+    `check the address; or the service does not admit pages of ${origin}, which CORS_ORIGINS ` +
+    'names (of a local one, --cors-origin)'
+  );
 }
 
 /**

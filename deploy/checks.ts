@@ -81,7 +81,9 @@ function kvFinding(
     return {
       ok: false,
       what: `the account has no KV namespace ${kvId}`,
-      todo: 'remove the line id from the configuration: wrangler creates a namespace; or log in to the account that has it',
+      todo:
+        'remove the line id from the configuration: wrangler creates a namespace; or log in to the ' +
+        'account that has it',
     };
   // An inherited binding may have been connected to a namespace with another title.
   if (isDeployed)
@@ -135,7 +137,9 @@ export async function checkPinning({
     return [
       {
         ok: undefined,
-        what: `pinning services: not tried without their secrets; set ${unknown.join(', ')} in the environment to try them`,
+        what:
+          `pinning services: not tried without their secrets; set ${unknown.join(', ')} in the ` +
+          'environment to try them',
       },
     ];
   // Nobody but the Worker reaches what is bound to it.
@@ -286,7 +290,9 @@ async function checkServiceId({ configuration, secretOf }: Subject, url: string)
     return [
       {
         ok: undefined,
-        what: `pins are named sealpin:${used}, which follows from the namespace of the Durable Objects: write ${line} into [vars] of the configuration, so that it stays`,
+        what:
+          `pins are named sealpin:${used}, which follows from the namespace of the Durable Objects: ` +
+          `write ${line} into [vars] of the configuration, so that it stays`,
       },
     ];
   return [

@@ -233,7 +233,9 @@ export function pinning(
   const bindingOf = (name: string): unknown => {
     if (buckets.includes(name)) return { createMultipartUpload: undefined };
     throw new SealpinError('misconfigured', `there is no binding ${name} in wrangler.toml`, {
-      hint: `add [[r2_buckets]] with binding = "${name}" and the bucket_name of a bucket (docs/operating.md, "Object stores")`,
+      hint:
+        `add [[r2_buckets]] with binding = "${name}" and the bucket_name of a bucket ` +
+        '(docs/operating.md, "Object stores")',
     });
   };
   // Nothing of this name outlives a check.

@@ -50,7 +50,9 @@ export async function firstAccount(
   } catch (cause) {
     if (!isSealpinError(cause)) throw cause;
     throw new SealpinError(cause.code, `the account ${id} was made, and its API key is lost: ${cause.message}`, {
-      hint: `delete it with sealpin account delete ${id} --destroy (docs/operating.md), and run npm run setup again a minute later`,
+      hint:
+        `delete it with sealpin account delete ${id} --destroy (docs/operating.md), and run npm run ` +
+        'setup again a minute later',
       cause,
     });
   }

@@ -15,7 +15,8 @@ npm run doctor -- [--url <https://…>]
 npm run backup -- --url <https://…> <folder>
 npm run restore -- --url <https://…> <folder>
 all: [--config <wrangler.toml>] [--admin-token-file <path>]
-KUBO_TOKEN, ADMIN_TOKEN and METRICS_TOKEN are read from the environment; setup asks for the first where there is a terminal.`;
+KUBO_TOKEN, ADMIN_TOKEN and METRICS_TOKEN are read from the environment; setup asks for
+the first where there is a terminal.`;
 
 /** The flags, with absolute paths. */
 export type DeployOptions = {

@@ -208,7 +208,9 @@ async function deploy(wrangler: Wrangler, print: DoctorContext['print']): Promis
   const { ok, stdout, stderr } = await wrangler(['deploy']);
   if (!ok)
     throw new SealpinError('service_unreachable', `wrangler deploy failed: ${reasonOf(stderr)}`, {
-      hint: 'code 100328 is the Free plan: Sealpin needs Workers Paid. Then run npm run setup again: it resumes where it stopped',
+      hint:
+        'code 100328 is the Free plan: Sealpin needs Workers Paid. Then run npm run setup again: ' +
+        'it resumes where it stopped',
     });
   print('✓ deployed');
   return /https:\/\/[a-z0-9.-]+\.workers\.dev/.exec(stdout)?.[0];

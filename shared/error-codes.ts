@@ -116,7 +116,8 @@ const hints: Readonly<Partial<Record<Code, string>>> = {
   finishing: 'wait as long as Retry-After says, and ask again',
   offset_mismatch: 'ask HEAD for the offset, and resume there',
   too_many_uploads:
-    'finish or terminate some: GET /v1/uploads lists them, for a key with keys those of the account; they expire after 7 days',
+    'finish or terminate some: GET /v1/uploads lists them, for a key with keys those of the ' +
+    'account; they expire after 7 days',
   content_denied: 'ask the operator of the service; its owner can still delete the file',
   cid_mismatch: 'the bytes changed on the way; nothing was kept, send them again',
   digest_mismatch: 'the bytes changed on the way; none of this request were kept, send them again',

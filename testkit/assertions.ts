@@ -16,7 +16,7 @@ export type Tool = {
 
 function show(value: unknown): string {
   return value instanceof Uint8Array
-    ? `${value.length} bytes ${Array.from(value.subarray(0, 32), (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+    ? `${value.length} bytes ${Buffer.from(value.subarray(0, 32)).toString('hex')}`
     : (JSON.stringify(value) ?? String(value));
 }
 

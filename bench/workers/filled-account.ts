@@ -9,7 +9,8 @@ export class Account extends RealAccount {
   fill(count: number, cid: string): string {
     const { sql } = this.ctx.storage;
     sql.exec(
-      `INSERT INTO file (file_id, state, mode, filename, content_type, bytes, container, cid, service, header, created_at, created_by, due)
+      `INSERT INTO file (file_id, state, mode, filename, content_type, bytes, container, cid, service, header,
+        created_at, created_by, due)
        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
        SELECT printf('%08x-0000-4000-8000-%012x', i, abs(random()) % 1000000000),
          'ready', 'plain', 'name', 'text/plain', 1024, 0, ?, 'sink', NULL, i, 'x', NULL FROM n`,

@@ -53,7 +53,9 @@ export async function openSealedHeader(
 
 function damaged(fileId: string, cause?: unknown): SealpinError {
   return new SealpinError('config_invalid', `the record of ${fileId} is damaged`, {
-    hint: 'remove it from files/ of the backup: the next sealpin backup makes it again, if the account still has the file',
+    hint:
+      'remove it from files/ of the backup: the next sealpin backup makes it again, if the ' +
+      'account still has the file',
     cause,
   });
 }

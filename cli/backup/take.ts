@@ -149,7 +149,8 @@ async function beginAbout(
   if (found.account !== account.id || found.publicKey !== account.publicKey)
     throw new SealpinError(
       'conflict',
-      `${layout.shown} is the backup of ${found.account === account.id ? 'this account under an older key pair' : 'another account'}`,
+      `${layout.shown} is the backup of ` +
+        (found.account === account.id ? 'this account under an older key pair' : 'another account'),
       { hint: 'name another folder' },
     );
   return { ...found, service };

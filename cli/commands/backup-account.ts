@@ -10,10 +10,11 @@ import { newPasswordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
-    'Every file of the account is fetched as it is stored, each block verified against its blob ID, with what is known of ' +
-    'it. The next run fetches only what is new, also after an interruption. What the account keeps encrypted stays ' +
-    'encrypted in the folder, and so do names and tags: the key of the account opens them, which is written to account.key ' +
-    'with a password on it. The API key needs the scope read.',
+    'Every file of the account is fetched as it is stored, each block verified against its blob ID, ' +
+    'with what is known of it. The next run fetches only what is new, also after an interruption. ' +
+    'What the account keeps encrypted stays encrypted in the folder, and so do names and tags: the ' +
+    'key of the account opens them, which is written to account.key with a password on it. The API ' +
+    'key needs the scope read.',
   args: {
     folder: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
     check: {
@@ -56,7 +57,8 @@ export const command = defineCommand({
         output.note(
           args.prune
             ? `${countText(gone.length, 'file')} removed, which the account no longer has`
-            : `${countText(gone.length, 'file')} deleted from the account since, which stay in the folder until you use --prune`,
+            : `${countText(gone.length, 'file')} deleted from the account since, which stay in the folder ` +
+                'until you use --prune',
         );
       await output.result({ files, written, fetchedBytes, gone, pruned: args.prune }, []);
       return;
@@ -84,7 +86,9 @@ async function check(folder: string, password: string | undefined, context: Cont
       'content_mismatch',
       `${bad.length} of ${countText(files, 'file')} in ${folder} cannot be restored`,
       {
-        hint: 'remove the named files from the folder: the next sealpin backup fetches them again, if the account has them',
+        hint:
+          'remove the named files from the folder: the next sealpin backup fetches them again, if ' +
+          'the account has them',
       },
     );
   if (keyFault !== undefined)

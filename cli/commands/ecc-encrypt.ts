@@ -7,9 +7,10 @@ import { destinationFlags, fileArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
-    'Prints the blob ID. Each of the private keys opens the file. The stored blob is an age file. A public key ' +
-    'file is public.key from sealpin keygen, an SPKI PEM from OpenSSL (P-256), or lines with age recipients ' +
-    '(age1…, age1tag1…, age1tagpq1…, age1pq1…). You can also name a recipient itself, or a contact (see: sealpin contact add).',
+    'Prints the blob ID. Each of the private keys opens the file. The stored blob is an age file. A ' +
+    'public key file is public.key from sealpin keygen, an SPKI PEM from OpenSSL (P-256), or lines ' +
+    'with age recipients (age1…, age1tag1…, age1tagpq1…, age1pq1…). You can also name a recipient ' +
+    'itself, or a contact (see: sealpin contact add).',
   args: {
     file: fileArg,
     public_key_file: {

@@ -4,9 +4,10 @@ import { destinationFlags, fileArg, newPasswordFlags, passwordArg } from '../fla
 
 export const command = defineCommand({
   about:
-    'Prints the blob ID, or with --output writes the encrypted file. It is encrypted on this machine; ' +
-    'the service gets neither the password nor the name of the file. Without a password on the command line, in a ' +
-    'file or in SEALPIN_PASSWORD, you are asked for it twice. Nobody can reset a password: if you lose it, you lose the file.',
+    'Prints the blob ID, or with --output writes the encrypted file. It is encrypted on this ' +
+    'machine; the service gets neither the password nor the name of the file. Without a password on ' +
+    'the command line, in a file or in SEALPIN_PASSWORD, you are asked for it twice. Nobody can ' +
+    'reset a password: if you lose it, you lose the file.',
   args: {
     file: fileArg,
     password: passwordArg,

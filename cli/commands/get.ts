@@ -16,9 +16,10 @@ import { fetchingInterrupted, forceArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
-    "Fetches a file that the service encrypted, and opens it on this machine with the account's private key, which " +
-    'the API key unseals (it needs the scope read). Every block is verified against the blob ID, and the name and size ' +
-    'against the header of the file. Without an output it is written here under its own name.',
+    "Fetches a file that the service encrypted, and opens it on this machine with the account's " +
+    'private key, which the API key unseals (it needs the scope read). Every block is verified ' +
+    'against the blob ID, and the name and size against the header of the file. Without an output it ' +
+    'is written here under its own name.',
   args: {
     file_id: { type: 'positional', description: 'The file ID (see: sealpin list)' },
     output_file: {

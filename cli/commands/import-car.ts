@@ -10,9 +10,9 @@ import { keepInHistory } from '../files/history.ts';
 
 export const command = defineCommand({
   about:
-    'The file keeps its CID, also where another program has laid it out: it comes from another IPFS service (ipfs dag ' +
-    'export) or from sealpin export. Every block is verified first. The service stores it unchanged: what is not ' +
-    'encrypted can be read by anyone with the blob ID.',
+    'The file keeps its CID, also where another program has laid it out: it comes from another IPFS ' +
+    'service (ipfs dag export) or from sealpin export. Every block is verified first. The service ' +
+    'stores it unchanged: what is not encrypted can be read by anyone with the blob ID.',
   args: {
     car: { type: 'positional', path: true, description: 'The CAR file: a CARv1 of one file with raw leaves' },
     name: {

@@ -34,8 +34,9 @@ const opened = { most: 100, atOnce: 8 };
 
 export const inboxCreate = defineCommand({
   about:
-    'Prints a link. Anyone who has it can hand files over, which only your private.key opens: not the service, not other ' +
-    'holders of the link, nor the sender afterwards. It is an API key that can only store, within its limits.',
+    'Prints a link. Anyone who has it can hand files over, which only your private.key opens: not ' +
+    'the service, not other holders of the link, nor the sender afterwards. It is an API key that ' +
+    'can only store, within its limits.',
   args: {
     label: { type: 'positional', description: 'What it is for' },
     expires: {
@@ -49,8 +50,8 @@ export const inboxCreate = defineCommand({
       path: true,
       valueHint: 'who',
       description:
-        'Who can open what comes: a key file, contact or age1tag1…; your public.key if left out; account: every API key ' +
-        'with read, but the service names that key, and could name its own',
+        'Who can open what comes: a key file, contact or age1tag1…; your public.key if left out; ' +
+        'account: every API key with read, but the service names that key, and could name its own',
     },
     'max-files': {
       type: 'string',
@@ -107,7 +108,8 @@ export const inboxCreate = defineCommand({
 
 export const inboxList = defineCommand({
   about:
-    'For each delivery, newest first: its ID, the day, the size, who it is from (as they say) and its files; one line for ' +
+    'For each delivery, newest first: its ID, the day, the size, who it is from (as they say) ' +
+    'and its files; one line for ' +
     `other programs. What cannot be opened is shown with the reason. The newest ${opened.most} are opened.`,
   args: { ...keyFlag },
   service: true,

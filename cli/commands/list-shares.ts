@@ -15,8 +15,9 @@ const states = { active: 'active', used_up: 'used up', expired: 'expired', revok
 
 export const command = defineCommand({
   about:
-    'For each, newest first: its ID, its state, how often it still opens, until when (UTC), and its files; one line for other ' +
-    'programs. File names come from the local history. The links themselves cannot be shown again: the service does not have them.',
+    'For each, newest first: its ID, its state, how often it still opens, until when (UTC), and its ' +
+    'files; one line for other programs. File names come from the local history. The links ' +
+    'themselves cannot be shown again: the service does not have them.',
   args: {
     limit: { type: 'string', valueHint: 'number', description: `The maximum number of shares (${defaultLimit})` },
   },
@@ -55,5 +56,6 @@ function aboutOf({ state, opens, opensLeft, expiresAt }: Share): string {
 }
 
 function shareName({ label, names, files, password }: NamedShare): string {
-  return `${label ?? (names.length > 0 ? names.join(', ') : countText(files.length, 'file'))}${password ? '  (password)' : ''}`;
+  const text = label ?? (names.length > 0 ? names.join(', ') : countText(files.length, 'file'));
+  return password ? `${text}  (password)` : text;
 }

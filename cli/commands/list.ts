@@ -14,9 +14,10 @@ const defaultLimit = '100';
 
 export const command = defineCommand({
   about:
-    'Shows the files of the account. File names come from the local history; the service never learns the names ' +
-    'of files that were encrypted here. Without a service, only the history is shown. At a terminal the times are local; ' +
-    'other programs get one line for each file, with times in UTC.',
+    'Shows the files of the account. File names come from the local history; the service never ' +
+    'learns the names of files that were encrypted here. Without a service, only the history is ' +
+    'shown. At a terminal the times are local; other programs get one line for each file, with times ' +
+    'in UTC.',
   args: {
     name: { type: 'string', valueHint: 'text', description: 'Only files with this in their names, in any case' },
     mode: {

@@ -31,9 +31,9 @@ function accountLines(
 
 export const accountCreate = defineCommand({
   about:
-    'For the operator of the service, as all account commands are. Prints the first API key of the account, which has ' +
-    'all scopes, once: hand it over, and let its holder make a key of their own and revoke this one. Without a ' +
-    'recovery key, an account whose keys are lost is lost.',
+    'For the operator of the service, as all account commands are. Prints the first API key of the ' +
+    'account, which has all scopes, once: hand it over, and let its holder make a key of their own ' +
+    'and revoke this one. Without a recovery key, an account whose keys are lost is lost.',
   args: {
     label: { type: 'positional', description: 'What the account is called' },
     quota: { type: 'string', valueHint: 'size', description: 'How much it may store, such as 50GB' },
@@ -79,8 +79,9 @@ async function recoveryKey(file: string, context: Context): Promise<string> {
 
 export const accountList = defineCommand({
   about:
-    'The oldest first. An account that was just made or deleted may take a minute to appear or disappear. At a terminal the ID ' +
-    'has a line of its own; other programs get one line for each account.',
+    'The oldest first. An account that was just made or deleted may take a minute to appear or ' +
+    'disappear. At a terminal the ID has a line of its own; other programs get one line for each ' +
+    'account.',
   args: {},
   service: true,
   examples: [
@@ -130,8 +131,8 @@ async function setDisabled(id: string, disabled: boolean, context: Context): Pro
 
 export const accountDelete = defineCommand({
   about:
-    'With all files, API keys and shares in it. The keys of files that the service encrypted are destroyed. There is no ' +
-    'way back.',
+    'With all files, API keys and shares in it. The keys of files that the service encrypted are ' +
+    'destroyed. There is no way back.',
   args: { id: idArg, destroy: { type: 'boolean', description: 'Required, because everything in the account is lost' } },
   service: true,
   examples: [{ command: 'sealpin account delete 7Xy0… --destroy', does: 'The account and everything in it' }],

@@ -20,9 +20,10 @@ const pollMs = { least: 250, most: 10_000, share: 0.1 };
 
 export const command = defineCommand({
   about:
-    'For the operator of the service. Each file is copied, read back byte for byte, and only then unpinned where it was. The ' +
-    'service does it by itself: this command begins it, and shows how far it is until it is done. On the local service, ' +
-    'without names: from the built-in node to the Kubo of --kubo-api.',
+    'For the operator of the service. Each file is copied, read back byte for byte, and only then ' +
+    'unpinned where it was. The service does it by itself: this command begins it, and shows how far ' +
+    'it is until it is done. On the local service, without names: from the built-in node to the Kubo ' +
+    'of --kubo-api.',
   args: {
     from: { type: 'positional', required: false, description: 'The ID of the pinning service that is to hold nothing' },
     to: { type: 'positional', required: false, description: 'The one that takes its files' },

@@ -9,9 +9,10 @@ import { keyFlag, passwordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
-    'Needs no account and no API key. Put the link between quotes. Of a link that sealpin send printed, this counts as ' +
-    'opening it. Each file appears when all of it is verified and authentic, or not at all. A name that is taken gets ' +
-    'a number, and names with a meaning of their own are changed.',
+    'Needs no account and no API key. Put the link between quotes. Of a link that sealpin send ' +
+    'printed, this counts as opening it. Each file appears when all of it is verified and authentic, ' +
+    'or not at all. A name that is taken gets a number, and names with a meaning of their own are ' +
+    'changed.',
   args: {
     link: { type: 'positional', description: 'The link' },
     dir: {

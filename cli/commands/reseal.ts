@@ -16,10 +16,10 @@ import { keepInHistory, nameInHistory } from '../files/history.ts';
 
 export const command = defineCommand({
   about:
-    'Stores the file again with another password or other keys, under a new blob ID. Its encrypted content stays as it is ' +
-    'and is not decrypted. The old blob stays, and opens for whom it did: delete it, and encrypt the file again if ' +
-    'somebody who could open it must not open a copy any more. What opens the old blob comes from SEALPIN_PASSWORD, ' +
-    'the terminal or private.key.',
+    'Stores the file again with another password or other keys, under a new blob ID. Its encrypted ' +
+    'content stays as it is and is not decrypted. The old blob stays, and opens for whom it did: ' +
+    'delete it, and encrypt the file again if somebody who could open it must not open a copy any ' +
+    'more. What opens the old blob comes from SEALPIN_PASSWORD, the terminal or private.key.',
   args: {
     blob_id: { type: 'positional', completes: 'blob', description: 'The blob ID' },
     ...toFlag,

@@ -16,9 +16,9 @@ const defaultPort = 7420;
 
 export const command = defineCommand({
   about:
-    'Runs exactly the Worker that `wrangler deploy` sends, in workerd, with a built-in IPFS node that is not on the network; ' +
-    '--kubo-api adds a Kubo, which may be. The first start creates an account and keeps its API key in the data ' +
-    'directory. Ctrl-C stops the service.',
+    'Runs exactly the Worker that `wrangler deploy` sends, in workerd, with a built-in IPFS node ' +
+    'that is not on the network; --kubo-api adds a Kubo, which may be. The first start creates an ' +
+    'account and keeps its API key in the data directory. Ctrl-C stops the service.',
   args: {
     port: {
       type: 'string',

@@ -12,8 +12,9 @@ import { findService } from '../remote/service-choice.ts';
 
 export const command = defineCommand({
   about:
-    'Of the service of a profile, or another one that is configured or named, it shows whether it can store and read. ' +
-    'Exits with 1 if no service is running, or if one does not respond as it should.',
+    'Of the service of a profile, or another one that is configured or named, it shows whether it ' +
+    'can store and read. Exits with 1 if no service is running, or if one does not respond as it ' +
+    'should.',
   args: {},
   service: true,
   examples: [

@@ -41,7 +41,9 @@ function shareIdOf(text: string): string {
     const { link } = parseLink(text);
     if (link.kind === 'share') return link.id;
     throw new SealpinError('usage', 'this link cannot be taken back', {
-      hint: 'a link to a blob opens for as long as the blob is stored (sealpin delete); an inbox is closed with: sealpin inbox revoke',
+      hint:
+        'a link to a blob opens for as long as the blob is stored (sealpin delete); an inbox is ' +
+        'closed with: sealpin inbox revoke',
     });
   }
   if (isShareId(text)) return text;

@@ -19,9 +19,10 @@ import { keyFlag, passwordFlags } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
-    'Fetches every block from the service, else from the gateways, and compares it with the blob ID; nothing is ' +
-    'written. That needs no password, and for a blob ID no API key. With --open, or a password file or key, it is also ' +
-    'decrypted to its end. Exits with 0 when all blocks are present and intact, else with 1.',
+    'Fetches every block from the service, else from the gateways, and compares it with the blob ID; ' +
+    'nothing is written. That needs no password, and for a blob ID no API key. With --open, or a ' +
+    'password file or key, it is also decrypted to its end. Exits with 0 when all blocks are present ' +
+    'and intact, else with 1.',
   args: {
     id: { type: 'positional', required: false, completes: 'blob', description: 'The blob ID or the file ID' },
     all: { type: 'boolean', description: 'Every file of the account instead' },

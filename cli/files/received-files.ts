@@ -51,7 +51,8 @@ export function readLink(text: string, { output }: Context): Exclude<Link, { kin
   if (link.kind === 'inbox') throw notForReceiving();
   if (exposed)
     output.warn(
-      'the link has %23 instead of #: a browser that opened it has sent its key to the service; ask the sender for a new one',
+      'the link has %23 instead of #: a browser that opened it has sent its key to the service; ' +
+        'ask the sender for a new one',
     );
   return link;
 }

@@ -272,7 +272,8 @@ async function afterFailure(
     context.output.note(
       left === 0
         ? 'nothing was sent: the same command begins again'
-        : `nothing was sent; ${left} of the files could not be removed again: nobody can open them, and sealpin delete removes them`,
+        : `nothing was sent; ${left} of the files could not be removed again: nobody can open them, ` +
+            'and sealpin delete removes them',
     );
   return failure;
 }

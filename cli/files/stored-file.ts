@@ -74,7 +74,9 @@ async function fileKeyOf(
     if (opened.kind === 'plain')
       throw new SealpinError('not_encrypted', 'it is not encrypted: anyone can read it already');
     throw new SealpinError('wrong_kind', 'the key that opens it is elsewhere', {
-      hint: 'share a file that the service encrypted by its file ID (sealpin list); what came with a link is sent again',
+      hint:
+        'share a file that the service encrypted by its file ID (sealpin list); what came with a ' +
+        'link is sent again',
     });
   }
   if (opened.opens === 'keys') return opened.fileKey(await readIdentities(key, undefined, context));

@@ -58,7 +58,8 @@ export async function verifyLocal({ dataDir, output }: Context): Promise<number>
   if (!output.json) for (const { cid, file, why } of first) output.warn(`${cid} is ${why} (in ${file})`);
   if (bad === 0)
     output.note(
-      `${countText(blocks, 'block')} of the IPFS node ${blocks === 1 ? 'is' : 'are'} present and intact (${sizeText(bytes)})`,
+      `${countText(blocks, 'block')} of the IPFS node ${blocks === 1 ? 'is' : 'are'} present and ` +
+        `intact (${sizeText(bytes)})`,
     );
   else
     output.note(

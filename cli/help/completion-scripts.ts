@@ -67,6 +67,7 @@ const bash = (commands: readonly Command[]): string => {
       words=${quoted(names)} taking=${quoted(` ${taking.join(' ')} `)} kinds=(${kinds.join(' ')}) last=${last}
       case $previous in ${values.join(' ')} esac ;;`;
   });
+  const firstWords = [...groups.map(([first]) => first), '--help', '--version'].join(' ');
   return `# sealpin for bash: source <(sealpin completions bash)
 _sealpin() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD - 1]} command=\${COMP_WORDS[1]}
@@ -74,7 +75,7 @@ _sealpin() {
   local -a kinds=()
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W ${quoted([...groups.map(([first]) => first), '--help', '--version'].join(' '))} -- "$current"))
+    COMPREPLY=($(compgen -W ${quoted(firstWords)} -- "$current"))
     return
   fi
   case $command in
@@ -97,7 +98,8 @@ ${cases.join('\n')}
   fi
   if [[ -z $kind && $taking != *" $previous "* ]]; then
     for ((at = begin; at < COMP_CWORD; at++)); do
-      if [[ $taking == *" \${COMP_WORDS[at]} "* ]]; then ((at++)); elif [[ \${COMP_WORDS[at]} != -* ]]; then ((position++)); fi
+      if [[ $taking == *" \${COMP_WORDS[at]} "* ]]; then ((at++))
+      elif [[ \${COMP_WORDS[at]} != -* ]]; then ((position++)); fi
     done
     kind=\${kinds[position]:-$last}
   fi
@@ -122,7 +124,8 @@ const zsh = (commands: readonly Command[]): string => {
     .filter(([, members]) => isGroup(members))
     .map(
       ([word, members]) =>
-        `    ${word}) subcommands=(${members.map((member) => described(secondWord(member), member.summary)).join(' ')}) ;;`,
+        `    ${word}) ` +
+        `subcommands=(${members.map((member) => described(secondWord(member), member.summary)).join(' ')}) ;;`,
     );
   const action = (kind: Completes | undefined): string => (kind === undefined ? '_files' : ` _sealpin_values ${kind}`);
   const cases = commands.map((command) => {
@@ -202,13 +205,15 @@ const fish = (commands: readonly Command[]): string => {
     for (const { name, description, takes, completes } of flagsOf(command)) {
       const value = completes === undefined ? ' -r' : ` -x ${values(completes)}`;
       lines.push(
-        `complete -c sealpin -n '${condition}' -l ${name.slice(2)}${takes === undefined ? '' : value} -d ${quoted(description)}`,
+        `complete -c sealpin -n '${condition}' -l ` +
+          `${name.slice(2)}${takes === undefined ? '' : value} -d ${quoted(description)}`,
       );
     }
     const [kind] = positionalsOf(command).filter((each) => each !== undefined);
     if (kind !== undefined) lines.push(`complete -c sealpin -n '${condition}' ${values(kind)}`);
   }
-  return `# sealpin for fish: sealpin completions fish > ~/.config/fish/completions/sealpin.fish\n${lines.join('\n')}\n`;
+  const install = 'sealpin completions fish > ~/.config/fish/completions/sealpin.fish';
+  return `# sealpin for fish: ${install}\n${lines.join('\n')}\n`;
 };
 
 /** Generates the script for a shell. */

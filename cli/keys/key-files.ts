@@ -92,7 +92,9 @@ export async function readPrivateText(
   } catch (error) {
     if (file !== undefined || !isMissingFile(error)) throw error;
     throw new SealpinError('file_not_found', `there is no private key in ${context.dataDir}`, {
-      hint: 'name the private key that the file was encrypted to, or copy it there; a new pair does not open older files',
+      hint:
+        'name the private key that the file was encrypted to, or copy it there; a new pair does ' +
+        'not open older files',
       cause: error,
     });
   }

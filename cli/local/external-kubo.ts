@@ -126,7 +126,8 @@ function refused(url: string, command: string, status: number, token: string | u
     hint:
       token === undefined
         ? 'set SEALPIN_KUBO_TOKEN to a token from API.Authorizations in its config'
-        : 'SEALPIN_KUBO_TOKEN must be a token from API.Authorizations in its config, without "bearer:", that may use version and id',
+        : 'SEALPIN_KUBO_TOKEN must be a token from API.Authorizations in its config, without ' +
+          '"bearer:", that may use version and id',
   });
 }
 

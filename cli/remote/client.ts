@@ -145,7 +145,10 @@ function isDegraded(text: string): boolean {
 /** The hint for a refused API key, by where the key was found. */
 function keyHint(code: string, keyFrom: KeyFrom | undefined): string | undefined {
   if (code === 'insufficient_scope' && keyFrom !== undefined)
-    return `the key is from ${keyFrom}; a key with the scope keys can create another: sealpin key create <label> --scopes …`;
+    return (
+      `the key is from ${keyFrom}; a key with the scope keys can create another: sealpin key ` +
+      'create <label> --scopes …'
+    );
   if (code !== 'unauthorized') return undefined;
   if (keyFrom === 'the link of the inbox') return 'the inbox may be closed: ask its owner for a new link';
   if (keyFrom !== 'local/secrets.json') return `check ${keyFrom ?? 'the API key'}`;

@@ -21,7 +21,8 @@ export async function begin(load: () => Program | Promise<Program>): Promise<voi
   if (major < 22 || (major === 22 && minor < 13)) {
     process.stderr.write(
       `sealpin: error: sealpin needs Node 22.13 or newer; this is Node ${process.versions.node}\n` +
-        'sealpin: hint: install a newer one from https://nodejs.org/, or use ./sealpin in a checkout, which has its own\n',
+        'sealpin: hint: install a newer one from https://nodejs.org/, or use ./sealpin in a checkout, ' +
+        'which has its own\n',
     );
     process.exit(1);
   }

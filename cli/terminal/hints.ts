@@ -7,7 +7,8 @@ import { type Code, describe, type Reason, type SealpinError } from '../../share
 
 const byReason: Readonly<Record<Reason, string>> = {
   wrong_password:
-    'check Caps Lock and the keyboard layout, or the first bytes of the file are damaged; a lost password cannot be reset',
+    'check Caps Lock and the keyboard layout, or the first bytes of the file are damaged; a ' +
+    'lost password cannot be reset',
   no_key:
     'name the private key that it was encrypted to: sealpin ecc-decrypt <blob_id> <output_file> <private_key_file>',
   header: 'this copy is damaged or was changed: get it from another source',
@@ -21,8 +22,8 @@ const byReason: Readonly<Record<Reason, string>> = {
   is_private: 'name public.key, and keep private.key to yourself',
   is_protected: 'remove its password with: openssl pkey -in <file> -out <new file>',
   is_ssh:
-    'an SSH key is made to sign, and Sealpin does not encrypt to such keys: ask its owner for one of sealpin keygen or ' +
-    'age-keygen',
+    'an SSH key is made to sign, and Sealpin does not encrypt to such keys: ask its owner for one of ' +
+    'sealpin keygen or age-keygen',
   unsupported_key: 'P-256 keys and age keys work; the owner of this one can make such a pair with: sealpin keygen',
   not_a_key: 'a key file has PEM blocks, or lines such as age1… or AGE-SECRET-KEY-1… in it',
   incomplete: 'copy all of the link, between quotes, or ask its sender for it again',

@@ -60,7 +60,10 @@ export function longLines(rows: readonly StoredRow[]): string[] {
     `  file ID  ${row.fileId}`,
     `  stored   ${localTime(row.createdAt)}`,
     `  size     ${sizeText(row.size)} (${row.size} B)`,
-    `  mode     ${row.mode === 'encrypted' ? `encrypted (by the service: sealpin get ${row.fileId})` : 'plain (stored as it was sent)'}`,
+    '  mode     ' +
+      (row.mode === 'encrypted'
+        ? `encrypted (by the service: sealpin get ${row.fileId})`
+        : 'plain (stored as it was sent)'),
     `  service  ${row.service}`,
   ]);
 }

@@ -26,14 +26,15 @@ export const de: Words = {
   askedTitleBlob: 'Jemand hat Ihnen eine Datei geschickt',
   askedTitleContainer: 'Eine verschlüsselte Datei',
   opensOnce: (until) =>
-    `Dieser Link lässt sich noch einmal öffnen, bis ${until}. Danach ist er verbraucht; öffnen Sie ihn also dort, wo Sie die Dateien speichern möchten.`,
+    `Dieser Link lässt sich noch einmal öffnen, bis ${until}. Danach ist er verbraucht; öffnen ` +
+    'Sie ihn also dort, wo Sie die Dateien speichern möchten.',
   opensTimes: (times, until) =>
     `Dieser Link lässt sich noch ${times}‑mal öffnen, bis ${until}. Jedes Öffnen zählt, auf jedem Gerät.`,
   opensAgain:
     'Hat dieser Tab den Link in den letzten 10 Minuten geöffnet, so öffnet er ihn noch einmal, ohne dass es zählt.',
   usedUpAsked:
-    'Dieser Link ist jetzt verbraucht: Was gesendet wurde, lässt sich nur noch auf dieser Seite öffnen. Schließen Sie ' +
-    'sie nicht und laden Sie sie nicht neu, bevor alles gespeichert ist.',
+    'Dieser Link ist jetzt verbraucht: Was gesendet wurde, lässt sich nur noch auf dieser Seite ' +
+    'öffnen. Schließen Sie sie nicht und laden Sie sie nicht neu, bevor alles gespeichert ist.',
   blobText: 'Sie wird hier geholt und entschlüsselt, sobald Sie sie öffnen.',
   containerText: 'Sie wird hier entschlüsselt und verlässt diesen Rechner nicht.',
   password: 'Passwort',
@@ -74,7 +75,8 @@ export const de: Words = {
   savedDownloads: 'Vollständig. Sie liegt bei Ihren Downloads.',
   savedHandedOver: 'Vollständig und geprüft. Ihr Browser speichert sie jetzt.',
   copyStays: (time) =>
-    `Lassen Sie diese Seite noch ein wenig offen (${time}): Dann löscht sie ihre eigene Kopie der Datei von diesem Gerät.`,
+    `Lassen Sie diese Seite noch ein wenig offen (${time}): Dann löscht sie ihre eigene Kopie ` +
+    'der Datei von diesem Gerät.',
   again: 'Erneut speichern',
   retry: 'Erneut versuchen',
   stalled: 'Das Speichern geht dann dort weiter, wo es aufgehört hat.',
@@ -123,7 +125,8 @@ export const de: Words = {
   renamed: (characters) =>
     characters === ''
       ? 'Wird unter diesem Namen gesendet: Der ursprüngliche ist zu lang.'
-      : `Wird unter diesem Namen gesendet: Der ursprüngliche enthält Zeichen, die sich nicht senden lassen (${characters}).`,
+      : 'Wird unter diesem Namen gesendet: Der ursprüngliche enthält Zeichen, die sich nicht senden ' +
+        `lassen (${characters}).`,
   remove: 'Entfernen',
   removed: (name) => `${name} wurde entfernt.`,
   expires: 'Gültig',
@@ -232,7 +235,8 @@ export const de: Words = {
       'Dieser Browser hat keinen Platz für eine so große Datei. Nehmen Sie ein aktuelles Chrome oder Firefox auf ' +
       'einem Rechner, oder die Befehlszeile: sealpin receive.',
     cut_off:
-      'Der Browser hat den Download vorzeitig beendet. Löschen Sie, was in Ihren Downloads liegt: Es ist nicht die ganze Datei.',
+      'Der Browser hat den Download vorzeitig beendet. Löschen Sie, was in Ihren Downloads ' +
+      'liegt: Es ist nicht die ganze Datei.',
     disk_full: 'Auf diesem Gerät ist nicht genug Platz.',
     aborted: 'Abgebrochen. Nichts wurde behalten.',
     other: 'In dieser Seite ging etwas schief. Nichts wurde behalten.',

@@ -52,7 +52,8 @@ export const en = {
   checked: 'Each file is checked while it is saved: you get exactly what was sent, or an error.',
   details: 'Details',
   detailsText:
-    'Each block is compared with its blob ID, and each piece is authenticated before it is saved. The service sees neither names nor keys.',
+    'Each block is compared with its blob ID, and each piece is authenticated before it is ' +
+    'saved. The service sees neither names nor keys.',
   blobId: 'Blob ID',
 
   saving: 'Saving …',

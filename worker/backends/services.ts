@@ -23,7 +23,9 @@ const adapters = {
 export const removedTypes: Record<string, { what: string; hint: string }> = {
   car: {
     what: 'the type car was removed: use psa',
-    hint: 'a service of the type psa comes after one that takes uploads, under another id; docs/operating.md, "A hosted service", says what becomes of files',
+    hint:
+      'a service of the type psa comes after one that takes uploads, under another id; ' +
+      'docs/operating.md, "A hosted service", says what becomes of files',
   },
 };
 

@@ -36,10 +36,10 @@ export function describeApi(title: string, routes: readonly Route[]): JsonSchema
       title,
       version,
       description:
-        'Stores files on IPFS, encrypted to the public key of an account or unchanged. Problems are those of RFC 9457, ' +
-        'with a `code` of a closed list. `x-codes` names them: of an operation, of a security scheme for all operations ' +
-        'that need it, of the document for all. Every response has `X-Request-Id`, and `RateLimit-Policy` where requests ' +
-        'are limited. Every GET answers HEAD, too.',
+        'Stores files on IPFS, encrypted to the public key of an account or unchanged. Problems are ' +
+        'those of RFC 9457, with a `code` of a closed list. `x-codes` names them: of an operation, of a ' +
+        'security scheme for all operations that need it, of the document for all. Every response has ' +
+        '`X-Request-Id`, and `RateLimit-Policy` where requests are limited. Every GET answers HEAD, too.',
       contact: { name: 'The operator of the service, with the `requestId` of a problem' },
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },

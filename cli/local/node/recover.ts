@@ -72,7 +72,8 @@ export async function recover(options: RecoverOptions): Promise<void> {
   if (indexed.length > 0) {
     const bytes = indexed.reduce((sum, file) => sum + file.bytes, 0);
     note(
-      `node.db did not know ${files(indexed.length)} in data/ (${bytes} bytes): each was hashed, indexed again and pinned`,
+      `node.db did not know ${files(indexed.length)} in data/ (${bytes} bytes): each was hashed, ` +
+        'indexed again and pinned',
     );
   }
   if (aside > 0) note(`${files(aside)} in data/ that this node did not write, or cannot read, went to data/lost/`);

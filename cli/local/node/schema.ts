@@ -12,7 +12,8 @@ const schemaVersion = 2;
  * node that some file has, and what it links to.
  */
 const fileTable = (name: string) =>
-  `CREATE TABLE ${name} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, cid TEXT, keep_until INTEGER NOT NULL) STRICT;`;
+  `CREATE TABLE ${name} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, cid TEXT, ` +
+  'keep_until INTEGER NOT NULL) STRICT;';
 const blockTable = `
   CREATE TABLE block (cid TEXT NOT NULL, file INTEGER NOT NULL REFERENCES file (id) ON DELETE CASCADE,
     start INTEGER NOT NULL, bytes INTEGER NOT NULL, node BLOB) STRICT;
@@ -40,7 +41,9 @@ export function prepareTables(db: DatabaseSync, path: string): void {
       'config_invalid',
       `${path}, the index of the built-in IPFS node, was written by a newer sealpin`,
       {
-        hint: 'install the newest version, or move the file away and start again: the index is rebuilt from the files in data/',
+        hint:
+          'install the newest version, or move the file away and start again: the index is rebuilt ' +
+          'from the files in data/',
       },
     );
   }

@@ -48,7 +48,8 @@ const drainMs = 2_000;
 
 /** Kubo's response to a wrong or missing secret (core/corehttp/commands.go). */
 const denied =
-  'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.';
+  'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the ' +
+  'API.Authorizations configuration.';
 
 /**
  * Starts a node in its directory.

@@ -25,7 +25,8 @@ export function multipartWriter(): MultipartWriter {
   const { readable, writable } = pipe();
   const writer = writable.getWriter();
   let head: Uint8Array | undefined = encoder.encode(
-    `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="sealpin"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+    `--${boundary}\r\nContent-Disposition: form-data; name="file"; ` +
+      `filename="sealpin"\r\nContent-Type: application/octet-stream\r\n\r\n`,
   );
 
   return {

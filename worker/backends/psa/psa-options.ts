@@ -7,7 +7,9 @@ import { psa } from './psa.ts';
 
 /** The most that the specification lets a pin have. */
 const mostOrigins = 20;
-const message = `origins must be a list of at most ${mostOrigins} multiaddresses, such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…`;
+const message =
+  `origins must be a list of at most ${mostOrigins} multiaddresses, such as ` +
+  '/dns4/kubo.example.com/tcp/4001/p2p/12D3…';
 
 const PsaOrigin = v.pipe(v.string(message), v.regex(/^\/[\x21-\x7e]+\/p2p\/[a-zA-Z0-9]+$/, message));
 

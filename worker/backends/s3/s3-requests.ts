@@ -41,7 +41,8 @@ const maxWords = 200;
 const faults: Record<string, string> = {
   NoSuchBucket: 'there is no such bucket: the operator must make it, or check its name',
   AccessDenied:
-    'the operator must check what the key may do: read, write, delete and list in this bucket, and whether it locks objects',
+    'the operator must check what the key may do: read, write, delete and list in this bucket, ' +
+    'and whether it locks objects',
   InvalidAccessKeyId: 'the operator must check the access key',
   XAdminUserNotFound: 'the operator must check the access key',
   ExpiredToken: 'the operator must check the access key, which has expired',

@@ -253,7 +253,8 @@ const schema = `
   CREATE INDEX file_cid ON file (cid, seq);
   CREATE INDEX file_due ON file (due) WHERE state = 'pending';
   CREATE TABLE outbox (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL, target TEXT NOT NULL, service TEXT NOT NULL, file_id TEXT NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL, target TEXT NOT NULL, service TEXT NOT NULL,
+      file_id TEXT NOT NULL,
     due INTEGER NOT NULL, attempts INTEGER NOT NULL, ${definitions(described.outbox)});
   CREATE INDEX outbox_due ON outbox (due);
   CREATE TABLE idempotency (
@@ -266,8 +267,10 @@ const schema = `
 /** Additions for accounts that were created before them. Each statement may run again. */
 const additions = `
   CREATE TABLE IF NOT EXISTS part (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, upload_id TEXT NOT NULL, cid TEXT NOT NULL, service TEXT NOT NULL,
-    first_leaf INTEGER NOT NULL, digests BLOB NOT NULL, bytes INTEGER NOT NULL, state TEXT NOT NULL, due INTEGER NOT NULL);
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, upload_id TEXT NOT NULL, cid TEXT NOT NULL,
+      service TEXT NOT NULL,
+    first_leaf INTEGER NOT NULL, digests BLOB NOT NULL, bytes INTEGER NOT NULL, state TEXT NOT NULL,
+      due INTEGER NOT NULL);
   CREATE INDEX IF NOT EXISTS part_upload ON part (upload_id, first_leaf);
   CREATE INDEX IF NOT EXISTS part_due ON part (due);
   CREATE TABLE IF NOT EXISTS upload (${definitions(described.upload)});
@@ -284,8 +287,10 @@ const additions = `
   CREATE INDEX IF NOT EXISTS share_due ON share (due);
   CREATE INDEX IF NOT EXISTS share_expiry ON share (expires_at);
   CREATE TABLE IF NOT EXISTS share_file (
-    share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id)) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS file_detail (file_id TEXT PRIMARY KEY, ${definitions(described.file_detail)}) WITHOUT ROWID;
+    share_id TEXT NOT NULL, file_id TEXT NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (share_id, file_id))
+      WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS file_detail (file_id TEXT PRIMARY KEY, ${definitions(described.file_detail)})
+    WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS file_name ON file (filename) WHERE filename IS NOT NULL;
   CREATE TABLE IF NOT EXISTS file_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS file_tag_file ON file_tag (seq);
@@ -293,7 +298,8 @@ const additions = `
   CREATE TABLE IF NOT EXISTS receipt (${definitions(described.receipt)}) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS receipt_due ON receipt (due);
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);
-  CREATE TABLE IF NOT EXISTS account_setting (one INTEGER PRIMARY KEY CHECK (one = 1), ${definitions(described.account_setting)});
+  CREATE TABLE IF NOT EXISTS account_setting (one INTEGER PRIMARY KEY CHECK (one = 1),
+    ${definitions(described.account_setting)});
   CREATE TABLE IF NOT EXISTS provisional_file (
     file_id TEXT PRIMARY KEY, api_key TEXT NOT NULL, due INTEGER, latest INTEGER) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS provisional_file_due ON provisional_file (due);

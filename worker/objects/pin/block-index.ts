@@ -55,7 +55,8 @@ export class BlockIndex {
   create(nowMs: number): void {
     if (hasTable(this.#sql, 'block_index')) return;
     this.#sql.exec(`
-      CREATE TABLE block_index (root TEXT PRIMARY KEY, due INTEGER, attempts INTEGER NOT NULL, request_id TEXT) WITHOUT ROWID;
+      CREATE TABLE block_index (root TEXT PRIMARY KEY, due INTEGER, attempts INTEGER NOT NULL, request_id TEXT)
+        WITHOUT ROWID;
       CREATE INDEX block_index_due ON block_index (due) WHERE due IS NOT NULL;
     `);
     // A CID of version 1 with a node begins with these letters.

@@ -34,7 +34,8 @@ export class BlockRoots {
   add(root: string, cids: readonly string[]): void {
     if (!this.#exists) {
       this.#sql.exec(`
-        CREATE TABLE IF NOT EXISTS block_below (cid TEXT NOT NULL, root TEXT NOT NULL, PRIMARY KEY (cid, root)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS block_below (cid TEXT NOT NULL, root TEXT NOT NULL, PRIMARY KEY (cid, root))
+          WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS block_below_root ON block_below (root);
       `);
       this.#exists = true;

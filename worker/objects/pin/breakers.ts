@@ -36,7 +36,8 @@ export class Breakers {
       this.#sql,
       'breaker',
       { service, failures, open_until: openUntil },
-      'ON CONFLICT (service) DO UPDATE SET failures = excluded.failures, open_until = max(open_until, excluded.open_until)',
+      'ON CONFLICT (service) DO UPDATE SET failures = excluded.failures, open_until = ' +
+        'max(open_until, excluded.open_until)',
     );
   }
 

@@ -95,7 +95,8 @@ export class PinRemovals {
     this.#sql.exec('DELETE FROM removal WHERE until <= ?', now());
     const due = all<File & { attempts: number }>(
       this.#sql,
-      'SELECT account, file_id, max(attempts) AS attempts FROM removal WHERE due <= ? GROUP BY account, file_id LIMIT ?',
+      'SELECT account, file_id, max(attempts) AS attempts FROM removal WHERE due <= ? GROUP BY ' +
+        'account, file_id LIMIT ?',
       now(),
       maxRemovals,
     );

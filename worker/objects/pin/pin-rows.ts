@@ -135,10 +135,12 @@ const additions = `
   CREATE TABLE IF NOT EXISTS breaker (
     service TEXT PRIMARY KEY, failures INTEGER NOT NULL, open_until INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS migration (
-    source TEXT PRIMARY KEY, target TEXT NOT NULL, state TEXT NOT NULL, started_at INTEGER NOT NULL, total INTEGER NOT NULL,
+    source TEXT PRIMARY KEY, target TEXT NOT NULL, state TEXT NOT NULL, started_at INTEGER NOT NULL,
+      total INTEGER NOT NULL,
     ${definitions(stayed)}) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS removal (
-    account TEXT NOT NULL, file_id TEXT NOT NULL, service TEXT NOT NULL, cid TEXT NOT NULL, status TEXT NOT NULL, due INTEGER,
+    account TEXT NOT NULL, file_id TEXT NOT NULL, service TEXT NOT NULL, cid TEXT NOT NULL,
+      status TEXT NOT NULL, due INTEGER,
     attempts INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (account, file_id, service)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS removal_due ON removal (due) WHERE due IS NOT NULL;
   CREATE INDEX IF NOT EXISTS removal_cid ON removal (cid);
@@ -245,7 +247,8 @@ export class PinRows {
     const { read_from: from, read_to: to } = nothingToRead;
     this.#sql.exec(
       `UPDATE pin SET read_from = ?1, read_to = ?2, due = ?3 + abs(random() % ?4)
-       WHERE service = ?5 AND due > ?3 + ?4 AND state = 'live' AND reason IS ?6 AND (read_from IS NULL OR read_to = ?2)`,
+       WHERE service = ?5 AND due > ?3 + ?4 AND state = 'live' AND reason IS ?6
+         AND (read_from IS NULL OR read_to = ?2)`,
       from,
       to,
       nowMs,

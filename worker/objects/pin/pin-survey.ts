@@ -29,7 +29,8 @@ export type SurveyPage = { state: SurveyState | undefined; after: SurveyCursor |
 /** Number of the files of one CID that are listed. */
 const listedFiles = 100;
 
-const isDamaged = `state = 'lost' AND NOT EXISTS (SELECT 1 FROM pin AS other WHERE other.cid = pin.cid AND other.state = 'live')`;
+const isDamaged = `state = 'lost' AND NOT EXISTS (SELECT 1 FROM pin AS other WHERE other.cid = pin.cid
+  AND other.state = 'live')`;
 
 /** Pins in a state, by CID and service. */
 export function surveyedPins(

@@ -170,7 +170,8 @@ export class Share extends DurableObject<OpeningBinding> {
     this.ctx.storage.transactionSync(() => {
       this.#sql.exec(`
         CREATE TABLE IF NOT EXISTS share (
-          id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL, record BLOB, password INTEGER NOT NULL, opens INTEGER NOT NULL,
+          id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL, record BLOB, password INTEGER NOT NULL,
+            opens INTEGER NOT NULL,
           opened INTEGER NOT NULL, expires_at INTEGER NOT NULL)
       `);
       insert(this.#sql, 'share', {

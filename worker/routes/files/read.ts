@@ -96,8 +96,9 @@ function withRemedy(thrown: unknown, { mode }: FileRecord): unknown {
   if (mode !== 'encrypted' || !isLost) return thrown;
   return new SealpinError(thrown.code, thrown.message, {
     hint:
-      'the same file stored again is encrypted in another way, and brings nothing back: store a copy of the blob as it is, in ' +
-      'plain mode, such as that of a backup, or put its blocks back on the node of the pinning service',
+      'the same file stored again is encrypted in another way, and brings nothing back: store a copy ' +
+      'of the blob as it is, in plain mode, such as that of a backup, or put its blocks back on the ' +
+      'node of the pinning service',
     cause: thrown,
   });
 }

@@ -62,7 +62,9 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
       headers: {
         'Upload-Length': 'bytes of the file',
         'Upload-Defer-Length': '1: the length is told later',
-        'Upload-Metadata': `filename or name, filetype or type${mode === 'plain' ? ', cid, provisional' : ''}, expiresAt, each with its value in base64`,
+        'Upload-Metadata':
+          `filename or name, filetype or type${mode === 'plain' ? ', cid, provisional' : ''}, ` +
+          'expiresAt, each with its value in base64',
         'Idempotency-Key': 'the same key: the same upload',
         ...digest,
       },

@@ -91,7 +91,8 @@ function conditionsOf({ mode, createdAfter, createdBefore, bytes, contentType, n
     ]),
     // A type may have parameters, which begin with a semicolon (RFC 9110 section 8.3.1).
     ...given(contentType, (value) => [
-      `rtrim(lower(substr(content_type, 1, coalesce(nullif(instr(content_type, ';'), 0) - 1, length(content_type))))) = ?`,
+      `rtrim(lower(substr(content_type, 1, coalesce(nullif(instr(content_type, ';'), 0) - 1,
+        length(content_type))))) = ?`,
       value,
     ]),
     ...given(name, (value) => ['substr(filename, 1, length(?)) = ?', value, value]),

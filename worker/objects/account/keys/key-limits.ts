@@ -26,7 +26,8 @@ export type LimitColumns = { max_files: number | null; max_bytes: number | null;
  * A key and those that it descends from: what it stores counts for all of them, so that no key
  * exceeds its limits by others.
  */
-const line = `WITH RECURSIVE line(id) AS (SELECT ?1 UNION SELECT created_by FROM api_key JOIN line ON api_key.id = line.id
+const line = `WITH RECURSIVE line(id) AS (SELECT ?1 UNION SELECT created_by FROM api_key
+  JOIN line ON api_key.id = line.id
   WHERE created_by IS NOT NULL)`;
 
 /** The limits in a key's row; undefined for a key without any. */

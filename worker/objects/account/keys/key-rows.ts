@@ -180,7 +180,8 @@ export class KeyRows {
    * ones; none: there is no such key.
    */
   #withDescendants(id: string, cascade: boolean): KeyRecord[] {
-    const family = `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key JOIN family ON api_key.created_by = family.id)`;
+    const family = `WITH RECURSIVE family(id) AS (SELECT ? UNION SELECT api_key.id FROM api_key
+      JOIN family ON api_key.created_by = family.id)`;
     const rows = cascade ? this.#read('WHERE id IN family', id, family) : this.#read('WHERE id = ?', id);
     const found = rows.filter((row) => row.revokedAt === null);
     return found.some(({ key }) => key.id === id) ? found.map(({ key }) => key) : [];

@@ -36,8 +36,10 @@ export class KeyUsage {
   add(used: ReadonlyMap<string, Used>): void {
     for (const [key, { requests, bytesIn, bytesOut }] of used)
       this.#sql.exec(
-        `INSERT INTO key_usage (day, api_key, requests, bytes_in, bytes_out) SELECT ?1, id, ?3, ?4, ?5 FROM api_key WHERE id = ?2
-         ON CONFLICT (day, api_key) DO UPDATE SET requests = requests + ?3, bytes_in = bytes_in + ?4, bytes_out = bytes_out + ?5`,
+        `INSERT INTO key_usage (day, api_key, requests, bytes_in, bytes_out) SELECT ?1, id, ?3, ?4, ?5
+          FROM api_key WHERE id = ?2
+         ON CONFLICT (day, api_key) DO UPDATE SET requests = requests + ?3, bytes_in = bytes_in + ?4,
+           bytes_out = bytes_out + ?5`,
         this.#today(),
         key,
         requests,

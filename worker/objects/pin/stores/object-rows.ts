@@ -52,11 +52,13 @@ type Place = { service: string; place: string };
 
 const tables = `
   CREATE TABLE IF NOT EXISTS object (
-    id TEXT PRIMARY KEY, service TEXT NOT NULL, state TEXT NOT NULL, account TEXT NOT NULL, upload TEXT NOT NULL, cid TEXT,
+    id TEXT PRIMARY KEY, service TEXT NOT NULL, state TEXT NOT NULL, account TEXT NOT NULL,
+      upload TEXT NOT NULL, cid TEXT,
     parts INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS object_due ON object (due);
   CREATE TABLE IF NOT EXISTS object_sweep (
-    service TEXT PRIMARY KEY, place TEXT NOT NULL, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT) WITHOUT ROWID;
+    service TEXT PRIMARY KEY, place TEXT NOT NULL, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT)
+      WITHOUT ROWID;
 `;
 
 /** The rows in an object's storage. Their tables come with the first one. */
@@ -98,7 +100,8 @@ export class ObjectRows {
   /** Writes a row, whose store has a place. */
   add({ id, service, account, upload, state, cid, parts, due }: Omit<ObjectRow, 'attempts'>): void {
     this.#sql.exec(
-      'INSERT INTO object (id, service, account, upload, state, cid, parts, due, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)',
+      'INSERT INTO object (id, service, account, upload, state, cid, parts, due, attempts) ' +
+        'VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)',
       id,
       service,
       account,
