@@ -226,7 +226,7 @@ class Sending {
       throw new SealpinError(isCode(code) ? code : 'service_answer', 'the service could not finish the upload');
     if (state === 'done' && file !== undefined) return file;
     if (state !== 'finishing') {
-      // It stopped between the last byte and the file: an empty part lets it go on.
+      // It stopped between the last byte and the file: an empty part lets it continue.
       await this.#sendPart(bytes, bytes);
       throw new TemporaryError('service_answer', 'the service has all bytes, and does not finish the upload');
     }

@@ -9,8 +9,8 @@ import { announce, locale, partsOf, setText, words } from './states.ts';
 import { holdOpen, whileOpen } from './stay-open.ts';
 
 /**
- * A row of the list. `save` saves the file, or goes on where that stalled; it ends when the file is
- * saved, or is not for the moment.
+ * A row of the list. `save` saves the file, or continues where that stalled; it ends when the file
+ * is saved, or is not for the moment.
  */
 export type FileRowView = {
   readonly element: HTMLElement;
@@ -47,7 +47,7 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
   let stop: AbortController | undefined;
   /** Ends when saving has ended, or stalls. */
   let turn: PromiseWithResolvers<void> | undefined;
-  /** Goes on with what stalled. */
+  /** Continues what stalled. */
   let resume: (() => void) | undefined;
   let copies = 0;
   cancelButton.addEventListener('click', () => stop?.abort());

@@ -174,7 +174,7 @@ class KeptBlocks {
     await this.#writing;
     if (!this.#isKeeping || this.#nodes.has(block.cid.text)) return;
     this.#writing = this.#write(block).catch(async () => {
-      // The disk is full or broken: the download goes on without.
+      // The disk is full or broken: the download continues without it.
       this.#isKeeping = false;
       await rm(join(this.#folder, blocksName), { force: true });
     });

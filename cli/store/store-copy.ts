@@ -215,7 +215,7 @@ async function inParts(
     try {
       return await sendUpload(transport, uploadId, source, { signal, maxBodyBytes, onBytes });
     } catch (error) {
-      // Otherwise the next call with the same key goes on with it; else it ends by itself in some
+      // Otherwise the next call with the same key continues it; else it ends by itself in some
       // days, too.
       if (!signal.aborted && !isTemporaryFailure(error) && !isSealpinError(error, 'gone'))
         await endUpload(transport, uploadId, AbortSignal.timeout(endUploadMs)).catch(() => undefined);

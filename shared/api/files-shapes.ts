@@ -120,7 +120,7 @@ export const UploadedFile = v.object({ fileId: FileId, cid: Cid });
 /**
  * An upload that can be continued. `length` is null until it is known. `finishing`: every byte has
  * arrived, and the file is not stored yet; `failed`: `code` says why. `file` is known once every
- * byte has arrived. `createdBy`: the ID of the API key that goes on with it.
+ * byte has arrived. `createdBy`: the ID of the API key that continues it.
  */
 export const ResumableUpload = v.object({
   uploadId: FileId,

@@ -313,7 +313,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => downloads).toEqual(['small.bin', 'other.bin']);
   });
 
-  test('saving all goes on with the next file where one has to wait, and with that one when it is clicked again', async () => {
+  test('saving all continues with the next file where one has to wait, and with that one when it is clicked again', async () => {
     let isBack = false;
     const root = await proxied((_, path) =>
       isBack || !path.includes(large.cid)

@@ -111,7 +111,7 @@ test('what will not pass ends it', async () => {
   expect(file.opened()).toBe(1);
 });
 
-test('one that breaks again and again waits to be told to go on where no byte comes in between', async () => {
+test('one that breaks again and again waits to be told to continue where no byte comes in between', async () => {
   const failures = Array.from({ length: 9 }, (): Code => 'service_unreachable');
   const opened: number[] = [];
   const stuck = source(failures, 0);

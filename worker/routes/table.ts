@@ -137,7 +137,7 @@ const userRoutes: readonly Route[] = [
   ...uploadRoutes,
   route('get', '/v1/storage', 'listFiles', {
     summary: 'A page of files, newest first unless it asks for another order',
-    description: 'A page may have fewer files than `limit`, or none, and still a `cursor`, which goes on from there.',
+    description: 'A page may have fewer files than `limit`, or none, and still a `cursor`, which continues from there.',
     who: 'key',
     scopes: ['read'],
     query: ListQuery,

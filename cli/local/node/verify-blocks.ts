@@ -19,7 +19,7 @@ export type VerifiedBlocks = {
 const pageRows = 500;
 const maxNamedBlocks = 100;
 
-/** Reads every block, while the node goes on to serve. */
+/** Reads every block, while the node continues to serve. */
 export async function verifyBlocks(store: Store): Promise<VerifiedBlocks> {
   const { catalog } = store;
   const found: VerifiedBlocks = { blocks: 0, bytes: 0, bad: 0, first: [] };

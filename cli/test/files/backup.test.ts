@@ -194,7 +194,7 @@ async function killed(
 
 const namesIn = (folder: string): Promise<string[]> => readdir(folder).catch(() => []);
 
-test('kill -9 at any moment of a backup and of a restoration leaves what the next run goes on with', async () => {
+test('kill -9 at any moment of a backup and of a restoration leaves what the next run continues', async () => {
   const directory = await temporaryDirectory();
   const source = await localAccount();
   const count = long ? 12 : 4;

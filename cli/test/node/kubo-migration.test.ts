@@ -62,7 +62,7 @@ describe.skipIf(kuboProgram() === undefined)('a migration on the local service',
     expect(await status()).toContain('local to kubo done');
   });
 
-  test('into a Kubo that is away goes on until it is cancelled; then the Kubo can be left', async () => {
+  test('into a Kubo that is away continues until it is cancelled; then the Kubo can be left', async () => {
     expect(await sealpin('migrate', 'kubo', 'local')).toMatchObject({ code: 0 });
     await kubo.stop();
     const begun = await sealpin('migrate', '--background');

@@ -102,7 +102,7 @@ test('S50, S54, S69: over breaks, lost responses and kill -9 it arrives whole, a
   expect((await run(['delete', stored.stdout.trim()], directory, { env })).exit).toBe(0);
 });
 
-test('S69: a request that breaks off goes on as an upload, and arrives whole', async () => {
+test('S69: a request that breaks off continues as an upload, and arrives whole', async () => {
   const directory = await temporaryDirectory();
   const sha256 = await randomFile(join(directory, 'in'), 17 * mib);
   const { url, passed } = await faultyProxy(

@@ -92,7 +92,7 @@ describe.each(modesInForm)('an upload in %s mode', (mode) => {
       expect(await problemOf(post('x', headers))).toBe('400 invalid_request');
   });
 
-  it('in several requests takes one with another digest not at all, and goes on with the right bytes', async () => {
+  it('in several requests takes one with another digest not at all, and continues with the right bytes', async () => {
     const bytes = itemOf(contents, 0);
     const { path, id } = await create(call, mode, bytes.length);
     const first = bytes.subarray(0, mib + 100);

@@ -94,7 +94,7 @@ describe('the list of files', () => {
 
 describe('a cursor', () => {
   it.each<Record<string, string>>([{}, { order: 'asc' }, { mode: 'plain' }, { minSize: '2', order: 'asc' }])(
-    'goes on with the list %j, as its Link does, while files come and go',
+    'continues the list %j, as its Link does, while files come and go',
     async (query) => {
       const own = await newOwner(service);
       const before: StoredFile[] = [];

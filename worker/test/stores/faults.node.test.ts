@@ -85,7 +85,7 @@ describe.skipIf(why !== undefined)(`a hostile S3${why === undefined ? '' : `: ${
     await expectEmpty();
   });
 
-  it('an upload in several requests goes on where the store has failed, with the same bytes', async () => {
+  it('an upload in several requests continues where the store has failed, with the same bytes', async () => {
     const bytes = randomBytes(9 * mib + 3);
     const { path } = await create(store.owner.call, 'encrypted', bytes.length);
     expect((await patch(store.owner.call, path, 0, bytes.subarray(0, 3 * mib))).status).toBe(204);

@@ -95,7 +95,7 @@ it('a part is due 5 s after its first leaf', async () => {
   expect(await writer.close()).toMatchObject({ part: { firstLeaf: 9, bytes: 1 } });
 });
 
-it('a part with 16 leaves is due 1 s after its first one, where another request can go on after it', async () => {
+it('a part with 16 leaves is due 1 s after its first one, where another request can continue after it', async () => {
   let nowMs = 1000;
   const options = { service: blind(), signal, firstLeaf: 100, now: () => nowMs };
   const [continued, other] = [new PartWriter({ ...options, isContinued: true }), new PartWriter(options)];

@@ -21,7 +21,7 @@ it('nobody waits for an upload that no request continues', async () => {
   await requests.idle('upload', long);
 });
 
-it('who waits goes on when the request ends, or when it has waited for long enough', async () => {
+it('a wait ends with the request, or when it has waited for long enough', async () => {
   const requests = new RunningRequests();
   requests.begin('upload', 'a');
   await requests.idle('upload', 1);

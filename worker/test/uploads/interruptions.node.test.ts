@@ -167,7 +167,7 @@ describe.each(modesInForm)('%s', (mode) => {
     expect(await stateOf(owner.call, path)).toMatchObject({ state: 'done', offset: bytes.length });
   });
 
-  it('of two writers at one offset one goes on, and nothing is mixed', async () => {
+  it('of two writers at one offset one continues, and nothing is mixed', async () => {
     const bytes = random(2 * mib);
     const { path } = await create(owner.call, mode, bytes.length);
     const statuses = await Promise.all(

@@ -1,4 +1,4 @@
-/** Uploads that take days: what is kept meanwhile, what is left of them, and who may go on. */
+/** Uploads that take days: what is kept meanwhile, what is left of them, and who may continue them. */
 import { describe, expect, it } from 'vitest';
 import { client, problemOf, type Client } from '../client.ts';
 import { restartable } from '../kept-state.ts';
@@ -70,7 +70,7 @@ async function partsOf(owner: Owner): Promise<string[]> {
   return cids;
 }
 
-it.each(modesInForm)('%s: goes on after the service was killed, and a day later', async (mode) => {
+it.each(modesInForm)('%s: continues after the service was killed, and a day later', async (mode) => {
   const bytes = random(2 * mib + 77);
   const { apiKey, account } = await service.account();
   const { path } = await create(client(service.url, apiKey), mode, bytes.length);
@@ -141,7 +141,7 @@ describe.each(modesInForm)('%s', (mode) => {
     await expectNothingLeft(owner, parts);
   });
 
-  it('does not go on with a key that has expired', async () => {
+  it('does not continue with a key that has expired', async () => {
     const owner = await newOwner(service);
     const expiresAt = new Date(Date.now() + dayMs).toISOString();
     const { apiKey } = await owner.call.createKey({ label: 'x', scopes: ['write'], expiresAt });

@@ -292,7 +292,7 @@ it('GET tells the state of an upload, and of all uploads of the key', async () =
   expect(uploads.map(({ uploadId }) => uploadId)).toEqual([open.id, done.id]);
 });
 
-it('only the key that began an upload goes on with it, and only one with keys sees it besides', async () => {
+it('only the key that began an upload continues it, and only one with keys sees it besides', async () => {
   const { path } = await create(call, 'plain', 4);
   await patch(call, path, 0, random(2));
   const { apiKey } = await call.createKey({ label: 'x', scopes: ['read', 'write', 'delete', 'share'] });

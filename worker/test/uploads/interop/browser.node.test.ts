@@ -68,13 +68,13 @@ withBrowser('Chromium', () => {
         await isStored(await ask('upload', { chunkSize: 2 ** 30 }));
       });
 
-      // What goes on in a page that was loaded again was paused, too.
-      it.runIf(long)('goes on after a pause', async () => {
+      // What continues in a page that was loaded again was paused, too.
+      it.runIf(long)('continues after a pause', async () => {
         expect(await ask('pause')).toMatchObject({ isFinished: false });
         await isStored(await ask('continue'));
       });
 
-      it.runIf(isLeading)('goes on in a page that was loaded again, from the URL that is kept there', async () => {
+      it.runIf(isLeading)('continues in a page that was loaded again, from the URL that is kept there', async () => {
         const { url } = await ask('pause');
         await running.reload();
         // Uppy looks for an earlier upload of a file by itself.

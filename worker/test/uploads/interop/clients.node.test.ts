@@ -83,7 +83,7 @@ onEachServer((server) => {
       expect((await server().stored(url)).length).toBe(0);
     });
 
-    it.runIf(long)('goes on after a pause between two chunks', async () => {
+    it.runIf(long)('continues after a pause between two chunks', async () => {
       const url = await new Promise<string>((resolve, reject) => {
         void pausedAfter(2, server(), file, { chunkSize }).then((upload) => {
           upload.options.onSuccess = () => resolve(present(upload.url));
@@ -94,7 +94,7 @@ onEachServer((server) => {
       await isStored(url);
     });
 
-    it('goes on after a pause in the middle of a request', async () => {
+    it('continues after a pause in the middle of a request', async () => {
       const url = await new Promise<string>((resolve, reject) => {
         let isPaused = false;
         const { upload, finished } = start(server(), file, {
@@ -109,7 +109,7 @@ onEachServer((server) => {
       await isStored(url);
     });
 
-    it('goes on in another client, from the URL that the first one kept', async () => {
+    it('continues in another client, from the URL that the first one kept', async () => {
       const urlStorage = new FileUrlStorage(join(await temporaryDirectory(), 'urls.json'));
       const { url } = await pausedAfter(2, server(), file, { chunkSize, urlStorage });
       const next = await new Promise<tus.Upload>((resolve, reject) => {
@@ -159,7 +159,7 @@ onEachServer((server) => {
         await isStored(await tuspy(await onDisk(), options));
       });
 
-      it('goes on in another process, from the URL that the first one kept', async () => {
+      it('continues in another process, from the URL that the first one kept', async () => {
         const path = await onDisk();
         const options = { chunkSize, checksum: true, urls: `${path}.urls` };
         const url = await tuspy(path, { ...options, stopAt: 2 * chunkSize });

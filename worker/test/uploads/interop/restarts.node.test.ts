@@ -72,7 +72,7 @@ describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
     expect((await server.stored(uploadUrl)).equals(file)).toBe(true);
   });
 
-  it('the service is killed: what it has acknowledged is there, and the client goes on by itself', async () => {
+  it('the service is killed: what it has acknowledged is there, and the client continues by itself', async () => {
     const server = uploads(mode);
     for (let round = 0; round < (long ? 20 : 1); round += 1) {
       let patches = 0;
@@ -103,7 +103,7 @@ describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
     }
   });
 
-  it('a day passes and the service is killed: another client goes on', async () => {
+  it('a day passes and the service is killed: another client continues', async () => {
     const server = uploads(mode);
     const uploadUrl = await leave(server, 4);
     await kill();

@@ -1,7 +1,7 @@
 """Uploads a file with tuspy, as its users do: python tuspy.py '<options as JSON>'. Prints the URL of the upload.
 
 Options: endpoint, headers, file, and optionally chunkSize, stopAt, urls (a file that keeps the URLs of uploads, so that
-another process goes on), checksum, asynchronous.
+another process continues), checksum, asynchronous.
 """
 import asyncio
 import json

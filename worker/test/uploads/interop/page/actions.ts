@@ -8,7 +8,7 @@ export type PageOptions = {
 };
 
 /**
- * `upload` uploads all of the file. `pause` stops in the middle, and `continue` goes on: in the
+ * `upload` uploads all of the file. `pause` stops in the middle, and `continue` resumes: in the
  * same page, or in one that has been loaded since. `terminate` stops in the middle for good.
  */
 export type Action = 'upload' | 'pause' | 'continue' | 'terminate';
