@@ -60,7 +60,7 @@ describe('the configuration', () => {
     expect(whats(vars)).toEqual([expect.stringContaining(what)]);
   });
 
-  test('with a bucket is complete where the commented lines of wrangler.toml are used, and not without the binding', async () => {
+  test('with a bucket is complete with the commented lines of wrangler.toml, and not without the binding', async () => {
     const { config, write } = await newFolder();
     await write((text) => text.replace(/^PINNING_SERVICES = .*\n/m, '').replace(/^# (BACKENDS = )/m, '$1'));
     expect(faultsOf(readConfiguration(config))).toEqual([
