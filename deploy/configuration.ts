@@ -35,7 +35,7 @@ export type Configuration = {
 };
 
 /** An R2 bucket; one without a name is created by wrangler under a name of its own. */
-export type BoundBucket = { binding: string; bucket: string | undefined };
+type BoundBucket = { binding: string; bucket: string | undefined };
 
 /** Something that is wrong, and what to do about it. */
 export type ConfigurationFault = { what: string; todo: string };

@@ -40,7 +40,8 @@ const program = `
   const { DISK, SERVICE, TOKEN } = process.env;
   const api = operatorApi(SERVICE, TOKEN);
   const accounts = async () => (await api.get('/v1/operator/accounts', AccountList)).accounts.map(({ id }) => id);
-  const remove = (id) => fetch(SERVICE + '/v1/operator/accounts/' + id, { method: 'DELETE', headers: { authorization: 'Bearer ' + TOKEN } });
+  const headers = { authorization: 'Bearer ' + TOKEN };
+  const remove = (id) => fetch(SERVICE + '/v1/operator/accounts/' + id, { method: 'DELETE', headers });
   const fill = () => {
     for (let bytes = 65_536; bytes >= 1;) {
       try { appendFileSync(DISK + '/filler', Buffer.alloc(bytes)); } catch { bytes >>= 1; }
@@ -48,7 +49,8 @@ const program = `
   };
   const limitFiles = (to) => execFileSync('prlimit', ['--pid', String(process.pid), '--fsize=' + to + ':unlimited']);
   const attempt = async (afterwards = () => {}) => {
-    const made = { ...api, post: async (...args) => { const reply = await api.post(...args); afterwards(); return reply; } };
+    const post = async (...args) => { const reply = await api.post(...args); afterwards(); return reply; };
+    const made = { ...api, post };
     const options = { account: 'research', apiKeyFile: DISK + '/key.txt' };
     const failure = await firstAccount(made, options, { print() {} }).catch((error) => error);
     const { code, message, hint } = failure ?? {};
@@ -93,7 +95,9 @@ test('on a full disk no account is made, and one that was made has its key in th
   const [lost] = limited.accounts;
   expect(limited).toEqual({
     code: 'file_unwritable',
-    message: `the account ${lost} was made, and its API key is lost: ${path} cannot be written: larger than the disk or the limit of the process allows`,
+    message:
+      `the account ${lost} was made, and its API key is lost: ${path} cannot be written: ` +
+      'larger than the disk or the limit of the process allows',
     hint: expect.stringContaining(`sealpin account delete ${lost} --destroy`) as string,
     files: [],
     accounts: [lost],
