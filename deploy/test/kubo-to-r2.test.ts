@@ -31,7 +31,7 @@ test('a link, an upload in progress and an inbox live on when a Kubo is replaced
   const { apiKey } = await operator().post('/v1/operator/accounts', '{"label":"moved"}', NewAccountResponse);
   const api = async (
     path: string,
-    init: RequestInit & { headers?: Record<string, string> } = {},
+    init: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {},
   ): Promise<Response> => {
     const headers = { Authorization: `Bearer ${apiKey}`, 'Tus-Resumable': '1.0.0', ...init.headers };
     return await fetch(new URL(path, url), { ...init, headers });
