@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, readFile, symlink } from 'node:fs/promises';
+import { cp, readFile } from 'node:fs/promises';
 import { join, matchesGlob } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
@@ -66,7 +66,7 @@ test.runIf(long)(
     }).split('\0');
     for (const path of tracked.filter((each) => each !== '' && existsSync(join(root, each))))
       await cp(join(root, path), join(copy, path));
-    await symlink(join(root, 'node_modules'), join(copy, 'node_modules'));
+    await cp(join(root, 'node_modules'), join(copy, 'node_modules'), { recursive: true, verbatimSymlinks: true });
     const released = (checkout: string, name: string): string => {
       const release = join(directory, name, 'release');
       const env = { ...process.env, ...environment, SOURCE_DATE_EPOCH: '1790000000' };
