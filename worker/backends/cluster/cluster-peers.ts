@@ -76,17 +76,12 @@ export type PeersOptions = {
   responseMs: number;
 };
 
+export type ClusterPeers = ReturnType<typeof clusterPeers>;
+
 /** Makes the clients of all peers. */
-export function clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fetch, responseMs }: PeersOptions) {
-  const memory = memoryOf(addresses);
-  const all = addresses.map(({ url, ipfs }): ClusterPeer => {
-    const node = { id, url: ipfs, headers: ipfsHeaders, fetch };
-    return {
-      rest: clusterRest({ id, url, headers, fetch }, responseMs),
-      kubo: kubo({ ...node, pinName, timeouts: { responseMs } }),
-      rpc: rpc(node),
-    };
-  });
+export function clusterPeers(options: PeersOptions) {
+  const memory = memoryOf(options.addresses);
+  const all = clientsOf(options);
   const peers = new Failover(all, { lastUntil: memory.down });
   const importers = new Failover(all, { lastUntil: memory.full, lastMs: fullMs });
 
@@ -97,31 +92,11 @@ export function clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fet
     return info;
   }
 
-  /** The number of a peer in a circle that begins at another place for each CID. */
-  const spread = ({ digest: [high = 0, low = 0] }: Cid) => {
-    const start = (high * 256 + low) % all.length;
-    return (index: number) => (index - start + all.length) % all.length;
-  };
-
   /** Asks listed peers for the IDs that are not known. */
   async function learnIds(signal: AbortSignal): Promise<void> {
     if (memory.ids.size === all.length || Date.now() - memory.askedAt < idsMs) return;
     memory.askedAt = Date.now();
     await Promise.allSettled(all.filter((_, index) => !memory.ids.has(index)).map((peer) => check(peer, signal)));
-  }
-
-  async function learnHolders(cid: string, signal: AbortSignal): Promise<void> {
-    if (memory.holders.has(cid)) return;
-    const [first] = peers.inOrder;
-    try {
-      const pin = await peers.first(({ rest }) => rest.agreed(cid, signal));
-      if (memory.holders.size >= maxHolders) memory.holders.clear();
-      if (pin !== undefined) memory.holders.set(cid, pin.holders);
-    } catch {
-      // The file is looked for at all peers. One that says nothing does not hold the next request
-      // up.
-      if (signal.aborted && first !== undefined) peers.avoid(first);
-    }
   }
 
   return {
@@ -135,7 +110,7 @@ export function clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fet
      * @param cid of the first block: the same bytes go to the same peer
      */
     forImport(cid: Cid): readonly ClusterPeer[] {
-      const circle = spread(cid);
+      const circle = spread(cid, all.length);
       return importers.by((_, index) => circle(index));
     },
 
@@ -146,33 +121,77 @@ export function clusterPeers({ id, addresses, headers, ipfsHeaders, pinName, fet
     async forReading(cid: string, signal: AbortSignal): Promise<readonly ClusterPeer[]> {
       if (all.length === 1) return all;
       const limited = AbortSignal.any([signal, AbortSignal.timeout(holdersMs)]);
-      await Promise.all([learnHolders(cid, limited), learnIds(limited)]);
+      await Promise.all([learnHolders(peers, memory.holders, cid, limited), learnIds(limited)]);
       signal.throwIfAborted();
       const holders = memory.holders.get(cid) ?? [];
       const isHolder = (index: number) => holders.includes(memory.ids.get(index) ?? '');
-      const circle = spread(parseCid(cid));
+      const circle = spread(parseCid(cid), all.length);
       return peers.by((_, index) => circle(index) + (isHolder(index) ? 0 : all.length));
     },
 
-    /**
-     * Checks all peers. Where one was away and is back, they try again what failed meanwhile, which
-     * Cluster itself does every 12 minutes.
-     * @returns those that answer, and why others do not
-     */
-    async checkAll(signal: AbortSignal): Promise<{ answering: PeerInfo[]; failures: unknown[] }> {
-      const answering: PeerInfo[] = [];
-      const failures: unknown[] = [];
-      let back: ClusterPeer | undefined;
-      const limited = AbortSignal.any([signal, AbortSignal.timeout(checkMs)]);
-      const checks = await Promise.allSettled(all.map((peer) => check(peer, limited)));
-      for (const [index, result] of checks.entries()) {
-        if (result.status === 'fulfilled') answering.push(result.value);
-        else failures.push(result.reason);
-        if (result.status === 'rejected') memory.wereAway.add(index);
-        else if (memory.wereAway.delete(index)) back = all[index];
-      }
-      await back?.rest.recoverAll(signal).catch(() => undefined);
-      return { answering, failures };
-    },
+    checkAll: (signal: AbortSignal) => checkAll(all, check, memory.wereAway, signal),
   };
+}
+
+function clientsOf({ id, addresses, headers, ipfsHeaders, pinName, fetch, responseMs }: PeersOptions): ClusterPeer[] {
+  return addresses.map(({ url, ipfs }) => {
+    const node = { id, url: ipfs, headers: ipfsHeaders, fetch };
+    return {
+      rest: clusterRest({ id, url, headers, fetch }, responseMs),
+      kubo: kubo({ ...node, pinName, timeouts: { responseMs } }),
+      rpc: rpc(node),
+    };
+  });
+}
+
+/** The number of a peer in a circle that begins at another place for each CID. */
+function spread({ digest: [high = 0, low = 0] }: Cid, count: number): (index: number) => number {
+  const start = (high * 256 + low) % count;
+  return (index) => (index - start + count) % count;
+}
+
+/** Asks who holds what is below a CID. */
+async function learnHolders(
+  peers: Failover<ClusterPeer>,
+  known: PeerMemory['holders'],
+  cid: string,
+  signal: AbortSignal,
+): Promise<void> {
+  if (known.has(cid)) return;
+  const [first] = peers.inOrder;
+  try {
+    const pin = await peers.first(({ rest }) => rest.agreed(cid, signal));
+    if (known.size >= maxHolders) known.clear();
+    if (pin !== undefined) known.set(cid, pin.holders);
+  } catch {
+    // The file is looked for at all peers. One that says nothing does not hold the next request
+    // up.
+    if (signal.aborted && first !== undefined) peers.avoid(first);
+  }
+}
+
+/**
+ * Checks all peers. Where one was away and is back, they try again what failed meanwhile, which
+ * Cluster itself does every 12 minutes.
+ * @returns those that answer, and why others do not
+ */
+async function checkAll(
+  all: readonly ClusterPeer[],
+  check: (peer: ClusterPeer, signal: AbortSignal) => Promise<PeerInfo>,
+  wereAway: PeerMemory['wereAway'],
+  signal: AbortSignal,
+): Promise<{ answering: PeerInfo[]; failures: unknown[] }> {
+  const answering: PeerInfo[] = [];
+  const failures: unknown[] = [];
+  let back: ClusterPeer | undefined;
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(checkMs)]);
+  const checks = await Promise.allSettled(all.map((peer) => check(peer, limited)));
+  for (const [index, result] of checks.entries()) {
+    if (result.status === 'fulfilled') answering.push(result.value);
+    else failures.push(result.reason);
+    if (result.status === 'rejected') wereAway.add(index);
+    else if (wereAway.delete(index)) back = all[index];
+  }
+  await back?.rest.recoverAll(signal).catch(() => undefined);
+  return { answering, failures };
 }

@@ -1,7 +1,7 @@
 /** Pinning at an IPFS Cluster: the peers agree on a pin at once, and each makes it later. */
 import { SealpinError } from '../../../shared/errors.ts';
 import type { ClusterPeer } from './cluster-peers.ts';
-import { isReplicated, type PeerStatus, type Replication } from './cluster-rest.ts';
+import { isReplicated, type AgreedPin, type PeerStatus, type Replication } from './cluster-rest.ts';
 import type { Failover } from '../failover.ts';
 import { missingBlock, missingError } from '../kubo/missing-blocks.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
@@ -33,6 +33,8 @@ const inProgress = ['pinning', 'pin_queued'];
 export type ClusterPinOptions = {
   id: string;
   peers: Failover<ClusterPeer>;
+  /** The name of this service's pins. */
+  pinName: string;
   replication: Replication | undefined;
   /** The longest that the pin of a small file may take. */
   pinMs: number;
@@ -40,83 +42,129 @@ export type ClusterPinOptions = {
   responseMs: number;
 };
 
+/** A CID, and the bytes of the blocks below it. */
+type Wanted = { cid: string; bytes: number; signal: AbortSignal };
+
 /**
- * Pins a CID under a name, and waits until as many peers hold it as the pin asks for.
+ * Pins a CID under our name, and waits until as many peers hold it as the pin asks for.
  * @throws as `PinningService.pin` does
  */
-export async function pinAtPeers(
-  { id, peers, replication, pinMs, responseMs }: ClusterPinOptions,
-  { cid, name, bytes, signal }: { cid: string; name: string; bytes: number; signal: AbortSignal },
-): Promise<void> {
-  const mebibytes = Math.ceil(bytes / 1_048_576);
-  const walkMs = pinMs + mebibytes * msPerMib;
-  const deadline = Date.now() + walkMs;
-  const doubtMs = doubt.everyMs + mebibytes * doubt.msPerMib;
-  const request = (o: { replication: Replication | undefined; wanted?: readonly string[] } = { replication }) =>
-    peers.first(({ rest }) => rest.pin(cid, name, o, signal));
-  const missing = () => {
-    const rpcs = peers.inOrder.map(({ rpc }) => rpc);
-    return missingBlock(rpcs, cid, { walkMs, responseMs, signal });
-  };
-  const { min } = await request();
+export async function pinAtPeers(o: ClusterPinOptions, wanted: Wanted): Promise<void> {
+  await new PinAttempt(o, wanted).run();
+}
+
+class PinAttempt {
+  readonly #o: ClusterPinOptions;
+  readonly #cid: string;
+  readonly #signal: AbortSignal;
+  /** The longest walk over the blocks. */
+  readonly #walkMs: number;
+  readonly #doubtMs: number;
+  /** Number of peers that the pin asks for. */
+  #min = 0;
   /** Peers that have failed to hold it. */
-  const failing = new Set<string>();
-  let requestedAt = Date.now();
-  let doubtAt = requestedAt + doubtMs;
-  let isRecovered = false;
-  let isRepeated = false;
-  for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
-    const statuses = await peers.first(({ rest }) => rest.statuses(cid, false, signal));
-    if (isReplicated(statuses, min)) return;
-    const now = Date.now();
-    if (now > deadline)
-      throw new SealpinError('pinning_timeout', `${id} did not pin ${cid} in time: ${summary(statuses)}`);
-    if (now > doubtAt) {
-      const message = await missing();
-      const isHeld = statuses.some(({ status }) => status === 'pinned');
-      if (message !== undefined && !isHeld) {
-        // The Kubos would search for minutes, and none could collect garbage meanwhile.
-        await peers.first(({ rest }) => rest.unpin(cid, signal));
-        if ((await missing()) !== undefined) throw missingError(id, cid, message);
-        // Somebody else has sent the blocks since, and relies on the pin.
-        await request();
-      } else if (!isHeld && !isRepeated && statuses.some(({ status }) => inProgress.includes(status))) {
-        // A Kubo that wanted a block before it was imported is not told, and asks again after 40 s
-        // (Kubo 0.42). A new pin asks at once.
-        await peers.first(({ rest }) => rest.unpin(cid, signal));
-        await request();
-        isRepeated = true;
-      }
-      doubtAt = Date.now() + doubtMs;
+  readonly #failing = new Set<string>();
+  #requestedAt = 0;
+  #doubtAt = 0;
+  #isRecovered = false;
+  #isRepeated = false;
+
+  constructor(o: ClusterPinOptions, { cid, bytes, signal }: Wanted) {
+    const mebibytes = Math.ceil(bytes / 1_048_576);
+    this.#o = o;
+    this.#cid = cid;
+    this.#signal = signal;
+    this.#walkMs = o.pinMs + mebibytes * msPerMib;
+    this.#doubtMs = doubt.everyMs + mebibytes * doubt.msPerMib;
+  }
+
+  async run(): Promise<void> {
+    const { id, peers } = this.#o;
+    const deadline = Date.now() + this.#walkMs;
+    this.#min = (await this.#request()).min;
+    this.#requestedAt = Date.now();
+    this.#doubtAt = this.#requestedAt + this.#doubtMs;
+    for (let waitMs = poll.firstMs; ; waitMs = Math.min(waitMs * poll.growth, poll.longestMs)) {
+      const statuses = await peers.first(({ rest }) => rest.statuses(this.#cid, false, this.#signal));
+      if (isReplicated(statuses, this.#min)) return;
+      const now = Date.now();
+      if (now > deadline)
+        throw new SealpinError('pinning_timeout', `${id} did not pin ${this.#cid} in time: ${summary(statuses)}`);
+      if (now > this.#doubtAt) await this.#doubt(statuses);
+      const isIdle = !statuses.some(({ status }) => inProgress.includes(status));
+      if (now - this.#requestedAt > againMs && isIdle && (await this.#askAgain(statuses, now)) === 'recovers') continue;
+      await sleep(waitMs, this.#signal);
     }
-    if (now - requestedAt > againMs && !statuses.some(({ status }) => inProgress.includes(status))) {
-      const errors = statuses.filter(({ status }) => status === 'pin_error');
-      const [failed] = errors;
-      // A failure may be from before this request, and Cluster itself tries again after 12 minutes
-      // only.
-      if (failed && !isRecovered) {
-        await peers.first(({ rest }) => rest.recover(cid, signal));
-        isRecovered = true;
-        requestedAt = Date.now();
-        continue;
-      }
-      // A peer that is down is replaced by the next request. One whose disk is full, or whose Kubo
-      // is away, keeps its place: as many others are asked besides. What fails there as well is
-      // reported.
-      if (failed && statuses.every(({ status }) => status === 'pin_error' || status === 'pinned')) {
-        const isNew = errors.some(({ id: peer }) => !failing.has(peer));
-        for (const { id: peer } of errors) failing.add(peer);
-        const all = isNew && min > 0 ? await knownPeers(peers, signal) : [];
-        const more = { min: min + failing.size, max: (replication?.max ?? min) + failing.size };
-        if (all.length < more.min)
-          throw await peers.first(async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));
-        await request({ replication: more, wanted: all.filter((peer) => !failing.has(peer)) });
-      } else {
-        await request();
-      }
-      requestedAt = now;
+  }
+
+  #request(more?: { replication: Replication; wanted: readonly string[] }): Promise<AgreedPin> {
+    const { peers, pinName, replication } = this.#o;
+    return peers.first(({ rest }) => rest.pin(this.#cid, pinName, more ?? { replication }, this.#signal));
+  }
+
+  async #unpin(): Promise<void> {
+    await this.#o.peers.first(({ rest }) => rest.unpin(this.#cid, this.#signal));
+  }
+
+  #missing(): Promise<string | undefined> {
+    const rpcs = this.#o.peers.inOrder.map(({ rpc }) => rpc);
+    const { responseMs } = this.#o;
+    return missingBlock(rpcs, this.#cid, { walkMs: this.#walkMs, responseMs, signal: this.#signal });
+  }
+
+  /** Looks for a reason why it takes so long. */
+  async #doubt(statuses: readonly PeerStatus[]): Promise<void> {
+    const message = await this.#missing();
+    const isHeld = statuses.some(({ status }) => status === 'pinned');
+    if (message !== undefined && !isHeld) {
+      // The Kubos would search for minutes, and none could collect garbage meanwhile.
+      await this.#unpin();
+      if ((await this.#missing()) !== undefined) throw missingError(this.#o.id, this.#cid, message);
+      // Somebody else has sent the blocks since, and relies on the pin.
+      await this.#request();
+    } else if (!isHeld && !this.#isRepeated && statuses.some(({ status }) => inProgress.includes(status))) {
+      // A Kubo that wanted a block before it was imported is not told, and asks again after 40 s
+      // (Kubo 0.42). A new pin asks at once.
+      await this.#unpin();
+      await this.#request();
+      this.#isRepeated = true;
     }
-    await sleep(waitMs, signal);
+    this.#doubtAt = Date.now() + this.#doubtMs;
+  }
+
+  /** Requests a pin again that no peer works on. */
+  async #askAgain(statuses: readonly PeerStatus[], now: number): Promise<'recovers' | 'requested'> {
+    const { peers } = this.#o;
+    const errors = statuses.filter(({ status }) => status === 'pin_error');
+    const [failed] = errors;
+    // A failure may be from before this request, and Cluster itself tries again after 12 minutes
+    // only.
+    if (failed && !this.#isRecovered) {
+      await peers.first(({ rest }) => rest.recover(this.#cid, this.#signal));
+      this.#isRecovered = true;
+      this.#requestedAt = Date.now();
+      return 'recovers';
+    }
+    // A peer that is down is replaced by the next request. One whose disk is full, or whose Kubo is
+    // away, keeps its place: as many others are asked besides. What fails there, too, is reported.
+    if (failed && statuses.every(({ status }) => status === 'pin_error' || status === 'pinned'))
+      await this.#askOthers(errors, failed);
+    else await this.#request();
+    this.#requestedAt = now;
+    return 'requested';
+  }
+
+  /** Requests the pin at other peers than those that have failed. */
+  async #askOthers(errors: readonly PeerStatus[], failed: PeerStatus): Promise<void> {
+    const { peers, replication } = this.#o;
+    const failing = this.#failing;
+    const isNew = errors.some(({ id }) => !failing.has(id));
+    for (const { id } of errors) failing.add(id);
+    const all = isNew && this.#min > 0 ? await knownPeers(peers, this.#signal) : [];
+    const more = { min: this.#min + failing.size, max: (replication?.max ?? this.#min) + failing.size };
+    if (all.length < more.min)
+      throw await peers.first(async ({ rest }) => rest.refused(failed.error || 'a peer did not pin it'));
+    await this.#request({ replication: more, wanted: all.filter((id) => !failing.has(id)) });
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { SealpinError } from '../../../shared/errors.ts';
 import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import type { HttpFailures } from '../http-failures.ts';
 
 /** Number of peers that hold a pin: a whole number, or -1 for all of them. */
 export type Replication = { min: number; max: number };
@@ -75,70 +76,9 @@ export function clusterRest(o: HttpOptions, responseMs: number) {
     throw refused(answer.refused);
   }
 
-  function agreedPin(record: JsonRecord): AgreedPin {
-    const { name, replication_factor_min: min, allocations } = record;
-    if (typeof name !== 'string' || !Number.isInteger(min)) throw client.failed('its response does not describe a pin');
-    return { name, min: Number(min), holders: idsOf(allocations) };
-  }
-
-  /**
-   * Asks for the state of a pin at each peer that holds it or will.
-   * @param local asks this peer alone, which also knows of pins that are removed
-   */
-  async function statuses(cid: string, local: boolean, signal: AbortSignal): Promise<PeerStatus[]> {
-    const answer = await ask('GET', `pins/${cid}`, signal, local ? { local: 'true' } : {});
-    const { peer_map: peers } = accepted(answer);
-    if (!isRecord(peers)) throw client.failed('its response has no peer_map');
-    return Object.entries(peers)
-      .map(([id, peer]) => {
-        if (!isRecord(peer) || typeof peer['status'] !== 'string') throw client.failed('its peer_map has no status');
-        return { id, status: peer['status'], error: typeof peer['error'] === 'string' ? peer['error'] : '' };
-      })
-      .filter(({ status }) => status !== 'remote');
-  }
-
   return {
-    statuses,
     refused,
-
-    /** The pin that the peers have agreed on; undefined where there is none. */
-    async agreed(cid: string, signal: AbortSignal): Promise<AgreedPin | undefined> {
-      const answer = await ask('GET', `allocations/${cid}`, signal);
-      return 'refused' in answer && answer.status === 404 ? undefined : agreedPin(accepted(answer));
-    },
-
-    /**
-     * Agrees on a pin, or on another name or other peers for one that is there.
-     * @param o.wanted the IDs of peers that are to hold it before others @returns at once
-     */
-    async pin(
-      cid: string,
-      name: string,
-      o: { replication: Replication | undefined; wanted?: readonly string[] },
-      signal: AbortSignal,
-    ): Promise<AgreedPin> {
-      const { replication, wanted = [] } = o;
-      const query = {
-        name,
-        mode: 'recursive',
-        ...(replication && { 'replication-min': String(replication.min), 'replication-max': String(replication.max) }),
-        ...(wanted.length > 0 && { 'user-allocations': wanted.join(',') }),
-      };
-      return agreedPin(accepted(await ask('POST', `pins/${cid}`, signal, query)));
-    },
-
-    /** Has the peers try again what has failed for a pin. @returns at once */
-    async recover(cid: string, signal: AbortSignal): Promise<void> {
-      accepted(await ask('POST', `pins/${cid}/recover`, signal));
-    },
-
-    /** Agrees on the removal of a pin. @returns at once, with whether there was one */
-    async unpin(cid: string, signal: AbortSignal): Promise<boolean> {
-      const answer = await ask('DELETE', `pins/${cid}`, signal);
-      if ('refused' in answer && answer.status === 404) return false;
-      accepted(answer);
-      return true;
-    },
+    ...peerPins(client, ask, accepted),
 
     /** Has all peers try again what has failed for their pins. @returns when they have begun */
     async recoverAll(signal: AbortSignal): Promise<void> {
@@ -162,6 +102,78 @@ export function clusterRest(o: HttpOptions, responseMs: number) {
       return { id, all: idsOf(all), version };
     },
   };
+}
+
+/** Makes the functions that ask a peer about pins. */
+function peerPins(
+  { failed }: HttpFailures,
+  ask: (method: string, command: string, signal: AbortSignal, query?: Record<string, string>) => Promise<Answer>,
+  accepted: (answer: Answer) => JsonRecord,
+) {
+  function agreedPin(record: JsonRecord): AgreedPin {
+    const { name, replication_factor_min: min, allocations } = record;
+    if (typeof name !== 'string' || !Number.isInteger(min)) throw failed('its response does not describe a pin');
+    return { name, min: Number(min), holders: idsOf(allocations) };
+  }
+
+  /**
+   * Asks for the state of a pin at each peer that holds it or will.
+   * @param local asks this peer alone, which also knows of pins that are removed
+   */
+  async function statuses(cid: string, local: boolean, signal: AbortSignal): Promise<PeerStatus[]> {
+    return statusesIn(accepted(await ask('GET', `pins/${cid}`, signal, local ? { local: 'true' } : {})), failed);
+  }
+
+  /** The pin that the peers have agreed on; undefined where there is none. */
+  async function agreed(cid: string, signal: AbortSignal): Promise<AgreedPin | undefined> {
+    const answer = await ask('GET', `allocations/${cid}`, signal);
+    return 'refused' in answer && answer.status === 404 ? undefined : agreedPin(accepted(answer));
+  }
+
+  /**
+   * Agrees on a pin, or on another name or other peers for one that is there.
+   * @param o.wanted the IDs of peers that are to hold it before others @returns at once
+   */
+  async function pin(
+    cid: string,
+    name: string,
+    o: { replication: Replication | undefined; wanted?: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<AgreedPin> {
+    const { replication, wanted = [] } = o;
+    const query = {
+      name,
+      mode: 'recursive',
+      ...(replication && { 'replication-min': String(replication.min), 'replication-max': String(replication.max) }),
+      ...(wanted.length > 0 && { 'user-allocations': wanted.join(',') }),
+    };
+    return agreedPin(accepted(await ask('POST', `pins/${cid}`, signal, query)));
+  }
+
+  /** Has the peers try again what has failed for a pin. @returns at once */
+  async function recover(cid: string, signal: AbortSignal): Promise<void> {
+    accepted(await ask('POST', `pins/${cid}/recover`, signal));
+  }
+
+  /** Agrees on the removal of a pin. @returns at once, with whether there was one */
+  async function unpin(cid: string, signal: AbortSignal): Promise<boolean> {
+    const answer = await ask('DELETE', `pins/${cid}`, signal);
+    if ('refused' in answer && answer.status === 404) return false;
+    accepted(answer);
+    return true;
+  }
+
+  return { statuses, agreed, pin, recover, unpin };
+}
+
+function statusesIn({ peer_map: peers }: JsonRecord, failed: HttpFailures['failed']): PeerStatus[] {
+  if (!isRecord(peers)) throw failed('its response has no peer_map');
+  return Object.entries(peers)
+    .map(([id, peer]) => {
+      if (!isRecord(peer) || typeof peer['status'] !== 'string') throw failed('its peer_map has no status');
+      return { id, status: peer['status'], error: typeof peer['error'] === 'string' ? peer['error'] : '' };
+    })
+    .filter(({ status }) => status !== 'remote');
 }
 
 function idsOf(value: unknown): string[] {

@@ -34,16 +34,6 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
   let upload: KuboUpload | undefined;
   let sent = 0;
 
-  function begin(): KuboUpload {
-    const body = multipartWriter();
-    const response = rpc
-      .send('dag/import', { ...o.query }, ended, { upload: body })
-      .then((answer) => rpc.parse(answer));
-    // Where no step waits for it, nobody needs to hear of its failure before the next step.
-    response.catch(() => undefined);
-    return { body, response };
-  }
-
   /** Awaits one step within the time limit. A refusal may come at any time, and ends it. */
   async function step<T>({ response }: KuboUpload, work: Promise<T>): Promise<T> {
     const timer = setTimeout(() => stop.abort(rpc.timeoutError(o.stepMs)), o.stepMs);
@@ -64,31 +54,16 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
    */
   async function forward(sending: KuboUpload, work: Promise<void>): Promise<void> {
     const explained = work.catch(async (cause: unknown) => {
-      accept(await sending.response);
+      accept(rpc, await sending.response);
       throw rpc.unavailable('broke off the import', cause);
     });
     await step(sending, explained);
   }
 
-  /** The response, where it reports no error. @throws the error for the message in it */
-  function accept(result: RpcResult): Accepted {
-    if ('message' in result) {
-      // What a proxy in between makes of a connection that broke.
-      if (/unexpected EOF/i.test(result.message))
-        throw rpc.unavailable(`received a part of the import only: ${result.message}`);
-      if (/mismatch in content integrity/i.test(result.message))
-        throw new SealpinError('pinning_failed', `${rpc.id}: ${result.message}`, { reason: 'other_bytes' });
-      throw rpc.refused(result.message);
-    }
-    const problem = pinErrorOf(result.first) ?? pinErrorOf(result.last);
-    if (problem !== undefined) throw rpc.refused(problem);
-    return result;
-  }
-
   return {
     async write(cid, bytes) {
       ended.throwIfAborted();
-      upload ??= begin();
+      upload ??= begin(rpc, o.query, ended);
       const { body } = upload;
       const prefix = carSection(cid, bytes.length);
       await forward(upload, body.write(sent === 0 ? concat(carHeader(), prefix) : prefix));
@@ -100,11 +75,35 @@ export function blockImport(rpc: Rpc, o: ImportOptions): BlockImport {
       ended.throwIfAborted();
       if (upload === undefined) return;
       await forward(upload, upload.body.close());
-      o.confirm(accept(await step(upload, upload.response)), sent);
+      o.confirm(accept(rpc, await step(upload, upload.response)), sent);
     },
 
     abort: (reason) => stop.abort(reason),
   };
+}
+
+/** Sends the request. */
+function begin(rpc: Rpc, query: ImportOptions['query'], signal: AbortSignal): KuboUpload {
+  const body = multipartWriter();
+  const response = rpc.send('dag/import', query, signal, { upload: body }).then((answer) => rpc.parse(answer));
+  // Where no step waits for it, nobody needs to hear of its failure before the next step.
+  response.catch(() => undefined);
+  return { body, response };
+}
+
+/** The response, where it reports no error. @throws the error for the message in it */
+function accept(rpc: Rpc, result: RpcResult): Accepted {
+  if ('message' in result) {
+    // What a proxy in between makes of a connection that broke.
+    if (/unexpected EOF/i.test(result.message))
+      throw rpc.unavailable(`received a part of the import only: ${result.message}`);
+    if (/mismatch in content integrity/i.test(result.message))
+      throw new SealpinError('pinning_failed', `${rpc.id}: ${result.message}`, { reason: 'other_bytes' });
+    throw rpc.refused(result.message);
+  }
+  const problem = pinErrorOf(result.first) ?? pinErrorOf(result.last);
+  if (problem !== undefined) throw rpc.refused(problem);
+  return result;
 }
 
 /** Finds the reason why a root was not pinned: Kubo reports it within a response of status 200. */

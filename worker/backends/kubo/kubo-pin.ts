@@ -1,10 +1,11 @@
 /**
- * `pin/add` of Kubo, which walks over every block below the CID. A Kubo that is online searches the
- * network for a missing one without end, `offline` or not, and holds its pin lock meanwhile: so the
- * walk has a time limit that Kubo itself keeps.
+ * Pins at a Kubo. `pin/add` walks over every block below the CID. A Kubo that is online searches
+ * the network for a missing one without end, `offline` or not, and holds its pin lock meanwhile: so
+ * the walk has a time limit that Kubo itself keeps.
  */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
-import type { Rpc } from './kubo-rpc.ts';
+import type { Held } from '../contract.ts';
+import type { Rpc, RpcResult } from './kubo-rpc.ts';
 import { isMissing, missingBlock, missingError } from './missing-blocks.ts';
 
 /**
@@ -19,6 +20,48 @@ const msPerMib = 50;
  * blocks in the page cache.
  */
 const doubt = { everyMs: 1000, msPerMib: 5 };
+
+/** The name that earlier versions gave to pins, whatever the service. */
+const earlierName = 'sealpin';
+
+/**
+ * Makes the functions that look for a pin and remove it.
+ * @param pinName of ours
+ */
+export function pinsNamed({ ask: request, failed, refused }: Rpc, pinName: string, responseMs: number) {
+  const ask = (command: string, query: Record<string, string>, signal: AbortSignal): Promise<RpcResult> =>
+    request(command, query, signal, responseMs);
+
+  async function stat(cid: string, signal: AbortSignal): Promise<Held> {
+    const result = await ask('pin/ls', { arg: cid, type: 'recursive', names: 'true' }, signal);
+    if ('message' in result) {
+      if (/is not pinned/.test(result.message)) return { pin: 'absent' };
+      throw refused(result.message);
+    }
+    const { Keys } = result.first;
+    if (typeof Keys !== 'object' || Keys === null) throw failed('its response to pin/ls has no Keys');
+    if (!Object.hasOwn(Keys, cid)) return { pin: 'absent' };
+    const name = (Keys as Record<string, { Name?: unknown } | null>)[cid]?.Name;
+    if (typeof name !== 'string') return { pin: 'unknown' };
+    return name === pinName || name === earlierName ? { pin: 'ours' } : { pin: 'foreign', name };
+  }
+
+  async function unpin(cid: string, signal: AbortSignal): Promise<'removed' | 'absent' | 'foreign'> {
+    const held = await stat(cid, signal);
+    if (held.pin === 'absent' || held.pin === 'foreign') return held.pin;
+    const result = await ask('pin/rm', { arg: cid }, signal);
+    if ('first' in result) {
+      const { Pins } = result.first;
+      if (!Array.isArray(Pins) || !Pins.includes(cid)) throw failed('its response to pin/rm does not name the pin');
+      return 'removed';
+    }
+    // The second is what the proxy of IPFS Cluster says.
+    if (/not pinned|not part of the pinset/.test(result.message)) return 'absent';
+    throw refused(result.message);
+  }
+
+  return { stat, unpin };
+}
 
 /**
  * Makes the function that pins what Kubo holds, recursively; `bytes` are those of the blocks below

@@ -6,7 +6,7 @@
 import { SealpinError } from '../../../shared/errors.ts';
 import { carType, carLength, carOf } from '../../../shared/ipfs/index.ts';
 import type { Replica, SourceFile } from '../contract.ts';
-import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
 import { fromSource, sourceError } from '../source-error.ts';
 import { tusUpload } from './tus-upload.ts';
@@ -49,7 +49,56 @@ export function pinata(o: PinataOptions): Replica {
   const { pinName, responseMs = 30_000, pieceBytes = 16 * 2 ** 20, seenMs = 2000 } = o;
   const client = httpClient(o, api);
   const nameOf = (cid: string): string => `${pinName}:${cid}`;
+  const { list, remove, ...files } = fileRequests(client, responseMs);
+  const ours = (cid: string, signal: AbortSignal) => files.ours(cid, nameOf(cid), signal);
 
+  async function state(cid: string, signal: AbortSignal): Promise<'held' | 'pending' | 'absent'> {
+    const { held, pending } = await ours(cid, signal);
+    if (held.length > 0) return 'held';
+    return pending.length > 0 ? 'pending' : 'absent';
+  }
+
+  return {
+    id: o.id,
+    takes: 'files',
+    stat: state,
+
+    async hold(file, signal) {
+      const { cid } = file;
+      const known = await ours(cid, signal);
+      if (known.held.length > 0) return 'held';
+      if (known.pending.length > 0) return 'pending';
+      if (known.wrong[0] !== undefined) {
+        await remove(known.wrong, signal);
+        throw client.failed(`it made ${known.wrong[0].cid} of a CAR of ${cid}`);
+      }
+      await sendCar({ ...o, pieceBytes, responseMs }, file, nameOf(cid), signal);
+      for (let asked = 0; asked < asks; asked += 1) {
+        const seen = await state(cid, signal);
+        if (seen !== 'absent') return seen;
+        await sleep(seenMs, signal);
+      }
+      throw client.failed(`it does not list ${cid}, of which it has just taken a CAR`);
+    },
+
+    async unpin(cid, signal) {
+      const { held, pending, wrong } = await ours(cid, signal);
+      const all = [...held, ...pending, ...wrong];
+      await remove(all, signal);
+      if (all.length === 0) return 'absent';
+      if ((await state(cid, signal)) === 'absent') return 'removed';
+      throw new SealpinError('pinning_timeout', `${o.id} still lists ${cid}, which it was asked to delete`);
+    },
+
+    async ping(signal) {
+      await list({ limit: '1' }, signal);
+      return {};
+    },
+  };
+}
+
+/** Makes the functions that list and remove files. */
+function fileRequests(client: HttpClient, responseMs: number) {
   async function ask(
     method: string,
     path: string,
@@ -81,13 +130,14 @@ export function pinata(o: PinataOptions): Replica {
   }
 
   /**
-   * Our files of a CID: those that are there, and those that the service has not given a CID yet.
+   * The files of a name that stands for a CID: those that are there, and those that the service has
+   * not given a CID yet.
    */
   async function ours(
     cid: string,
+    name: string,
     signal: AbortSignal,
   ): Promise<{ held: ListedFile[]; pending: ListedFile[]; wrong: ListedFile[] }> {
-    const name = nameOf(cid);
     const [listed, waiting] = await Promise.all([list({ name }, signal), list({ name, cidPending: 'true' }, signal)]);
     const mine = new Map([...waiting, ...listed].filter((file) => file.name === name).map((file) => [file.id, file]));
     const all = [...mine.values()];
@@ -102,65 +152,29 @@ export function pinata(o: PinataOptions): Replica {
     for (const { id } of files) await ask('DELETE', `files/public/${encodeURIComponent(id)}`, signal);
   }
 
-  async function send({ cid, sources, onMismatch }: SourceFile, signal: AbortSignal): Promise<void> {
-    const options = {
-      signal,
-      limits: { idleMs: pinataBlockMs },
-      onMismatch: ({ id }: { id: string }) => onMismatch(id),
-    };
-    const length = await carLength(cid, sources, options).catch((error: unknown) => {
-      throw sourceError(error);
-    });
-    if (length > maxCarBytes)
-      throw new SealpinError('too_large', `${cid} is larger than what is sent to ${o.id}: ${maxCarBytes} bytes`);
-    const metadata = { filename: nameOf(cid), filetype: carType, network: 'public', car: 'true' };
-    const { id, headers, fetch } = o;
-    const target = { id, headers, fetch, url: `${o.uploads.replace(/\/+$/, '')}/files`, pieceBytes, responseMs };
-    const body = fromSource(carOf(cid, sources, { ...options, dups: false }));
-    await tusUpload(target, { body, length, metadata }, signal);
-  }
+  return { list, ours, remove };
+}
 
-  async function state(cid: string, signal: AbortSignal): Promise<'held' | 'pending' | 'absent'> {
-    const { held, pending } = await ours(cid, signal);
-    if (held.length > 0) return 'held';
-    return pending.length > 0 ? 'pending' : 'absent';
-  }
-
-  return {
-    id: o.id,
-    takes: 'files',
-    stat: state,
-
-    async hold(file, signal) {
-      const { cid } = file;
-      const known = await ours(cid, signal);
-      if (known.held.length > 0) return 'held';
-      if (known.pending.length > 0) return 'pending';
-      if (known.wrong[0] !== undefined) {
-        await remove(known.wrong, signal);
-        throw client.failed(`it made ${known.wrong[0].cid} of a CAR of ${cid}`);
-      }
-      await send(file, signal);
-      for (let asked = 0; asked < asks; asked += 1) {
-        const seen = await state(cid, signal);
-        if (seen !== 'absent') return seen;
-        await sleep(seenMs, signal);
-      }
-      throw client.failed(`it does not list ${cid}, of which it has just taken a CAR`);
-    },
-
-    async unpin(cid, signal) {
-      const { held, pending, wrong } = await ours(cid, signal);
-      const all = [...held, ...pending, ...wrong];
-      await remove(all, signal);
-      if (all.length === 0) return 'absent';
-      if ((await state(cid, signal)) === 'absent') return 'removed';
-      throw new SealpinError('pinning_timeout', `${o.id} still lists ${cid}, which it was asked to delete`);
-    },
-
-    async ping(signal) {
-      await list({ limit: '1' }, signal);
-      return {};
-    },
+/** Sends a file as one CAR. @throws too_large */
+async function sendCar(
+  o: PinataOptions & { pieceBytes: number; responseMs: number },
+  { cid, sources, onMismatch }: SourceFile,
+  filename: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const options = {
+    signal,
+    limits: { idleMs: pinataBlockMs },
+    onMismatch: ({ id }: { id: string }) => onMismatch(id),
   };
+  const length = await carLength(cid, sources, options).catch((error: unknown) => {
+    throw sourceError(error);
+  });
+  if (length > maxCarBytes)
+    throw new SealpinError('too_large', `${cid} is larger than what is sent to ${o.id}: ${maxCarBytes} bytes`);
+  const metadata = { filename, filetype: carType, network: 'public', car: 'true' };
+  const { id, headers, fetch, pieceBytes, responseMs } = o;
+  const target = { id, headers, fetch, url: `${o.uploads.replace(/\/+$/, '')}/files`, pieceBytes, responseMs };
+  const body = fromSource(carOf(cid, sources, { ...options, dups: false }));
+  await tusUpload(target, { body, length, metadata }, signal);
 }

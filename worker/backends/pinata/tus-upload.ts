@@ -36,24 +36,23 @@ const lasting = ['misconfigured', 'disk_full'] as const;
  * the protocol
  */
 export async function tusUpload(o: TusOptions, file: TusFile, signal: AbortSignal): Promise<void> {
-  const { send, withTimeout, failed, misconfigured } = httpClient(o, api);
-  const { pieceBytes, responseMs, retryMs = 1000 } = o;
-  const endpoint = new URL(o.url);
-
-  async function create(): Promise<URL> {
-    const metadata = Object.entries(file.metadata).map(([key, text]) => `${key} ${base64Text(text)}`);
-    const headers = { ...version, 'upload-length': String(file.length), 'upload-metadata': metadata.join(',') };
-    const response = await request({ method: 'POST', headers, at: endpoint });
-    const location = URL.parse(response.headers.get('location') ?? '', endpoint);
-    if (response.status !== 201 || location === null) throw failed('it did not say where the upload is');
-    // Our credentials are for this server.
-    if (location.origin !== endpoint.origin)
-      throw misconfigured(
-        `it sent an upload to ${location.origin}`,
-        'the pinning service sends uploads to another server',
-      );
-    return location;
+  const server = tusServer(o, signal);
+  const at = await server.create(file);
+  let start = 0;
+  for await (const piece of piecesOf(file.body, o.pieceBytes)) {
+    await sendPiece(server, at, piece, start);
+    start += piece.length;
   }
+  if (start !== file.length) throw server.failed(`a file of ${file.length} bytes was to be sent, and ${start} came`);
+}
+
+type TusServer = ReturnType<typeof tusServer>;
+
+/** Makes the requests of an upload. */
+function tusServer(o: TusOptions, signal: AbortSignal) {
+  const { send, withTimeout, failed, misconfigured } = httpClient(o, api);
+  const { responseMs, retryMs = 1000 } = o;
+  const endpoint = new URL(o.url);
 
   async function request(what: Parameters<typeof send>[1]): Promise<Response> {
     return await withTimeout(signal, responseMs, async (limited) => {
@@ -69,41 +68,64 @@ export async function tusUpload(o: TusOptions, file: TusFile, signal: AbortSigna
     return offset;
   }
 
-  /** Sends a piece that begins at a byte of the file. */
-  async function sendPiece(at: URL, piece: Uint8Array<ArrayBuffer>, start: number): Promise<void> {
-    let sent = 0;
-    for (let failures = 0; sent < piece.length;) {
-      const before = sent;
-      try {
-        if (failures > 0) sent = offsetOf(await request({ method: 'HEAD', headers: version, at })) - start;
-        const headers = {
-          ...version,
-          'upload-offset': String(start + sent),
-          'content-type': 'application/offset+octet-stream',
-        };
-        if (sent >= 0 && sent < piece.length)
-          sent = offsetOf(await request({ method: 'PATCH', headers, bytes: piece.subarray(sent), at })) - start;
-      } catch (error) {
-        if (lasting.some((code) => isSealpinError(error, code))) throw error;
-        signal.throwIfAborted();
-        failures += 1;
-        if (failures >= attempts) throw error;
-        await sleep(retryMs * 2 ** (failures - 1), signal);
-        continue;
-      }
-      if (sent < 0 || sent > piece.length) throw failed(`it has ${start + sent} bytes of an upload, and got others`);
-      failures = sent > before ? 0 : failures + 1;
-      if (failures >= attempts) throw new SealpinError('pinning_timeout', `${o.id} accepts no more bytes of an upload`);
-    }
+  async function create(file: TusFile): Promise<URL> {
+    const metadata = Object.entries(file.metadata).map(([key, text]) => `${key} ${base64Text(text)}`);
+    const headers = { ...version, 'upload-length': String(file.length), 'upload-metadata': metadata.join(',') };
+    const response = await request({ method: 'POST', headers, at: endpoint });
+    const location = URL.parse(response.headers.get('location') ?? '', endpoint);
+    if (response.status !== 201 || location === null) throw failed('it did not say where the upload is');
+    // Our credentials are for this server.
+    if (location.origin !== endpoint.origin)
+      throw misconfigured(
+        `it sent an upload to ${location.origin}`,
+        'the pinning service sends uploads to another server',
+      );
+    return location;
   }
 
-  const at = await create();
-  let start = 0;
-  for await (const piece of piecesOf(file.body, pieceBytes)) {
-    await sendPiece(at, piece, start);
-    start += piece.length;
+  /** Asks how many bytes are there. */
+  async function offset(at: URL): Promise<number> {
+    return offsetOf(await request({ method: 'HEAD', headers: version, at }));
   }
-  if (start !== file.length) throw failed(`a file of ${file.length} bytes was to be sent, and ${start} came`);
+
+  /** Sends bytes from an offset. @returns how many bytes are there */
+  async function append(at: URL, start: number, bytes: Uint8Array<ArrayBuffer>): Promise<number> {
+    const headers = {
+      ...version,
+      'upload-offset': String(start),
+      'content-type': 'application/offset+octet-stream',
+    };
+    return offsetOf(await request({ method: 'PATCH', headers, bytes, at }));
+  }
+
+  return { id: o.id, failed, create, offset, append, retryMs, signal };
+}
+
+/** Sends a piece that begins at a byte of the file. */
+async function sendPiece(
+  { id, failed, offset, append, retryMs, signal }: TusServer,
+  at: URL,
+  piece: Uint8Array<ArrayBuffer>,
+  start: number,
+): Promise<void> {
+  let sent = 0;
+  for (let failures = 0; sent < piece.length;) {
+    const before = sent;
+    try {
+      if (failures > 0) sent = (await offset(at)) - start;
+      if (sent >= 0 && sent < piece.length) sent = (await append(at, start + sent, piece.subarray(sent))) - start;
+    } catch (error) {
+      if (lasting.some((code) => isSealpinError(error, code))) throw error;
+      signal.throwIfAborted();
+      failures += 1;
+      if (failures >= attempts) throw error;
+      await sleep(retryMs * 2 ** (failures - 1), signal);
+      continue;
+    }
+    if (sent < 0 || sent > piece.length) throw failed(`it has ${start + sent} bytes of an upload, and got others`);
+    failures = sent > before ? 0 : failures + 1;
+    if (failures >= attempts) throw new SealpinError('pinning_timeout', `${id} accepts no more bytes of an upload`);
+  }
 }
 
 /** The bytes of a stream in pieces of one size, the last of which may be shorter. */

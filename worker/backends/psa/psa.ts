@@ -6,7 +6,8 @@
  */
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Replica } from '../contract.ts';
-import { httpClient, isRecord, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
+import type { HttpFailures } from '../http-failures.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
 
 export type PsaOptions = HttpOptions & {
@@ -27,6 +28,8 @@ type Listed = {
   details: string;
   createdMs: number;
 };
+
+type Page = { listed: Listed[]; isLast: boolean };
 
 const api = {
   path: '',
@@ -61,83 +64,9 @@ const removal = { asks: 8, everyMs: 250 };
 export function psa(o: PsaOptions): Replica {
   const { responseMs = 30_000, pinName, origins } = o;
   const client = httpClient(o, api);
-
-  /** Asks, and gives the JSON of a response, if it has some. */
-  async function ask(
-    method: string,
-    path: string,
-    signal: AbortSignal,
-    request: { query?: Record<string, string>; json?: unknown } = {},
-  ): Promise<JsonRecord> {
-    return await client.withTimeout(signal, responseMs, async (limited) => {
-      const response = await client.send(path, { method, ...request }, limited);
-      if (method === 'DELETE' && response.ok) {
-        await response.body?.cancel();
-        return {};
-      }
-      const record = await client.readRecord(response, maxResponseBytes);
-      return response.ok ? record : refuse(response.status, record, method, path);
-    });
-  }
-
-  function refuse(status: number, record: JsonRecord, method: string, path: string): JsonRecord {
-    const { error } = record;
-    if (!isRecord(error) || typeof error['reason'] !== 'string')
-      throw client.notTheApi(`it answered ${status} to ${method} ${path}`);
-    const { reason, details } = error;
-    const message = `${status} ${reason}${typeof details === 'string' ? `: ${details}` : ''}`;
-    if (status === 404 && method === 'DELETE') return {};
-    if (status === 409) throw client.exhausted(message);
-    throw client.failed(message);
-  }
-
-  function listedOf(value: unknown): Listed {
-    const { requestid, status, created, pin, info } = isRecord(value) ? value : {};
-    if (typeof requestid !== 'string' || requestid === '' || typeof status !== 'string' || !isRecord(pin))
-      throw client.failed('its response does not describe a pin');
-    const { cid, name } = pin;
-    if (typeof cid !== 'string') throw client.failed('its response has a pin without CID');
-    const details = isRecord(info) && typeof info['status_details'] === 'string' ? info['status_details'] : '';
-    const createdMs = typeof created === 'string' ? Date.parse(created) : NaN;
-    return { requestId: requestid, cid, name: typeof name === 'string' ? name : undefined, status, details, createdMs };
-  }
-
-  /** A page of what is requested, the newest first. @param query which of it */
-  async function page(
-    query: Record<string, string>,
-    signal: AbortSignal,
-  ): Promise<{ listed: Listed[]; isLast: boolean }> {
-    const { count, results } = await ask('GET', 'pins', signal, { query });
-    if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
-    return { listed: results.map(listedOf), isLast: typeof count !== 'number' || count <= results.length };
-  }
-
-  /**
-   * Lists the requests for a CID, also those of others. A service that lists other CIDs as well is
-   * read page by page.
-   */
-  async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
-    const found = new Map<string, Listed>();
-    const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };
-    for (let pages = 0; ; pages += 1) {
-      if (pages === maxPages) throw client.failed(`it lists more than ${maxPages} pages of pins for ${cid}`);
-      const known = found.size;
-      const { listed, isLast } = await page(query, signal);
-      for (const each of listed) found.set(each.requestId, each);
-      const oldestMs = Math.min(...listed.map(({ createdMs }) => createdMs));
-      if (isLast || found.size === known || Number.isNaN(oldestMs)) break;
-      // Others may be of the same millisecond, which `before` leaves out.
-      query['before'] = new Date(oldestMs + 1).toISOString();
-    }
-    return [...found.values()].filter((each) => each.cid === cid);
-  }
-
+  const { page, list, request, remove } = pinRequests(client, responseMs);
   const isOurs = ({ name }: Listed): boolean => name === pinName;
   const ours = async (cid: string, signal: AbortSignal) => (await list(cid, signal)).filter(isOurs);
-
-  async function remove({ requestId }: Listed, signal: AbortSignal): Promise<void> {
-    await ask('DELETE', `pins/${encodeURIComponent(requestId)}`, signal);
-  }
 
   return {
     id: o.id,
@@ -161,7 +90,7 @@ export function psa(o: PsaOptions): Replica {
       signal.throwIfAborted();
       // It is not interrupted: a request must not arrive after its removal.
       const json = { cid, name: pinName, ...(origins.length > 0 && { origins }) };
-      const made = listedOf(await ask('POST', 'pins', new AbortController().signal, { json }));
+      const made = await request(json, new AbortController().signal);
       if (made.cid !== cid) throw client.failed(`it was asked to pin ${cid}, and has pinned ${made.cid}`);
       // What it says of its own request is no list yet: the next attempt asks what it holds.
       return 'pending';
@@ -189,4 +118,87 @@ export function psa(o: PsaOptions): Replica {
       return {};
     },
   };
+}
+
+/** Makes the functions that list, request and remove pins. */
+function pinRequests(client: HttpClient, responseMs: number) {
+  /** Asks, and gives the JSON of a response, if it has some. */
+  async function ask(
+    method: string,
+    path: string,
+    signal: AbortSignal,
+    request: { query?: Record<string, string>; json?: unknown } = {},
+  ): Promise<JsonRecord> {
+    return await client.withTimeout(signal, responseMs, async (limited) => {
+      const response = await client.send(path, { method, ...request }, limited);
+      if (method === 'DELETE' && response.ok) {
+        await response.body?.cancel();
+        return {};
+      }
+      const record = await client.readRecord(response, maxResponseBytes);
+      return response.ok ? record : refuse(client, response.status, record, method, path);
+    });
+  }
+
+  /** A page of what is requested, the newest first. @param query which of it */
+  async function page(query: Record<string, string>, signal: AbortSignal): Promise<Page> {
+    const { count, results } = await ask('GET', 'pins', signal, { query });
+    if (!Array.isArray(results)) throw client.failed('its response to pins has no results');
+    const listed = results.map((each) => listedOf(client, each));
+    return { listed, isLast: typeof count !== 'number' || count <= results.length };
+  }
+
+  /**
+   * Lists the requests for a CID, also those of others. A service that lists other CIDs as well is
+   * read page by page.
+   */
+  async function list(cid: string, signal: AbortSignal): Promise<Listed[]> {
+    const found = new Map<string, Listed>();
+    const query: Record<string, string> = { cid, status: everyStatus, limit: String(pagePins) };
+    for (let pages = 0; ; pages += 1) {
+      if (pages === maxPages) throw client.failed(`it lists more than ${maxPages} pages of pins for ${cid}`);
+      const known = found.size;
+      const { listed, isLast } = await page(query, signal);
+      for (const each of listed) found.set(each.requestId, each);
+      const oldestMs = Math.min(...listed.map(({ createdMs }) => createdMs));
+      if (isLast || found.size === known || Number.isNaN(oldestMs)) break;
+      // Others may be of the same millisecond, which `before` leaves out.
+      query['before'] = new Date(oldestMs + 1).toISOString();
+    }
+    return [...found.values()].filter((each) => each.cid === cid);
+  }
+
+  /** Requests a pin. @returns what the service says of it */
+  async function request(json: object, signal: AbortSignal): Promise<Listed> {
+    return listedOf(client, await ask('POST', 'pins', signal, { json }));
+  }
+
+  async function remove({ requestId }: Listed, signal: AbortSignal): Promise<void> {
+    await ask('DELETE', `pins/${encodeURIComponent(requestId)}`, signal);
+  }
+
+  return { page, list, request, remove };
+}
+
+/** Reads a response that reports an error. */
+function refuse(client: HttpFailures, status: number, record: JsonRecord, method: string, path: string): JsonRecord {
+  const { error } = record;
+  if (!isRecord(error) || typeof error['reason'] !== 'string')
+    throw client.notTheApi(`it answered ${status} to ${method} ${path}`);
+  const { reason, details } = error;
+  const message = `${status} ${reason}${typeof details === 'string' ? `: ${details}` : ''}`;
+  if (status === 404 && method === 'DELETE') return {};
+  if (status === 409) throw client.exhausted(message);
+  throw client.failed(message);
+}
+
+function listedOf({ failed }: HttpFailures, value: unknown): Listed {
+  const { requestid, status, created, pin, info } = isRecord(value) ? value : {};
+  if (typeof requestid !== 'string' || requestid === '' || typeof status !== 'string' || !isRecord(pin))
+    throw failed('its response does not describe a pin');
+  const { cid, name } = pin;
+  if (typeof cid !== 'string') throw failed('its response has a pin without CID');
+  const details = isRecord(info) && typeof info['status_details'] === 'string' ? info['status_details'] : '';
+  const createdMs = typeof created === 'string' ? Date.parse(created) : NaN;
+  return { requestId: requestid, cid, name: typeof name === 'string' ? name : undefined, status, details, createdMs };
 }

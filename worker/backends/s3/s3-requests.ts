@@ -75,94 +75,24 @@ export function elementsIn(xml: string, tag: string): string[] {
     .map((rest) => rest.slice(0, Math.max(0, rest.indexOf(`</${tag}>`))));
 }
 
+export type S3Requests = ReturnType<typeof s3Requests>;
+
 /** Makes the function that sends requests to a bucket. */
 export function s3Requests(o: S3Options) {
-  const { id, region, accessKeyId, secretAccessKey } = o;
-  const root = `${o.url.replace(/\/+$/, '')}/${o.bucket}`;
+  const { id } = o;
+  const store = { id, root: `${o.url.replace(/\/+$/, '')}/${o.bucket}` };
   /** The store's clock as against ours, in ms. */
   let skewMs = 0;
-
-  function misconfigured(detail: string, hint: string): SealpinError {
-    // The log has no hints.
-    return new SealpinError('misconfigured', `${id} at ${root}: ${detail}; ${hint}`, { hint });
-  }
-
-  function failure({ method }: S3Request, response: Response, xml: string): SealpinError {
-    const { status } = response;
-    const code = textIn(xml, 'Code') ?? '';
-    const words = printable((textIn(xml, 'Message') ?? '').replaceAll(/\s+/g, ' '), maxWords);
-    const said = `answered ${status}${code && ` ${code}`} to ${method}${words && `: ${words}`}`;
-    if (full.includes(code) || status === 507)
-      return new SealpinError('disk_full', `${id} ${said}`, {
-        hint: `the object store ${id} takes no more: the operator must look at its quota`,
-      });
-    const hint = faults[code] ?? (status === 401 || status === 403 ? faults['AccessDenied'] : undefined);
-    if (hint !== undefined) return misconfigured(said, hint);
-    if (slow.includes(status) || code === 'RequestTimeout' || code === 'SlowDown') {
-      const asked = Number(response.headers.get('Retry-After') ?? Number.NaN);
-      const wait = status === 429 || status === 503 ? slowDownSeconds : undefined;
-      const retryAfterSeconds = Number.isSafeInteger(asked) && asked >= 0 ? asked : wait;
-      const waits = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
-      return new SealpinError('pinning_unavailable', `${id} ${said}`, waits);
-    }
-    if (status >= 300 && status < 400)
-      return misconfigured(said, 'the operator must check the address and the region: the bucket is elsewhere');
-    return new SealpinError('pinning_failed', `${id} ${said}`);
-  }
-
-  async function send(request: S3Request, signal: AbortSignal): Promise<Response> {
-    const { method, key, query = {}, headers: own = {}, body } = request;
-    const url = new URL(`${root}${key === undefined ? '' : `/${key}`}`);
-    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
-    const held = body instanceof Uint8Array ? body : undefined;
-    const headers = {
-      ...own,
-      'x-amz-content-sha256': held === undefined && body !== undefined ? 'UNSIGNED-PAYLOAD' : await hashOf(held),
-    };
-    const datetime = new Date(Date.now() + skewMs).toISOString().replaceAll(/[:-]|\.\d{3}/g, '');
-    const credentials = { accessKeyId, secretAccessKey, service: 's3', region, datetime };
-    const signed = await new AwsV4Signer({ method, url: url.href, headers, ...credentials }).sign();
-    const init: RequestInit & { duplex?: 'half' } = {
-      method,
-      redirect: 'manual',
-      headers: signed.headers,
-      signal,
-      ...(held && { body: held }),
-      ...(body !== undefined &&
-        held === undefined && { body: (body as { stream: ReadableStream }).stream, duplex: 'half' }),
-    };
-    let response: Response;
-    try {
-      const { fetch } = o;
-      response = await fetch(signed.url.href, init);
-    } catch (cause) {
-      signal.throwIfAborted();
-      throw new SealpinError('pinning_unavailable', `${id} at ${root} cannot be reached`, { cause });
-    }
-    return response;
-  }
-
-  /** The text of a response in XML. */
-  async function textOf(response: Response): Promise<string> {
-    const tooLarge = () => new SealpinError('pinning_failed', `${id}: its response is too large`);
-    try {
-      return new TextDecoder().decode(await readAll(response.body, maxXmlBytes, tooLarge));
-    } catch (cause) {
-      throw cause instanceof SealpinError
-        ? cause
-        : new SealpinError('pinning_unavailable', `${id} broke off its response`, { cause });
-    }
-  }
 
   /**
    * Sends a request once, or again where our clock was wrong.
    * @returns a response that the caller understands
    */
   async function ask(request: S3Request, signal: AbortSignal): Promise<{ response: Response; xml: string }> {
-    const response = await send(request, signal);
+    const response = await send(o, request, { root: store.root, skewMs, signal });
     const isData = request.method === 'GET' && request.key !== undefined;
     if (response.ok && isData) return { response, xml: '' };
-    const xml = request.method === 'HEAD' ? '' : await textOf(response);
+    const xml = request.method === 'HEAD' ? '' : await textOf(id, response);
     // Some say 200 before they know.
     const code = textIn(xml, 'Code');
     const isRight = response.ok
@@ -176,17 +106,94 @@ export function s3Requests(o: S3Options) {
       if (request.body === undefined || request.body instanceof Uint8Array) return await ask(request, signal);
       throw new SealpinError('pinning_unavailable', `${id}: our clock was wrong`, { retryAfterSeconds: 1 });
     }
-    throw failure(request, response, xml);
+    throw failure(store, request, response, xml);
   }
 
   return {
     id,
-    misconfigured,
     /** Sends a request whose body, if it has one, is a stream. */
     once: ask,
     /** Sends a request, again where the store asks for that. */
     again: (request: S3Request, signal: AbortSignal) => repeated(id, signal, (limited) => ask(request, limited)),
   };
+}
+
+/** A backend, and the address of its bucket. */
+type Store = { id: string; root: string };
+
+function misconfigured({ id, root }: Store, detail: string, hint: string): SealpinError {
+  // The log has no hints.
+  return new SealpinError('misconfigured', `${id} at ${root}: ${detail}; ${hint}`, { hint });
+}
+
+function failure(store: Store, { method }: S3Request, response: Response, xml: string): SealpinError {
+  const { id } = store;
+  const { status } = response;
+  const code = textIn(xml, 'Code') ?? '';
+  const words = printable((textIn(xml, 'Message') ?? '').replaceAll(/\s+/g, ' '), maxWords);
+  const said = `answered ${status}${code && ` ${code}`} to ${method}${words && `: ${words}`}`;
+  if (full.includes(code) || status === 507)
+    return new SealpinError('disk_full', `${id} ${said}`, {
+      hint: `the object store ${id} takes no more: the operator must look at its quota`,
+    });
+  const hint = faults[code] ?? (status === 401 || status === 403 ? faults['AccessDenied'] : undefined);
+  if (hint !== undefined) return misconfigured(store, said, hint);
+  if (slow.includes(status) || code === 'RequestTimeout' || code === 'SlowDown') {
+    const asked = Number(response.headers.get('Retry-After') ?? Number.NaN);
+    const wait = status === 429 || status === 503 ? slowDownSeconds : undefined;
+    const retryAfterSeconds = Number.isSafeInteger(asked) && asked >= 0 ? asked : wait;
+    const waits = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
+    return new SealpinError('pinning_unavailable', `${id} ${said}`, waits);
+  }
+  if (status >= 300 && status < 400)
+    return misconfigured(store, said, 'the operator must check the address and the region: the bucket is elsewhere');
+  return new SealpinError('pinning_failed', `${id} ${said}`);
+}
+
+/** Sends a signed request. @param o.skewMs the store's clock as against ours */
+async function send(
+  { id, region, accessKeyId, secretAccessKey, fetch }: S3Options,
+  request: S3Request,
+  { root, skewMs, signal }: { root: string; skewMs: number; signal: AbortSignal },
+): Promise<Response> {
+  const { method, key, query = {}, headers: own = {}, body } = request;
+  const url = new URL(`${root}${key === undefined ? '' : `/${key}`}`);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  const held = body instanceof Uint8Array ? body : undefined;
+  const headers = {
+    ...own,
+    'x-amz-content-sha256': held === undefined && body !== undefined ? 'UNSIGNED-PAYLOAD' : await hashOf(held),
+  };
+  const datetime = new Date(Date.now() + skewMs).toISOString().replaceAll(/[:-]|\.\d{3}/g, '');
+  const credentials = { accessKeyId, secretAccessKey, service: 's3', region, datetime };
+  const signed = await new AwsV4Signer({ method, url: url.href, headers, ...credentials }).sign();
+  const init: RequestInit & { duplex?: 'half' } = {
+    method,
+    redirect: 'manual',
+    headers: signed.headers,
+    signal,
+    ...(held && { body: held }),
+    ...(body !== undefined &&
+      held === undefined && { body: (body as { stream: ReadableStream }).stream, duplex: 'half' }),
+  };
+  try {
+    return await fetch(signed.url.href, init);
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw new SealpinError('pinning_unavailable', `${id} at ${root} cannot be reached`, { cause });
+  }
+}
+
+/** The text of a response in XML. */
+async function textOf(id: string, response: Response): Promise<string> {
+  const tooLarge = () => new SealpinError('pinning_failed', `${id}: its response is too large`);
+  try {
+    return new TextDecoder().decode(await readAll(response.body, maxXmlBytes, tooLarge));
+  } catch (cause) {
+    throw cause instanceof SealpinError
+      ? cause
+      : new SealpinError('pinning_unavailable', `${id} broke off its response`, { cause });
+  }
 }
 
 /** SHA-256 in hex, of nothing where there is nothing. */

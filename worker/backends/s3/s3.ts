@@ -2,7 +2,7 @@
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Bucket, ListedObject } from '../objects/bucket.ts';
 import { inParallel } from '../objects/store-requests.ts';
-import { elementsIn, s3Requests, textIn, type S3Options } from './s3-requests.ts';
+import { elementsIn, s3Requests, textIn, type S3Options, type S3Requests } from './s3-requests.ts';
 
 /** Keys of a page that is removed. */
 const pageKeys = 500;
@@ -11,39 +11,7 @@ const pageKeys = 500;
 export function s3Bucket(o: S3Options): Bucket {
   const { id } = o;
   const { once, again } = s3Requests(o);
-
-  async function page(query: Record<string, string>, signal: AbortSignal): Promise<{ xml: string; now: number }> {
-    const { response, xml } = await again({ method: 'GET', query: { ...query, 'encoding-type': 'url' } }, signal);
-    if (!xml.includes('<IsTruncated>')) throw new SealpinError('pinning_failed', `${id}: its response is no listing`);
-    return { xml, now: Date.parse(response.headers.get('Date') ?? '') };
-  }
-
-  const keyIn = (xml: string): string => decodeURIComponent((textIn(xml, 'Key') ?? '').replaceAll('+', ' '));
-
-  function objectsIn(xml: string): ListedObject[] {
-    return elementsIn(xml, 'Contents').map((each) => ({
-      key: keyIn(each),
-      bytes: Number(textIn(each, 'Size')),
-      storedAt: Date.parse(textIn(each, 'LastModified') ?? ''),
-    }));
-  }
-
-  /**
-   * Lists what a prefix still has, with all versions and delete markers. A bucket is asked each
-   * time, as it may begin to keep versions; only of a store that knows none the objects are listed.
-   */
-  async function left(prefix: string, signal: AbortSignal): Promise<{ key: string; version?: string }[]> {
-    const query = { prefix, 'max-keys': String(pageKeys) };
-    const versions = { ...query, versions: '', 'encoding-type': 'url' };
-    // What these stores answer that have no versions.
-    const expected = [405, 501];
-    const { xml } = await again({ method: 'GET', query: versions, expected }, signal);
-    if (!xml.includes('<ListVersionsResult'))
-      return objectsIn((await page({ 'list-type': '2', ...query }, signal)).xml);
-    return ['Version', 'DeleteMarker'].flatMap((tag) =>
-      elementsIn(xml, tag).map((each) => ({ key: keyIn(each), version: textIn(each, 'VersionId') ?? 'null' })),
-    );
-  }
+  const { page, left } = listings(id, again);
 
   return {
     place: `s3 ${o.url.replace(/\/+$/, '')}/${o.bucket}`,
@@ -98,4 +66,44 @@ export function s3Bucket(o: S3Options): Bucket {
       return found.length === 0 || (found.length < pageKeys && (await left(prefix, signal)).length === 0);
     },
   };
+}
+
+/** Makes the functions that list objects. */
+function listings(id: string, again: S3Requests['again']) {
+  async function page(query: Record<string, string>, signal: AbortSignal): Promise<{ xml: string; now: number }> {
+    const { response, xml } = await again({ method: 'GET', query: { ...query, 'encoding-type': 'url' } }, signal);
+    if (!xml.includes('<IsTruncated>')) throw new SealpinError('pinning_failed', `${id}: its response is no listing`);
+    return { xml, now: Date.parse(response.headers.get('Date') ?? '') };
+  }
+
+  /**
+   * Lists what a prefix still has, with all versions and delete markers. A bucket is asked each
+   * time, as it may begin to keep versions; only of a store that knows none the objects are listed.
+   */
+  async function left(prefix: string, signal: AbortSignal): Promise<{ key: string; version?: string }[]> {
+    const query = { prefix, 'max-keys': String(pageKeys) };
+    const versions = { ...query, versions: '', 'encoding-type': 'url' };
+    // What these stores answer that have no versions.
+    const expected = [405, 501];
+    const { xml } = await again({ method: 'GET', query: versions, expected }, signal);
+    if (!xml.includes('<ListVersionsResult'))
+      return objectsIn((await page({ 'list-type': '2', ...query }, signal)).xml);
+    return ['Version', 'DeleteMarker'].flatMap((tag) =>
+      elementsIn(xml, tag).map((each) => ({ key: keyIn(each), version: textIn(each, 'VersionId') ?? 'null' })),
+    );
+  }
+
+  return { page, left };
+}
+
+function keyIn(xml: string): string {
+  return decodeURIComponent((textIn(xml, 'Key') ?? '').replaceAll('+', ' '));
+}
+
+function objectsIn(xml: string): ListedObject[] {
+  return elementsIn(xml, 'Contents').map((each) => ({
+    key: keyIn(each),
+    bytes: Number(textIn(each, 'Size')),
+    storedAt: Date.parse(textIn(each, 'LastModified') ?? ''),
+  }));
 }
