@@ -7,6 +7,7 @@ import type { Env } from '../env.ts';
 import type { Result } from '../objects/result.ts';
 import type { AccountContext } from '../objects/account/account-context.ts';
 import { PendingCalls } from '../objects/account/calls/pending-calls.ts';
+import { RotationCalls } from '../objects/account/calls/rotation-calls.ts';
 import type { AccountEnv } from '../objects/account/delivery.ts';
 import { present } from '../../testkit/present.ts';
 
@@ -67,10 +68,28 @@ class FaultyPending extends PendingCalls {
   }
 }
 
+class FaultyRotation extends RotationCalls {
+  readonly #faults: Map<string, Fault>;
+
+  constructor(context: AccountContext, faults: Map<string, Fault>) {
+    super(context);
+    this.#faults = faults;
+  }
+
+  override begin(...args: Parameters<RotationCalls['begin']>): ReturnType<RotationCalls['begin']> {
+    return faulty(this.#faults, 'begin', () => super.begin(...args));
+  }
+
+  override rewrap(...args: Parameters<RotationCalls['rewrap']>): ReturnType<RotationCalls['rewrap']> {
+    return faulty(this.#faults, 'rewrap', () => super.rewrap(...args));
+  }
+}
+
 export class Account extends RealAccount {
   readonly #ahead: Ahead;
   readonly #faults: Map<string, Fault>;
   readonly #pending: PendingCalls;
+  readonly #rotation: RotationCalls;
 
   constructor(ctx: DurableObjectState, env: AccountEnv) {
     const faults = new Map<string, Fault>();
@@ -89,6 +108,7 @@ export class Account extends RealAccount {
     this.#ahead = ahead;
     this.#faults = faults;
     this.#pending = new FaultyPending(this.context, faults);
+    this.#rotation = new FaultyRotation(this.context, faults);
   }
 
   protected override now(): number {
@@ -146,8 +166,8 @@ export class Account extends RealAccount {
 
   /**
    * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`,
-   * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `shareOpened` of this object,
-   * `setAlarm` of its storage.
+   * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `begin`, `rewrap`, `shareOpened` of
+   * this object, `setAlarm` of its storage.
    */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
@@ -160,6 +180,10 @@ export class Account extends RealAccount {
 
   override get pending(): PendingCalls {
     return this.#pending;
+  }
+
+  override get rotation(): RotationCalls {
+    return this.#rotation;
   }
 
   override shareOpened(...args: Parameters<RealAccount['shareOpened']>): Promise<Result> {
@@ -185,7 +209,9 @@ export class Account extends RealAccount {
       | 'event'
       | 'signed_use'
       | 'key_usage'
-      | 'provisional_file',
+      | 'provisional_file'
+      | 'rotation'
+      | 'rotation_file',
   ): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }

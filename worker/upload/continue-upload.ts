@@ -127,6 +127,9 @@ type ResumedUploadOptions = {
   requestId: string;
 };
 
+/** Makes the end of an upload for a public key of the account. */
+type EndingTo = (spki: Uint8Array) => Promise<Ending>;
+
 class ResumedUpload {
   readonly #options: ResumedUploadOptions;
   readonly #stop = new AbortController();
@@ -191,7 +194,7 @@ class ResumedUpload {
     seal: UploadSeal,
     sent: SentPart | undefined,
     take: () => LeafState,
-    ending: Ending | undefined,
+    ending: EndingTo | undefined,
   ): Promise<void> {
     const { caller, upload, lease, service, requestId } = this.#options;
     const { uploadId, mode } = upload;
@@ -209,23 +212,38 @@ class ResumedUpload {
     }
     const { offset, rest, tail, beginning } = take();
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));
-    const committed = await unwrap(
-      uploads.commit(caller.key.hash, uploadId, lease, { offset, sealedRest, tail, beginning, partId, ending }),
-    );
+    const commit = async (end: Ending | undefined, spki: Uint8Array) =>
+      await unwrap(
+        uploads.commit(caller.key.hash, uploadId, lease, {
+          offset,
+          sealedRest,
+          tail,
+          beginning,
+          partId,
+          ending: end,
+          spki,
+        }),
+      );
+    let committed = await commit(await ending?.(this.#options.spki), this.#options.spki);
+    // The key pair of the account was replaced while the bytes came.
+    while ('spki' in committed) committed = await commit(await ending?.(committed.spki), committed.spki);
     this.expiresAt = committed.expiresAt;
   }
 
   /** Makes what finding and opening the file takes, while the API key is at hand. */
-  async #ending(seal: UploadSeal, sealer: PayloadSealer | undefined): Promise<Ending> {
-    const { upload, spki } = this.#options;
+  async #ending(seal: UploadSeal, sealer: PayloadSealer | undefined): Promise<EndingTo> {
+    const { upload } = this.#options;
     const { uploadId, length, sealedMetadata } = upload;
     const text = new TextDecoder().decode(await seal.open(sealedMetadata, metadataLabel));
     const { filename, contentType } = parseMetadata(text);
     // An earlier version took an empty name for none.
     const about = { filename: filename === '' ? null : filename, contentType: contentType ?? anyBytes };
-    if (sealer === undefined) return { ...about, header: null };
+    if (sealer === undefined) return async () => ({ ...about, header: null });
     const file = { ...about, size: length ?? 0 };
-    return { filename: null, contentType: null, header: await sealer.header(recipientFromSpki(spki), uploadId, file) };
+    return async (spki) => {
+      const header = await sealer.header(recipientFromSpki(spki), uploadId, file);
+      return { filename: null, contentType: null, header };
+    };
   }
 }
 

@@ -21,7 +21,7 @@ import { requestIntake } from '../../upload/request-intake.ts';
 import { sendFile } from '../../upload/send-file.ts';
 import type { SentFile } from '../../upload/send-parts.ts';
 import { withPermit, leafPermits } from '../../upload/semaphore.ts';
-import { identityOf, type Principal } from '../../auth/authenticate.ts';
+import { identitiesOf, type Principal } from '../../auth/authenticate.ts';
 import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../../env.ts';
 import { parseClaim } from '../../upload/idempotency-key.ts';
 import { errorText, log } from '../../log.ts';
@@ -189,7 +189,7 @@ async function replay(
       c,
       material.key,
       record,
-      (await openRecord(record, await identityOf(principal, material))).file,
+      (await openRecord(record, await identitiesOf(principal, material))).file,
     );
   // Without `read`, or the key itself, the header stays closed. The type is part of the
   // fingerprint, so this one is that one.
@@ -213,7 +213,7 @@ type Job = {
 };
 
 /** A file that is new. */
-const unchanged = { version: 0, changedAt: null, description: {} };
+const unchanged = { version: 0, changedAt: null, description: {}, rewrapped: 0 };
 
 type Stored = { record: FileRecord; about: About; digest: string | undefined };
 
@@ -248,8 +248,16 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const size = announced.car ? sent.bytes : body.size;
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
     if (isOnly && about.filename === null) throw nameless();
-    const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
-    const { createdAt, ...plan } = await unwrap(account.pending.prepare(key.hash, file, terms));
+    let file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
+    let prepared = await unwrap(account.pending.prepare(key.hash, file, { ...terms, spki: job.spki }));
+    // The key pair of the account was replaced while the bytes came.
+    while (encrypted !== undefined && 'spki' in prepared) {
+      const { spki } = prepared;
+      file = { ...file, header: await encrypted.header(fileId, about, recipientFromSpki(spki)) };
+      prepared = await unwrap(account.pending.prepare(key.hash, file, { ...terms, spki }));
+    }
+    if ('spki' in prepared) throw new SealpinError('internal', 'a plain file has no header');
+    const { createdAt, ...plan } = prepared;
     await pinPlanned(service, sent, {
       plan,
       withdraw: () => account.pending.abort(fileId, requestId),
