@@ -5,19 +5,12 @@
 import worker, { Account as RealAccount, Pin as RealPin, Share as RealShare } from '../index.ts';
 import type { Env } from '../env.ts';
 import type { Result } from '../objects/result.ts';
-import type { AccountContext } from '../objects/account/account-context.ts';
-import { PendingCalls } from '../objects/account/calls/pending-calls.ts';
-import { RotationCalls } from '../objects/account/calls/rotation-calls.ts';
 import type { AccountEnv } from '../objects/account/delivery.ts';
 import { present } from '../../testkit/present.ts';
+import { faulty, FaultyFiles, FaultyPending, FaultyRotation, type Fault } from './faulty-calls.ts';
 
 export { Metrics } from '../index.ts';
 
-/**
- * A call that fails once, or hangs, before it does anything or after it has done everything; one
- * that is `late`, by a second; or one whose object is too busy.
- */
-export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late' | 'refused';
 type Row = Record<string, SqlStorageValue>;
 
 /**
@@ -51,45 +44,12 @@ export default {
 /** Time by which the clock of an object is ahead of the machine's. */
 type Ahead = { ms: number };
 
-class FaultyPending extends PendingCalls {
-  readonly #faults: Map<string, Fault>;
-
-  constructor(context: AccountContext, faults: Map<string, Fault>) {
-    super(context);
-    this.#faults = faults;
-  }
-
-  override commit(...args: Parameters<PendingCalls['commit']>): Promise<Result> {
-    return faulty(this.#faults, 'commit', () => super.commit(...args));
-  }
-
-  override commitPart(...args: Parameters<PendingCalls['commitPart']>): Promise<Result> {
-    return faulty(this.#faults, 'commitPart', () => super.commitPart(...args));
-  }
-}
-
-class FaultyRotation extends RotationCalls {
-  readonly #faults: Map<string, Fault>;
-
-  constructor(context: AccountContext, faults: Map<string, Fault>) {
-    super(context);
-    this.#faults = faults;
-  }
-
-  override begin(...args: Parameters<RotationCalls['begin']>): ReturnType<RotationCalls['begin']> {
-    return faulty(this.#faults, 'begin', () => super.begin(...args));
-  }
-
-  override rewrap(...args: Parameters<RotationCalls['rewrap']>): ReturnType<RotationCalls['rewrap']> {
-    return faulty(this.#faults, 'rewrap', () => super.rewrap(...args));
-  }
-}
-
 export class Account extends RealAccount {
   readonly #ahead: Ahead;
   readonly #faults: Map<string, Fault>;
-  readonly #pending: PendingCalls;
-  readonly #rotation: RotationCalls;
+  readonly #faultyFiles: FaultyFiles;
+  readonly #pending: FaultyPending;
+  readonly #rotation: FaultyRotation;
 
   constructor(ctx: DurableObjectState, env: AccountEnv) {
     const faults = new Map<string, Fault>();
@@ -107,6 +67,7 @@ export class Account extends RealAccount {
     });
     this.#ahead = ahead;
     this.#faults = faults;
+    this.#faultyFiles = new FaultyFiles(this.context, faults);
     this.#pending = new FaultyPending(this.context, faults);
     this.#rotation = new FaultyRotation(this.context, faults);
   }
@@ -166,8 +127,8 @@ export class Account extends RealAccount {
 
   /**
    * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`,
-   * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `begin`, `rewrap`, `shareOpened` of
-   * this object, `setAlarm` of its storage.
+   * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `begin`, `rewrap`, `change`,
+   * `shareOpened` of this object, `setAlarm` of its storage.
    */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
@@ -178,11 +139,15 @@ export class Account extends RealAccount {
     return this.#faults.has(call);
   }
 
-  override get pending(): PendingCalls {
+  override get files(): FaultyFiles {
+    return this.#faultyFiles;
+  }
+
+  override get pending(): FaultyPending {
     return this.#pending;
   }
 
-  override get rotation(): RotationCalls {
+  override get rotation(): FaultyRotation {
     return this.#rotation;
   }
 
@@ -342,23 +307,6 @@ function setByClock({ storage }: DurableObjectState, ahead: Ahead): void {
     return ms === null ? null : ms + ahead.ms;
   };
   storage.setAlarm = (time) => set(Number(time) - ahead.ms);
-}
-
-async function faulty<T>(faults: Map<string, Fault>, call: string, work: () => Promise<T>): Promise<T> {
-  const fault = faults.get(call);
-  faults.delete(call);
-  if (fault === 'hangs before') await hang();
-  if (fault === 'late') await scheduler.wait(1000);
-  if (fault === 'before') throw new Error(`${call} fails before`);
-  const answer = await work();
-  if (fault === 'hangs after') await hang();
-  if (fault === 'after') throw new Error(`${call} fails after`);
-  return answer;
-}
-
-/** Waits until the process is killed; a promise that nothing can settle would end the request. */
-async function hang(): Promise<void> {
-  for (;;) await scheduler.wait(1000);
 }
 
 /** The namespace, with stubs whose calls may fail. */

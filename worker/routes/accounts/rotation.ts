@@ -68,14 +68,13 @@ async function begin(
   principal: Principal,
   { recoveryKey, ...material }: KeyMaterial & { recoveryKey: string | null },
 ): Promise<Pick<Rotation, 'revoked' | 'shares'>> {
-  const { account, key, cached } = principal;
+  const { account, key } = principal;
   const pkcs8 = await privateKeyOf(principal, material);
   const next = await generateKeyPair();
   const sealed = await sealPrivateKey(key, { id: material.key.id, pkcs8: next.pkcs8, spki: next.spki });
   const recovery = recoveryKey === null ? null : await newRecovery(parseRecoveryKey(recoveryKey), next.pkcs8);
-  // A record of an earlier version has the private key before, sealed.
-  if (cached === undefined || cached.sealed !== undefined)
-    await writeCachedKey(env.API_KEYS, key.account, { ...material.key, hash: key.hash });
+  // That of an earlier version has the private key before, sealed.
+  await writeCachedKey(env.API_KEYS, key.account, { ...material.key, hash: key.hash });
   const { revoked, shares } = await unwrap(
     account.rotation.begin(key.hash, {
       replaces: material.spki,
