@@ -7,7 +7,7 @@ import type { Env } from '../env.ts';
 import type { Result } from '../objects/result.ts';
 import type { AccountEnv } from '../objects/account/delivery.ts';
 import { present } from '../../testkit/present.ts';
-import { faulty, FaultyFiles, FaultyPending, FaultyRotation, type Fault } from './faulty-calls.ts';
+import { faulty, FaultyFiles, FaultyKeys, FaultyPending, FaultyRotation, type Fault } from './faulty-calls.ts';
 
 export { Metrics } from '../index.ts';
 
@@ -48,6 +48,7 @@ export class Account extends RealAccount {
   readonly #ahead: Ahead;
   readonly #faults: Map<string, Fault>;
   readonly #faultyFiles: FaultyFiles;
+  readonly #faultyKeys: FaultyKeys;
   readonly #pending: FaultyPending;
   readonly #rotation: FaultyRotation;
 
@@ -68,6 +69,7 @@ export class Account extends RealAccount {
     this.#ahead = ahead;
     this.#faults = faults;
     this.#faultyFiles = new FaultyFiles(this.context, faults);
+    this.#faultyKeys = new FaultyKeys(this.context, faults);
     this.#pending = new FaultyPending(this.context, faults);
     this.#rotation = new FaultyRotation(this.context, faults);
   }
@@ -127,7 +129,7 @@ export class Account extends RealAccount {
 
   /**
    * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`,
-   * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `begin`, `rewrap`, `change`,
+   * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `begin`, `rewrap`, `add`, `change`,
    * `shareOpened` of this object, `setAlarm` of its storage.
    */
   fail(call: string, fault: Fault): void {
@@ -141,6 +143,10 @@ export class Account extends RealAccount {
 
   override get files(): FaultyFiles {
     return this.#faultyFiles;
+  }
+
+  override get keys(): FaultyKeys {
+    return this.#faultyKeys;
   }
 
   override get pending(): FaultyPending {

@@ -1,6 +1,7 @@
 /** Calls of the Worker on an account's object that a test lets fail. */
 import type { AccountContext } from '../objects/account/account-context.ts';
 import { FileCalls } from '../objects/account/calls/file-calls.ts';
+import { KeyCalls } from '../objects/account/calls/key-calls.ts';
 import { PendingCalls } from '../objects/account/calls/pending-calls.ts';
 import { RotationCalls } from '../objects/account/calls/rotation-calls.ts';
 import type { Result } from '../objects/result.ts';
@@ -45,6 +46,19 @@ export class FaultyRotation extends RotationCalls {
 
   override rewrap(...args: Parameters<RotationCalls['rewrap']>): ReturnType<RotationCalls['rewrap']> {
     return faulty(this.#faults, 'rewrap', () => super.rewrap(...args));
+  }
+}
+
+export class FaultyKeys extends KeyCalls {
+  readonly #faults: Faults;
+
+  constructor(context: AccountContext, faults: Faults) {
+    super(context);
+    this.#faults = faults;
+  }
+
+  override add(...args: Parameters<KeyCalls['add']>): Promise<Result> {
+    return faulty(this.#faults, 'add', () => super.add(...args));
   }
 }
 

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startFaultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
+import { problemOf } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
 import { rotate } from './rotating.ts';
@@ -17,7 +18,7 @@ beforeAll(async () => {
       proxy = await startFaultyProxy(
         () => node,
         ({ path }) => {
-          if (held === undefined || !path.startsWith('/api/v0/dag/')) return undefined;
+          if (held === undefined || !path.startsWith('/api/v0/dag/import')) return undefined;
           const until = held;
           held = undefined;
           return { kind: 'late', until };
@@ -56,6 +57,19 @@ it('a tag is found that a file gets which had none before', async () => {
   expect((await owner.call.listFiles({ tag: 'found' })).files).toHaveLength(1);
 });
 
+it('an API key that was being made for the pair before is refused, and works once it is asked for again', async () => {
+  const { call, object } = await newOwner(service);
+  const { fileId } = await call.store('encrypted', 'x');
+  await object.fail('add', 'late');
+  const making = call.ask('createKey', { label: 'reader', scopes: ['read'] });
+  await expect.poll(() => object.awaits('add')).toBe(false);
+  await rotate(call);
+  expect(await problemOf(making)).toBe('409 conflict');
+  expect((await call.listKeys()).keys).toHaveLength(1);
+  const reader = await call.withKey(['read']);
+  expect((await reader.read(fileId)).toString()).toBe('x');
+});
+
 it('an upload whose bytes have come gets the header that was rewrapped', async () => {
   const { call } = await newOwner(service);
   const writer = await call.withKey(['write']);
@@ -66,7 +80,7 @@ it('an upload whose bytes have come gets the header that was rewrapped', async (
   });
   const storing = patch(writer, path, 0, Buffer.from('hello'));
   await expect.poll(async () => (await call.listUploads()).uploads.map(({ state }) => state)).toEqual(['finishing']);
-  await expect.poll(() => held).toBe(undefined);
+  await expect.poll(() => held === undefined).toBe(true);
   await rotate(call);
   release();
   expect((await storing).status).toBe(204);

@@ -182,9 +182,8 @@ export class KeyRows {
     return { ok: true, ids };
   }
 
-  /** Seals another private key to a key, which overwrites the one before. */
+  /** Seals another private key to a key, which overwrites the one before: it has the same size. */
   reseal(id: string, sealed: Uint8Array): void {
-    this.#sql.exec('UPDATE api_key SET sealed = zeroblob(length(sealed)) WHERE id = ?', id);
     update(this.#sql, 'api_key', { sealed }, 'id = ?', id);
   }
 
