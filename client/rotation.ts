@@ -1,6 +1,6 @@
 /** Replacing the key pair of an account: many requests, each of which may be repeated. */
 import { Rotation } from '../shared/api.ts';
-import type { SealpinError } from '../shared/errors.ts';
+import { SealpinError } from '../shared/errors.ts';
 import { accountOf } from './account-key.ts';
 import { attemptsOf, secondsUntilAgain } from './attempts.ts';
 import type { ServiceHttp } from './service-http.ts';
@@ -16,6 +16,9 @@ export type RotatedAccount = {
   readonly shares: readonly string[];
   readonly unreadable: readonly string[];
 };
+
+/** Answers in a row after which no file fewer is left: files that change meanwhile need some. */
+const maxIdle = 100;
 
 /** `onProgress` gets how many files are left. */
 export type RotationOptions = {
@@ -45,6 +48,8 @@ export async function rotateAccount(
     isTemporary: (error): error is SealpinError => secondsUntilAgain(error) !== undefined,
   });
   const answers: Rotation[] = [];
+  let least = Infinity;
+  let idle = 0;
   for (let last: Rotation | undefined; last?.done !== true;) {
     try {
       last = await http.json(Rotation, request);
@@ -54,6 +59,10 @@ export async function rotateAccount(
     }
     answers.push(last);
     attempts.reached(answers.length);
+    idle = last.remaining < least ? 0 : idle + 1;
+    least = Math.min(least, last.remaining);
+    if (idle > maxIdle)
+      throw new SealpinError('service_answer', 'the rotation never ends: no file fewer is left after many requests');
     onProgress?.(last.remaining);
   }
   return {
