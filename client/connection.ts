@@ -22,7 +22,7 @@ import {
   type SentFile,
   type Words,
 } from './sending.ts';
-import { rotateAccount, type RotatedAccount, type RotationOptions } from './rotation.ts';
+import { rotateAccount, type RotatedAccount, type RotationOptions } from './account-rotation.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import { shareParcel, shareRecipients, type Shared, type ShareOptions } from './sharing.ts';
 import { storedFile, type Shareable } from './stored-files.ts';

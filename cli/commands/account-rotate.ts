@@ -1,6 +1,6 @@
 import { accountIdentities } from '../../client/account-key.ts';
 import { openSealed, readDelivery } from '../../client/inboxes.ts';
-import { rotateAccount } from '../../client/rotation.ts';
+import { rotateAccount } from '../../client/account-rotation.ts';
 import type { ServiceHttp } from '../../client/service-http.ts';
 import { type ApiKeyRecord, FileList, ShareList } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
@@ -100,7 +100,10 @@ async function showEndings({ http, routes, apiKey, key }: Asking, { output, sign
   return deliveries > 0;
 }
 
-/** Failures of a delivery that opens with another key, or with none now: a rotation takes nothing from it. */
+/**
+ * Failures of a delivery that opens with another key, or with none now: a rotation takes nothing
+ * from it.
+ */
 const unaffected = [
   'decrypt_failed',
   'parcel_invalid',

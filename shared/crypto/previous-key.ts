@@ -9,8 +9,8 @@ import { decodePem, encodePem } from './keys/pem.ts';
 type Pair = { pkcs8: Uint8Array; spki: Uint8Array };
 
 /**
- * Seals a private key to the pair that takes its place, as an age file (shared/README.md, "During
- * a rotation").
+ * Seals a private key to the pair that takes its place, as an age file (shared/README.md, "API
+ * keys").
  * @param pkcs8 in DER @param spki the new public key, in DER
  */
 export async function sealPreviousKey(pkcs8: Uint8Array, spki: Uint8Array): Promise<Uint8Array> {

@@ -20,6 +20,7 @@ import { intakeOf } from '../objects/pin/stores/object-intake.ts';
 import type { PinBinding } from '../objects/pin/shard.ts';
 import { atServices } from '../backends/unavailable.ts';
 import { withBody, type ArrivingBody } from './checked-body.ts';
+import { withCurrentPair } from './current-pair.ts';
 import { leafAnnouncer } from './leaf-announcer.ts';
 import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
 import { PartWriter, type SentPart } from './part-writer.ts';
@@ -212,21 +213,10 @@ class ResumedUpload {
     }
     const { offset, rest, tail, beginning } = take();
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));
-    const commit = async (end: Ending | undefined, spki: Uint8Array) =>
-      await unwrap(
-        uploads.commit(caller.key.hash, uploadId, lease, {
-          offset,
-          sealedRest,
-          tail,
-          beginning,
-          partId,
-          ending: end,
-          spki,
-        }),
-      );
-    let committed = await commit(await ending?.(this.#options.spki), this.#options.spki);
-    // The key pair of the account was replaced while the bytes came.
-    while ('spki' in committed) committed = await commit(await ending?.(committed.spki), committed.spki);
+    const committed = await withCurrentPair(this.#options.spki, async (spki) => {
+      const commit = { offset, sealedRest, tail, beginning, partId, ending: await ending?.(spki), spki };
+      return await unwrap(uploads.commit(caller.key.hash, uploadId, lease, commit));
+    });
     this.expiresAt = committed.expiresAt;
   }
 

@@ -230,8 +230,8 @@ const described = {
  *   removes a row at `due`.
  * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it
  *   is deleted; `version` counts its changes; `description` is JSON, for plain files only. Files of
- *   accounts that are older than the table have no row. `rewrapped`: how often its header was sealed
- *   to another pair.
+ *   accounts that are older than the table have no row. `rewrapped`: how often its header was
+ *   sealed to another pair.
  * - `file_tag`: `tag` is the HMAC of a tag of the file `seq`, in hex, under a key that is stored
  *   nowhere.
  * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`,

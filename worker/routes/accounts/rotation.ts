@@ -1,6 +1,6 @@
 /**
- * `POST /v1/account/rotation`: another key pair for the account. What is sealed to the one before is
- * sealed to the new one by requests with an API key, which alone can open either.
+ * `POST /v1/account/rotation`: another key pair for the account. What is sealed to the one before
+ * is sealed to the new one by requests with an API key, which alone can open either.
  */
 import { RotationRequest, type Rotation } from '../../../shared/api.ts';
 import {
@@ -90,7 +90,10 @@ async function begin(
   };
 }
 
-/** Seals headers and search tags to the current pair; the header of a file that nobody opens is null. */
+/**
+ * Seals headers and search tags to the current pair; the header of a file that nobody opens is
+ * null.
+ */
 async function rewrapAll(principal: Principal, material: KeyMaterial, files: readonly Behind[]): Promise<Rewrapped[]> {
   const identities = await identitiesOf(principal, material);
   const pkcs8 = await privateKeyOf(principal, material);

@@ -13,6 +13,7 @@ import { parseDetails } from '../../http/validation.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../../http/digest-fields.ts';
 import { checkLength } from '../../upload/counted-body.ts';
 import { UploadBody } from '../../upload/upload-body.ts';
+import { withCurrentPair } from '../../upload/current-pair.ts';
 import { recognize } from '../../upload/leaf-source.ts';
 import type { SentPart } from '../../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../../upload/pin-planned.ts';
@@ -164,10 +165,7 @@ async function created(
 ): Promise<Response> {
   const { digest, size, contentType } = about;
   const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
-  const body: NewlyStoredFile = {
-    ...storedFile(record, known, await newPins(c.env, record)),
-    digest,
-  };
+  const body: NewlyStoredFile = { ...storedFile(record, known, await newPins(c.env, record)), digest };
   return c.json(body, 201, {
     'Cache-Control': 'no-store',
     Location: `/v1/storage/${record.fileId}`,
@@ -184,13 +182,10 @@ async function replay(
 ): Promise<Response> {
   c.header('Idempotency-Replayed', 'true');
   if (record.mode === 'plain') return await created(c, material.key, record, aboutPlain(record));
-  if (principal !== undefined && material.key.scopes.includes('read'))
-    return await created(
-      c,
-      material.key,
-      record,
-      (await openRecord(record, await identitiesOf(principal, material))).file,
-    );
+  if (principal !== undefined && material.key.scopes.includes('read')) {
+    const { file } = await openRecord(record, await identitiesOf(principal, material));
+    return await created(c, material.key, record, file);
+  }
   // Without `read`, or the key itself, the header stays closed. The type is part of the
   // fingerprint, so this one is that one.
   return await created(c, material.key, record, {
@@ -248,16 +243,13 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const size = announced.car ? sent.bytes : body.size;
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
     if (isOnly && about.filename === null) throw nameless();
-    let file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
-    let prepared = await unwrap(account.pending.prepare(key.hash, file, { ...terms, spki: job.spki }));
-    // The key pair of the account was replaced while the bytes came.
-    while (encrypted !== undefined && 'spki' in prepared) {
-      const { spki } = prepared;
-      file = { ...file, header: await encrypted.header(fileId, about, recipientFromSpki(spki)) };
-      prepared = await unwrap(account.pending.prepare(key.hash, file, { ...terms, spki }));
-    }
-    if ('spki' in prepared) throw new SealpinError('internal', 'a plain file has no header');
-    const { createdAt, ...plan } = prepared;
+    const prepare = async (spki: Uint8Array) => {
+      const other = spki === job.spki ? undefined : recipientFromSpki(spki);
+      const file = newFile(job, about, sent, service.id, await encrypted?.header(fileId, about, other));
+      const answer = await unwrap(account.pending.prepare(key.hash, file, { ...terms, spki }));
+      return 'spki' in answer ? answer : { file, ...answer };
+    };
+    const { file, createdAt, ...plan } = await withCurrentPair(job.spki, prepare);
     await pinPlanned(service, sent, {
       plan,
       withdraw: () => account.pending.abort(fileId, requestId),

@@ -1,4 +1,6 @@
-/** Backups by the operator of an account whose key pair is replaced before, during or after them. */
+/**
+ * Backups by the operator of an account whose key pair is replaced before, during or after them.
+ */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { BackupPage, RestoredPage, StoredFile } from '../../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
@@ -23,7 +25,9 @@ afterAll(async () => {
 
 type World = Owner & { files: StoredFile[]; reader: Client; recoveryKey: string };
 
-/** An account with a recovery key, three encrypted files with a tag, and another key with `read`. */
+/**
+ * An account with a recovery key, three encrypted files with a tag, and another key with `read`.
+ */
 async function newWorld(): Promise<World> {
   const pair = await generateKeyPair();
   const made = await client(before.url, adminToken).createAccount({ label: 'x', recovery: pair.publicPem });

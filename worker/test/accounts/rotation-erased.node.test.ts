@@ -1,4 +1,7 @@
-/** A rotation that is done leaves nothing of the pair before: in no row, no free page, no record in KV. */
+/**
+ * A rotation that is done leaves nothing of the pair before: in no row, no free page, no record in
+ * KV.
+ */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -20,7 +23,9 @@ function pieces(bytes: Uint8Array): Buffer[] {
   );
 }
 
-/** The lines of a header that wrap the file key for the account; what names the file stays as it is. */
+/**
+ * The lines of a header that wrap the file key for the account; what names the file stays as it is.
+ */
 async function wrappedIn(call: Client, fileId: string): Promise<Buffer> {
   const container = await containerOf(call, fileId);
   return container.subarray(container.indexOf('-> p256 ') + 8, container.indexOf('-> file '));

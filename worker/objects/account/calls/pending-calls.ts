@@ -19,7 +19,8 @@ export const pendingMs = 3_600_000;
 /**
  * Terms on which a file is stored. `isOnly`: only if no other file has its name; `isProvisional`:
  * for a while, unless another upload names it; `names`: the IDs of such files that stay with this
- * one; `requestId`: of the request, for the log. `spki`: the public key that its header is sealed to.
+ * one; `requestId`: of the request, for the log. `spki`: the public key that its header is sealed
+ * to.
  */
 export type UploadTerms = {
   claim: Claim | undefined;
@@ -116,9 +117,9 @@ export class PendingCalls extends AccountCalls {
   /**
    * Writes the pending row, then the reference, before the file is pinned: from here on, they say
    * what to undo.
-   * @returns `spki` alone where its header must be sealed to that one, the account's new public key;
-   * why it may not: the claim was taken over, the key has no room for it, or there is a file with
-   * its name where it is to be the only one; what `Pin` fails with
+   * @returns `spki` alone where its header must be sealed to that one, the account's new public
+   * key; why it may not: the claim was taken over, the key has no room for it, or there is a file
+   * with its name where it is to be the only one; what `Pin` fails with
    */
   prepare(
     hash: string,

@@ -9,8 +9,8 @@ import { AccountCalls } from './account-calls.ts';
 import { deliverRevoked, revokeKeys } from './key-calls.ts';
 
 /**
- * A pair that takes the place of another. `sealed`: its private key, sealed to the caller's API key;
- * `previous`: the private key before, sealed to it; `recovery`: null where the account has no
+ * A pair that takes the place of another. `sealed`: its private key, sealed to the caller's API
+ * key; `previous`: the private key before, sealed to it; `recovery`: null where the account has no
  * recovery key.
  */
 type NextPair = {
@@ -43,8 +43,8 @@ export class RotationCalls extends AccountCalls {
   }
 
   /**
-   * Begins a rotation, which revokes all other keys with `read`. Where another request has begun it,
-   * nothing happens.
+   * Begins a rotation, which revokes all other keys with `read`. Where another request has begun
+   * it, nothing happens.
    * @returns what ended; `insufficient_scope`, `conflict` as for revoking keys
    */
   begin(

@@ -198,9 +198,9 @@ export class UploadCalls extends AccountCalls {
 
   /**
    * Records how far an upload has come: offset, part, tail and rest together.
-   * @returns `spki` alone, and nothing is recorded, where the header must be sealed to that one, the
-   * account's new public key; `upload_busy` where another request has it; `quota_exceeded`, which ends it, where its
-   * key has no room for so much
+   * @returns `spki` alone, and nothing is recorded, where the header must be sealed to that one,
+   * the account's new public key; `upload_busy` where another request has it; `quota_exceeded`,
+   * which ends it, where its key has no room for so much
    */
   commit(
     hash: string,

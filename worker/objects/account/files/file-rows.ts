@@ -161,8 +161,8 @@ export class FileRows {
   }
 
   /**
-   * Replaces what of a file, ready or pending, is sealed to the account's key pair, in a transaction
-   * of the caller's.
+   * Replaces what of a file, ready or pending, is sealed to the account's key pair, in a
+   * transaction of the caller's.
    */
   rewrap({ fileId, header, tags }: Pick<Rewrapped, 'fileId' | 'header' | 'tags'>): void {
     if (tags !== undefined) this.#replaceTags(fileId, tags);

@@ -8,8 +8,8 @@ import { isoTime } from '../../../../shared/time.ts';
 import type { NewKey } from './key-rows.ts';
 
 /**
- * The record of an API key in KV. `sealed`: earlier versions kept the account's private key here, too,
- * sealed to this key.
+ * The record of an API key in KV. `sealed`: earlier versions kept the account's private key here,
+ * too, sealed to this key.
  */
 const CachedKey = v.object({
   v: v.literal(1),

@@ -1,12 +1,15 @@
-/** A rotation of the account's key pair, as rows: they are there until all is sealed to the new pair. */
+/**
+ * A rotation of the account's key pair, as rows: they are there until all is sealed to the new
+ * pair.
+ */
 import { recordOf } from '../../columns.ts';
 import { all, count, first, insert } from '../../sql.ts';
 import { changeColumns } from '../tables.ts';
 
 /**
  * A file, or an upload that is being finished, with something under the pair before: its header, or
- * only the search tags of a plain file, whose `tags` are in its row. `version` and `rewrapped`: what
- * it was read at.
+ * only the search tags of a plain file, whose `tags` are in its row. `version` and `rewrapped`:
+ * what it was read at.
  */
 export type Behind = {
   fileId: string;

@@ -6,9 +6,9 @@ import { attemptsOf, secondsUntilAgain } from './attempts.ts';
 import type { ServiceHttp } from './service-http.ts';
 
 /**
- * An account after its key pair was replaced. `revoked`: the IDs of the API keys that ended, `shares`
- * those of their links, unless an earlier call had begun it; `unreadable`: the IDs of files that
- * neither pair opens, which stay as they are.
+ * An account after its key pair was replaced. `revoked`: the IDs of the API keys that ended,
+ * `shares` those of their links, unless an earlier call had begun it; `unreadable`: the IDs of
+ * files that neither pair opens, which stay as they are.
  */
 export type RotatedAccount = {
   readonly publicKey: string;
@@ -27,8 +27,8 @@ export type RotationOptions = {
 };
 
 /**
- * Replaces the key pair of the account, or completes what was begun. What fails for a while is tried
- * again.
+ * Replaces the key pair of the account, or completes what was begun. What fails for a while is
+ * tried again.
  * @throws SealpinError `insufficient_scope`, `conflict`, and what the service refuses with
  */
 export async function rotateAccount(
