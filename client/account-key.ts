@@ -7,6 +7,7 @@ import {
   apiKeyHint,
   decodePem,
   identityFromPkcs8,
+  openPreviousKey,
   parseApiKey,
   recipientFromSpki,
   unsealPrivateKey,
@@ -46,18 +47,29 @@ export async function privateKeyOf({ account, key }: AccountDetails, apiKey: str
       'insufficient_scope',
       'this API key lacks the scope read, so the private key is not sealed to it',
     );
-  const sealed = Uint8Array.from(atob(key.sealed), (character) => character.charCodeAt(0));
-  return unsealPrivateKey(parsed, { id: key.id, sealed, spki: spkiOf(account.publicKey) });
+  return unsealPrivateKey(parsed, { id: key.id, sealed: bytesOf(key.sealed), spki: spkiOf(account.publicKey) });
 }
 
-/** Returns the identities that open files encrypted to the account; fails as `privateKeyOf`. */
+function bytesOf(base64: string): Uint8Array {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+}
+
+/**
+ * Returns the identities that open files encrypted to the account, while a rotation runs also that
+ * of the pair before; fails as `privateKeyOf`.
+ */
 export async function accountIdentities(
   http: ServiceHttp,
   apiKey: string | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Identity[]> {
   if (apiKey === undefined) throw new SealpinError('unauthorized', 'an API key is needed', { hint: apiKeyHint });
-  return [identityFromPkcs8(await privateKeyOf(await accountOf(http, signal), apiKey))];
+  const details = await accountOf(http, signal);
+  const pkcs8 = await privateKeyOf(details, apiKey);
+  const { account, rotation } = details;
+  if (rotation === undefined) return [identityFromPkcs8(pkcs8)];
+  const pair = { pkcs8, spki: spkiOf(account.publicKey) };
+  return [pkcs8, await openPreviousKey(bytesOf(rotation.previous), pair)].map((each) => identityFromPkcs8(each));
 }
 
 function spkiOf(publicKey: string): Uint8Array {

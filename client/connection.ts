@@ -22,6 +22,7 @@ import {
   type SentFile,
   type Words,
 } from './sending.ts';
+import { rotateAccount, type RotatedAccount, type RotationOptions } from './account-rotation.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import { shareParcel, shareRecipients, type Shared, type ShareOptions } from './sharing.ts';
 import { storedFile, type Shareable } from './stored-files.ts';
@@ -172,6 +173,17 @@ export interface Connection {
    * const { record, opened } = await connection.unshare(share.id); // 'destroyed', 0
    */
   unshare(shareId: string, options?: { signal?: AbortSignal | undefined }): Promise<ShareReceipt>;
+  /**
+   * Replaces the key pair of the account, to which the service encrypts, or completes that where it
+   * was interrupted. All other API keys with `read` end, with their shares and unfinished uploads;
+   * the recovery file gets a new secret. Needs an API key with `read` and `keys`.
+   * @param o.onProgress gets how many files are left
+   * @throws SealpinError `insufficient_scope` for keys that may do more, `conflict` for keys that
+   * live longer
+   * @example
+   * const { revoked } = await connection.rotateAccount();
+   */
+  rotateAccount(options?: RotationOptions): Promise<RotatedAccount>;
   /** Links by which anybody hands files over to this account. */
   readonly inbox: Inboxes;
 }
@@ -205,6 +217,7 @@ export function connect(o: {
     upload: (source, options = {}) => uploadInParts(http, source, options),
     send: (files, options = {}) => sendFiles(http, files, options),
     share: (files, options = {}) => share(http, o.apiKey, files, options),
+    rotateAccount: (options = {}) => rotateAccount(http, options),
     inbox: inboxes(http, o.apiKey),
     shares: ({ signal, ...query } = {}) => http.json(ShareList, { path: 'v1/shares', query, signal }),
     unshare: (shareId, { signal } = {}) =>

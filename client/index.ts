@@ -11,6 +11,7 @@ export { handOver, type CreatedInbox, type Delivery, type Inboxes } from './inbo
 export type { PutOptions } from './put.ts';
 export { receive, type AskedPassword, type Received, type ReceivedFile, type ReceiveOptions } from './receiving.ts';
 export type { UploadedFile } from './resumable-upload.ts';
+export type { RotatedAccount, RotationOptions } from './account-rotation.ts';
 export type { Outgoing, SendingOptions, SentFile, Words } from './sending.ts';
 export type { Shared, ShareOptions } from './sharing.ts';
 export type { Shareable } from './stored-files.ts';

@@ -3,7 +3,7 @@
  */
 import { FileList, StoredFile } from '../shared/api.ts';
 import { fileKeyOf, openAtWithFileKey, openContainerHeader, type FileInfo } from '../shared/crypto/index.ts';
-import { SealpinError } from '../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { cleanFilename, parseFilename } from '../shared/filename.ts';
 import type { ParcelFile } from '../shared/link/index.ts';
 import { accountIdentities } from './account-key.ts';
@@ -59,12 +59,24 @@ export async function storedFile(
  * @returns its file key, and what the header, which belongs to this file ID alone, says of it
  * @throws as `storedFile`
  */
-export async function openSealedFile(
+export async function openSealedFile(...asked: Parameters<typeof openedFile>): Promise<OpenedFile> {
+  try {
+    return await openedFile(...asked);
+  } catch (error) {
+    // The key pair of the account may have been replaced between the two requests.
+    if (!isSealpinError(error, 'decrypt_failed')) throw error;
+    return await openedFile(...asked);
+  }
+}
+
+type OpenedFile = { readonly fileKey: Uint8Array; readonly info: FileInfo };
+
+async function openedFile(
   http: ServiceHttp,
   apiKey: string | undefined,
   fileId: string,
   signal: AbortSignal | undefined,
-): Promise<{ readonly fileKey: Uint8Array; readonly info: FileInfo }> {
+): Promise<OpenedFile> {
   const path = `v1/storage/${encodeURIComponent(fileId)}`;
   const container = await http.call({ path, headers: { Accept: 'application/vnd.sealpin' }, signal });
   const body = http.body(container, undefined, signal);

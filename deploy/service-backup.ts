@@ -3,7 +3,7 @@
  * and resumes where it was.
  */
 import { existsSync } from 'node:fs';
-import { appendFile, mkdir, readFile, rename, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { AccountId, AccountList, BackupPage } from '../shared/api.ts';
@@ -67,29 +67,41 @@ async function backUpAccount(api: OperatorApi, account: string, dir: string): Pr
   const path = join(dir, fileName(account));
   const partial = `${path}.part`;
   if (existsSync(path)) return (await readFile(path, 'utf8')).split('\n').length - 1;
-  let { pages, next } = await progressOf(partial);
+  let { pages, next, pair } = await progressOf(partial);
   while (next !== null) {
     const query = new URLSearchParams({ limit: '100', ...(next !== undefined && { cursor: next }) });
     const page: BackupPage = await api.get(`/v1/operator/accounts/${account}/backup?${query.toString()}`, BackupPage);
+    if (next !== undefined && page.pair !== pair) {
+      // The key pair was replaced: what was sealed before does not go with what comes now.
+      await rm(partial);
+      ({ pages, next, pair } = nothing);
+      continue;
+    }
     await appendFile(partial, `${JSON.stringify(page)}\n`, { mode: 0o600 });
     pages += 1;
-    ({ next } = page);
+    ({ next, pair } = page);
   }
   await rename(partial, path);
   return pages;
 }
 
 /**
- * The pages that are there, without a line that was cut off. `next`: where to go on; undefined: at
- * the beginning, null: at the end.
+ * Pages that are there. `next`: where to go on; undefined: at the beginning, null: at the end.
+ * `pair`: the account's key pair under which they are sealed.
  */
-async function progressOf(path: string): Promise<{ pages: number; next: string | null | undefined }> {
-  if (!existsSync(path)) return { pages: 0, next: undefined };
+type Progress = { pages: number; next: string | null | undefined; pair: string | undefined };
+
+const nothing: Progress = { pages: 0, next: undefined, pair: undefined };
+
+/** The pages that are there, without a line that was cut off. */
+async function progressOf(path: string): Promise<Progress> {
+  if (!existsSync(path)) return nothing;
   const text = await readFile(path, 'utf8');
   const whole = text.slice(0, text.lastIndexOf('\n') + 1);
   await truncate(path, Buffer.byteLength(whole));
   const lines = whole.split('\n').slice(0, -1);
   const last = lines.at(-1);
-  if (last === undefined) return { pages: 0, next: undefined };
-  return { pages: lines.length, next: v.parse(BackupPage, JSON.parse(last)).next };
+  if (last === undefined) return nothing;
+  const { next, pair } = v.parse(BackupPage, JSON.parse(last));
+  return { pages: lines.length, next, pair };
 }

@@ -26,6 +26,7 @@ export * from './api/files-shapes.ts';
 export * from './api/pins-shapes.ts';
 export * from './api/operator-shapes.ts';
 export * from './api/problem-shapes.ts';
+export * from './api/rotation-shapes.ts';
 export * from './api/service-shapes.ts';
 export * from './api/shares-shapes.ts';
 export * from './api/signed-shapes.ts';

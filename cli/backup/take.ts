@@ -76,6 +76,10 @@ export async function takeBackup(
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const account = await accountOf(http, context.signal);
+  if (account.rotation !== undefined)
+    throw new SealpinError('conflict', 'the key pair of the account is being replaced, and a backup has one', {
+      hint: 'complete that first: sealpin account rotate',
+    });
   const before = await beginAbout(layout, service.url.href, account, context);
   const pkcs8 = await privateKeyOf(account, service.apiKey);
   const present = await checkKey(layout, before, o.password, context);

@@ -88,6 +88,7 @@ const table = {
     'Delete an account with everything in it',
     async () => (await import('./manage-accounts.ts')).accountDelete,
   ],
+  'account rotate': ['Replace the key pair of your account', () => import('./account-rotate.ts')],
   migrate: ['Move files to another pinning service (for the operator)', () => import('./migrate.ts')],
   completions: [
     'Print the completions for a shell',

@@ -41,6 +41,10 @@ export const command = defineCommand({
       context.output.note(
         `wrote ${args.file} (keep it secret: it opens every file that the service encrypted for this account)`,
       );
+      if (details.rotation !== undefined)
+        context.output.warn(
+          `the key pair of the account is being replaced: ${args.file} opens all once sealpin account rotate has run`,
+        );
       await context.output.result({ file: path, account: details.account.id }, []);
     } finally {
       await sink.abort();

@@ -31,8 +31,8 @@ function accountLines(
 
 export const accountCreate = defineCommand({
   about:
-    'For the operator of the service, as all account commands are. Prints the first API key of the ' +
-    'account, which has all scopes, once: hand it over, and let its holder make a key of their own ' +
+    'For the operator of the service, as the account commands are but account rotate. Prints the first API ' +
+    'key of the account, which has all scopes, once: hand it over, and let its holder make a key of their own ' +
     'and revoke this one. Without a recovery key, an account whose keys are lost is lost.',
   args: {
     label: { type: 'positional', description: 'What the account is called' },

@@ -8,6 +8,7 @@ import {
   NewApiKeyResponse,
   parseResponse,
   Receipt,
+  ResumableUploadList,
   Revoked,
   StoredFile,
 } from '../../shared/api.ts';
@@ -228,6 +229,7 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
     account: () => request(AccountDetails, 'v1/account'),
     createKey: (key: NewApiKey) => request(NewApiKeyResponse, 'v1/keys', 'POST', key),
     listKeys: () => request(ApiKeyList, 'v1/keys'),
+    listUploads: () => request(ResumableUploadList, 'v1/uploads'),
     /** `self`: also the key of this request, `destroy`: also the last key with `read` or `keys`. */
     revokeKey(id: string, { cascade, destroy, self }: { cascade: boolean; destroy: boolean; self: boolean }) {
       const query = { cascade: cascade || undefined, destroy: destroy || undefined, self: self || undefined };

@@ -13,6 +13,7 @@ import {
   scopes,
   Timestamp,
 } from './fields.ts';
+import { RunningRotation } from './rotation-shapes.ts';
 import { EndedShare } from './shares-shapes.ts';
 
 /**
@@ -66,11 +67,14 @@ export const OwnApiKey = v.object({
 
 export const Usage = v.object({ files: Count, bytes: Bytes });
 
-/** `usage` and `quotaBytes`, how many bytes it may reach, are for keys with `read` only. */
+/**
+ * `usage`, `quotaBytes`, how many bytes it may reach, and `rotation` are for keys with `read` only.
+ */
 export const AccountDetails = v.object({
   account: AccountWithRecovery,
   usage: v.optional(Usage),
   quotaBytes: v.optional(Bytes),
+  rotation: v.optional(RunningRotation),
   key: OwnApiKey,
 });
 export type AccountDetails = v.InferOutput<typeof AccountDetails>;

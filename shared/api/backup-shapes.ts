@@ -56,7 +56,8 @@ export const BackupQuery = v.object({
 /**
  * The account itself, on the first page. `recovery`: its recovery file, `recoveryHash`: of the
  * secret in that file, `lastEvent`: the number of its last event, also where that is no longer
- * kept.
+ * kept. `replaced`: the public key before the last rotation; `previous`: its private key, sealed to
+ * the new pair, where headers are still sealed to it.
  */
 export const BackupAccount = v.strictObject({
   label: v.string(),
@@ -65,6 +66,8 @@ export const BackupAccount = v.strictObject({
   recoveryKey: v.nullable(v.string()),
   recovery: v.nullable(Bytes64),
   recoveryHash: v.nullable(v.string()),
+  replaced: v.optional(Bytes64),
+  previous: v.optional(Bytes64),
   lastEvent: Count,
   quotaBytes: v.nullable(Bytes),
   disabled: v.boolean(),
@@ -96,7 +99,10 @@ export const BackupKey = v.strictObject({
 });
 export type BackupKey = v.InferOutput<typeof BackupKey>;
 
-/** A file. `tags`: HMACs of its tags, `denied`: its CID is on the denylist. */
+/**
+ * A file. `tags`: HMACs of its tags, `denied`: its CID is on the denylist. `rewrapped`: how often
+ * its header was sealed to another pair; `isBehind`: it still is sealed to the pair before.
+ */
 export const BackupFile = v.strictObject({
   ...backedUp(v.omit(StoredFile, ['size', 'metadata', 'pins'])),
   number: Count,
@@ -113,6 +119,8 @@ export const BackupFile = v.strictObject({
   description: v.nullable(v.string()),
   tags: v.array(v.string()),
   denied: v.boolean(),
+  rewrapped: v.optional(Count),
+  isBehind: v.optional(v.literal(true)),
 });
 export type BackupFile = v.InferOutput<typeof BackupFile>;
 
@@ -158,6 +166,7 @@ export type BackupEvent = v.InferOutput<typeof BackupEvent>;
 /**
  * A page of a backup. `pinsOf`: the `SERVICE_ID` whose name the pins have. `after`: where it
  * begins, null for the first page; `next`: where the page after it begins, null for the last one.
+ * `pair`: the public key of the account when the page was read, where it has ever been replaced.
  */
 export const BackupPage = v.strictObject({
   format: v.pipe(v.literal(backupFormat), v.examples([backupFormat])),
@@ -165,6 +174,7 @@ export const BackupPage = v.strictObject({
   pinsOf: v.string(),
   after: v.nullable(Cursor),
   next: v.nullable(Cursor),
+  pair: v.optional(Bytes64),
   account: v.nullable(BackupAccount),
   keys: v.array(BackupKey),
   files: v.array(BackupFile),

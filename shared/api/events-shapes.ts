@@ -9,6 +9,7 @@ import { PageQuery } from './files-shapes.ts';
  */
 export const EventAction = v.picklist([
   'account.recovered',
+  'account.rotated',
   'file.changed',
   'file.deleted',
   'file.expired',

@@ -103,7 +103,7 @@ async function readPayloadKeys(source: ByteSource, fileKey: Uint8Array, backend:
  * default
  * @param o.memory where theirs comes from, and where that of the plaintext goes once it is sealed
  * @returns the payload, and a function that makes the header once id and size are known, also
- * before the payload has been read
+ * before the payload has been read; to an `other` recipient where one is given
  */
 export async function encryptDetached(
   plaintext: ReadableStream<Uint8Array>,
@@ -113,13 +113,17 @@ export async function encryptDetached(
     memory?: Memory | undefined;
     backend?: Backend | undefined;
   },
-): Promise<{ payload: ReadableStream<Uint8Array>; header(fileId: string, file: FileInfo): Promise<Uint8Array> }> {
+): Promise<{
+  payload: ReadableStream<Uint8Array>;
+  header(fileId: string, file: FileInfo, other?: Recipient): Promise<Uint8Array>;
+}> {
   const { recipient, pieceBytes, memory, backend = webBackend } = o;
   const { fileKey, preamble, chunks } = await newPayload(backend);
   const stanza = await recipient.wrap(fileKey, format, backend);
   return {
     payload: sealChunks(new ByteSource(plaintext, memory), chunks, prefixOf(preamble), pieceBytes, memory),
-    header: (fileId, file) => headerOf(backend, fileKey, stanza, fileId, file),
+    header: async (fileId, file, other) =>
+      headerOf(backend, fileKey, (await other?.wrap(fileKey, format, backend)) ?? stanza, fileId, file),
   };
 }
 
@@ -221,6 +225,8 @@ export type OpenedDetached = {
   decrypt(payload: ReadableStream<Uint8Array>): ReadableStream<Uint8Array>;
   /** Makes the header of the same payload, for the same recipients, with another description. */
   describe(fileId: string, file: FileInfo): Promise<Uint8Array>;
+  /** Makes the header of the same payload, with the same description, for another recipient. */
+  rewrap(recipient: Recipient): Promise<Uint8Array>;
   /**
    * Decrypts bytes `start` up to `end` (exclusive) of the plaintext.
    * @param o.read gives `length` bytes of the payload from `offset`; it is called once or twice
@@ -268,6 +274,9 @@ export async function openDetached(
     async describe(id, info) {
       const others = parsed.stanzas.filter((each) => each !== stanza);
       return makeHeader(backend, format, fileKey, [...others, await sealFileStanza(backend, fileKey, id, info)]);
+    },
+    async rewrap(recipient) {
+      return makeHeader(backend, format, fileKey, [await recipient.wrap(fileKey, format, backend), stanza]);
     },
     async decryptRange({ start, end, read }) {
       checkRange(start, end, file.size);

@@ -61,6 +61,7 @@ export {
 export { decodePem, encodePem } from './keys/pem.ts';
 export { searchTag } from './keys/search-tag.ts';
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './stanzas/password.ts';
+export { openPreviousKey, sealPreviousKey } from './previous-key.ts';
 export { openAt, openAtWithFileKey, type OpenedAt, type RandomAccess } from './random-access.ts';
 export { rewrap, rewrapHeader, type Rewrapping } from './rewrap.ts';
 export { sniff, sniffBytes, type Sniffed } from './sniff.ts';

@@ -5,13 +5,13 @@
 import {
   identityFromPair,
   keyIdOf,
+  openPreviousKey,
   parseApiKey,
   unsealPrivateKey,
   type ApiKey,
   type Identity,
 } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { unwrap } from '../objects/result.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import type { Ctx } from '../http/app.ts';
 import { checkOrigin } from './account-origins.ts';
 import { readCachedKey, type CachedKey } from '../objects/account/keys/key-cache.ts';
@@ -54,38 +54,32 @@ export function bearer(c: Ctx): string | undefined {
   return /^bearer +(\S+)$/i.exec(c.req.header('Authorization') ?? '')?.[1];
 }
 
-/** Tells whether the account must add the sealed private key to its result, because KV has none. */
-export function needsSealed(principal: Principal): boolean {
-  return principal.cached?.sealed === undefined;
-}
-
 /**
- * The account's private key as an identity, which opens what was encrypted to the account. It lives
- * as long as the request.
+ * The account's private key as an identity, which opens what was encrypted to the account; while a
+ * rotation runs, that of the pair before, too. They live as long as the request.
  * @throws internal when the account holds none that this API key opens
  */
-export async function identityOf(principal: Principal, material: KeyMaterial): Promise<Identity> {
-  return identityFromPair(await privateKeyOf(principal, material), material.spki);
+export async function identitiesOf(principal: Principal, material: KeyMaterial): Promise<Identity[]> {
+  return (await pairsOf(principal, material)).map(({ pkcs8, spki }) => identityFromPair(pkcs8, spki));
+}
+
+/** A key pair in DER. */
+type Pair = { pkcs8: Uint8Array; spki: Uint8Array };
+
+/** The account's key pair and, while a rotation runs, the one before; fails as `privateKeyOf`. */
+export async function pairsOf(principal: Principal, material: KeyMaterial): Promise<Pair[]> {
+  const { spki, previous } = material;
+  const pair = { pkcs8: await privateKeyOf(principal, material), spki };
+  if (previous === null) return [pair];
+  return [pair, { pkcs8: await openPreviousKey(previous.sealed, pair), spki: previous.spki }];
 }
 
 /**
  * The account's private key in PKCS#8 DER. It lives as long as the request.
  * @throws internal when the account holds none that this API key opens
  */
-export async function privateKeyOf(principal: Principal, material: KeyMaterial): Promise<Uint8Array> {
-  const { id } = material.key;
-  const open = (sealed: Uint8Array): Promise<Uint8Array> =>
-    unsealPrivateKey(principal.key, { id, sealed, spki: material.spki });
-  const cached = principal.cached?.sealed;
-  if (cached !== undefined) {
-    try {
-      return await open(Uint8Array.fromBase64(cached));
-    } catch (error) {
-      // A copy that does not open is damaged: the account has the original.
-      if (!isSealpinError(error) && !(error instanceof SyntaxError)) throw error;
-    }
-  }
-  const sealed = material.sealed ?? (await unwrap(principal.account.sealed(principal.key.hash))).sealed;
+export async function privateKeyOf({ key }: Principal, material: KeyMaterial): Promise<Uint8Array> {
+  const { sealed, spki } = material;
   if (sealed === null) throw new SealpinError('internal', 'the key has no sealed private key');
-  return await open(sealed);
+  return await unsealPrivateKey(key, { id: material.key.id, sealed, spki });
 }

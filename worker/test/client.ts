@@ -98,6 +98,7 @@ type Calls = {
   backUpAccount: Call<Id & { limit?: number; cursor?: string | undefined }, api.BackupPage>;
   recoverAccount: Call<Id & api.Recover, api.NewAccountResponse>;
   getAccount: Call<void, api.AccountDetails>;
+  rotateAccount: Call<{ publicKey: string }, api.Rotation>;
   createKey: Call<NewKey, api.NewApiKeyResponse>;
   listKeys: Call<void, api.ApiKeyList>;
   revokeKey: Call<Id & { cascade?: boolean; self?: boolean; destroy?: boolean }, api.Revoked>;

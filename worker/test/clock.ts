@@ -5,18 +5,12 @@
 import worker, { Account as RealAccount, Pin as RealPin, Share as RealShare } from '../index.ts';
 import type { Env } from '../env.ts';
 import type { Result } from '../objects/result.ts';
-import type { AccountContext } from '../objects/account/account-context.ts';
-import { PendingCalls } from '../objects/account/calls/pending-calls.ts';
 import type { AccountEnv } from '../objects/account/delivery.ts';
 import { present } from '../../testkit/present.ts';
+import { faulty, FaultyFiles, FaultyKeys, FaultyPending, FaultyRotation, type Fault } from './faulty-calls.ts';
 
 export { Metrics } from '../index.ts';
 
-/**
- * A call that fails once, or hangs, before it does anything or after it has done everything; one
- * that is `late`, by a second; or one whose object is too busy.
- */
-export type Fault = 'before' | 'after' | 'hangs before' | 'hangs after' | 'late' | 'refused';
 type Row = Record<string, SqlStorageValue>;
 
 /**
@@ -50,27 +44,13 @@ export default {
 /** Time by which the clock of an object is ahead of the machine's. */
 type Ahead = { ms: number };
 
-class FaultyPending extends PendingCalls {
-  readonly #faults: Map<string, Fault>;
-
-  constructor(context: AccountContext, faults: Map<string, Fault>) {
-    super(context);
-    this.#faults = faults;
-  }
-
-  override commit(...args: Parameters<PendingCalls['commit']>): Promise<Result> {
-    return faulty(this.#faults, 'commit', () => super.commit(...args));
-  }
-
-  override commitPart(...args: Parameters<PendingCalls['commitPart']>): Promise<Result> {
-    return faulty(this.#faults, 'commitPart', () => super.commitPart(...args));
-  }
-}
-
 export class Account extends RealAccount {
   readonly #ahead: Ahead;
   readonly #faults: Map<string, Fault>;
-  readonly #pending: PendingCalls;
+  readonly #faultyFiles: FaultyFiles;
+  readonly #faultyKeys: FaultyKeys;
+  readonly #pending: FaultyPending;
+  readonly #rotation: FaultyRotation;
 
   constructor(ctx: DurableObjectState, env: AccountEnv) {
     const faults = new Map<string, Fault>();
@@ -88,7 +68,10 @@ export class Account extends RealAccount {
     });
     this.#ahead = ahead;
     this.#faults = faults;
+    this.#faultyFiles = new FaultyFiles(this.context, faults);
+    this.#faultyKeys = new FaultyKeys(this.context, faults);
     this.#pending = new FaultyPending(this.context, faults);
+    this.#rotation = new FaultyRotation(this.context, faults);
   }
 
   protected override now(): number {
@@ -146,8 +129,8 @@ export class Account extends RealAccount {
 
   /**
    * Lets the next call of that name fail: `addReference`, `removeReference` of `Pin`, `create`,
-   * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `shareOpened` of this object,
-   * `setAlarm` of its storage.
+   * `revoke` of `Share`, `put` of KV, `commit`, `commitPart`, `begin`, `rewrap`, `add`, `change`,
+   * `shareOpened` of this object, `setAlarm` of its storage.
    */
   fail(call: string, fault: Fault): void {
     this.#faults.set(call, fault);
@@ -158,8 +141,20 @@ export class Account extends RealAccount {
     return this.#faults.has(call);
   }
 
-  override get pending(): PendingCalls {
+  override get files(): FaultyFiles {
+    return this.#faultyFiles;
+  }
+
+  override get keys(): FaultyKeys {
+    return this.#faultyKeys;
+  }
+
+  override get pending(): FaultyPending {
     return this.#pending;
+  }
+
+  override get rotation(): FaultyRotation {
+    return this.#rotation;
   }
 
   override shareOpened(...args: Parameters<RealAccount['shareOpened']>): Promise<Result> {
@@ -185,7 +180,9 @@ export class Account extends RealAccount {
       | 'event'
       | 'signed_use'
       | 'key_usage'
-      | 'provisional_file',
+      | 'provisional_file'
+      | 'rotation'
+      | 'rotation_file',
   ): Row[] {
     return this.ctx.storage.sql.exec<Row>(`SELECT * FROM ${table}`).toArray();
   }
@@ -317,23 +314,6 @@ function setByClock({ storage }: DurableObjectState, ahead: Ahead): void {
     return ms === null ? null : ms + ahead.ms;
   };
   storage.setAlarm = (time) => set(Number(time) - ahead.ms);
-}
-
-async function faulty<T>(faults: Map<string, Fault>, call: string, work: () => Promise<T>): Promise<T> {
-  const fault = faults.get(call);
-  faults.delete(call);
-  if (fault === 'hangs before') await hang();
-  if (fault === 'late') await scheduler.wait(1000);
-  if (fault === 'before') throw new Error(`${call} fails before`);
-  const answer = await work();
-  if (fault === 'hangs after') await hang();
-  if (fault === 'after') throw new Error(`${call} fails after`);
-  return answer;
-}
-
-/** Waits until the process is killed; a promise that nothing can settle would end the request. */
-async function hang(): Promise<void> {
-  for (;;) await scheduler.wait(1000);
 }
 
 /** The namespace, with stubs whose calls may fail. */

@@ -1,6 +1,7 @@
 /** State of the service and its node, seen from outside of both. */
 import type { NewAccountResponse } from '../../shared/api.ts';
-import type { Fault, ObjectCall } from './clock.ts';
+import type { ObjectCall } from './clock.ts';
+import type { Fault } from './faulty-calls.ts';
 import { shardName } from '../objects/pin/shard-names.ts';
 import { client, type Client } from './client.ts';
 import type { Service } from '../../testkit/service.ts';

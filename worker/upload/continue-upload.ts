@@ -20,6 +20,7 @@ import { intakeOf } from '../objects/pin/stores/object-intake.ts';
 import type { PinBinding } from '../objects/pin/shard.ts';
 import { atServices } from '../backends/unavailable.ts';
 import { withBody, type ArrivingBody } from './checked-body.ts';
+import { withCurrentPair } from './current-pair.ts';
 import { leafAnnouncer } from './leaf-announcer.ts';
 import { encryptedLeaves, plainLeaves, type LeafSource, type LeafState } from './leaf-source.ts';
 import { PartWriter, type SentPart } from './part-writer.ts';
@@ -127,6 +128,9 @@ type ResumedUploadOptions = {
   requestId: string;
 };
 
+/** Makes the end of an upload for a public key of the account. */
+type EndingTo = (spki: Uint8Array) => Promise<Ending>;
+
 class ResumedUpload {
   readonly #options: ResumedUploadOptions;
   readonly #stop = new AbortController();
@@ -191,7 +195,7 @@ class ResumedUpload {
     seal: UploadSeal,
     sent: SentPart | undefined,
     take: () => LeafState,
-    ending: Ending | undefined,
+    ending: EndingTo | undefined,
   ): Promise<void> {
     const { caller, upload, lease, service, requestId } = this.#options;
     const { uploadId, mode } = upload;
@@ -209,23 +213,27 @@ class ResumedUpload {
     }
     const { offset, rest, tail, beginning } = take();
     const sealedRest = mode === 'plain' ? null : await seal.seal(rest, restLabel(offset));
-    const committed = await unwrap(
-      uploads.commit(caller.key.hash, uploadId, lease, { offset, sealedRest, tail, beginning, partId, ending }),
-    );
+    const committed = await withCurrentPair(this.#options.spki, async (spki) => {
+      const commit = { offset, sealedRest, tail, beginning, partId, ending: await ending?.(spki), spki };
+      return await unwrap(uploads.commit(caller.key.hash, uploadId, lease, commit));
+    });
     this.expiresAt = committed.expiresAt;
   }
 
   /** Makes what finding and opening the file takes, while the API key is at hand. */
-  async #ending(seal: UploadSeal, sealer: PayloadSealer | undefined): Promise<Ending> {
-    const { upload, spki } = this.#options;
+  async #ending(seal: UploadSeal, sealer: PayloadSealer | undefined): Promise<EndingTo> {
+    const { upload } = this.#options;
     const { uploadId, length, sealedMetadata } = upload;
     const text = new TextDecoder().decode(await seal.open(sealedMetadata, metadataLabel));
     const { filename, contentType } = parseMetadata(text);
     // An earlier version took an empty name for none.
     const about = { filename: filename === '' ? null : filename, contentType: contentType ?? anyBytes };
-    if (sealer === undefined) return { ...about, header: null };
+    if (sealer === undefined) return async () => ({ ...about, header: null });
     const file = { ...about, size: length ?? 0 };
-    return { filename: null, contentType: null, header: await sealer.header(recipientFromSpki(spki), uploadId, file) };
+    return async (spki) => {
+      const header = await sealer.header(recipientFromSpki(spki), uploadId, file);
+      return { filename: null, contentType: null, header };
+    };
   }
 }
 

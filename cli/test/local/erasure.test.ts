@@ -84,7 +84,7 @@ describe('the local service', () => {
       const all = await everyFile(shared.dataDir);
       return [all.includes(Buffer.from(sealed, 'base64')), all.includes(sealed)];
     };
-    expect(await isThere()).toEqual([true, true]);
+    expect(await isThere()).toEqual([true, false]);
     expect((await call(shared, `/v1/keys/${key.id}`, { method: 'DELETE' })).status).toBe(200);
     expect(await isThere()).toEqual([false, false]);
   });

@@ -3,6 +3,7 @@
  * call.
  */
 import type { Scope } from '../../../shared/api.ts';
+import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { Alarm, backoffMs, soonest } from '../alarm.ts';
 import type { Removal } from '../pin/pin-steps.ts';
 import { err, type Result } from '../result.ts';
@@ -14,6 +15,7 @@ import { FileRows } from './files/file-rows.ts';
 import { ReceiptRows } from './files/receipt-rows.ts';
 import { KeyRows, type KeyMaterial, type KeyRecord } from './keys/key-rows.ts';
 import { KeyUsage } from './keys/key-usage.ts';
+import { RotationRows } from './keys/rotation-rows.ts';
 import { Outbox } from './outbox.ts';
 import { ShareRows } from './shares/share-rows.ts';
 import { Claims } from './uploads/claims.ts';
@@ -48,6 +50,7 @@ export class AccountContext {
   readonly events: EventRows;
   readonly keys: KeyRows;
   readonly usage: KeyUsage;
+  readonly rotation: RotationRows;
   readonly files: FileRows;
   readonly receipts: ReceiptRows;
   readonly outbox: Outbox;
@@ -70,6 +73,7 @@ export class AccountContext {
     this.events = new EventRows(sql, now);
     this.keys = new KeyRows(sql, this.events);
     this.usage = new KeyUsage(sql, now);
+    this.rotation = new RotationRows(sql);
     this.files = new FileRows(sql, this);
     this.receipts = new ReceiptRows(sql);
     this.outbox = new Outbox(sql, {
@@ -120,8 +124,25 @@ export class AccountContext {
    * The caller's key, and the account's keys.
    * @param withSealed also the private one, sealed to the caller's key
    */
-  material({ key, account }: Caller, withSealed: boolean): KeyMaterial {
-    return { key, spki: account.spki, sealed: withSealed ? this.keys.sealed(key.id) : null };
+  material({ key, account: { spki } }: Caller, withSealed: boolean): KeyMaterial {
+    const sealed = withSealed ? this.keys.sealed(key.id) : null;
+    return { key, spki, sealed, previous: sealed === null ? null : this.#previous() };
+  }
+
+  #previous(): KeyMaterial['previous'] {
+    const sealed = this.rotation.previous();
+    const spki = sealed && this.row.replaced;
+    return sealed && spki && { spki, sealed };
+  }
+
+  /**
+   * Tells whether headers are sealed to this public key by now. Without one, as a Worker of an
+   * earlier version asks, there must have been no other.
+   */
+  isCurrent(spki: Uint8Array | undefined): boolean {
+    const current = this.row.open?.spki;
+    if (current === undefined) return false;
+    return spki === undefined ? this.row.replaced === null : equalBytes(spki, current);
   }
 
   /**

@@ -75,6 +75,16 @@ export class AccountRow {
     this.#update({ recovery: file, recoveryHash: secretHash });
   }
 
+  /** The public key before the last rotation. */
+  get replaced(): Uint8Array | null {
+    return this.read()?.replaced ?? null;
+  }
+
+  /** Gives the account another public key, in a transaction of the caller's. */
+  replacePair(spki: Uint8Array, replaced: Uint8Array): void {
+    this.#update({ spki, replaced });
+  }
+
   /** Notes that a backup of the account is about to leave. */
   markBackedUp(): void {
     if (!wasBackedUp(this.#sql)) this.#update({ backedUp: true });

@@ -16,6 +16,7 @@ import { AdministrationCalls, noAccount } from './calls/administration-calls.ts'
 import { FileCalls } from './calls/file-calls.ts';
 import { KeyCalls } from './calls/key-calls.ts';
 import { PendingCalls } from './calls/pending-calls.ts';
+import { RotationCalls } from './calls/rotation-calls.ts';
 import { ShareCalls } from './calls/share-calls.ts';
 import { SignedCalls } from './calls/signed-calls.ts';
 import { UploadCalls } from './calls/upload-calls.ts';
@@ -27,7 +28,7 @@ import type { KeyMaterial, NewKey } from './keys/key-rows.ts';
 
 /**
  * An account for one of its keys. `canSign`: the public half of what the key signs with is known.
- * `allowance`: what its limits and the quota leave for it.
+ * `allowance`: what its limits and the quota leave for it. `remaining`: of a rotation that runs.
  */
 type AboutAccount = KeyMaterial & {
   canSign: boolean;
@@ -35,6 +36,7 @@ type AboutAccount = KeyMaterial & {
   usage: Usage;
   settings: Settings;
   allowance: Allowance;
+  remaining: number;
 };
 
 /** The object of one account. */
@@ -48,6 +50,7 @@ export class Account extends DurableObject<AccountEnv> {
   readonly #files = new FileCalls(this.context);
   readonly #keys = new KeyCalls(this.context);
   readonly #pending = new PendingCalls(this.context);
+  readonly #rotation = new RotationCalls(this.context);
   readonly #shares = new ShareCalls(this.context);
   readonly #signed = new SignedCalls(this.context);
   readonly #uploads = new UploadCalls(this.context);
@@ -84,6 +87,11 @@ export class Account extends DurableObject<AccountEnv> {
   /** Uploads in one request, with calls of their own. */
   get pending(): PendingCalls {
     return this.#pending;
+  }
+
+  /** The rotation of the key pair, with calls of its own. */
+  get rotation(): RotationCalls {
+    return this.#rotation;
   }
 
   /** Shares, with calls of their own. */
@@ -127,7 +135,7 @@ export class Account extends DurableObject<AccountEnv> {
    * the key signs with is known.
    */
   about(hash: string): Promise<Result<AboutAccount>> {
-    const { keys, files, row, settings } = this.context;
+    const { keys, files, row, settings, rotation } = this.context;
     return this.context.as(hash, undefined, (caller) => ({
       ok: true,
       ...this.context.material(caller, true),
@@ -136,6 +144,7 @@ export class Account extends DurableObject<AccountEnv> {
       account: caller.account,
       usage: row.usage(),
       settings: settings.get(),
+      remaining: rotation.remaining(),
     }));
   }
 
@@ -144,7 +153,7 @@ export class Account extends DurableObject<AccountEnv> {
    * the consequences.
    */
   async close(requestId: string): Promise<Result<{ files: number; keys: number; shares: number }>> {
-    const { row, files, shares, parts, keys, receipts, claims, outbox, events, usage, alarm } = this.context;
+    const { row, files, shares, parts, keys, rotation, receipts, claims, outbox, events, usage, alarm } = this.context;
     if (row.open === undefined) return noAccount();
     const { id } = row.open;
     const now = this.now();
@@ -154,6 +163,7 @@ export class Account extends DurableObject<AccountEnv> {
         keys: keys.list().length,
         shares: shares.endOfKeys(undefined, { by: null }).length,
       };
+      rotation.end();
       removeUploads(this.context);
       parts.removeAll();
       keys.revoke(
@@ -174,11 +184,6 @@ export class Account extends DurableObject<AccountEnv> {
     await alarm.by(now);
     await this.erased();
     return { ok: true, ...removed };
-  }
-
-  /** The caller's own sealed copy of the account's private key. */
-  sealed(hash: string): Promise<Result<{ sealed: Uint8Array | null }>> {
-    return this.context.as(hash, 'read', ({ key }) => ({ ok: true, sealed: this.context.keys.sealed(key.id) }));
   }
 
   /** Events after a position, oldest first. */

@@ -40,6 +40,7 @@ export const accountColumns = {
   recoveryKey: optional(text('recovery_key')),
   recovery: optional(bytes('recovery')),
   recoveryHash: optional(text('recovery_hash')),
+  replaced: optional(bytes('replaced')),
   createdAt: time('created_at'),
   closedAt: optional(time('closed_at')),
   files: integer('files', 'INTEGER NOT NULL DEFAULT 0'),
@@ -109,6 +110,7 @@ export const changeColumns = {
   version: counter('version'),
   changedAt: optional(time('changed_at')),
   description,
+  rewrapped: counter('rewrapped'),
 };
 
 export const uploadColumns = {
@@ -199,7 +201,8 @@ const described = {
  *   waits for its outbox to be empty. `recovery_key` is the recovery key as text, `recovery` the
  *   recovery file, `recovery_hash` the SHA-256 of the secret in it, in hex; null in accounts from
  *   before there was a secret. `backed_up`: a page of its backup was fetched, or it was restored
- *   from one; 1 also in accounts from before this was noted.
+ *   from one; 1 also in accounts from before this was noted. `replaced`: the public key before the
+ *   last rotation.
  * - `api_key`: `id` is the first 16 hex characters of `hash`, the SHA-256 of the key. A revoked key
  *   stays, without `sealed`, so that its descendants can be found. `signer` is the public key of
  *   what it signs with; null in rows of earlier versions.
@@ -227,7 +230,8 @@ const described = {
  *   removes a row at `due`.
  * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it
  *   is deleted; `version` counts its changes; `description` is JSON, for plain files only. Files of
- *   accounts that are older than the table have no row.
+ *   accounts that are older than the table have no row. `rewrapped`: how often its header was
+ *   sealed to another pair.
  * - `file_tag`: `tag` is the HMAC of a tag of the file `seq`, in hex, under a key that is stored
  *   nowhere.
  * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`,
@@ -239,6 +243,10 @@ const described = {
  * - `denied_file`: files whose CID is on the denylist.
  * - `provisional_file`: files that are removed at `due` unless another upload of their key names
  *   them; `latest` is how far requests of the key postpone that.
+ * - `rotation`: one row while a rotation runs: the private key before, sealed to the new pair. It
+ *   never changes size, so that overwriting it leaves nothing.
+ * - `rotation_file`: what is still sealed to the pair before, or has tags under its key: the IDs of
+ *   files, and of uploads that are being finished.
  * - `share_file`: the files whose deletion ends a share, in the order in which they were named.
  * - `event`: what happened, for 90 days. `subject` is the ID of the file, key or share that it
  *   happened to. `source`, of what another object reports, is its name there.
@@ -313,6 +321,8 @@ const additions = `
   CREATE TABLE IF NOT EXISTS signed_use (
     api_key TEXT NOT NULL, name TEXT NOT NULL, expires_at INTEGER NOT NULL, PRIMARY KEY (api_key, name)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS signed_use_expiry ON signed_use (expires_at);
+  CREATE TABLE IF NOT EXISTS rotation (one INTEGER PRIMARY KEY CHECK (one = 1), previous BLOB NOT NULL);
+  CREATE TABLE IF NOT EXISTS rotation_file (file_id TEXT PRIMARY KEY) WITHOUT ROWID;
 `;
 
 /** Creates the tables of a new account. */

@@ -3,18 +3,27 @@ import {
   AccountRecord as AccountShape,
   AccountSummary,
   ApiKeyRecord,
+  type AccountDetails,
   type NewAccountResponse,
 } from '../../../shared/api.ts';
 import { encodePublicKeyFile } from '../../../shared/crypto/index.ts';
 import type { AccountRecord } from '../../objects/account/account-row.ts';
 import type { AdministeredAccount } from '../../objects/account/calls/administration-calls.ts';
-import type { KeyRecord } from '../../objects/account/keys/key-rows.ts';
+import type { KeyMaterial, KeyRecord } from '../../objects/account/keys/key-rows.ts';
 import { accountColumns, keyColumns, settingColumns } from '../../objects/account/tables.ts';
 import { viewed } from '../../objects/columns.ts';
 
 /** An account in the shape of the API, with its public key as the text of a `public.key` file. */
 export function accountView(account: AccountRecord): NewAccountResponse['account'] {
   return { ...viewed(accountColumns, AccountShape, account), publicKey: encodePublicKeyFile(account.spki) };
+}
+
+/** A rotation that runs. */
+export function rotationView(
+  { spki, sealed }: NonNullable<KeyMaterial['previous']>,
+  remaining: number,
+): AccountDetails['rotation'] {
+  return { replaces: encodePublicKeyFile(spki), remaining, previous: sealed.toBase64() };
 }
 
 /** An account as the operator sees it. */

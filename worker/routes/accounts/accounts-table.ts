@@ -13,12 +13,15 @@ import {
   Recover,
   RevokeQuery,
   Revoked,
+  Rotation,
+  RotationRequest,
   UsageList,
 } from '../../../shared/api.ts';
 import { listUsage } from './account-usage.ts';
 import { readAccount, readRecovery, recoverAccount } from './accounts.ts';
 import { listEvents } from './events.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
+import { rotateAccount } from './rotation.ts';
 import { json, usageDescription } from '../route-parts.ts';
 import { route, type Route } from '../../openapi/route.ts';
 
@@ -47,6 +50,18 @@ export const accountRoutes: readonly Route[] = [
     responses: { 200: { [json]: AccountDetails } },
     handler: readAccount,
   }),
+  route('post', '/v1/account/rotation', 'rotateAccount', {
+    summary: 'Replaces the key pair of the account, and seals up to 200 headers to the new one; repeat it until done',
+    description:
+      'The request with the current public key begins: it revokes all other keys with `read`, and replaces the ' +
+      'recovery file. Every further one with that same public key continues.',
+    who: 'key',
+    scopes: ['read', 'keys'],
+    body: { [json]: RotationRequest },
+    responses: { 200: { [json]: Rotation } },
+    codes: ['key_invalid', 'conflict'],
+    handler: rotateAccount,
+  }),
   route('post', '/v1/keys', 'createKey', {
     summary: 'Creates an API key within the scopes, the expiry and the limits of the caller’s',
     who: 'key',
@@ -54,7 +69,7 @@ export const accountRoutes: readonly Route[] = [
     body: { [json]: NewApiKey },
     responses: { 201: { [json]: NewApiKeyResponse } },
     links: { revokeKey: { id: '/key/id' } },
-    codes: ['forbidden'],
+    codes: ['forbidden', 'conflict'],
     handler: createKey,
   }),
   route('get', '/v1/keys', 'listKeys', {

@@ -34,7 +34,7 @@ import type { Principal } from '../../auth/authenticate.ts';
 import { listed, writeOrigins } from '../../objects/account/account-list.ts';
 import { writeCachedKey } from '../../objects/account/keys/key-cache.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
-import { accountSummary, accountView, keyView } from './account-view.ts';
+import { accountSummary, accountView, keyView, rotationView } from './account-view.ts';
 import type { Account } from '../../objects/account/account.ts';
 import type { AccountRecord } from '../../objects/account/account-row.ts';
 import { isSameHash, type NewKey } from '../../objects/account/keys/key-rows.ts';
@@ -103,7 +103,7 @@ export async function deleteAccount(c: Ctx): Promise<Response> {
 /** Returns the account of the API key, and the key's own record. */
 export async function readAccount(c: Ctx, principal: Principal): Promise<Response> {
   const about = await unwrap(principal.account.about(principal.key.hash));
-  const { canSign, account, usage, settings, key, sealed, allowance } = about;
+  const { canSign, account, usage, settings, key, sealed, allowance, previous, remaining } = about;
   if (!canSign) await unwrap(principal.account.keys.learnSigner(principal.key.hash, signerOf(principal.key)));
   const left = { files: allowance.files, bytes: allowance.bytes };
   const { quotaBytes } = settings;
@@ -112,6 +112,7 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
     account: { ...accountView(account), recovery: account.recoveryKey ?? undefined },
     usage: seesUsage ? { files: usage.files, bytes: usage.bytes } : undefined,
     quotaBytes: seesUsage ? (quotaBytes ?? undefined) : undefined,
+    rotation: previous === null ? undefined : rotationView(previous, remaining),
     key: { ...keyView(account.id, key), left, sealed: sealed?.toBase64() },
   };
   return c.json(body, 200, { 'Cache-Control': 'no-store' });

@@ -43,7 +43,7 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
   const key: NewKey = { id, hash: apiKey.hash, signer: signerOf(apiKey), ...record, sealed };
   // KV first, then the object, which commits: a key that only KV has opens nothing.
   await writeCachedKey(c.env.API_KEYS, account, key);
-  await unwrap(principal.account.keys.add(principal.key.hash, key));
+  await unwrap(principal.account.keys.add(principal.key.hash, key, spki));
   const body: NewApiKeyResponse = { key: keyView(account, key), apiKey: apiKey.text };
   return c.json(body, 201, { 'Cache-Control': 'no-store' });
 }

@@ -6,7 +6,7 @@ import { FileChange, type StoredFile } from '../../../shared/api.ts';
 import { searchTag } from '../../../shared/crypto/index.ts';
 import { SealpinError, isSealpinError } from '../../../shared/errors.ts';
 import { parseFilename } from '../../../shared/filename.ts';
-import { identityOf, privateKeyOf, type Principal } from '../../auth/authenticate.ts';
+import { identitiesOf, privateKeyOf, type Principal } from '../../auth/authenticate.ts';
 import type { Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseFutureTime } from '../../http/validation.ts';
@@ -63,7 +63,7 @@ async function updateOf(
 ): Promise<{ update: FileUpdate; about: About }> {
   const { file } = found;
   const isPlain = file.mode === 'plain';
-  const opened = isPlain ? undefined : await openRecord(file, await identityOf(principal, found));
+  const opened = isPlain ? undefined : await openRecord(file, await identitiesOf(principal, found));
   const about = changed(opened?.file ?? aboutPlain(file), change);
   if (!isPlain && about.filename === null)
     throw new SealpinError('invalid_filename', 'a file in encrypted mode must have a name');
@@ -73,10 +73,12 @@ async function updateOf(
     about,
     update: {
       version: file.version,
+      rewrapped: file.rewrapped,
       header: isSame ? undefined : await opened?.describe(file.fileId, about),
       plain: isPlain && !isSame ? about : undefined,
       expiresAt: typeof expiresAt === 'string' ? parseFutureTime(expiresAt, Date.now()) : expiresAt,
       tags: pkcs8 && (about.tags ?? []).map((tag) => searchTag(pkcs8, tag)),
+      spki: found.spki,
     },
   };
 }

@@ -16,13 +16,13 @@ export type ListPage = PageOptions & { cursor(next: number): string };
 
 /**
  * Parses the query of a list.
- * @param standIn makes what stands for a tag
+ * @param standIns makes what may stand for a tag
  * @throws invalid_request where a cursor belongs to a list with other filters, and for names and
  * types of encrypted files, which nobody can compare; invalid_cid
  */
 export async function parseListPage(
   { limit, cursor, ...filters }: Query,
-  standIn: (tag: string) => Promise<string>,
+  standIns: (tag: string) => Promise<string[]>,
 ): Promise<ListPage> {
   const { order, tag, ...others } = filters;
   const mark = await markOf(filters);
@@ -35,7 +35,7 @@ export async function parseListPage(
     limit,
     after: place === undefined ? undefined : Number.parseInt(place, 36),
     ascending: order === 'asc',
-    filter: { ...filterOf(others), tag: tag === undefined ? undefined : await standIn(tag) },
+    filter: { ...filterOf(others), tags: tag === undefined ? undefined : await standIns(tag) },
     cursor: (next) => `${next.toString(36)}${mark === '' ? '' : `-${mark}`}`,
   };
 }

@@ -36,15 +36,16 @@ export function pinsIn(form: Form, pins: readonly StoredPin[]): readonly StoredP
 }
 
 /**
- * The ETag of a form of a file. Only its description and its pins ever change, so the tag needs no
- * hash.
+ * The ETag of a form of a file. Only its description, its pins and the header of its container ever
+ * change, so the tag needs no hash.
  * @param pins of the file, of which forms without them ignore what is given
  */
-export function etagOf({ fileId, version }: FileRecord, form: Form, pins: readonly StoredPin[]): string {
+export function etagOf({ fileId, version, rewrapped }: FileRecord, form: Form, pins: readonly StoredPin[]): string {
   const seen = pinsIn(form, pins).map(({ service, status, checkedAt = '', verifiedAt = '' }) =>
     [service, status, checkedAt, verifiedAt].join('.'),
   );
-  return `"${[fileId, form, ...(version === 0 ? [] : [version]), ...seen].join('-')}"`;
+  const sealed = form === 'container' && rewrapped > 0 ? [`r${rewrapped}`] : [];
+  return `"${[fileId, form, ...(version === 0 ? [] : [version]), ...sealed, ...seen].join('-')}"`;
 }
 
 /**
@@ -90,9 +91,9 @@ export function aboutPlain(record: FileRecord): About {
  * Opens the header of a file in encrypted mode.
  * @throws decrypt_failed when the header belongs to another file, or to another number of bytes
  */
-export async function openRecord(record: FileRecord, identity: Identity): Promise<Opened> {
+export async function openRecord(record: FileRecord, identities: readonly Identity[]): Promise<Opened> {
   if (record.header === null) throw new SealpinError('internal', 'an encrypted file has no header');
-  const opened = await openDetached(record.header, { fileId: record.fileId, identities: [identity] });
+  const opened = await openDetached(record.header, { fileId: record.fileId, identities });
   if (plaintextBytes(record.bytes) !== opened.file.size) throw new SealpinError('decrypt_failed');
   return opened;
 }

@@ -16,7 +16,7 @@ import { unwrap } from '../../objects/result.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { isConditional } from '../../http/conditions.ts';
-import { identityOf, needsSealed, privateKeyOf, type Principal } from '../../auth/authenticate.ts';
+import { identitiesOf, pairsOf, type Principal } from '../../auth/authenticate.ts';
 import type { Env } from '../../env.ts';
 import type { ReceiptRecord } from '../../objects/account/files/receipt-rows.ts';
 import { parseListPage } from './file-filter.ts';
@@ -28,17 +28,18 @@ import { aboutPlain, checkFileConditions, openRecord, parseFileId, storedFile } 
 /** A page of the account's files. */
 export async function listFiles(c: Ctx, principal: Principal): Promise<Response> {
   const { account, key } = principal;
-  const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, ListQuery), async (tag) =>
-    searchTag(await privateKeyOf(principal, await unwrap(account.files.reader(key.hash))), tag),
-  );
-  const result = await unwrap(account.files.list(key.hash, { ...page, sealed: needsSealed(principal) }));
-  let identity: Promise<Identity> | undefined;
+  const { cursor: cursorAt, ...page } = await parseListPage(parseQuery(c, ListQuery), async (tag) => {
+    const pairs = await pairsOf(principal, await unwrap(account.files.reader(key.hash)));
+    return pairs.map(({ pkcs8 }) => searchTag(pkcs8, tag));
+  });
+  const result = await unwrap(account.files.list(key.hash, page));
+  let identities: Promise<Identity[]> | undefined;
   const files = await Promise.all(
     result.files.map(async (record): Promise<StoredFile> => {
       const pins = await askPins(c.env, record);
       if (record.mode === 'plain') return storedFile(record, aboutPlain(record), pins);
-      identity ??= identityOf(principal, result);
-      return storedFile(record, (await openRecord(record, await identity)).file, pins);
+      identities ??= identitiesOf(principal, result);
+      return storedFile(record, (await openRecord(record, await identities)).file, pins);
     }),
   );
   const cursor = result.next === undefined ? undefined : cursorAt(result.next);

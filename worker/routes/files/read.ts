@@ -12,7 +12,7 @@ import type { Span } from '../../http/conditions.ts';
 import { respond, type OpenBody, type Representation } from '../../http/representation.ts';
 import { awaitFirstChunk, base64Length, base64Of, concatStreams, fileHeaders } from '../../http/response-body.ts';
 import { attachment } from '../../http/content-disposition.ts';
-import { identityOf, needsSealed, type Principal } from '../../auth/authenticate.ts';
+import { identitiesOf, type Principal } from '../../auth/authenticate.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { atServices } from '../../backends/unavailable.ts';
 import {
@@ -48,13 +48,14 @@ async function read(c: Ctx, principal: Principal, o: { accept: string | null; al
   const { accept } = o;
   const fileId = parseFileId(c);
   const first = preferred(accept, [json, raw, container]);
-  const ask = (o: { sealed: boolean }) => unwrap(principal.account.files.find(principal.key.hash, fileId, o));
-  const result = await ask({ sealed: first !== container && needsSealed(principal) });
+  const ask = (o: { sealed: false | 'encrypted' }) =>
+    unwrap(principal.account.files.find(principal.key.hash, fileId, o));
+  const result = await ask({ sealed: first === container ? false : 'encrypted' });
   const record = result.file;
   const body = (opened?: Opened): OpenBody => bodyOf(c, record, () => ask({ sealed: false }), opened);
   if (first === container) return await respond(c, wholeContainer(record, body()));
   const opened =
-    record.mode === 'encrypted' ? await openRecord(record, await identityOf(principal, result)) : undefined;
+    record.mode === 'encrypted' ? await openRecord(record, await identitiesOf(principal, result)) : undefined;
   const about = opened?.file ?? aboutPlain(record);
   // The bytes also have the type of the file, which is known only now.
   const [essence = ''] = about.contentType.split(';');

@@ -13,6 +13,7 @@ import { parseDetails } from '../../http/validation.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../../http/digest-fields.ts';
 import { checkLength } from '../../upload/counted-body.ts';
 import { UploadBody } from '../../upload/upload-body.ts';
+import { withCurrentPair } from '../../upload/current-pair.ts';
 import { recognize } from '../../upload/leaf-source.ts';
 import type { SentPart } from '../../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../../upload/pin-planned.ts';
@@ -21,7 +22,7 @@ import { requestIntake } from '../../upload/request-intake.ts';
 import { sendFile } from '../../upload/send-file.ts';
 import type { SentFile } from '../../upload/send-parts.ts';
 import { withPermit, leafPermits } from '../../upload/semaphore.ts';
-import { identityOf, type Principal } from '../../auth/authenticate.ts';
+import { identitiesOf, type Principal } from '../../auth/authenticate.ts';
 import { maxFileBytes, maxUploadBytes, uploadIdleMs } from '../../env.ts';
 import { parseClaim } from '../../upload/idempotency-key.ts';
 import { errorText, log } from '../../log.ts';
@@ -164,10 +165,7 @@ async function created(
 ): Promise<Response> {
   const { digest, size, contentType } = about;
   const known = key.scopes.includes('read') ? about : { filename: undefined, contentType, size };
-  const body: NewlyStoredFile = {
-    ...storedFile(record, known, await newPins(c.env, record)),
-    digest,
-  };
+  const body: NewlyStoredFile = { ...storedFile(record, known, await newPins(c.env, record)), digest };
   return c.json(body, 201, {
     'Cache-Control': 'no-store',
     Location: `/v1/storage/${record.fileId}`,
@@ -184,13 +182,10 @@ async function replay(
 ): Promise<Response> {
   c.header('Idempotency-Replayed', 'true');
   if (record.mode === 'plain') return await created(c, material.key, record, aboutPlain(record));
-  if (principal !== undefined && material.key.scopes.includes('read'))
-    return await created(
-      c,
-      material.key,
-      record,
-      (await openRecord(record, await identityOf(principal, material))).file,
-    );
+  if (principal !== undefined && material.key.scopes.includes('read')) {
+    const { file } = await openRecord(record, await identitiesOf(principal, material));
+    return await created(c, material.key, record, file);
+  }
   // Without `read`, or the key itself, the header stays closed. The type is part of the
   // fingerprint, so this one is that one.
   return await created(c, material.key, record, {
@@ -213,7 +208,7 @@ type Job = {
 };
 
 /** A file that is new. */
-const unchanged = { version: 0, changedAt: null, description: {} };
+const unchanged = { version: 0, changedAt: null, description: {}, rewrapped: 0 };
 
 type Stored = { record: FileRecord; about: About; digest: string | undefined };
 
@@ -248,8 +243,13 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
     const size = announced.car ? sent.bytes : body.size;
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
     if (isOnly && about.filename === null) throw nameless();
-    const file = newFile(job, about, sent, service.id, encrypted && (await encrypted.header(fileId, about)));
-    const { createdAt, ...plan } = await unwrap(account.pending.prepare(key.hash, file, terms));
+    const prepare = async (spki: Uint8Array) => {
+      const other = spki === job.spki ? undefined : recipientFromSpki(spki);
+      const file = newFile(job, about, sent, service.id, await encrypted?.header(fileId, about, other));
+      const answer = await unwrap(account.pending.prepare(key.hash, file, { ...terms, spki }));
+      return 'spki' in answer ? answer : { file, ...answer };
+    };
+    const { file, createdAt, ...plan } = await withCurrentPair(job.spki, prepare);
     await pinPlanned(service, sent, {
       plan,
       withdraw: () => account.pending.abort(fileId, requestId),

@@ -41,7 +41,8 @@ async function newWorld() {
   const second = await call.withKey(['keys']);
   const page = await operator.backUpAccount({ id, limit: 100 });
   const lost = [newAccountId(), newAccountId(), newAccountId()] as const;
-  return { id, call, key, plain, sealed, gone, shares, second, page, lost };
+  const { publicKey } = (await call.getAccount()).account;
+  return { id, call, key, publicKey, plain, sealed, gone, shares, second, page, lost };
 }
 
 /** Returns what the owner has, as far as it does not change by itself. */
@@ -176,6 +177,7 @@ const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> 
     },
     share: ({ call, shares }) => call.ask('deleteShare', { shareId: shares[2] }),
     key: ({ call, world }) => call.ask('revokeKey', { id: world.second.id }),
+    rotate: ({ call, world }) => call.ask('rotateAccount', { publicKey: world.publicKey }),
     account: ({ call, world }) => call.ask('deleteAccount', { id: world.id }),
   },
 };

@@ -94,6 +94,14 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
       delete: ['key'],
     },
   ],
+  'API key, `read` and `keys`': [
+    {
+      as: { scopes: ['read', 'keys'] },
+      sees: [...readable, 'keyEvents', 'keys'],
+      plant: ['key'],
+      delete: ['key'],
+    },
+  ],
   'API key with all scopes': [
     {
       as: { scopes },
@@ -102,7 +110,8 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
       withhold: ['useUp', 'revokeShare', 'retag'],
       swap: ['rename'],
       plant: ['plain', 'encrypted', 'share', 'key'],
-      delete: ['expiry', 'file', 'files', 'share', 'key'],
+      // The last one revokes the key of the owner.
+      delete: ['expiry', 'file', 'files', 'share', 'key', 'rotate'],
     },
   ],
   'Anyone with the ID of a share': [{ as: 'nobody', knowsShare: true, sees: ['share'], withhold: ['useUp'] }],

@@ -17,6 +17,7 @@ import { kuboProgram, startKubo, type RealKubo } from '../../../testkit/programs
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { rotate } from '../accounts/rotating.ts';
 import { create, head, patch } from '../uploads/tus-client.ts';
 import { present } from '../../../testkit/present.ts';
 
@@ -126,4 +127,19 @@ it('gives the operator a backup of an account that an earlier version made', asy
   const operator = client(service.url, adminToken);
   const page = await operator.backUpAccount({ id: made.account });
   expect(JSON.stringify(page)).toContain(made.plain.fileId);
+});
+
+it('rotates the key pair of an earlier version, and reads every file under the new one', async () => {
+  const { files } = await call.listFiles({ limit: 100 });
+  const texts = await Promise.all(files.map(({ fileId }) => content(fileId)));
+  expect(files.filter(({ mode }) => mode === 'encrypted').length).toBeGreaterThan(1);
+  expect(await rotate(call)).toEqual([expect.not.objectContaining({ unreadable: expect.anything() as unknown })]);
+  const again = await call.listFiles({ limit: 100 });
+  const known = (all: readonly StoredFile[]) => all.map(({ pins: _, ...file }) => file);
+  expect(known(again.files)).toEqual(known(files));
+  expect(await Promise.all(files.map(({ fileId }) => content(fileId)))).toEqual(texts);
+  expect((await call.listFiles({ tag: 'old' })).files).toHaveLength(1);
+  expect(await problemOf(client(service.url, made.reader).ask('listFiles'))).toBe('401 unauthorized');
+  const stored = await client(service.url, made.writer).store('encrypted', 'stored under the new pair');
+  expect(await content(stored.fileId)).toBe('stored under the new pair');
 });

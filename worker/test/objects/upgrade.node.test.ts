@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import type { Problem, StoredFile } from '../../../shared/api.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
+import { rotate } from '../accounts/rotating.ts';
 import { changeDatabases, hasTable, keepState } from '../kept-state.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath } from '../client.ts';
 import { newOwner } from '../stored-state.ts';
@@ -14,8 +15,12 @@ const earlier = `
   ALTER TABLE file_detail DROP COLUMN version;
   ALTER TABLE file_detail DROP COLUMN changed_at;
   ALTER TABLE file_detail DROP COLUMN description;
+  ALTER TABLE file_detail DROP COLUMN rewrapped;
+  ALTER TABLE account DROP COLUMN replaced;
   DROP TABLE key_usage;
   DROP TABLE provisional_file;
+  DROP TABLE rotation;
+  DROP TABLE rotation_file;
 `;
 
 it('an account gets the columns and tables that its own lack', async () => {
@@ -24,6 +29,7 @@ it('an account gets the columns and tables that its own lack', async () => {
   try {
     const { id, call: before } = await newOwner(service);
     const { fileId } = await before.store('plain', 'stored before', { filename: 'old.txt' });
+    const sealed = await before.store('encrypted', 'sealed before');
     await service.close();
     let changed = 0;
     await changeDatabases(kept.dir, (db) => {
@@ -49,6 +55,8 @@ it('an account gets the columns and tables that its own lack', async () => {
     const renamed = call.ask('changeFile', { fileId, filename: 'new.txt' });
     expect((await jsonOf<StoredFile>(renamed)).filename).toBe('new.txt');
     expect((await call.listUsage()).usage).toHaveLength(1);
+    expect(await rotate(call)).toMatchObject([{ done: true }]);
+    expect((await call.read(sealed.fileId)).toString()).toBe('sealed before');
   } finally {
     await service.close();
     await kept.close();

@@ -11,8 +11,9 @@ import { sections, type Lists } from './backup-section.ts';
 export type AccountPage = Omit<BackupPage, 'format' | 'pinsOf'>;
 
 /** The same without what only the objects of shares know. */
-export type RowPage = Pick<AccountPage, 'accountId' | 'after' | 'next' | 'account'> & Lists;
+export type RowPage = Pick<AccountPage, 'accountId' | 'after' | 'next' | 'pair' | 'account'> & Lists;
 
+const otherPair = 'the key pair of the account was replaced while this backup was taken: restore another one';
 const notEmpty = 'there is an account with this ID already: a backup is restored into a service that does not have it';
 
 /**
@@ -22,7 +23,7 @@ const notEmpty = 'there is an account with this ID already: a backup is restored
 const progressTable = `CREATE TABLE IF NOT EXISTS restore (
   one INTEGER PRIMARY KEY CHECK (one = 1), next TEXT, disabled INTEGER NOT NULL)`;
 
-type Context = Pick<AccountContext, 'sql' | 'row' | 'settings' | 'events'>;
+type Context = Pick<AccountContext, 'sql' | 'row' | 'settings' | 'events' | 'rotation'>;
 type Progress = { next: string | null; disabled: number };
 
 /**
@@ -36,6 +37,7 @@ export function backupPage(context: Context, accountId: string, cursor: string |
     accountId,
     after: cursor ?? null,
     next: null,
+    ...pairOf(context),
     account,
     keys: [],
     files: [],
@@ -53,20 +55,36 @@ export function backupPage(context: Context, accountId: string, cursor: string |
   return page;
 }
 
-function accountOf({ row, settings, events }: Context): BackupAccount | null {
+function accountOf({ row, settings, events, rotation }: Context): BackupAccount | null {
   const account = row.open && row.read();
   if (account === undefined) return null;
-  const shownAccount = shown(accountColumns, BackupAccount, account);
-  return { ...shownAccount, publicKey: account.spki.toBase64(), lastEvent: events.last(), ...settings.get() };
+  const { replaced, ...shownAccount } = shown(accountColumns, BackupAccount, account);
+  const previous = rotation.previous()?.toBase64();
+  return {
+    ...shownAccount,
+    publicKey: account.spki.toBase64(),
+    // Earlier versions know neither member.
+    ...(replaced !== null && { replaced }),
+    ...(previous !== undefined && { previous }),
+    lastEvent: events.last(),
+    ...settings.get(),
+  };
+}
+
+/** The name of the pair on a page: rows under different pairs do not go together. */
+function pairOf({ row }: Pick<Context, 'row'>): Pick<RowPage, 'pair'> {
+  return row.open === undefined || row.replaced === null ? {} : { pair: row.open.spki.toBase64() };
 }
 
 /**
  * Writes the rows of a page, in a transaction of the caller's. The last page also lets the keys
  * work.
  * @returns undefined where it is written, or was before; `conflict` for an account that exists, and
- * for a page that is not the next one; `invalid_request` for a first page without the account
+ * for a page that is not the next one, or of another pair; `invalid_request` for a first page
+ * without the account
  */
-export function restorePage({ sql, row, settings, events }: Context, page: RowPage): Failure | undefined {
+export function restorePage(context: Context, page: RowPage): Failure | undefined {
+  const { sql, row, settings, events, rotation } = context;
   const progress = progressOf(sql);
   if (progress === undefined) {
     if (row.id !== undefined) return err('conflict', notEmpty);
@@ -74,6 +92,8 @@ export function restorePage({ sql, row, settings, events }: Context, page: RowPa
     if (page.account === null) return err('invalid_request', 'the first page must have the account');
     const spki = Uint8Array.fromBase64(page.account.publicKey);
     row.create({ ...parsed(accountColumns, page.account), id: page.accountId, spki, backedUp: true });
+    if (page.account.previous !== undefined) rotation.begin(Uint8Array.fromBase64(page.account.previous));
+    row.reload();
     settings.set({ ...page.account, disabled: true });
     events.numberFrom(page.account.lastEvent);
     sql.exec(progressTable);
@@ -83,6 +103,7 @@ export function restorePage({ sql, row, settings, events }: Context, page: RowPa
     if (order > 0) return err('conflict', `the next page of this backup is the one with "after": "${progress.next}"`);
     if (order < 0) return undefined;
   }
+  if (pairOf(context).pair !== page.pair) return err('conflict', otherPair);
   for (const each of sections) each.write(sql, page);
   sql.exec(
     `UPDATE account SET (files, bytes) = (SELECT count(*), coalesce(sum(bytes), 0) FROM file WHERE state = 'ready')`,

@@ -104,7 +104,7 @@ function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKe
 
 /** Files that are stored. */
 const fileSection = section('files', 'f', fileRows, (sql, file) => {
-  const { number, fileId, tags, denied } = file;
+  const { number, fileId, tags, denied, isBehind } = file;
   insert(sql, 'file', { ...rowOf(fileColumns, parsed(fileColumns, file)), state: 'ready' });
   const columns = { ...detailColumns, ...changeColumns };
   const details = rowOf(columns, parsed(columns, file));
@@ -112,6 +112,7 @@ const fileSection = section('files', 'f', fileRows, (sql, file) => {
     insert(sql, 'file_detail', { file_id: fileId, ...details });
   for (const tag of tags) insert(sql, 'file_tag', { tag, seq: number });
   if (denied) insert(sql, 'denied_file', { file_id: fileId });
+  if (isBehind === true) insert(sql, 'rotation_file', { file_id: fileId });
 });
 
 function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupFile>[] {
@@ -119,13 +120,21 @@ function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupF
   return all(
     sql,
     `SELECT *, (SELECT json_group_array(tag) FROM file_tag WHERE file_tag.seq = file.seq) AS tags,
-       EXISTS (SELECT 1 FROM denied_file WHERE denied_file.file_id = file.file_id) AS denied
+       EXISTS (SELECT 1 FROM denied_file WHERE denied_file.file_id = file.file_id) AS denied,
+       EXISTS (SELECT 1 FROM rotation_file WHERE rotation_file.file_id = file.file_id) AS is_behind
      FROM ${files} WHERE state = 'ready' AND seq > ? ORDER BY seq LIMIT ?`,
     Number(after),
     limit,
   ).map((row) => {
-    const file = shown(wholeFileColumns, BackupFile, recordOf(wholeFileColumns, row));
-    const item = { ...file, tags: tags.read(row['tags'] ?? null), denied: row['denied'] === 1 };
+    const { rewrapped, ...file } = shown(wholeFileColumns, BackupFile, recordOf(wholeFileColumns, row));
+    const item = {
+      ...file,
+      tags: tags.read(row['tags'] ?? null),
+      denied: row['denied'] === 1,
+      // Earlier versions know neither member.
+      ...(rewrapped > 0 && { rewrapped }),
+      ...(row['is_behind'] === 1 && { isBehind: true as const }),
+    };
     return { position: String(file.number), item };
   });
 }

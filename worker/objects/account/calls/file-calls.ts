@@ -26,16 +26,16 @@ export class FileCalls extends AccountCalls {
   /** Time at which the objects of pins were last asked for removals, in ms. */
   #askedAt = -Infinity;
 
-  /** A file, and what opens it. */
+  /** A file, and what opens it. @param sealed whether the private key is needed, of which files */
   find(
     hash: string,
     fileId: string,
-    { sealed }: { sealed: boolean },
+    { sealed }: { sealed: boolean | 'encrypted' },
   ): Promise<Result<KeyMaterial & { file: FileRecord }>> {
     return this.context.as(hash, 'read', (caller) => {
       const found = this.context.files.readable(fileId);
       if (!found.ok) return found;
-      const isSealed = sealed && found.file.mode === 'encrypted';
+      const isSealed = sealed === found.file.mode || sealed === true;
       return { ok: true, ...this.context.material(caller, isSealed), file: found.file };
     });
   }
@@ -46,11 +46,11 @@ export class FileCalls extends AccountCalls {
   }
 
   /** A page of files, and what opens them. */
-  list(hash: string, { sealed, ...page }: PageOptions & { sealed: boolean }): Promise<Result<KeyMaterial & Page>> {
+  list(hash: string, page: PageOptions): Promise<Result<KeyMaterial & Page>> {
     const { sql, now } = this.context;
     return this.context.as(hash, 'read', (caller) => ({
       ok: true,
-      ...this.context.material(caller, sealed),
+      ...this.context.material(caller, true),
       ...pageOfFiles(sql, now(), page),
     }));
   }
@@ -76,7 +76,9 @@ export class FileCalls extends AccountCalls {
     const changed = this.context.transaction((): Result<{ file: FileRecord }> => {
       const file = files.find(fileId);
       if (file === undefined) return files.missing(fileId);
-      if (file.version !== update.version) return changedMeanwhile();
+      const isOtherPair = update.tags !== undefined && !this.context.isCurrent(update.spki);
+      if (file.version !== update.version || file.rewrapped !== update.rewrapped || isOtherPair)
+        return changedMeanwhile();
       files.update(fileId, update);
       events.add({ action: 'file.changed', by, subject: fileId });
       const now = files.find(fileId);

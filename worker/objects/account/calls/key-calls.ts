@@ -1,6 +1,7 @@
 /** The API keys of an account, as the Worker calls them on the account's object. */
 import type { EndedShare } from '../../../../shared/api.ts';
 import { err, type Result } from '../../result.ts';
+import type { AccountContext } from '../account-context.ts';
 import type { AccountRecord, Recovery, StoredRecovery } from '../account-row.ts';
 import {
   exceedsIssuer,
@@ -11,6 +12,7 @@ import {
   type RevokeOptions,
 } from '../keys/key-rows.ts';
 import type { UsagePage, Used } from '../keys/key-usage.ts';
+import type { Ended } from '../shares/share-rows.ts';
 import { AccountCalls } from './account-calls.ts';
 import { deliverEnded } from './share-calls.ts';
 import { removeUploads } from './upload-finisher.ts';
@@ -25,11 +27,17 @@ export class KeyCalls extends AccountCalls {
     return this.context.as(hash, 'keys', (caller) => ({ ok: true, ...this.context.material(caller, true) }));
   }
 
-  /** Adds a key within its issuer's scopes and expiry. */
-  add(hash: string, key: NewKey): Promise<Result> {
+  /**
+   * Adds a key within its issuer's scopes and expiry.
+   * @param spki of the private key that is sealed to it
+   * @returns `conflict` where the account has another pair by now
+   */
+  add(hash: string, key: NewKey, spki: Uint8Array): Promise<Result> {
     return this.context.as(hash, 'keys', (caller) => {
       const failure = exceedsIssuer(caller.key, key);
       if (failure !== undefined) return failure;
+      if (key.sealed !== null && !this.context.isCurrent(spki))
+        return err('conflict', 'the key pair of the account was replaced meanwhile', 1);
       this.context.transaction(() => this.context.keys.add({ ...key, createdBy: caller.key.id }));
       return { ok: true };
     });
@@ -62,7 +70,8 @@ export class KeyCalls extends AccountCalls {
     return this.context.as(hash, 'keys', async ({ key }) => {
       const revocable = this.context.keys.revocable(key, id, options, this.context.now());
       if (!revocable.ok) return revocable;
-      return { ok: true, revoked: revocable.ids, shares: await this.#revoke(revocable.ids, key.id) };
+      const revoked = this.context.transaction(() => revokeKeys(this.context, revocable.ids, key.id));
+      return { ok: true, revoked: revocable.ids, shares: await deliverRevoked(this.context, revoked) };
     });
   }
 
@@ -85,11 +94,13 @@ export class KeyCalls extends AccountCalls {
     if (current === null || !isSameHash(secretHash, current))
       return err('forbidden', 'the recovery file was replaced in the meantime');
     const others = keys.list().map((each) => each.id);
-    await this.#revoke(others, null, () => {
+    const revoked = this.context.transaction(() => {
       events.add({ action: 'account.recovered', by: null, subject: '' });
       row.replaceRecovery(next);
       keys.add(key);
+      return revokeKeys(this.context, others, null);
     });
+    await deliverRevoked(this.context, revoked);
     return { ok: true, account };
   }
 
@@ -112,18 +123,25 @@ export class KeyCalls extends AccountCalls {
     const { row } = this.context;
     return { open: row.open, recovery: row.open && row.recovery() };
   }
+}
 
-  /** Revokes keys, in one transaction with what must happen at the same moment. */
-  async #revoke(ids: readonly string[], by: string | null, besides?: () => void): Promise<EndedShare[]> {
-    const { keys, outbox, shares, erased, now } = this.context;
-    const { ended, messages } = this.context.transaction(() => {
-      besides?.();
-      removeUploads(this.context, ids);
-      return { ended: shares.endOfKeys(ids, { by }), messages: keys.revoke(ids, by, outbox, now()) };
-    });
-    const fates = await deliverEnded(this.context, ended);
-    await this.context.deliver(messages);
-    await erased();
-    return fates;
-  }
+/** What ends with keys that were revoked: shares, and the messages that tell KV. */
+type RevokedKeys = { ended: Ended[]; messages: number[] };
+
+/**
+ * Revokes keys with their unfinished uploads and shares, in a transaction of the caller's, who then
+ * delivers.
+ */
+export function revokeKeys(context: AccountContext, ids: readonly string[], by: string | null): RevokedKeys {
+  const { keys, outbox, shares, now } = context;
+  removeUploads(context, ids);
+  return { ended: shares.endOfKeys(ids, { by }), messages: keys.revoke(ids, by, outbox, now()) };
+}
+
+/** Tells others of keys that were revoked. @returns what became of the shares */
+export async function deliverRevoked(context: AccountContext, { ended, messages }: RevokedKeys): Promise<EndedShare[]> {
+  const fates = await deliverEnded(context, ended);
+  await context.deliver(messages);
+  await context.erased();
+  return fates;
 }

@@ -19,7 +19,8 @@ export const pendingMs = 3_600_000;
 /**
  * Terms on which a file is stored. `isOnly`: only if no other file has its name; `isProvisional`:
  * for a while, unless another upload names it; `names`: the IDs of such files that stay with this
- * one; `requestId`: of the request, for the log.
+ * one; `requestId`: of the request, for the log. `spki`: the public key that its header is sealed
+ * to.
  */
 export type UploadTerms = {
   claim: Claim | undefined;
@@ -27,6 +28,7 @@ export type UploadTerms = {
   isProvisional: boolean;
   names: readonly string[];
   requestId: string;
+  spki?: Uint8Array | undefined;
 };
 
 /**
@@ -115,12 +117,18 @@ export class PendingCalls extends AccountCalls {
   /**
    * Writes the pending row, then the reference, before the file is pinned: from here on, they say
    * what to undo.
-   * @returns why it may not: the claim was taken over, the key has no room for it, or there is a
-   * file with its name where it is to be the only one; what `Pin` fails with
+   * @returns `spki` alone where its header must be sealed to that one, the account's new public
+   * key; why it may not: the claim was taken over, the key has no room for it, or there is a file
+   * with its name where it is to be the only one; what `Pin` fails with
    */
-  prepare(hash: string, file: NewFile, terms: UploadTerms): Promise<Result<PinPlan & { createdAt: number }>> {
+  prepare(
+    hash: string,
+    file: NewFile,
+    terms: UploadTerms,
+  ): Promise<Result<(PinPlan & { createdAt: number }) | { spki: Uint8Array }>> {
     const { claims, files, alarm, env, now } = this.context;
-    return this.context.as(hash, 'write', async ({ key, account: { id: account } }) => {
+    return this.context.as(hash, 'write', async ({ key, account: { id: account, spki } }) => {
+      if (file.header !== null && !this.context.isCurrent(terms.spki)) return { ok: true, spki };
       const createdAt = now();
       const { cid, service, fileId } = file;
       const { claim, isOnly, isProvisional, requestId } = terms;

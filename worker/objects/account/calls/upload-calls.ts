@@ -44,8 +44,15 @@ export type Resumption = {
  */
 export type Resumed = { upload: UploadRecord; leaves: number; spki: Uint8Array };
 
-/** A commit. `partId`: of the part whose pin it makes known. `ending`: every byte has arrived. */
-export type Commit = Progress & { partId: string | undefined; ending: Ending | undefined };
+/**
+ * A commit. `partId`: of the part whose pin it makes known. `ending`: every byte has arrived;
+ * `spki`: the public key that its header is sealed to.
+ */
+export type Commit = Progress & {
+  partId: string | undefined;
+  ending: Ending | undefined;
+  spki?: Uint8Array | undefined;
+};
 
 /** The file of an upload that begins. `isProvisional`: see `UploadTerms`. */
 type BegunFile = { details: FileDetails; isProvisional: boolean };
@@ -191,16 +198,19 @@ export class UploadCalls extends AccountCalls {
 
   /**
    * Records how far an upload has come: offset, part, tail and rest together.
-   * @returns `upload_busy` where another request has it; `quota_exceeded`, which ends it, where its
-   * key has no room for so much
+   * @returns `spki` alone, and nothing is recorded, where the header must be sealed to that one,
+   * the account's new public key; `upload_busy` where another request has it; `quota_exceeded`,
+   * which ends it, where its key has no room for so much
    */
   commit(
     hash: string,
     uploadId: string,
     lease: string,
-    { partId, ending, ...progress }: Commit,
-  ): Promise<Result<{ expiresAt: number }>> {
-    return this.context.as(hash, 'write', async ({ key }) => {
+    { partId, ending, spki, ...progress }: Commit,
+  ): Promise<Result<{ expiresAt: number } | { spki: Uint8Array }>> {
+    return this.context.as(hash, 'write', async ({ key, account }) => {
+      const isSealed = ending !== undefined && ending.header !== null;
+      if (isSealed && !this.context.isCurrent(spki)) return { ok: true, spki: account.spki };
       const { uploads, parts, files, alarm, erased, now } = this.context;
       const isReserved = uploads.find(uploadId)?.length !== null;
       const allowance = isReserved ? files.allowanceOfReserved(key.id) : files.allowance(key.id, uploadId);

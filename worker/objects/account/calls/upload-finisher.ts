@@ -127,7 +127,7 @@ export class UploadFinisher {
 
   async #store(upload: UploadRecord, requestId: string): Promise<void> {
     const { uploads, files, parts, row, env, erased, alarm, now } = this.#context;
-    const { uploadId, createdBy, mode, filename, contentType, beginning, header } = upload;
+    const { uploadId, createdBy, mode, filename, contentType, beginning } = upload;
     const service = resumedIntake(env, upload.service, { account: row.open?.id ?? '', uploadId, parts, requestId });
     const { digests, bytes, lastLeaf } = await this.#leaves(upload);
     // The service's own time limits end a step that takes too long.
@@ -136,7 +136,10 @@ export class UploadFinisher {
     if (cid !== upload.cid) throw new SealpinError('internal', 'the parts of an upload are not those that arrived');
     const account = row.open?.id;
     // It was removed in the meantime.
-    if (account === undefined || uploads.find(uploadId)?.state !== 'finishing') return;
+    const current = uploads.find(uploadId);
+    if (account === undefined || current?.state !== 'finishing') return;
+    // Its header may have been rewrapped since.
+    const { header } = current;
     const stored = { fileId: uploadId, cid, service: service.id };
     const about = { mode, filename, contentType, beginning, header, ...files.detailsOf(uploadId) };
     const file: NewFile = { ...stored, ...about, bytes };

@@ -25,8 +25,10 @@ export type FileFilter = {
   contentType?: string | undefined;
   /** Prefix of the name. The rows of encrypted files have none. */
   name?: string | undefined;
-  /** Search tag. */
-  tag?: string | undefined;
+  /**
+   * Search tags of which a file has one: what stands for a tag under each key that may be in use.
+   */
+  tags?: readonly string[] | undefined;
   /** The ID of an API key. */
   createdBy?: string | undefined;
 };
@@ -52,9 +54,10 @@ export function pageOfFiles(sql: SqlStorage, nowMs: number, { after, limit, asce
   const within: Condition[] = [
     [`seq ${compare} ?`, behind],
     ...given(filter.cid, (cid) => ['cid = ?', cid]),
-    ...given(filter.tag, (tag) => [
-      `seq IN (SELECT seq FROM file_tag WHERE tag = ? AND seq ${compare} ? ORDER BY seq ${order} LIMIT ${scannedRows})`,
-      tag,
+    ...given(filter.tags, (tags) => [
+      `seq IN (SELECT seq FROM file_tag WHERE tag IN (${tags.map(() => '?').join()}) AND seq ${compare} ?
+        ORDER BY seq ${order} LIMIT ${scannedRows})`,
+      ...tags,
       behind,
     ]),
   ];

@@ -9,6 +9,7 @@ import type { AccountSettings } from '../account-settings.ts';
 import type { EventRows } from '../event-rows.ts';
 import { exceedsAllowance, KeyLimits, type Allowance } from '../keys/key-limits.ts';
 import { reservedBy, type Reserved } from '../keys/reserved.ts';
+import type { Rewrapped } from '../keys/rotation-rows.ts';
 import { changeColumns, detailColumns, fileColumns } from '../tables.ts';
 import { ProvisionalFiles } from './provisional-files.ts';
 
@@ -33,16 +34,18 @@ export type NewFile = Omit<FileRecord, 'createdAt' | 'createdBy' | keyof typeof 
 
 /** A change of a file. What is undefined stays as it is. */
 export type FileUpdate = {
-  /** Version of the file that the change was made from. */
+  /** Version of the file that the change was made from, and how often it was rewrapped by then. */
   version: number;
+  rewrapped: number;
   /** Encrypted mode only. */
   header?: Uint8Array | undefined;
   /** Plain mode only. */
   plain?: (Pick<FileInfo, 'metadata' | 'tags'> & { filename: string | null; contentType: string }) | undefined;
   /** Time in ms; null: never. */
   expiresAt?: number | null | undefined;
-  /** Search tags. */
+  /** Search tags, under the private key of the account whose public key is `spki`. */
   tags?: readonly string[] | undefined;
+  spki?: Uint8Array | undefined;
 };
 
 /** Files with what they have besides. */
@@ -147,24 +150,44 @@ export class FileRows {
       this.#others.now(),
     );
     if (expiresAt !== undefined) update(this.#sql, 'file_detail', { expires_at: expiresAt }, isThis, fileId);
-    if (header !== undefined) {
-      this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE file_id = ?', fileId);
-      update(this.#sql, 'file', { header }, isThis, fileId);
-    }
+    if (header !== undefined) this.#replaceHeader(fileId, header);
     if (plain !== undefined) {
       const { filename, contentType, metadata, tags: texts } = plain;
       const description = { ...(metadata && { metadata }), ...(texts && { tags: texts }) };
       update(this.#sql, 'file', rowOf(fileColumns, { filename, contentType }), isThis, fileId);
       update(this.#sql, 'file_detail', rowOf(changeColumns, { description }), isThis, fileId);
     }
-    if (tags !== undefined) {
-      this.#sql.exec('DELETE FROM file_tag WHERE seq = (SELECT seq FROM file WHERE file_id = ?)', fileId);
-      this.#sql.exec(
-        'INSERT INTO file_tag (tag, seq) SELECT value, seq FROM file, json_each(?) WHERE file_id = ?',
-        JSON.stringify(tags),
-        fileId,
-      );
-    }
+    if (tags !== undefined) this.#replaceTags(fileId, tags);
+  }
+
+  /**
+   * Replaces what of a file, ready or pending, is sealed to the account's key pair, in a
+   * transaction of the caller's.
+   */
+  rewrap({ fileId, header, tags }: Pick<Rewrapped, 'fileId' | 'header' | 'tags'>): void {
+    if (tags !== undefined) this.#replaceTags(fileId, tags);
+    if (header === null || !exists(this.#sql, 'file WHERE file_id = ?', fileId)) return;
+    this.#replaceHeader(fileId, header);
+    this.#sql.exec(
+      `INSERT INTO file_detail (file_id, rewrapped) VALUES (?, 1)
+       ON CONFLICT (file_id) DO UPDATE SET rewrapped = rewrapped + 1`,
+      fileId,
+    );
+  }
+
+  /** Replaces a header, overwritten first. */
+  #replaceHeader(fileId: string, header: Uint8Array): void {
+    this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE file_id = ?', fileId);
+    update(this.#sql, 'file', { header }, 'file_id = ?', fileId);
+  }
+
+  #replaceTags(fileId: string, tags: readonly string[]): void {
+    this.#sql.exec('DELETE FROM file_tag WHERE seq = (SELECT seq FROM file WHERE file_id = ?)', fileId);
+    this.#sql.exec(
+      'INSERT INTO file_tag (tag, seq) SELECT value, seq FROM file, json_each(?) WHERE file_id = ?',
+      JSON.stringify(tags),
+      fileId,
+    );
   }
 
   /** The details of a file, ready or pending. */
@@ -175,10 +198,11 @@ export class FileRows {
   /** Forgets the details of a pending file that has no row. */
   forget(fileId: string): void {
     if (this.find(fileId) === undefined) this.provisional.remove(fileId);
-    this.#sql.exec(
-      'DELETE FROM file_detail WHERE file_id = ?1 AND NOT EXISTS (SELECT 1 FROM file WHERE file_id = ?1)',
-      fileId,
-    );
+    for (const table of ['file_detail', 'rotation_file'])
+      this.#sql.exec(
+        `DELETE FROM ${table} WHERE file_id = ?1 AND NOT EXISTS (SELECT 1 FROM file WHERE file_id = ?1)`,
+        fileId,
+      );
   }
 
   /** Checks that no other file has this name. In encrypted mode names cannot be compared. */
@@ -257,9 +281,9 @@ export class FileRows {
       file.number,
     );
     this.#sql.exec('DELETE FROM file WHERE seq = ?', file.number);
-    this.#sql.exec('DELETE FROM file_detail WHERE file_id = ?', fileId);
+    for (const table of ['file_detail', 'denied_file', 'rotation_file'])
+      this.#sql.exec(`DELETE FROM ${table} WHERE file_id = ?`, fileId);
     this.#sql.exec('DELETE FROM file_tag WHERE seq = ?', file.number);
-    this.#sql.exec('DELETE FROM denied_file WHERE file_id = ?', fileId);
     this.provisional.remove(fileId);
     if (state === 'ready') this.#count(-1, file);
     return file;

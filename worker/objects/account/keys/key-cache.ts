@@ -7,7 +7,10 @@ import { Scope } from '../../../../shared/api.ts';
 import { isoTime } from '../../../../shared/time.ts';
 import type { NewKey } from './key-rows.ts';
 
-/** The record of an API key in KV. */
+/**
+ * The record of an API key in KV. `sealed`: earlier versions kept the account's private key here,
+ * too, sealed to this key.
+ */
 const CachedKey = v.object({
   v: v.literal(1),
   id: v.string(),
@@ -61,7 +64,11 @@ export async function readCachedKey(store: KVNamespace, hash: string): Promise<C
 }
 
 /** Writes the record of an API key. @param account the id of its account */
-export async function writeCachedKey(store: KVNamespace, account: string, key: Omit<NewKey, 'signer'>): Promise<void> {
+export async function writeCachedKey(
+  store: KVNamespace,
+  account: string,
+  key: Omit<NewKey, 'signer' | 'sealed'>,
+): Promise<void> {
   const record: CachedKey = {
     v: 1,
     id: key.id,
@@ -71,7 +78,6 @@ export async function writeCachedKey(store: KVNamespace, account: string, key: O
     createdAt: new Date(key.createdAt).toISOString(),
     createdBy: key.createdBy,
     expiresAt: isoTime(key.expiresAt),
-    sealed: key.sealed?.toBase64(),
   };
   await store.put(kvKeyName(key.hash), JSON.stringify(record));
 }

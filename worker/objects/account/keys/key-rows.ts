@@ -14,9 +14,15 @@ export type KeyRecord = RecordOf<typeof keyColumns> & { limits?: Limits | undefi
 
 /**
  * Keys that open the account's encrypted files: the caller's key record, the account's public key,
- * and on demand the sealed private key.
+ * and on demand the sealed private key. `previous`: while a rotation runs, the pair before, its
+ * private key sealed to the current one.
  */
-export type KeyMaterial = { key: KeyRecord; spki: Uint8Array; sealed: Uint8Array | null };
+export type KeyMaterial = {
+  key: KeyRecord;
+  spki: Uint8Array;
+  sealed: Uint8Array | null;
+  previous: { spki: Uint8Array; sealed: Uint8Array } | null;
+};
 
 /**
  * A key to be added: its record, its hash, the public half of what it signs with, and for a key
@@ -158,6 +164,27 @@ export class KeyRows {
       return err('conflict', 'this would revoke the key that the request is made with; self=true allows it');
     const loss = options.destroy ? undefined : lockout(this.list(), ids, nowMs);
     return loss === undefined ? { ok: true, ids } : err('conflict', loss);
+  }
+
+  /**
+   * The keys that end when a caller replaces the account's key pair: all others with `read`.
+   * @returns their IDs; `insufficient_scope` when one of them has a scope that the caller lacks;
+   * `conflict` when one of them lives longer than the caller's
+   */
+  superseded(caller: KeyRecord, nowMs: number): Result<{ ids: string[] }> {
+    const others = this.list().filter(({ id, scopes }) => id !== caller.id && scopes.includes('read'));
+    const valid = others.filter(({ expiresAt }) => (expiresAt ?? Infinity) > nowMs);
+    if (valid.some(({ scopes }) => scopes.some((scope) => !caller.scopes.includes(scope))))
+      return err('insufficient_scope', 'another key with read, which would be revoked, has a scope that yours lacks');
+    const ids = others.map(({ id }) => id);
+    if (lockout(this.list(), ids, nowMs) !== undefined)
+      return err('conflict', 'a key that would be revoked lives longer than yours: use one that lives as long');
+    return { ok: true, ids };
+  }
+
+  /** Seals another private key to a key, which overwrites the one before: it has the same size. */
+  reseal(id: string, sealed: Uint8Array): void {
+    update(this.#sql, 'api_key', { sealed }, 'id = ?', id);
   }
 
   /**

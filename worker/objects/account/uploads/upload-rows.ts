@@ -104,6 +104,13 @@ export class UploadRows {
     this.update(id, { ...ending, state: 'finishing', lease: null, due });
   }
 
+  /** Replaces the header of an upload that is being finished, overwritten first. */
+  rewrap(id: string, header: Uint8Array): void {
+    const isThis = 'id = ? AND header IS NOT NULL';
+    this.#sql.exec(`UPDATE upload SET header = zeroblob(length(header)) WHERE ${isThis}`, id);
+    update(this.#sql, 'upload', { header }, isThis, id);
+  }
+
   /**
    * Ends an upload, with nothing left of its file. The row tells what became of it until
    * `expiresAt`.

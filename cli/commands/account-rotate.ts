@@ -1,0 +1,138 @@
+import { accountIdentities } from '../../client/account-key.ts';
+import { openSealed, readDelivery } from '../../client/inboxes.ts';
+import { rotateAccount } from '../../client/account-rotation.ts';
+import type { ServiceHttp } from '../../client/service-http.ts';
+import { type ApiKeyRecord, FileList, ShareList } from '../../shared/api.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { sealedParcelType } from '../../shared/link/index.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { yesArg } from '../flags/args.ts';
+import { type Api, api, authorizedService } from '../remote/client.ts';
+import { firstItems } from '../remote/pages.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+import { confirm } from '../terminal/confirm.ts';
+import { visible } from '../terminal/output.ts';
+import { countText } from '../terminal/size.ts';
+
+export const command = defineCommand({
+  about:
+    'For the owner of an account, with an API key that has the scopes read and keys: the account gets a new key ' +
+    'pair, and what the service encrypted is sealed to it, file by file. All other API keys with read end. Use it ' +
+    'when somebody may have had one: they get nothing that is stored from then on, and keep what they have copied.',
+  args: { yes: yesArg },
+  service: true,
+  interrupted: 'what is done stays: the same command completes it',
+  examples: [{ command: 'sealpin account rotate', does: 'It shows what ends with the old pair, and asks' }],
+  async run({ args, context }) {
+    const { output, signal } = context;
+    const service = await authorizedService(context);
+    const [http, routes] = [sdkHttp(service, context), api(service, context)];
+    const { account, key, rotation, usage } = await routes.account();
+    const lacking = (['read', 'keys'] as const).find((scope) => !key.scopes.includes(scope));
+    if (lacking !== undefined)
+      throw new SealpinError('insufficient_scope', `the API key lacks the scope ${lacking}`, {
+        hint: 'use a key with the scopes read and keys',
+      });
+    if (rotation === undefined) {
+      const isLossy = await showEndings({ http, routes, apiKey: service.apiKey, key }, context);
+      if (isLossy && !args.yes)
+        throw new SealpinError('conflict', 'deliveries would be lost: nothing was changed', {
+          hint: 'keep the key that opens them with sealpin key export; then add --yes',
+        });
+      await confirm('Replace the key pair of the account', args.yes, context);
+    } else output.note(`the key pair is being replaced already: ${countText(rotation.remaining, 'file')} left`);
+    const total = rotation?.remaining ?? usage?.files ?? 0;
+    const progress = output.progress('sealing', total, { amount: (count) => countText(count, 'file') });
+    let left = total;
+    const rotated = await rotateAccount(http, {
+      signal,
+      onProgress(remaining) {
+        progress.add(left - remaining);
+        left = remaining;
+      },
+    });
+    progress.done();
+    for (const id of rotated.revoked) output.note(`revoked ${id}`);
+    for (const id of rotated.unreadable) output.warn(`${id} is damaged, and opens with neither key pair`);
+    output.note('the account has a new key pair, and nothing that the service keeps opens with the one before');
+    output.note('what sealpin key export wrote is of the pair before; the next sealpin backup needs a new folder');
+    if (account.recovery !== undefined)
+      output.note(
+        `the recovery file has a new secret, and copies of the one before recover nothing: ` +
+          `fetch /v1/accounts/${account.id}/recovery again`,
+      );
+    await output.result({ account: account.id, ...rotated }, []);
+  },
+});
+
+/** Asks a service as the holder of an API key. */
+type Asking = {
+  readonly http: ServiceHttp;
+  readonly routes: Api;
+  readonly apiKey: string;
+  readonly key: ApiKeyRecord;
+};
+
+/** Shows what ends with the pair. @returns whether files would be lost */
+async function showEndings({ http, routes, apiKey, key }: Asking, { output, signal }: Context): Promise<boolean> {
+  const { keys } = await routes.listKeys();
+  const ending = keys.filter(({ id, scopes }) => id !== key.id && scopes.includes('read'));
+  const ends = new Set(ending.map(({ id }) => id));
+  for (const { id, label, scopes } of ending)
+    output.note(`the API key ${id} ends: ${visible(label)} (${scopes.join(', ')})`);
+  if (key.scopes.includes('share')) {
+    const { items } = await firstItems(Infinity, async (query) => {
+      const { shares, cursor } = await http.json(ShareList, { path: 'v1/shares', query, signal });
+      return { items: shares, cursor };
+    });
+    const count = items.filter(({ createdBy, state }) => state === 'active' && ends.has(createdBy)).length;
+    if (count > 0) output.note(`${countText(count, 'link')} that these keys made end with them`);
+  } else if (ending.length > 0) output.note('the links that these keys made end with them');
+  const { uploads } = await routes.listUploads();
+  const open = uploads.filter(({ createdBy, state }) => state === 'open' && ends.has(createdBy ?? '')).length;
+  if (open > 0) output.note(`${countText(open, 'unfinished upload')} of these keys end with them`);
+  const deliveries = await sealedToAccount(http, apiKey, signal);
+  if (deliveries > 0)
+    output.warn(
+      `${deliveries === 1 ? 'a delivery' : `${deliveries} deliveries`} to inboxes of --recipient account will open no more`,
+    );
+  return deliveries > 0;
+}
+
+/**
+ * Failures of a delivery that opens with another key, or with none now: a rotation takes nothing
+ * from it.
+ */
+const unaffected = [
+  'decrypt_failed',
+  'parcel_invalid',
+  'container_invalid',
+  'header_invalid',
+  'not_found',
+  'gone',
+  'content_denied',
+  'content_mismatch',
+  'pinning_lost',
+] as const;
+
+/** Counts the deliveries that only the account's private key opens. */
+async function sealedToAccount(http: ServiceHttp, apiKey: string, signal: AbortSignal): Promise<number> {
+  const { items } = await firstItems(Infinity, async (page) => {
+    const query = { ...page, mode: 'plain', contentType: sealedParcelType };
+    const { files, cursor } = await http.json(FileList, { path: 'v1/storage', query, signal });
+    return { items: files, cursor };
+  });
+  if (items.length === 0) return 0;
+  const identities = await accountIdentities(http, apiKey, signal);
+  let count = 0;
+  for (const file of items) {
+    try {
+      await openSealed(await readDelivery(http, file, signal), identities);
+      count += 1;
+    } catch (error) {
+      if (!unaffected.some((code) => isSealpinError(error, code))) throw error;
+    }
+  }
+  return count;
+}

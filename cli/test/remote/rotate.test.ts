@@ -1,0 +1,163 @@
+/** `account rotate` against the real service, interrupted, and what other commands do meanwhile. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { connect } from '../../../client/index.ts';
+import { SealpinError } from '../../../shared/errors.ts';
+import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
+import { first, itemOf, present } from '../../../testkit/present.ts';
+import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
+import { localService } from '../local.ts';
+
+const local = localService();
+const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
+
+let directory: string;
+beforeEach(async () => {
+  directory = await temporaryDirectory();
+});
+
+const sealpin = (argv: readonly string[], o: Overrides = {}): Promise<Ran> =>
+  run([...argv, '--data-dir', local.dataDir], directory, { env: password, ...o });
+
+/** Stores files that the service encrypts. @returns their IDs */
+async function store(texts: readonly string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (let at = 0; at < texts.length; at += 10)
+    ids.push(
+      ...(await Promise.all(
+        texts.slice(at, at + 10).map(async (text) => {
+          const response = await fetch(`${local.url}/v1/storage/encrypted`, {
+            method: 'POST',
+            headers: {
+              Authorization: `Bearer ${local.apiKey}`,
+              'Content-Type': 'text/plain',
+              'Content-Disposition': 'attachment; filename=letter',
+            },
+            body: text,
+          });
+          return (await (response.json() as Promise<{ fileId: string }>)).fileId;
+        }),
+      )),
+    );
+  return ids;
+}
+
+async function got(fileId: string): Promise<string> {
+  const name = `got-${fileId}`;
+  expect(await sealpin(['get', fileId, name])).toMatchObject({ exit: 0 });
+  return await readFile(join(directory, name), 'utf8');
+}
+
+describe('a rotation that is interrupted', () => {
+  /** One file more than a request seals. */
+  const count = 201;
+  let ids: string[];
+  beforeAll(async () => {
+    ids = await store(Array.from({ length: count }, (_, index) => `letter ${index}`));
+  });
+
+  test('is resumed by the same command; files open meanwhile, and a backup waits', async () => {
+    const stop = new AbortController();
+    let asked = 0;
+    const proxy = await faultyProxy(
+      () => local.url,
+      ({ path }) => {
+        if (path === '/v1/account/rotation') asked += 1;
+        if (asked === 2) stop.abort(new SealpinError('interrupted', 'interrupted by SIGINT'));
+        return undefined;
+      },
+    );
+    const env = { ...password, SEALPIN_API_KEY: local.apiKey };
+    const ran = await sealpin(['account', 'rotate', '--service', proxy.url], { env, signal: stop.signal });
+    expect(ran).toMatchObject({ exit: 130, stdout: '' });
+    expect(ran.stderr).toContain('hint: what is done stays: the same command completes it\n');
+    const connection = connect({ service: local.url, apiKey: local.apiKey });
+    const again = await sealpin(['account', 'rotate', '--json']);
+    expect(again).toMatchObject({ exit: 0 });
+    for (const [index, fileId] of ids.entries())
+      expect(await (await connection.get(fileId)).text()).toBe(`letter ${index}`);
+    expect(await got(first(ids))).toBe('letter 0');
+  });
+
+  test('leaves each command that opens files with both pairs, and key export and backup say so', async () => {
+    const { account } = await details();
+    // The first request alone, as an interruption leaves it.
+    const response = await asking('/v1/account/rotation', { publicKey: account.publicKey });
+    expect(response).toMatchObject({ done: false, remaining: 1 });
+    for (const fileId of [first(ids), itemOf(ids, -1)]) {
+      expect(await got(fileId)).toMatch(/^letter /);
+      expect(await sealpin(['share', fileId, '--quiet'])).toMatchObject({ exit: 0 });
+      expect(await sealpin(['verify', fileId])).toMatchObject({ exit: 0 });
+    }
+    const exported = await sealpin(['key', 'export', 'new.key']);
+    expect(exported.stderr).toContain('warning: the key pair of the account is being replaced');
+    const backup = await sealpin(['backup', 'copy']);
+    expect(backup).toMatchObject({ exit: 1 });
+    expect(backup.stderr).toContain('complete that first: sealpin account rotate');
+    const ran = await sealpin(['account', 'rotate']);
+    expect(ran).toMatchObject({ exit: 0 });
+    expect(ran.stderr).toContain('the key pair is being replaced already: 1 file left\n');
+    expect((await details()).rotation).toBeUndefined();
+    for (const fileId of [first(ids), itemOf(ids, -1)]) {
+      const opened = await sealpin(['ecc-decrypt', await container(fileId), '-', 'new.key']);
+      expect(opened.stdout, opened.stderr).toMatch(/^letter /);
+    }
+  });
+});
+
+test('a backup from before is restored after it, and the next one needs a new folder', async () => {
+  const [fileId] = await store(['kept']);
+  expect(await sealpin(['backup', 'before'])).toMatchObject({ exit: 0 });
+  await sealpin(['account', 'rotate', '--quiet']);
+  const same = await sealpin(['backup', 'before']);
+  expect(same).toMatchObject({ exit: 1 });
+  expect(same.stderr).toContain('is the backup of this account under an older key pair');
+  expect(await sealpin(['backup', 'after'])).toMatchObject({ exit: 0 });
+  expect(await sealpin(['delete', present(fileId), '--yes'])).toMatchObject({ exit: 0 });
+  for (const folder of ['before', 'after']) {
+    const restored = await sealpin(['restore', folder, '--json']);
+    expect(restored, restored.stderr).toMatchObject({ exit: 0 });
+  }
+  const { files } = await connect({ service: local.url, apiKey: local.apiKey }).list({ mode: 'encrypted', limit: 2 });
+  expect(await got(first(files).fileId)).toBe('kept');
+});
+
+test('deliveries that only the key before opens are named first, and open with that key once it is exported', async () => {
+  const inbox = await sealpin(['inbox', 'create', 'old one', '--recipient', 'account', '--quiet']);
+  await writeFile(join(directory, 'letter'), 'Dear Ann');
+  const link = inbox.stdout.trim();
+  expect(await sealpin(['send', 'letter', '--inbox', link])).toMatchObject({ exit: 0 });
+  const { deliveries } = await connect({ service: local.url, apiKey: local.apiKey }).inbox.list();
+  const { id } = first(deliveries);
+  const before = await details();
+  const refused = await sealpin(['account', 'rotate']);
+  expect(refused).toMatchObject({ exit: 1, stdout: '' });
+  expect(refused.stderr).toContain('a delivery to inboxes of --recipient account will open no more');
+  expect(refused.stderr).toContain('keep the key that opens them with sealpin key export; then add --yes');
+  expect(await details()).toMatchObject({ account: before.account });
+  expect(await sealpin(['key', 'export', 'old.key'])).toMatchObject({ exit: 0 });
+  expect(await sealpin(['account', 'rotate', '--yes'])).toMatchObject({ exit: 0 });
+  expect((await sealpin(['inbox', 'open', id, 'none'])).exit).not.toBe(0);
+  expect(await sealpin(['inbox', 'open', id, 'opened', '--key', 'old.key'])).toMatchObject({ exit: 0 });
+  expect(await readFile(join(directory, 'opened', 'letter'), 'utf8')).toBe('Dear Ann');
+});
+
+async function details(): Promise<{ account: { publicKey: string }; rotation?: object }> {
+  const response = await fetch(`${local.url}/v1/account`, { headers: { Authorization: `Bearer ${local.apiKey}` } });
+  return (await response.json()) as { account: { publicKey: string }; rotation?: object };
+}
+
+async function asking(path: string, body: object): Promise<unknown> {
+  const headers = { Authorization: `Bearer ${local.apiKey}`, 'Content-Type': 'application/json' };
+  const response = await fetch(`${local.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+  return await response.json();
+}
+
+async function container(fileId: string): Promise<string> {
+  const headers = { Authorization: `Bearer ${local.apiKey}`, Accept: 'application/vnd.sealpin' };
+  const response = await fetch(`${local.url}/v1/storage/${fileId}`, { headers });
+  const name = join(directory, `${fileId}.sealpin`);
+  await writeFile(name, Buffer.from(await response.arrayBuffer()));
+  return name;
+}

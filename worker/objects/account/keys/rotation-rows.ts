@@ -1,0 +1,87 @@
+/**
+ * A rotation of the account's key pair, as rows: they are there until all is sealed to the new
+ * pair.
+ */
+import { recordOf } from '../../columns.ts';
+import { all, count, first, insert } from '../../sql.ts';
+import { changeColumns } from '../tables.ts';
+
+/**
+ * A file, or an upload that is being finished, with something under the pair before: its header, or
+ * only the search tags of a plain file, whose `tags` are in its row. `version` and `rewrapped`:
+ * what it was read at.
+ */
+export type Behind = {
+  fileId: string;
+  header: Uint8Array | null;
+  tags: readonly string[];
+  version: number;
+  rewrapped: number;
+};
+
+/** The same under the new pair. `header`: null where it has none, or one that nobody opens. */
+export type Rewrapped = Pick<Behind, 'fileId' | 'version' | 'rewrapped' | 'header'> & {
+  /** Search tags; undefined where they stay. */
+  tags: readonly string[] | undefined;
+};
+
+/** The rotation in an object's storage. */
+export class RotationRows {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** The private key before, sealed to the current pair; null where no rotation runs. */
+  previous(): Uint8Array | null {
+    const row = first<{ previous: ArrayBuffer }>(this.#sql, 'SELECT previous FROM rotation');
+    return row === undefined ? null : new Uint8Array(row.previous);
+  }
+
+  /** Begins a rotation of all that is there, in a transaction of the caller's. */
+  begin(previous: Uint8Array): void {
+    insert(this.#sql, 'rotation', { one: 1, previous });
+    this.#sql.exec(
+      `INSERT INTO rotation_file (file_id)
+       SELECT file_id FROM file WHERE header IS NOT NULL OR seq IN (SELECT seq FROM file_tag)
+       UNION SELECT id FROM upload WHERE header IS NOT NULL`,
+    );
+  }
+
+  /** Counts what is left. */
+  remaining(): number {
+    return count(this.#sql, 'rotation_file');
+  }
+
+  /** Some of what is left; of what another version removed, nothing but the ID. */
+  behind(limit: number): Behind[] {
+    return all<{ file_id: string; content: ArrayBuffer | null } & Record<string, SqlStorageValue>>(
+      this.#sql,
+      `SELECT rotation_file.file_id, coalesce(file.header, upload.header) AS content, version, rewrapped, description
+       FROM rotation_file LEFT JOIN file USING (file_id) LEFT JOIN file_detail USING (file_id)
+       LEFT JOIN upload ON upload.id = rotation_file.file_id ORDER BY rotation_file.file_id LIMIT ?`,
+      limit,
+    ).map(({ file_id: fileId, content, ...row }) => {
+      const { version, rewrapped, description } = recordOf(changeColumns, row);
+      const header = content === null ? null : new Uint8Array(content);
+      return { fileId, header, tags: description.tags ?? [], version, rewrapped };
+    });
+  }
+
+  /** Takes a file off the list. @returns whether it was on it, as it was read */
+  take({ fileId, version, rewrapped }: Pick<Behind, 'fileId' | 'version' | 'rewrapped'>): boolean {
+    const row = first(this.#sql, 'SELECT * FROM file_detail WHERE file_id = ?', fileId) ?? {};
+    const now = recordOf(changeColumns, { description: null, ...row });
+    if (now.version !== version || now.rewrapped !== rewrapped) return false;
+    const statement = 'DELETE FROM rotation_file WHERE file_id = ? RETURNING file_id';
+    return first(this.#sql, statement, fileId) !== undefined;
+  }
+
+  /** Ends the rotation: the private key before is overwritten, and then forgotten. */
+  end(): void {
+    this.#sql.exec('UPDATE rotation SET previous = zeroblob(length(previous))');
+    this.#sql.exec('DELETE FROM rotation');
+    this.#sql.exec('DELETE FROM rotation_file');
+  }
+}
