@@ -2,11 +2,12 @@
  * `sealpin migrate`: what the operator of a service does to move files from one pinning service to
  * another.
  */
-import type { Migration } from '../../shared/api.ts';
+import type { Migration, SurveyedPin } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
+import { troubleOf } from '../files/pins-in-trouble.ts';
 import { embeddedId, kuboId } from '../local/external-kubo.ts';
 import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
@@ -17,6 +18,8 @@ import { findService } from '../remote/service-choice.ts';
  * deployed service.
  */
 const pollMs = { least: 250, most: 10_000, share: 0.1 };
+/** Polls in a row at which all that was left had failed, and could not be copied so far. */
+const refusalsInRow = 5;
 
 export const command = defineCommand({
   about:
@@ -45,17 +48,19 @@ export const command = defineCommand({
         hint: 'see: sealpin migrate --help',
       });
     const routes = operator(await operatedService(context), context);
-    if (args.status) return await showAll(await routes.migrations(), context);
+    if (args.status) return await showAll(routes, context);
     const { from, to } = await endsOf(args, context);
     if (args.cancel) return await cancelMigration(routes, { from, to }, context);
     const begun = await beginMigration(routes, { from, to }, args.from === undefined);
     const migration = args.background ? begun : await follow(routes, begun, context);
+    const refused = await refusedOf(routes, migration, context);
     context.output.note(
       migration.state === 'done'
         ? `done: ${from} holds nothing of ours any more`
         : 'continues in the background; progress: sealpin migrate --status',
     );
-    await context.output.result({ migration }, [migrationText(migration)]);
+    await context.output.result({ migration, refused }, [migrationText(migration)]);
+    return refused.length === 0 || args.background ? 0 : 1;
   },
 });
 
@@ -86,9 +91,27 @@ async function beginMigration(routes: Operator, { from, to }: Ends, isUnnamed: b
   }
 }
 
-async function showAll(migrations: readonly Migration[], { output }: Context): Promise<void> {
+async function showAll(routes: Operator, context: Context): Promise<number> {
+  const { output } = context;
+  const migrations = await routes.migrations();
   if (migrations.length === 0) output.note('there has been no migration');
-  await output.result({ migrations }, migrations.map(migrationText));
+  const refused: SurveyedPin[] = [];
+  for (const migration of migrations) refused.push(...(await refusedOf(routes, migration, context)));
+  await output.result({ migrations, refused }, migrations.map(migrationText));
+  return 0;
+}
+
+/** What could not be copied so far: each is named, with the reason. */
+async function refusedOf(
+  { pins }: Operator,
+  { state, failed, to }: Migration,
+  { output }: Context,
+): Promise<SurveyedPin[]> {
+  const refused: SurveyedPin[] = [];
+  if (state !== 'running' || failed === 0) return refused;
+  for await (const pin of pins('failed')) if (pin.service === to) refused.push(pin);
+  if (!output.json) for (const pin of refused) output.warn(troubleOf(pin));
+  return refused;
 }
 
 async function cancelMigration(routes: Operator, { from, to }: Ends, { output }: Context): Promise<void> {
@@ -103,7 +126,10 @@ async function cancelMigration(routes: Operator, { from, to }: Ends, { output }:
   await output.result({ migration }, [migrationText(migration)]);
 }
 
-/** Asks how far a migration is, until it is done. @throws conflict when it was cancelled */
+/**
+ * Asks how far a migration is, until it is done, or all that is left has been refused.
+ * @throws conflict when it was cancelled
+ */
 async function follow(routes: Operator, begun: Migration, { output, signal }: Context): Promise<Migration> {
   const { from, to } = begun;
   const progress = output.progress(`moving blobs from ${from} to ${to}`, begun.total, {
@@ -112,14 +138,16 @@ async function follow(routes: Operator, begun: Migration, { output, signal }: Co
   });
   const start = performance.now();
   let migration = begun;
+  let refusals = 0;
   try {
-    while (migration.state === 'running') {
+    while (migration.state === 'running' && refusals < refusalsInRow) {
       const wait = (performance.now() - start) * pollMs.share;
       await sleep(Math.min(pollMs.most, Math.max(pollMs.least, wait)), signal);
       const now = (await routes.migrations()).find((each) => each.from === from && each.to === to);
       if (now === undefined) break;
       progress.add(migration.left - now.left);
       migration = now;
+      refusals = now.left > 0 && now.left === now.failed ? refusals + 1 : 0;
     }
   } catch (error) {
     output.note('the migration continues without this command; how far it is: sealpin migrate --status');
@@ -128,7 +156,7 @@ async function follow(routes: Operator, begun: Migration, { output, signal }: Co
   } finally {
     progress.done();
   }
-  if (migration.state === 'done') return migration;
+  if (migration.state === 'done' || refusals === refusalsInRow) return migration;
   throw new SealpinError('conflict', `the migration from ${from} to ${to} was cancelled meanwhile`, {
     hint: 'begin it again with the same command',
   });

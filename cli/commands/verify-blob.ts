@@ -27,6 +27,11 @@ export const command = defineCommand({
     id: { type: 'positional', required: false, completes: 'blob', description: 'The blob ID or the file ID' },
     all: { type: 'boolean', description: 'Every file of the account instead' },
     local: { type: 'boolean', description: 'Every block of the IPFS node of the local service instead' },
+    after: {
+      type: 'string',
+      valueHint: 'position',
+      description: 'With --all or --local: the rest of a run that was stopped, which has named the position',
+    },
     open: {
       type: 'boolean',
       description: 'Decrypt it, too: with the password, private.key, or the key of the account',
@@ -49,8 +54,10 @@ export const command = defineCommand({
       throw new SealpinError('usage', 'verify needs an ID, --all or --local', {
         hint: 'one of them; --open, --key and --password-file go with an ID',
       });
-    if (args.all) return await verifyAccount(context);
-    if (args.local) return await verifyLocal(context);
+    if (args.after !== undefined && (args.id !== undefined || !/^[\da-z]{1,10}$/.test(args.after)))
+      throw new SealpinError('usage', '--after is a position that verify --all or --local has named');
+    if (args.all) return await verifyAccount(args.after, context);
+    if (args.local) return await verifyLocal(args.after, context);
     const { cid, fileKey } = await targetOf(id, isDeep, context);
     return await withBlob(cid, context, async (blob) => {
       const progress = output.progress(isDeep ? 'verifying and decrypting' : 'verifying', blob.size);

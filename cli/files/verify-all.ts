@@ -2,60 +2,129 @@
  * `sealpin verify --all` and `--local`: everything that an account, or the IPFS node of the local
  * service, holds.
  */
-import { isSealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
+import { maxNamedBlocks, type VerifiedBlocks } from '../local/node/verify-blocks.ts';
 import { localPaths } from '../local/state.ts';
-import { authorizedService } from '../remote/client.ts';
-import { everyFile } from '../remote/pages.ts';
+import { api, authorizedService } from '../remote/client.ts';
+import { filePages } from '../remote/pages.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 import { withBlob } from '../fetch/fetch-blob.ts';
 
-/** Verifies every file of the account. @returns the exit code */
-export async function verifyAccount(context: Context): Promise<number> {
+type Found = { readonly size: number } | { readonly code: string; readonly why: string };
+
+/** Errors that may be gone the next time: they do not say that bytes are missing or wrong. */
+const passing: readonly unknown[] = ['service_unreachable', 'pinning_unavailable', 'rate_limited'];
+/** Wait before a file is asked for again, in ms, where the service names none. */
+const againMs = 1_000;
+/** Files in a row that nobody could give, after which it is not the files that are to blame. */
+const unreadInRow = 5;
+
+/**
+ * Verifies every file of the account.
+ * @param after where an earlier run has stopped
+ * @returns the exit code
+ */
+export async function verifyAccount(after: string | undefined, context: Context): Promise<number> {
   const { output } = context;
   const service = await authorizedService(context);
-  const known = new Map<string, { size: number } | { code: string; why: string }>();
+  const known = new Map<string, Found>();
   const bad: { fileId: string; blobId: string; code: string; why: string }[] = [];
-  let files = 0;
-  let bytes = 0;
-  for await (const { fileId, cid } of everyFile(service, context)) {
+  const so = { files: 0, bytes: 0, next: after, unread: 0 };
+  const report = (next?: string) => output.result({ files: so.files, size: so.bytes, bad, next }, []);
+
+  async function add(fileId: string, cid: string): Promise<void> {
     const found = known.get(cid) ?? (await look(cid, context));
-    if (!known.has(cid) && 'size' in found) bytes += found.size;
+    if (!known.has(cid) && 'size' in found) so.bytes += found.size;
     known.set(cid, found);
-    files += 1;
-    if ('size' in found) continue;
+    const isRead = 'size' in found;
+    so.unread = isRead || !passing.includes(found.code) ? 0 : so.unread + 1;
+    // Where the service is away, it has no list, either.
+    if (so.unread === 1) await api(service, context).list({ limit: 1 });
+    so.files += 1;
+    if (isRead) return;
     bad.push({ fileId, blobId: cid, ...found });
     if (!output.json) output.warn(`${fileId} (${cid}): ${found.why}`);
+    if (so.unread === unreadInRow)
+      throw new SealpinError('service_unreachable', `${unreadInRow} files in a row could not be read`, {
+        hint: 'see: sealpin status',
+      });
+  }
+
+  try {
+    for await (const { items, cursor } of filePages(service, context, { cursor: after })) {
+      for (const { fileId, cid } of items) await add(fileId, cid);
+      so.next = cursor;
+    }
+  } catch (error) {
+    stopped(`${countText(so.files, 'file')} were read`, so.next, '--all', context);
+    await report(so.next);
+    throw error;
   }
   if (bad.length === 0)
-    output.note(`all blocks of ${countText(files, 'file')} are present and intact (${sizeText(bytes)})`);
-  else output.note(`${bad.length} of ${countText(files, 'file')} cannot be read whole`);
-  await output.result({ files, size: bytes, bad }, []);
+    output.note(`all blocks of ${countText(so.files, 'file')} are present and intact (${sizeText(so.bytes)})`);
+  else output.note(`${bad.length} of ${countText(so.files, 'file')} cannot be read whole`);
+  await report();
   return bad.length === 0 ? 0 : 1;
 }
 
-/** @throws what says nothing of the blob: the service is away, or the command was interrupted */
-async function look(cid: string, context: Context): Promise<{ size: number } | { code: string; why: string }> {
-  try {
-    return await withBlob(cid, context, async ({ size, read }) => {
-      for await (const _block of read(0, size));
-      return { size };
-    });
-  } catch (error) {
-    context.signal.throwIfAborted();
-    if (!isSealpinError(error) || error.code === 'service_unreachable') throw error;
-    return { code: error.code, why: error.message };
+/** Says how far a run came that did not come to its end. */
+function stopped(text: string, next: string | undefined, flag: string, { output }: Context): void {
+  const position = next === undefined ? '' : ` --after ${next}`;
+  output.note(`${text}; the rest: sealpin verify ${flag}${position}`);
+}
+
+/** Reads a blob, again where the service asks to wait or did not give it the first time. */
+async function look(cid: string, context: Context): Promise<Found> {
+  for (let left = 1; ;) {
+    try {
+      return await withBlob(cid, context, async ({ size, read }) => {
+        for await (const _block of read(0, size));
+        return { size };
+      });
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (!isSealpinError(error)) throw error;
+      // Who asks for fewer requests has them all answered in the end.
+      if (error.code !== 'rate_limited') left -= 1;
+      if (!passing.includes(error.code) || left < 0) return { code: error.code, why: error.message };
+      const { retryAfterSeconds } = error;
+      await sleep(retryAfterSeconds === undefined ? againMs : retryAfterSeconds * 1000, context.signal);
+    }
   }
 }
 
 /**
  * Verifies every block of the IPFS node of the local service, which must run.
+ * @param after where an earlier run has stopped
  * @returns the exit code
  */
-export async function verifyLocal({ dataDir, output }: Context): Promise<number> {
-  const { blocks, bytes, bad, first } = await control(localPaths(dataDir).control, 'verify');
-  if (!output.json) for (const { cid, file, why } of first) output.warn(`${cid} is ${why} (in ${file})`);
+export async function verifyLocal(after: string | undefined, context: Context): Promise<number> {
+  const { dataDir, output, signal } = context;
+  const all: Omit<VerifiedBlocks, 'next'> = { blocks: 0, bytes: 0, bad: 0, first: [] };
+  let next = after;
+  const report = () => {
+    const { blocks, bytes: size, bad, first } = all;
+    return output.result({ blocks, size, bad, first, next }, []);
+  };
+  do {
+    if (signal.aborted) {
+      stopped(`${countText(all.blocks + all.bad, 'block')} were read`, next, '--local', context);
+      await report();
+      signal.throwIfAborted();
+    }
+    const found = await control(localPaths(dataDir).control, 'verify', { position: next });
+    all.blocks += found.blocks;
+    all.bytes += found.bytes;
+    all.bad += found.bad;
+    const named = found.first.slice(0, Math.max(0, maxNamedBlocks - all.first.length));
+    all.first.push(...named);
+    if (!output.json) for (const { cid, file, why } of named) output.warn(`${cid} is ${why} (in ${file})`);
+    ({ next } = found);
+  } while (next !== undefined);
+  const { blocks, bytes, bad } = all;
   if (bad === 0)
     output.note(
       `${countText(blocks, 'block')} of the IPFS node ${blocks === 1 ? 'is' : 'are'} present and ` +
@@ -65,6 +134,6 @@ export async function verifyLocal({ dataDir, output }: Context): Promise<number>
     output.note(
       `${bad} of ${countText(blocks + bad, 'block')} of the IPFS node ${bad === 1 ? 'is' : 'are'} missing or damaged`,
     );
-  await output.result({ blocks, size: bytes, bad, first }, []);
+  await report();
   return bad === 0 ? 0 : 1;
 }

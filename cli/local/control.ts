@@ -49,8 +49,8 @@ export type Controls = {
   address(): Promise<{ url: string }>;
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
-  /** Reads every block of the embedded node. */
-  verify(): Promise<VerifiedBlocks>;
+  /** Reads blocks of the embedded node, behind a position. */
+  verify(position?: string): Promise<VerifiedBlocks>;
   stop(): Promise<Record<string, never>>;
 };
 /** The name of a question. */
@@ -96,14 +96,14 @@ async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>
 export async function listenForControl(path: string, controls: Controls): Promise<{ close(): Promise<void> }> {
   await rm(path, { force: true });
   const server: Server = createServer((request, response) => {
-    const name = request.url?.slice(1);
+    const [name, position] = request.url?.slice(1).split('?') ?? [];
     const respond = (status: number, body: unknown) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     if (request.method !== 'POST' || !isControl(name)) {
       respond(404, { code: 'not_found', detail: 'no such control' });
       return;
     }
-    (controls[name]() as Promise<unknown>).then(
+    (controls[name](position) as Promise<unknown>).then(
       (body) => respond(200, body),
       (error: unknown) => {
         const failure = isSealpinError(error) ? error : new SealpinError('internal', String(error));
@@ -141,13 +141,17 @@ const answerMs = 15_000;
 /**
  * Asks the service that listens at `path`.
  * @param o.timeoutMs the longest wait: 15 s for a question, none for what takes its time
+ * @param o.position for `verify`: digits and letters
  * @throws not_running when no service listens there; service_unreachable when it says nothing;
  * otherwise the error that it reports
  */
 export function control<C extends Control>(
   path: string,
   name: C,
-  { timeoutMs = name === 'address' || name === 'status' ? answerMs : 0 }: { timeoutMs?: number } = {},
+  {
+    timeoutMs = name === 'address' || name === 'status' ? answerMs : 0,
+    position,
+  }: { timeoutMs?: number; position?: string | undefined } = {},
 ): Promise<Awaited<ReturnType<Controls[C]>>> {
   return withSocketPath(
     path,
@@ -157,7 +161,13 @@ export function control<C extends Control>(
         // that takes 4 ms to compile.
         const host = '127.0.0.1';
         const question = request(
-          { host, socketPath: short, path: `/${name}`, method: 'POST', agent: false },
+          {
+            host,
+            socketPath: short,
+            path: `/${name}${position === undefined ? '' : `?${position}`}`,
+            method: 'POST',
+            agent: false,
+          },
           (response) => {
             let text = '';
             response.setEncoding('utf8');

@@ -122,7 +122,7 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
   const { account, apiKey } = await openAccount(url, dataDir, secrets);
   const { stop, stopped } = stopOf(cleanup, workerd, url);
   const about = { url, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, workerd, cacheDir, stop };
-  const acts = { verify: () => node.verify(), writeRunFile: (url: string) => run.write(url) };
+  const acts = { verify: (position?: string) => node.verify(position), writeRunFile: (url: string) => run.write(url) };
   const socket = await listenForControl(paths.control, controlsOf({ ...about, ...acts }));
   cleanup.add(() => socket.close());
   return {

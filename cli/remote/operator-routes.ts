@@ -6,12 +6,16 @@ import {
   Migration,
   MigrationList,
   NewAccountResponse,
+  PinPage,
   type AccountChanges,
   type NewAccount,
+  type SurveyedPin,
+  type SurveyState,
 } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { type ApiCaller, queryOf, requester } from './client.ts';
+import { pages } from './pages.ts';
 
 const pageAccounts = 100;
 /** Far more than a service has: a hostile one must not make us ask without end. */
@@ -43,6 +47,14 @@ export function operator(service: ApiCaller, context: Pick<Context, 'signal' | '
     change: (id: string, changes: AccountChanges) =>
       forAccount(request(AccountSummary, accountPath(id), 'PATCH', changes)),
     remove: (id: string) => forAccount(request(AccountReceipt, accountPath(id), 'DELETE')),
+    /** The pins in a state. */
+    async *pins(state: SurveyState): AsyncGenerator<SurveyedPin, void, undefined> {
+      const found = pages(async (page) => {
+        const { pins: items, cursor } = await request(PinPage, `v1/operator/pins${queryOf({ state, ...page })}`);
+        return { items, cursor };
+      });
+      for await (const { items } of found) yield* items;
+    },
     /** Begins to move what one backend holds to another, both by their IDs, or resumes it. */
     migrate: (from: string, to: string) => request(Migration, 'v1/operator/migrations', 'POST', { from, to }),
     migrations: async () => (await request(MigrationList, 'v1/operator/migrations')).migrations,

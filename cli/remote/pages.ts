@@ -19,7 +19,7 @@ type Ask<T> = (query: { limit: number; cursor: string | undefined }) => Promise<
  * The pages of a list, up to a number of items.
  * @throws what `ask` throws, service_answer
  */
-async function* pages<T>(ask: Ask<T>, most = Infinity): AsyncGenerator<Page<T>, void, undefined> {
+export async function* pages<T>(ask: Ask<T>, most = Infinity): AsyncGenerator<Page<T>, void, undefined> {
   let cursor: string | undefined;
   let left = most;
   let emptyPages = 0;
@@ -51,10 +51,19 @@ export async function* everyFile(
   context: Context,
   query: { readonly cid?: string } = {},
 ): AsyncGenerator<StoredFile, void, undefined> {
+  for await (const { items } of filePages(service, context, query)) yield* items;
+}
+
+/** The same, by page. @param query `cursor`: that of the page before the first one */
+export function filePages(
+  service: Service,
+  context: Context,
+  query: { readonly cid?: string; readonly cursor?: string | undefined } = {},
+): AsyncGenerator<Page<StoredFile>, void, undefined> {
   const routes = api(service, context);
-  const files = pages(async (page) => {
-    const { files: items, cursor } = await routes.list({ ...query, ...page, order: 'asc' });
-    return { items, cursor };
+  const { cursor: start } = query;
+  return pages(async ({ limit, cursor = start }) => {
+    const { files: items, cursor: next } = await routes.list({ ...query, limit, cursor, order: 'asc' });
+    return { items, cursor: next };
   });
-  for await (const { items } of files) yield* items;
 }

@@ -172,8 +172,8 @@ export class FailoverReader {
   }
 
   /**
-   * The stream of a source that has lost a block breaks off there. Asked for that block alone, it
-   * says so.
+   * The stream of a source that has lost a block, or whose copies are all damaged, breaks off
+   * there. Asked for that block alone, it says so.
    */
   async #lossOf({ brokenOff: source, request }: Search): Promise<SealpinError | undefined> {
     if (source === undefined) return undefined;
@@ -182,7 +182,7 @@ export class FailoverReader {
       return undefined;
     } catch (error) {
       this.#options.signal.throwIfAborted();
-      return isSealpinError(error, 'pinning_lost') ? error : undefined;
+      return isSealpinError(error, 'pinning_lost') || isSealpinError(error, 'content_mismatch') ? error : undefined;
     } finally {
       this.#disconnect(source, new Error('it was asked for the reason only'));
     }

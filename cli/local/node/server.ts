@@ -33,7 +33,7 @@ export type NodeOptions = {
 export type RunningNode = {
   url: string;
   /** Reads every block that it holds, and compares it with its CID. */
-  verify(): Promise<VerifiedBlocks>;
+  verify(position?: string): Promise<VerifiedBlocks>;
   close(): Promise<void>;
 };
 
@@ -103,7 +103,7 @@ export async function startNode({
 
   return {
     url: `http://127.0.0.1:${ownPort}`,
-    verify: () => verifyBlocks(store),
+    verify: (position) => verifyBlocks(store, position),
     async close() {
       clearInterval(sweep);
       await new Promise<void>((resolve) => {

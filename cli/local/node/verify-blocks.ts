@@ -7,20 +7,30 @@ import { errnoOf } from '../../errno.ts';
 import type { BlockLocation } from './catalog.ts';
 import type { Store } from './store.ts';
 
-/** Result of a check: how many blocks and bytes are intact, and the first of those that are not. */
+/**
+ * Result of a check: how many blocks and bytes are intact, and the first of those that are not.
+ * `next`: where the check continues; undefined when it has come to the end.
+ */
 export type VerifiedBlocks = {
   blocks: number;
   bytes: number;
   bad: number;
   first: { cid: string; file: string; why: 'missing' | 'damaged' }[];
+  next?: string | undefined;
 };
 
 /** Number of rows read at once, and of bad blocks that are named. */
 const pageRows = 500;
-const maxNamedBlocks = 100;
+export const maxNamedBlocks = 100;
+/** Time after which a check stops at the next page, in ms: who asks may not want the rest. */
+const turnMs = 1_000;
 
-/** Reads every block, while the node continues to serve. */
-export async function verifyBlocks(store: Store): Promise<VerifiedBlocks> {
+/**
+ * Reads the blocks behind a position, all of them at first, as far as one turn comes; the node
+ * continues to serve.
+ */
+export async function verifyBlocks(store: Store, position = '0'): Promise<VerifiedBlocks> {
+  const until = performance.now() + turnMs;
   const { catalog } = store;
   const found: VerifiedBlocks = { blocks: 0, bytes: 0, bad: 0, first: [] };
   let last: { file: string; descriptor: number } | undefined;
@@ -43,7 +53,8 @@ export async function verifyBlocks(store: Store): Promise<VerifiedBlocks> {
   }
 
   try {
-    for (let after = 0, rows = catalog.blocksAfter(after, pageRows); rows.length > 0;) {
+    for (let after = Number.parseInt(position, 36), rows = catalog.blocksAfter(after, pageRows); rows.length > 0;) {
+      if (performance.now() > until) return { ...found, next: after.toString(36) };
       for (const { cid, ...location } of rows) {
         await turn();
         after = location.row;

@@ -3,7 +3,7 @@
  * `node/kubo-migration.test.ts`.
  */
 import { describe, expect, test } from 'vitest';
-import type { Migration } from '../../../shared/api.ts';
+import type { Migration, SurveyedPin } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import { hostile, json, type Hostile } from '../hostile.ts';
 import { Collector, type Overrides, type Ran, run } from '../environment.ts';
@@ -17,6 +17,18 @@ const own: Migration = {
   left: 8,
   failed: 0,
 };
+const reason = 'invalid_request';
+const detail = 'the file has too many small blocks for an object store';
+const refusedPin: SurveyedPin = {
+  cid: `bafybei${'a'.repeat(52)}`,
+  service: 'b',
+  state: 'failed',
+  reason,
+  detail,
+  attempts: 3,
+  files: [1, 2].map((n) => ({ account: '0'.repeat(22), fileId: `3e9a1b1c-3c44-4f5a-9c52-0a3c4e9f2b1${n}` })),
+};
+const failedPins = [{ ...refusedPin, service: 'c' }, refusedPin];
 /** One that the same service began before. */
 const earlier: Migration = { ...own, to: 'c', state: 'cancelled', total: 3, left: 3 };
 
@@ -27,6 +39,7 @@ const earlier: Migration = { ...own, to: 'c', state: 'cancelled', total: 3, left
 async function serviceThatSays(...answers: readonly (Migration[] | (() => void))[]): Promise<Hostile> {
   const rest = [...answers];
   return hostile({
+    'GET /v1/operator/pins?state=failed': (_request, response) => json(response, 200, { pins: failedPins }),
     'POST /v1/operator/migrations': (_request, response) => json(response, 202, own),
     'GET /v1/operator/migrations': (_request, response) => {
       const answer = rest.shift();
@@ -60,6 +73,24 @@ describe('a migration that is followed', () => {
     ]);
     expect(ran.stderr).toContain('done: a holds nothing of ours any more\n');
     expect(service.seen.map(({ headers }) => headers.authorization)).toEqual(service.seen.map(() => 'Bearer secret'));
+  });
+
+  test('ends where all that is left was refused, and names each file with the reason', async () => {
+    const left = { ...own, left: 1, failed: 1 };
+    const ran = await migrate(
+      await serviceThatSays([{ ...own, failed: 1 }], ...Array.from({ length: 5 }, () => [left])),
+    );
+    expect(ran).toMatchObject({ exit: 1, stdout: expect.stringContaining('1 of 10 left, 1 failed so far') });
+    expect(ran.stderr).toBe(
+      `sealpin: warning: ${refusedPin.cid} (file ${refusedPin.files[0]?.fileId} and 1 more): b does not take it: ` +
+        `${detail}; it stays where it is; store its bytes again, as they are, to have it there\n` +
+        'sealpin: continues in the background; progress: sealpin migrate --status\n',
+    );
+    const service = await serviceThatSays([left]);
+    const env = { SEALPIN_ADMIN_TOKEN: 'secret' };
+    const status = await run(['migrate', '--status', '--service', service.url, '--json'], '/', { env });
+    expect(status.exit).toBe(0);
+    expect(JSON.parse(status.stdout)).toEqual({ migrations: [left], refused: [refusedPin] });
   });
 
   test('and is cancelled meanwhile, or gives way to another one, fails', async () => {

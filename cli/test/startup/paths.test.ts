@@ -109,7 +109,7 @@ const kinds: Readonly<Record<string, Kind | typeof text>> = {
 const texts = [
   'name id password url from to size key_id label link shell file_id --name --service --profile --scopes --expires',
   '--limits --limit --port --kubo-api --cors-origin --mode --quota --values --inbox --note --from --opens',
-  '--max-files --max-bytes copy-…',
+  '--max-files --max-bytes --after copy-…',
 ].flatMap((line) => line.split(' ').map((name) => name.replace('-…', ' …')));
 
 function kindOf({ command, arg }: Subject): Kind | typeof text | undefined {

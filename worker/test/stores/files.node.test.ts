@@ -4,11 +4,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
-import { decodeIndex } from '../../backends/objects/object-index.ts';
-import { cidBuilder } from '../../../shared/ipfs/index.ts';
-import { first, itemOf, present } from '../../../testkit/present.ts';
+import { first, itemOf } from '../../../testkit/present.ts';
 import { bytesOf, jsonOf, problemOf } from '../client.ts';
-import { create, patch, send } from '../uploads/tus-client.ts';
+import { create, patch } from '../uploads/tus-client.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
@@ -64,40 +62,6 @@ describe.each(kinds)('%s', (kind) => {
     }
     expect(Buffer.compare(await bytesOf(get(file.fileId)), bytes)).toBe(0);
     await remove(file.fileId);
-    expect(await store.keys()).toEqual(['service']);
-  });
-
-  it('every file is found by its CID in the bucket alone', async () => {
-    const files = [
-      await store.owner.call.store('plain', randomBytes(3 * mib + 1)),
-      await store.owner.call.store('encrypted', randomBytes(mib)),
-      await store.owner.call.store('plain', ''),
-    ];
-    const { path } = await create(store.owner.call, 'plain', 2 * mib + 7);
-    const resumed = await send(store.owner.call, path, randomBytes(2 * mib + 7), mib);
-    expect(resumed.status).toBe(204);
-    const cids = [...files.map(({ cid }) => cid), present(resumed.headers.get('Sealpin-Cid'))];
-    const keys = await store.keys();
-    const objects = new Map(await Promise.all(keys.map(async (key) => [key, await store.read(key)] as const)));
-    expect(
-      keys
-        .filter((key) => key.startsWith('cid/'))
-        .map((key) => key.slice(4))
-        .toSorted(),
-    ).toEqual(cids.toSorted());
-    for (const cid of cids) {
-      const index = await decodeIndex(cid, present(objects.get(`cid/${cid}`)));
-      const whole = Buffer.concat(
-        index.objects.map(({ n, bytes }) =>
-          present(objects.get(`data/${index.id}/${String(n).padStart(8, '0')}`)).subarray(0, bytes),
-        ),
-      );
-      const builder = cidBuilder();
-      await builder.write(whole);
-      expect(await builder.finish()).toEqual({ cid, bytes: index.size });
-    }
-    for (const { fileId } of files) await remove(fileId);
-    await remove(present(resumed.headers.get('Sealpin-File')));
     expect(await store.keys()).toEqual(['service']);
   });
 

@@ -9,6 +9,7 @@ import type { StoredFile } from '../../../shared/api.ts';
 import { adminToken, rpcToken } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf } from '../client.ts';
 import { askNode, pinObject, pinned, sweep } from '../stored-state.ts';
+import { foreignCar } from './foreign-car.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
@@ -123,19 +124,3 @@ describe.each(kinds)('%s', (kind) => {
     for (const { cid } of files) expect((await askNode(store.service, 'pin/ls', { arg: cid })).status).toBe(200);
   });
 });
-
-/** A CAR of a file in leaves of 100,000 bytes, the way other programs make them. */
-async function foreignCar(bytes: Buffer): Promise<Buffer> {
-  const { carHeader, carSection, cidOf, encodeNode, sha256 } = await import('../../../shared/ipfs/index.ts');
-  const sections: Uint8Array[] = [];
-  const links = [];
-  for (let at = 0; at < bytes.length; at += 100_000) {
-    const leaf = bytes.subarray(at, at + 100_000);
-    const cid = cidOf('raw', await sha256(new Uint8Array(leaf)));
-    sections.push(carSection(cid, leaf.length), leaf);
-    links.push({ cid, fileBytes: leaf.length, dagBytes: leaf.length });
-  }
-  const node = encodeNode(links);
-  const root = cidOf('dag-pb', await sha256(node));
-  return Buffer.concat([carHeader(root), ...sections, carSection(root, node.length), node]);
-}
