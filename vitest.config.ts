@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/node';
 import { webModule, webModuleText } from './cli/local/code/web-bundle.ts';
+import { hasVersitygw } from './testkit/object-stores/versitygw.ts';
 
 /**
  * Prints a line for each test that was skipped, or that passed only when CI ran it again, and then
@@ -68,6 +69,10 @@ const bundled = [
   '@noble/post-quantum/hybrid.js',
 ];
 
+// What is tried with buckets.
+const everySuite = '{files,uploads,shares}/**/*,accounts/backup,backends/gateway/*';
+const oneOfEach = 'files/reading,uploads/lengths,shares/shares,backends/gateway/gateway';
+
 // Files that end in `.node.test.ts` need Node (processes, sockets, files); every other test in
 // shared/ and client/ runs in both.
 export default defineConfig({
@@ -111,17 +116,18 @@ export default defineConfig({
           ...timeouts,
         },
       },
-      {
-        // Files in a bucket of R2 instead of an IPFS node.
+      ...(['r2', 's3'] as const).map((backend) => ({
+        // Files in a bucket instead of an IPFS node.
         plugins: [webPlugin],
         test: {
-          name: 'r2',
-          include: ['worker/test/{files/storage,uploads/lengths}.node.test.ts'],
-          env: { SEALPIN_TEST_BACKEND: 'r2' },
+          name: backend,
+          include: [`worker/test/{${long ? everySuite : oneOfEach}}.node.test.ts`],
+          exclude: ['**/network.node.test.ts', ...(backend === 's3' && !hasVersitygw() ? ['**'] : [])],
+          env: { SEALPIN_TEST_BACKEND: backend },
           ...shared,
           ...timeouts,
         },
-      },
+      })),
       {
         plugins: [
           webPlugin,

@@ -2,7 +2,7 @@
  * The service for tests: the Worker as deployed, in workerd, in front of a pinning service that
  * speaks Kubo's RPC.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleGuard, guardFlags } from '../cli/local/code/bundle.ts';
@@ -10,7 +10,7 @@ import { serviceState } from '../cli/local/miniflare.ts';
 import { startNode, type RunningNode } from '../cli/local/node/server.ts';
 import type { NewAccountResponse } from '../shared/api.ts';
 import { bundledOnce, directoryOfRun } from './run-cache.ts';
-import { keysOf, type Bucket } from './object-stores/s3-requests.ts';
+import { keysOf } from './object-stores/s3-requests.ts';
 import { startVersitygw, type Versitygw } from './object-stores/versitygw.ts';
 import { bundledModule, startWorker, type RunningWorker } from './workerd.ts';
 
@@ -33,9 +33,11 @@ export type ServiceOptions = {
   dir?: string;
   /** An IPFS node that already runs; `close` leaves it running. */
   node?: Pick<RunningNode, 'url' | 'close'>;
+  /** A service whose IPFS node, or bucket, this one has as well; R2 has none that two share. */
+  beside?: Service;
   /**
-   * Maps the URL of the IPFS node to the one that the Worker uses: a proxy between them, for
-   * example.
+   * Maps the URL of the IPFS node, or of the S3 API, to the one that the Worker uses: a proxy
+   * between them, for example. For R2 it gives that of a gate (`worker/test/bucket-gate.ts`).
    */
   through?(url: string): Promise<string> | string;
   ratelimits?: Record<string, { namespace_id: string; simple: { limit: number; period: 10 | 60 } }>;
@@ -54,8 +56,10 @@ export type Service = {
   /** The process of workerd. */
   pid: number;
   miniflare: RunningWorker['miniflare'];
-  /** Lists the keys of the bucket that takes the place of the IPFS node. */
-  bucket?(): Promise<string[]>;
+  /** The bucket that takes the place of the IPFS node, past the Worker. */
+  bucket?: { keys(): Promise<string[]>; read(key: string): Promise<Buffer>; lose(key: string): Promise<void> };
+  /** The S3 API that it is behind. */
+  gateway?: Versitygw;
   /** Creates an account as the operator. */
   account(): Promise<NewAccountResponse>;
   /** Kills workerd, as a power cut would. */
@@ -70,7 +74,7 @@ export type Service = {
 const guarded = process.env['SEALPIN_TEST_GUARD'] === '1';
 
 /** With `SEALPIN_TEST_BACKEND=r2` or `s3`, files go to a bucket instead of the IPFS node. */
-const kind = process.env['SEALPIN_TEST_BACKEND'] ?? 'kubo';
+export const backendKind = process.env['SEALPIN_TEST_BACKEND'] ?? 'kubo';
 
 /** The Worker as `wrangler deploy` sends it, and what runs in front of it. */
 async function modulesOf(entry: string) {
@@ -81,29 +85,21 @@ async function modulesOf(entry: string) {
   return [{ type: 'ESModule', path: '/guard.js', contents: guard } as const, worker];
 }
 
-/** The entry of the backend: the node, or what takes its place. */
-function entryOf(node: string, bucket: Bucket | undefined): object {
-  if (bucket !== undefined) {
-    const { url, region } = bucket;
-    return {
-      id: 'node',
-      type: 's3',
-      url,
-      region,
-      bucket: bucket.bucket,
-      keySecret: 'S3_KEY',
-      secretSecret: 'S3_SECRET',
-    };
+/** The entry of the backend: the node, or what takes its place. @param url of either */
+function entryOf(url: string, gateway: Versitygw | undefined): object {
+  if (gateway !== undefined) {
+    const { bucket, region } = gateway;
+    return { id: 'node', type: 's3', url, region, bucket, keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
   }
-  if (kind === 'r2') return { id: 'node', type: 'r2', binding: 'BUCKET' };
-  return { id: 'node', type: 'kubo', url: node, tokenSecret: 'KUBO_TOKEN' };
+  if (backendKind === 'r2') return { id: 'node', type: 'r2', binding: 'BUCKET' };
+  return { id: 'node', type: 'kubo', url, tokenSecret: 'KUBO_TOKEN' };
 }
 
-/** The settings of a service. @param pinning URL of its node */
+/** The settings of a service. @param backend URL of its backend */
 function bindingsOf(
   vars: Readonly<Record<string, string>>,
   port: number,
-  { pinning, gateway }: { pinning: string; gateway: Versitygw | undefined },
+  { backend, gateway }: { backend: string; gateway: Versitygw | undefined },
 ): Record<string, string> {
   return {
     ADMIN_TOKEN: adminToken,
@@ -111,7 +107,8 @@ function bindingsOf(
     RESTORE_TOKEN: restoreToken,
     KUBO_TOKEN: rpcToken,
     ...(gateway && { S3_KEY: gateway.keyId, S3_SECRET: gateway.secret }),
-    ...(vars['BACKENDS'] === undefined && { PINNING_SERVICES: JSON.stringify([entryOf(pinning, gateway)]) }),
+    ...(backendKind === 'r2' && backend !== '' && { BUCKET_GATE: backend }),
+    ...(vars['BACKENDS'] === undefined && { PINNING_SERVICES: JSON.stringify([entryOf(backend, gateway)]) }),
     RECOVERY_DAYS: '0',
     ...vars,
     ...(guarded && {
@@ -119,6 +116,38 @@ function bindingsOf(
       LOCAL_CONTROL: rpcToken,
       LOCAL_ORIGINS: vars['CORS_ORIGINS'] ?? '',
     }),
+  };
+}
+
+const keptGateways = new Map<string, Promise<Versitygw>>();
+
+/** The S3 API of a service; one whose directory is kept has it in there, for as long as the process. */
+async function gatewayOf({ beside, dir }: ServiceOptions): Promise<Versitygw | undefined> {
+  if (backendKind !== 's3') return undefined;
+  if (beside?.gateway !== undefined) return beside.gateway;
+  if (dir === undefined) return await startVersitygw();
+  const kept = keptGateways.get(dir) ?? startVersitygw({ dir });
+  keptGateways.set(dir, kept);
+  return await kept;
+}
+
+function bucketOf(gateway: Versitygw | undefined, miniflare: RunningWorker['miniflare']): Service['bucket'] {
+  if (gateway !== undefined)
+    return {
+      keys: () => keysOf(gateway),
+      read: (key) => readFile(join(gateway.folder, key)),
+      lose: (key) => gateway.lose(key),
+    };
+  if (backendKind !== 'r2') return undefined;
+  const bucket = () => miniflare.getR2Bucket('BUCKET');
+  return {
+    keys: async () => (await (await bucket()).list()).objects.map(({ key }) => key),
+    async read(key) {
+      const object = await (await bucket()).get(key);
+      if (object === null) throw new Error(`there is no ${key}`);
+      return Buffer.from(await object.arrayBuffer());
+    },
+    lose: async (key) => await (await bucket()).delete(key),
   };
 }
 
@@ -136,10 +165,12 @@ async function newAccount(url: string): Promise<NewAccountResponse> {
 /** Starts the service and its IPFS node on free ports of 127.0.0.1. */
 export async function startService(o: ServiceOptions = {}): Promise<Service> {
   const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-service-')));
+  const shared = o.node ?? (o.beside && { url: o.beside.node, close: async () => undefined });
   const node: Pick<RunningNode, 'url' | 'close'> =
-    o.node ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
-  const gateway = kind === 's3' ? await startVersitygw() : undefined;
-  const pinning = (await o.through?.(node.url)) ?? node.url;
+    shared ?? (await startNode({ dir: join(dir, 'ipfs'), token: rpcToken }));
+  const gateway = await gatewayOf(o);
+  const own = backendKind === 'r2' ? '' : (gateway ?? node).url;
+  const backend = (await o.through?.(own)) ?? own;
   const log: string[] = [];
   const modules = await modulesOf(o.entry ?? 'worker/index.ts');
   const { url, pid, miniflare } = await startWorker((port) => ({
@@ -149,8 +180,9 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     modules,
     ...(guarded && { compatibilityFlags: guardFlags }),
     ...(o.ratelimits === undefined ? {} : { ratelimits: o.ratelimits }),
-    bindings: bindingsOf(o.vars ?? {}, port, { pinning, gateway }),
+    bindings: bindingsOf(o.vars ?? {}, port, { backend, gateway }),
   }));
+  const bucket = bucketOf(gateway, miniflare);
   return {
     url,
     node: node.url,
@@ -159,12 +191,8 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     log,
     pid,
     miniflare,
-    ...(gateway !== undefined && { bucket: () => keysOf(gateway) }),
-    ...(kind === 'r2' && {
-      async bucket() {
-        return (await (await miniflare.getR2Bucket('BUCKET')).list()).objects.map(({ key }) => key);
-      },
-    }),
+    ...(bucket && { bucket }),
+    ...(gateway && { gateway }),
     account: () => newAccount(url),
     async kill() {
       process.kill(pid, 'SIGKILL');
@@ -172,8 +200,8 @@ export async function startService(o: ServiceOptions = {}): Promise<Service> {
     },
     async close() {
       await miniflare.dispose();
-      await gateway?.close();
-      if (o.node === undefined) await node.close();
+      if (o.dir === undefined && o.beside === undefined) await gateway?.close();
+      if (shared === undefined) await node.close();
       if (o.dir === undefined) await rm(dir, { recursive: true, force: true });
     },
   };

@@ -45,12 +45,15 @@ export type Versitygw = Bucket & {
  *   (`XAdminUserNotFound`).
  * @param o.keeps what the buckets keep of removed objects: versions, or versions that are locked
  * for a day; `versions later`: from `keepVersions` on
+ * @param o.dir where the objects are; by default a temporary directory
  */
-export async function startVersitygw(o: { keeps?: 'versions' | 'locked' | 'versions later' } = {}): Promise<Versitygw> {
+export async function startVersitygw(
+  o: { keeps?: 'versions' | 'locked' | 'versions later'; dir?: string } = {},
+): Promise<Versitygw> {
   const program = pathOf('versitygw');
   if (program === undefined) throw new Error(noVersitygw);
-  const dir = await mkdtemp(join(tmpdir(), 'sealpin-versitygw-'));
-  const [root, versions] = [join(dir, 'root'), join(dir, 'versions')];
+  const dir = o.dir ?? (await mkdtemp(join(tmpdir(), 'sealpin-versitygw-')));
+  const [root, versions] = [join(dir, 'buckets'), join(dir, 'versions')];
   await Promise.all([mkdir(root), mkdir(versions)]);
   const own = { region: 'us-east-1', keyId: 'key-of-the-tests', secret: 'secret-of-the-tests' };
   const start = async (port: number, isReadOnly = false) => {

@@ -8,6 +8,7 @@ import type { Result } from '../objects/result.ts';
 import type { AccountEnv } from '../objects/account/delivery.ts';
 import { present } from '../../testkit/present.ts';
 import { faulty, FaultyFiles, FaultyKeys, FaultyPending, FaultyRotation, type Fault } from './faulty-calls.ts';
+import { withGate } from './gated-bucket.ts';
 
 export { Metrics } from '../index.ts';
 
@@ -37,7 +38,7 @@ export default {
   async fetch(request: Request, env: Env & Objects, ctx: ExecutionContext): Promise<Response> {
     if (new URL(request.url).pathname === '/test/object')
       return await called(request, env).catch((error: unknown) => new Response(String(error), { status: 500 }));
-    return await worker.fetch(request, env, ctx);
+    return await worker.fetch(request, withGate(env), ctx);
   },
 };
 
@@ -61,7 +62,7 @@ export class Account extends RealAccount {
     storage.setAlarm = (time) => faulty(faults, 'setAlarm', () => setAlarm(time));
     const { PIN, SHARE, API_KEYS } = env;
     super(ctx, {
-      ...env,
+      ...withGate(env),
       PIN: failing(PIN, faults),
       SHARE: failing(SHARE, faults),
       API_KEYS: withFaults(API_KEYS, faults),
@@ -203,7 +204,7 @@ export class Pin extends RealPin {
   constructor(ctx: DurableObjectState, env: ConstructorParameters<typeof RealPin>[1]) {
     const ahead = { ms: 0 };
     setByClock(ctx, ahead);
-    super(ctx, env);
+    super(ctx, withGate(env));
     this.#ahead = ahead;
   }
 

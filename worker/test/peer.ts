@@ -1,71 +1,70 @@
 /**
- * Peer between the Worker and the real IPFS node in tests, which misbehaves on demand. It passes
- * everything else on to the node.
+ * Peer between the Worker and its real backend in tests, which misbehaves on demand. It passes
+ * everything else on: to the IPFS node, or to the bucket that takes its place.
  */
-import { request as connect, type IncomingMessage, type ServerResponse } from 'node:http';
+import { request as connect, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { startLoopbackServer } from '../../testkit/loopback-server.ts';
+import { backendKind } from '../../testkit/service.ts';
+import { startBucketGate } from './bucket-gate.ts';
+import { stepOfBucket, type Peer, type Step, type Turn } from './turn.ts';
 
-/**
- * One command on its way. `pass` sends it on, `answer` says something else, `cut` breaks the
- * connection off.
- */
-export type Turn = {
-  /** `dag/import`, `pin/ls`, `pin/add`, `pin/rm`, `block/get`, `cat`, … */
-  command: string;
-  cid: string | null;
-  /** The `X-Request-Id` with which it came. */
-  requestId: string | undefined;
-  /**
-   * Passes the command on, and resolves when the node has answered; then `deliver` gives the answer
-   * to the Worker.
-   */
-  pass(): Promise<{ status: number; body: Buffer; deliver(body?: Buffer): void }>;
-  answer(status: number, body: string | Buffer, headers?: Record<string, string>): void;
-  /**
-   * Sends the answer's beginning with a length, and then nothing more, or the end of the
-   * connection.
-   */
-  begin(body: Buffer, bytes: number, then: 'hang' | 'cut'): void;
-  /** Sends an answer so slowly. */
-  trickle(body: Buffer, bytesPerSecond: number): Promise<void>;
-  cut(): void;
+export type { Peer, Step, Turn };
+
+const stepsOfKubo: Record<string, Step> = {
+  'dag/import': 'import',
+  'pin/add': 'keep',
+  'pin/ls': 'look',
+  cat: 'read',
+  'block/get': 'read',
+  'pin/rm': 'remove',
 };
 
-export type Peer = {
-  url: string;
-  /** Commands whose connection the Worker has broken off. */
-  aborted: string[];
-  /** Commands that have come. */
-  seen: string[];
-  /** Handles a command whose body has arrived whole; undefined: it is passed on. */
-  onCommand: ((turn: Turn) => Promise<void> | void) | undefined;
-  /** Called with the number of bytes of an import so far; may cut it. */
-  onBody: ((bytes: number, cut: () => void) => void) | undefined;
-  close(): Promise<void>;
-};
+/** What a store says that lacks something. */
+const noSuchKey = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchKey</Code></Error>';
+/** What Kubo says. */
+const notFound = JSON.stringify({ Message: 'block was not found locally', Code: 0, Type: 'error' });
 
-/** Starts a peer before a node, whose URL may change. */
+/** Starts a peer before a backend, whose URL may change. */
 export async function startPeer(node: string | (() => string)): Promise<Peer> {
+  return backendKind === 'r2' ? await startBucketGate() : await startProxy(node);
+}
+
+async function startProxy(node: string | (() => string)): Promise<Peer> {
   /**
    * Error of a command that is passed on, if the node or the Worker breaks it off, also in the
    * middle of its answer.
    */
   const lost = new Error('the node went away');
   const server = await startLoopbackServer((request, response) => void handle(request, response));
-  const peer: Peer = { ...server, aborted: [], seen: [], onCommand: undefined, onBody: undefined };
+  const peer: Peer = {
+    ...server,
+    aborted: [],
+    seen: [],
+    steps: [],
+    onCommand: undefined,
+    onBody: undefined,
+    onImport: undefined,
+  };
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', typeof node === 'string' ? node : node());
-    const command = url.pathname.replace('/api/v0/', '');
+    const isBucket = backendKind === 's3';
+    const command = isBucket ? (request.method ?? '') : url.pathname.replace('/api/v0/', '');
+    const step = isBucket
+      ? stepOfBucket(command, url.searchParams.get('prefix') ?? url.pathname)
+      : (stepsOfKubo[command] ?? 'other');
     peer.seen.push(command);
+    peer.steps.push(step);
     const gone = new Promise<'gone'>((resolve) => {
       response.once('close', () => {
         if (!response.writableFinished) resolve('gone');
       });
     });
     const cut = (): void => void request.socket.destroy();
-    const onward = connect(url.href, { method: 'POST', headers: { ...request.headers, host: url.host } });
+    // A bucket's host is signed.
+    const host = isBucket ? request.headers.host : url.host;
+    const onward = connect(url.href, { method: request.method ?? 'POST', headers: { ...request.headers, host } });
     onward.on('error', () => undefined); // what it breaks on, the answer below breaks on as well
     const answered = new Promise<IncomingMessage>((resolve, reject) => {
       onward.once('response', resolve).once('close', () => reject(lost));
@@ -74,11 +73,13 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
     // The last piece waits for its turn: a node that has all bytes of a known length does not wait
     // for the end of the request.
     let last: Buffer | undefined;
+    const kept: Buffer[] = [];
     try {
       let bytes = 0;
       for await (const chunk of request as AsyncIterable<Buffer>) {
         bytes += chunk.length;
-        if (command === 'dag/import') peer.onBody?.(bytes, cut);
+        if (step === 'import') peer.onBody?.(bytes, cut);
+        if (step === 'import' && peer.onImport !== undefined) kept.push(chunk);
         if (last !== undefined && !onward.write(last))
           await Promise.race([new Promise((resolve) => onward.once('drain', resolve)), answered]);
         last = chunk;
@@ -88,10 +89,14 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
       peer.aborted.push(command);
       onward.destroy();
       return;
+    } finally {
+      if (step === 'import') peer.onImport?.(Buffer.concat(kept));
     }
     const turn: Turn = {
+      step,
       command,
       cid: url.searchParams.get('arg'),
+      key: isBucket ? url.pathname : null,
       requestId: request.headers['x-request-id']?.toString(),
       async pass() {
         onward.end(last);
@@ -102,7 +107,7 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
           status,
           body,
           deliver(changed = body) {
-            response.writeHead(status, { 'content-type': answer.headers['content-type'] ?? 'application/json' });
+            response.writeHead(status, headersOf(answer.headers, changed, request.method));
             response.end(changed);
           },
         };
@@ -131,6 +136,11 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
         onward.destroy();
         cut();
       },
+      refuse: () => turn.answer(503, ''),
+      lose() {
+        if (isBucket) turn.answer(404, noSuchKey, { 'content-type': 'application/xml' });
+        else turn.answer(500, notFound, { 'content-type': 'application/json' });
+      },
     };
     void gone.then(() => {
       peer.aborted.push(command);
@@ -149,4 +159,11 @@ export async function startPeer(node: string | (() => string)): Promise<Peer> {
   }
 
   return peer;
+}
+
+/** The headers of an answer that is passed on, with as many bytes as it has now. */
+function headersOf(headers: IncomingHttpHeaders, body: Buffer, method: string | undefined): IncomingHttpHeaders {
+  const { 'transfer-encoding': _, connection: __, 'keep-alive': ___, ...own } = headers;
+  if (method === 'HEAD') return own;
+  return { 'content-type': 'application/json', ...own, 'content-length': String(body.length) };
 }

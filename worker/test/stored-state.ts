@@ -2,9 +2,13 @@
 import type { NewAccountResponse } from '../../shared/api.ts';
 import type { ObjectCall } from './clock.ts';
 import type { Fault } from './faulty-calls.ts';
+import { expect } from 'vitest';
+import { decodeIndex } from '../backends/objects/object-index.ts';
+import { numbersOf, parseObjectNames } from '../objects/pin/stores/object-names.ts';
 import { shardName } from '../objects/pin/shard-names.ts';
-import { client, type Client } from './client.ts';
-import type { Service } from '../../testkit/service.ts';
+import { bytesOf, client, type Client } from './client.ts';
+import { present } from '../../testkit/present.ts';
+import { backendKind, type Service } from '../../testkit/service.ts';
 
 type Row = Record<string, unknown>;
 export type Rows = {
@@ -105,9 +109,49 @@ export async function askNode(
  */
 export async function pinned(service: Service): Promise<string[]> {
   if (service.bucket !== undefined)
-    return (await service.bucket()).filter((key) => key.includes('/cid/')).map((key) => key.slice(-59));
+    return (await service.bucket.keys()).filter((key) => key.includes('/cid/')).map((key) => key.slice(-59));
   const answer = await askNode(service, 'pin/ls', { type: 'recursive' });
   return Object.keys((await answer.json<{ Keys: Record<string, unknown> }>()).Keys);
+}
+
+/**
+ * Those of some CIDs that the backend holds. What rows of parts name at a bucket (`<id>/<n>`) is
+ * held while an object of it is there.
+ */
+export async function heldOf(service: Service, cids: readonly string[]): Promise<string[]> {
+  const held = new Set(await pinned(service));
+  const keys = (await service.bucket?.keys()) ?? [];
+  const isHeld = (cid: string): boolean => {
+    const names = parseObjectNames(cid);
+    if (names === undefined) return held.has(cid);
+    return numbersOf(names).some((n) => keys.some((key) => key.endsWith(`/data/${names.id}/${dataName(n)}`)));
+  };
+  return cids.filter((cid) => isHeld(cid));
+}
+
+const dataName = (n: number): string => String(n).padStart(8, '0');
+
+/** The bytes of a file, as the backend has them. */
+export async function bytesHeld(service: Service, cid: string): Promise<Buffer> {
+  const { bucket } = service;
+  if (bucket === undefined) return await bytesOf(askNode(service, 'cat', { arg: cid }));
+  const keys = await bucket.keys();
+  const keyOf = (end: string): string => present(keys.find((key) => key.endsWith(end)));
+  const { id, objects } = await decodeIndex(cid, await bucket.read(keyOf(`/cid/${cid}`)));
+  const parts = objects.map(async ({ n, bytes }) => {
+    const object = await bucket.read(keyOf(`/data/${id}/${dataName(n)}`));
+    return object.subarray(0, bytes);
+  });
+  return Buffer.concat(await Promise.all(parts));
+}
+
+/** Whether each part of an upload is a pin: in a bucket, parts are objects of the file. */
+export const pinsParts = backendKind === 'kubo';
+
+/** Loses a file that the backend holds, as nobody asked it to. */
+export async function loseHeld(service: Service, cid: string): Promise<void> {
+  if (service.bucket === undefined) expect((await askNode(service, 'pin/rm', { arg: cid })).status).toBe(200);
+  else for (const key of await service.bucket.keys()) if (key.endsWith(`/cid/${cid}`)) await service.bucket.lose(key);
 }
 
 /**

@@ -12,8 +12,15 @@ import type {
 import { parseApiKey, unsealPrivateKey } from '../../../shared/crypto/index.ts';
 import type { Env } from '../../env.ts';
 import { recoverable } from '../../routes/files/recoverable.ts';
-import { adminToken, restoreToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { accountObject, askNode, newOwner, type Owner } from '../stored-state.ts';
+import {
+  adminToken,
+  backendKind,
+  restoreToken,
+  rpcToken,
+  startService,
+  type Service,
+} from '../../../testkit/service.ts';
+import { accountObject, loseHeld, newOwner, type Owner } from '../stored-state.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
@@ -79,7 +86,7 @@ beforeAll(async () => {
   after = await startService({
     vars,
     entry: 'worker/test/clock.ts',
-    node: { url: before.node, close: async () => undefined },
+    beside: before,
   });
   owner = await newOwner(before);
   const made = await owner.call.createKey({ label: 'gone', scopes: ['read', 'write'], limits: { files: 9 } });
@@ -218,7 +225,8 @@ describe('a receipt', () => {
   });
 });
 
-describe('a restoration', () => {
+// In the simulation, a bucket of R2 belongs to one service.
+describe.skipIf(backendKind === 'r2')('a restoration', () => {
   it('refuses what is not the backup of this account and of this service', async () => {
     const [first] = pages;
     expect(await problemOf(put({ ...first, format: 'sealpin-account-backup/v2' }))).toBe('400 invalid_request');
@@ -316,7 +324,7 @@ describe('a restoration', () => {
     const lost = await newOwner(before);
     const file = await lost.call.store('plain', 'bytes that get lost');
     const [page] = await backUp(before, lost.id, 100);
-    expect((await askNode(before, 'pin/rm', { arg: file.cid })).status).toBe(200);
+    await loseHeld(before, file.cid);
     expect(await jsonOf(put(page, lost.id))).toMatchObject({ unpinned: [file.fileId], files: 1, next: null });
   });
 

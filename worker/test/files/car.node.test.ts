@@ -22,7 +22,7 @@ import {
 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../testkit/programs/kubo.ts';
-import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
+import { backendKind, rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import type { PinningService } from '../../backends/contract.ts';
 import { kubo } from '../../backends/kubo/kubo.ts';
 import { sendCar } from '../../upload/send-car.ts';
@@ -266,6 +266,7 @@ describe('a CAR is refused, and nothing is kept,', () => {
 });
 
 it('at a real Kubo a CAR is stored under its CID, and a block with other bytes is found', async (context) => {
+  if (backendKind !== 'kubo') context.skip(`not with ${backendKind}`);
   if (kuboProgram() === undefined) context.skip(noKubo);
   const real = await startKubo({ token: rpcToken });
   const beside = await startService({ node: real });

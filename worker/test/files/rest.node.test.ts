@@ -20,7 +20,7 @@ import {
 import { isSealpinError } from '../../../shared/errors.ts';
 import { bytesOf, client } from '../client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { askNode } from '../stored-state.ts';
+import { bytesHeld } from '../stored-state.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 
 let dir: string;
@@ -108,7 +108,7 @@ it('no key that opens an encrypted file is kept anywhere: only a key with read u
   const { apiKey: writer } = await owner.createKey({ label: 'w', scopes: ['write', 'delete', 'keys'] });
   const file = await client(service.url, writer).store('encrypted', canary.content, { filename: canary.filename });
   await bytesOf(owner.ask('getFile', { fileId: file.fileId }));
-  const payload = await bytesOf(askNode(service, 'cat', { arg: file.cid }));
+  const payload = await bytesHeld(service, file.cid);
   const stolen = await loot(service);
   expect(stolen.headers.map((each) => each.fileId)).toEqual([file.fileId]);
   // The object has it, and KV has none.

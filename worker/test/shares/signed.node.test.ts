@@ -105,7 +105,7 @@ describe('a signed URL for a download', () => {
     expect(await status({ 'If-None-Match': etag })).toBe(304);
     expect(await status({ Range: 'bytes=999-' })).toBe(416);
     expect(await status({ 'If-Match': '"other"' })).toBe(412);
-    peer.onCommand = (turn) => turn.answer(503, '');
+    peer.onCommand = (turn) => turn.refuse();
     expect(await status({})).toBe(503);
     peer.onCommand = undefined;
     expect(await owner.object.rows('signed_use')).toEqual([]);
@@ -175,7 +175,7 @@ describe('a signed URL for an upload', () => {
 
   it('can be sent again after it failed, and at once', async () => {
     const path = await storing();
-    peer.onCommand = (turn) => turn.answer(503, '', { 'retry-after': '1' });
+    peer.onCommand = (turn) => turn.refuse();
     expect((await post(path, 'x')).status).toBe(503);
     peer.onCommand = undefined;
     const statuses = await Promise.all([0, 1, 2].map(async () => (await post(path, 'x')).status));

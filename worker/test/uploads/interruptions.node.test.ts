@@ -5,8 +5,8 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { problemOf, signedPath } from '../client.ts';
-import { startPeer, type Peer, type Turn } from '../peer.ts';
-import { newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
+import { startPeer, type Peer, type Step, type Turn } from '../peer.ts';
+import { newOwner, pinned, pinsParts, sweep, type Owner } from '../stored-state.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import {
   create,
@@ -46,12 +46,13 @@ beforeEach(async () => {
   owner = await newOwner(service);
 });
 
-const answering = (command: string, answer: (turn: Turn) => Promise<void> | void): void => {
-  peer.onCommand = async (turn) => (turn.command === command ? answer(turn) : (await turn.pass()).deliver());
+const answering = (step: Step, answer: (turn: Turn) => Promise<void> | void): void => {
+  peer.onCommand = async (turn) => (turn.step === step ? answer(turn) : (await turn.pass()).deliver());
 };
 const json = { 'content-type': 'application/json' };
 const failing = (message: string) => (turn: Turn) =>
   turn.answer(500, JSON.stringify({ Message: message, Code: 0, Type: 'error' }), json);
+const refusing = (turn: Turn): void => turn.refuse();
 
 /** A PATCH that is sent by hand: its bytes come when the test says so. */
 type Slow = { write(bytes: Uint8Array): Promise<void>; cut(): void; status: Promise<number | undefined> };
@@ -155,10 +156,10 @@ describe.each(modesInForm)('%s', (mode) => {
     const bytes = random(3 * mib);
     const { path } = await create(owner.call, mode, bytes.length);
     const slow = slowPatch(path, 0, bytes.length);
-    peer.seen.length = 0;
+    peer.steps.length = 0;
     // More than a leaf and the largest read, which waits for all of its bytes.
     await slow.write(bytes.subarray(0, 2_600_000));
-    await expect.poll(() => peer.seen, { timeout: 10_000 }).toContain('dag/import');
+    await expect.poll(() => peer.steps, { timeout: 10_000 }).toContain('import');
     const offset = await offsetOf(owner.call, path);
     const finished = await send(owner.call, path, bytes, 4 * mib, offset);
     await expectStored(owner.call, finished, bytes);
@@ -182,11 +183,13 @@ describe.each(modesInForm)('%s', (mode) => {
   it('a service that refuses a part ends the request; its bytes can be sent again', async () => {
     const bytes = random(1_200_000);
     const { path } = await create(owner.call, mode, bytes.length);
-    answering('dag/import', failing('no'));
-    expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('502 pinning_failed');
-    answering('dag/import', (turn) => turn.answer(503, ''));
-    expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('503 pinning_unavailable');
-    answering('pin/add', (turn) => turn.answer(503, ''));
+    if (pinsParts) {
+      answering('import', failing('no'));
+      expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('502 pinning_failed');
+      answering('keep', refusing);
+      expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('503 pinning_unavailable');
+    }
+    answering('import', refusing);
     expect(await problemOf(patch(owner.call, path, 0, bytes))).toBe('503 pinning_unavailable');
     peer.onCommand = undefined;
     expect(await offsetOf(owner.call, path)).toBe(0);
@@ -194,10 +197,10 @@ describe.each(modesInForm)('%s', (mode) => {
   });
 });
 
-it('a part that the service has lost before it was pinned is withdrawn at once', async () => {
+it.runIf(pinsParts)('a part that the service has lost before it was pinned is withdrawn at once', async () => {
   const bytes = random(2 * mib);
   const { path } = await create(owner.call, 'plain', bytes.length);
-  answering('pin/add', failing('pin: block was not found locally (offline)'));
+  answering('keep', failing('pin: block was not found locally (offline)'));
   expect(await problemOf(patch(owner.call, path, 0, bytes.subarray(0, mib)))).toBe('503 pinning_unavailable');
   expect(await owner.object.rows('part')).toEqual([]);
   peer.onCommand = undefined;
@@ -210,13 +213,13 @@ it('a part that the service has lost before it was pinned is withdrawn at once',
  */
 async function unfinished(
   bytes: Uint8Array,
-  command: string,
+  step: Step,
   answer: (turn: Turn) => void,
 ): Promise<Response & { path: string }> {
   const { path } = await create(owner.call, 'encrypted', bytes.length);
   const offset = bytes.length - 5;
   await patch(owner.call, path, 0, bytes.subarray(0, offset));
-  answering(command, answer);
+  answering(step, answer);
   const last = await patch(owner.call, path, offset, bytes.subarray(offset));
   expect(last.status).toBe(204);
   expect(last.headers.get('Upload-Offset')).toEqual(String(bytes.length));
@@ -245,12 +248,9 @@ async function isFinishing(id: string): Promise<void> {
 }
 
 describe('a file whose bytes have all arrived', () => {
-  it.each([
-    ['import', 'dag/import'],
-    ['pin', 'pin/add'],
-  ])('is stored by the alarm where the service did not %s it', async (_, command) => {
+  it.each(['import', 'keep'] as const)('is stored by the alarm where the service did not %s it', async (step) => {
     const bytes = random(1_200_000);
-    const last = await unfinished(bytes, command, (turn) => turn.answer(503, ''));
+    const last = await unfinished(bytes, step, refusing);
     expect((await head(owner.call, last.path)).status).toBe(200);
     await isFinishing(present(last.headers.get('Sealpin-File')));
     await owner.object.ring(10_000);
@@ -262,9 +262,9 @@ describe('a file whose bytes have all arrived', () => {
     await expectStored(owner.call, last, bytes);
   });
 
-  it('fails where the service has lost a part of it', async () => {
+  it.runIf(pinsParts)('fails where the service has lost a part of it', async () => {
     const bytes = random(1_200_000);
-    const { path } = await unfinished(bytes, 'pin/add', failing('pin: block was not found locally (offline)'));
+    const { path } = await unfinished(bytes, 'keep', failing('pin: block was not found locally (offline)'));
     for (let attempt = 0; attempt < 2; attempt += 1) await owner.object.ring(60_000);
     expect(await stateOf(owner.call, path)).toMatchObject({ state: 'failed', code: 'pinning_lost' });
     expect((await head(owner.call, path)).status).toBe(410);
@@ -276,7 +276,7 @@ describe('a file whose bytes have all arrived', () => {
   });
 
   it('fails where it could not be stored for seven days', async () => {
-    const { path } = await unfinished(random(100), 'dag/import', (turn) => turn.answer(503, ''));
+    const { path } = await unfinished(random(100), 'import', refusing);
     await owner.object.ring(7.5 * 86_400_000);
     const [row] = await owner.object.rows('upload');
     expect(row?.['state']).toBe('failed');
@@ -301,7 +301,7 @@ describe('a file whose bytes have all arrived', () => {
 
   it('is not stored where its upload is ended meanwhile, and leaves no pin', async () => {
     const bytes = random(1_200_000);
-    const { path, headers } = await unfinished(bytes, 'pin/add', (turn) => turn.answer(503, ''));
+    const { path, headers } = await unfinished(bytes, 'keep', refusing);
     peer.onCommand = undefined;
     expect((await owner.call(path, { method: 'DELETE', headers: version })).status).toBe(204);
     const cid = present(headers.get('Sealpin-Cid'));
@@ -310,11 +310,11 @@ describe('a file whose bytes have all arrived', () => {
     expect(await pinned(service)).not.toContain(cid);
   });
 
-  it.each(['dag/import', 'pin/add'])('is not stored where its upload is ended during %s', async (command) => {
+  it.each(['import', 'keep'] as const)('is not stored where its upload is ended during %s', async (step) => {
     const bytes = random(100);
     const { path } = await create(owner.call, 'encrypted', bytes.length);
     const { promise: held, resolve } = Promise.withResolvers<Turn>();
-    answering(command, resolve);
+    answering(step, resolve);
     const last = patch(owner.call, path, 0, bytes);
     const turn = await held;
     peer.onCommand = undefined;

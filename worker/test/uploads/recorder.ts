@@ -1,10 +1,11 @@
 /**
- * A node that remembers every block that was sent to it, also those of requests that broke off or
- * that it refused.
+ * A backend that remembers every block that was sent to it, also those of requests that broke off
+ * or that it refused.
  */
-import type { IncomingMessage } from 'node:http';
-import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
+import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { present } from '../../../testkit/present.ts';
+import { backendKind } from '../../../testkit/service.ts';
+import { startPeer } from '../peer.ts';
 
 export type Recorder = {
   url: string;
@@ -12,8 +13,6 @@ export type Recorder = {
   blocks: Buffer[];
   /** Number of the next imports that it reads and then refuses. */
   refusals: number;
-  /** Requests by command. */
-  seen: string[];
   close(): Promise<void>;
 };
 
@@ -45,41 +44,28 @@ function leavesIn(body: Buffer): Buffer[] {
   return found;
 }
 
-/** Starts a recorder in front of a node. */
-export async function startRecorder(node: string): Promise<Recorder> {
-  const server = await startLoopbackServer((request, response) => {
-    void (async () => {
-      const command = new URL(present(request.url), node).pathname.replace('/api/v0/', '');
-      recorder.seen.push(command);
-      const { body, isWhole } = await bodyOf(request);
-      if (command === 'dag/import') recorder.blocks.push(...leavesIn(body));
-      if (!isWhole) return;
-      if (command === 'dag/import' && recorder.refusals > 0) {
-        recorder.refusals -= 1;
-        response.writeHead(503).end();
-        return;
-      }
-      const { authorization, 'content-type': type } = request.headers;
-      const answer = await fetch(`${node}${request.url}`, {
-        method: 'POST',
-        headers: { ...(authorization && { authorization }), ...(type && { 'content-type': type }) },
-        ...(body.length > 0 && { body: new Uint8Array(body) }),
-      });
-      response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? 'text/plain' });
-      response.end(Buffer.from(await answer.arrayBuffer()));
-    })().catch(() => request.socket.destroy());
-  });
-  const recorder: Recorder = { ...server, blocks: [], refusals: 0, seen: [] };
-
-  return recorder;
+/** The leaves of a body that came to a backend. */
+function leavesOf(body: Buffer): Buffer[] {
+  if (backendKind === 'kubo') return leavesIn(body);
+  const starts = Array.from({ length: Math.ceil(body.length / leafBytes) }, (_, index) => index * leafBytes);
+  return starts.map((start) => body.subarray(start, start + leafBytes));
 }
 
-async function bodyOf(request: IncomingMessage): Promise<{ body: Buffer; isWhole: boolean }> {
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
-    return { body: Buffer.concat(chunks), isWhole: true };
-  } catch {
-    return { body: Buffer.concat(chunks), isWhole: false };
-  }
+/** Starts a recorder in front of a backend. */
+export async function startRecorder(backend: string): Promise<Recorder> {
+  const peer = await startPeer(backend);
+  const recorder: Recorder = { url: peer.url, blocks: [], refusals: 0, close: () => peer.close() };
+  /** What is refused stays refused, however often it is asked for. */
+  const refused = new Set<string>();
+  peer.onImport = (body) => void recorder.blocks.push(...leavesOf(body));
+  peer.onCommand = async (turn) => {
+    if (turn.step !== 'import') return (await turn.pass()).deliver();
+    if (turn.key === null || !refused.has(turn.key)) {
+      if (recorder.refusals === 0) return (await turn.pass()).deliver();
+      recorder.refusals -= 1;
+      if (turn.key !== null) refused.add(turn.key);
+    }
+    turn.refuse();
+  };
+  return recorder;
 }
