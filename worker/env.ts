@@ -2,6 +2,7 @@
  * Bindings, variables and secrets that the runtime hands to the service, and the parsing of the
  * variables.
  */
+import { parseBackupDays } from '../shared/backup-days.ts';
 import { SealpinError } from '../shared/errors.ts';
 
 /**
@@ -144,21 +145,13 @@ export function recoveryDays(env: Env): number {
   return Number(text);
 }
 
-/** The most that `BACKUP_DAYS` may be: ten years. */
-const maxBackupDays = 3650;
-
 /**
  * Days for which backups of the operator's are kept (`BACKUP_DAYS`); undefined where the operator
  * does not say.
  * @throws misconfigured when the variable is not a whole number of days
  */
 export function backupDays(env: Env): number | undefined {
-  const text = env.BACKUP_DAYS ?? '';
-  if (text === '') return undefined;
-  const days = Number(text);
-  if (!/^[0-9]{1,4}$/.test(text) || days > maxBackupDays)
-    throw new SealpinError('misconfigured', `BACKUP_DAYS is not a whole number from 0 to ${maxBackupDays}`);
-  return days;
+  return parseBackupDays(env.BACKUP_DAYS);
 }
 
 /** Limits of a share if the operator sets none. */

@@ -58,6 +58,14 @@ const table = {
   copy: ['Copy files to the service of another profile', () => import('./copy.ts')],
   backup: ['Back up the account into a folder', () => import('./backup-account.ts')],
   restore: ['Store a backup in an account', () => import('./restore-account.ts')],
+  'service backup': [
+    'Back up the whole local service (for its operator)',
+    async () => (await import('./manage-service.ts')).serviceBackup,
+  ],
+  'service restore': [
+    'Restore the backup of a local service',
+    async () => (await import('./manage-service.ts')).serviceRestore,
+  ],
   'key create': ['Create an API key and print it once', async () => (await import('./key.ts')).keyCreate],
   'key list': ['List the API keys of the account', async () => (await import('./key.ts')).keyList],
   'key revoke': ['Revoke an API key', async () => (await import('./key.ts')).keyRevoke],

@@ -1,5 +1,7 @@
 /** `sealpin start`: the whole service on this machine. */
 import { enableCompileCache } from 'node:module';
+import packageJson from '../../package.json' with { type: 'json' };
+import { parseBackupDays } from '../../shared/backup-days.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -37,6 +39,11 @@ export const command = defineCommand({
       valueHint: 'origin',
       description: 'Let pages of this origin call the service from a browser, for development',
     },
+    rollback: {
+      type: 'string',
+      valueHint: 'copy',
+      description: 'First go back to the state before an upgrade, without what was stored since (the log names copies)',
+    },
     detach: {
       type: 'boolean',
       description: 'Return once the service is ready, and leave it running; see stop and status',
@@ -54,11 +61,13 @@ export const command = defineCommand({
     const port = parsePort(args.port);
     const kubo = parseKuboWish(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
     const origins = args['cors-origin'] === undefined ? [] : [parseOrigin(args['cors-origin'])];
+    const backupDays = parseBackupDays(context.env['BACKUP_DAYS']);
     await refuseSecond(context, args);
     packageRoot(); // refused here, before anything is written
     const warning = await makeDataDirectory(context.dataDir);
     if (warning !== undefined) context.output.warn(warning);
     quietSqlite();
+    if (args.rollback !== undefined && !(await goBack(args.rollback, context))) return;
     const { secrets: keyFile, cache } = localPaths(context.dataDir);
     if (args.detach) {
       await chooseKubo(context.dataDir, kubo, context.signal); // refused here, and not in the log of the process
@@ -77,6 +86,7 @@ export const command = defineCommand({
       port,
       kubo,
       origins,
+      backupDays,
       log: log.line,
     }).catch((error: unknown) => {
       log.release();
@@ -92,6 +102,17 @@ export const command = defineCommand({
     context.output.note('stopped');
   },
 });
+
+/** @returns whether this version goes on with what was put back */
+async function goBack(name: string, { dataDir, output }: Context): Promise<boolean> {
+  const { rollBack } = await import('../local/upgrade/copies.ts');
+  const { version, kept } = await rollBack(dataDir, name);
+  output.note(`the data directory is as in ${name}; the state until now is kept as ${kept}`);
+  if (version === packageJson.version) return true;
+  output.note(`start it with ${version === undefined ? 'the version that it is of' : `sealpin ${version}`}`);
+  await output.result({ rollback: name, kept, version }, []);
+  return false;
+}
 
 function parsePort(text: string | undefined): number {
   const port = text === undefined ? defaultPort : Number(text);

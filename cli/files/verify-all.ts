@@ -115,7 +115,7 @@ export async function verifyLocal(after: string | undefined, context: Context): 
       await report();
       signal.throwIfAborted();
     }
-    const found = await control(localPaths(dataDir).control, 'verify', { position: next });
+    const found = await control(localPaths(dataDir).control, 'verify', { body: { position: next } });
     all.blocks += found.blocks;
     all.bytes += found.bytes;
     all.bad += found.bad;

@@ -71,3 +71,20 @@ export async function syncDirectory(path: string): Promise<void> {
     await directory.close();
   }
 }
+
+/** Waits until the content of a file is on the disk. */
+export async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Syncs a directory and all below it. */
+export async function syncTree(path: string): Promise<void> {
+  const entries = await readdir(path, { withFileTypes: true });
+  for (const entry of entries) if (entry.isDirectory()) await syncTree(join(path, entry.name));
+  await syncDirectory(path);
+}

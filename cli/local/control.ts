@@ -4,13 +4,15 @@
  */
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import type { Server } from 'node:http';
+import { text as textOf } from 'node:stream/consumers';
+import type { Agent, Server } from 'node:http';
 import { basename, dirname } from 'node:path';
 import { isCode, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf } from '../errno.ts';
 import type { VerifiedBlocks } from './node/verify-blocks.ts';
 import { createServer, request } from '../io/node-http.ts';
+import type { Snapshot, Stamps } from './snapshot/state-files.ts';
 
 /** Counts of what a backend stores. `deletions`: pins still to be removed there. */
 export type StoredCounts = { readonly files: number; readonly deletions: number };
@@ -50,13 +52,22 @@ export type Controls = {
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
   /** Reads blocks of the embedded node, behind a position. */
-  verify(position?: string): Promise<VerifiedBlocks>;
+  verify(o: { position?: string | undefined }): Promise<VerifiedBlocks>;
+  /** Takes a snapshot, which is there until the connection of the question ends (`closed`). */
+  snapshot(o: { known: Stamps }, closed: AbortSignal): Promise<Snapshot>;
   stop(): Promise<Record<string, never>>;
 };
 /** The name of a question. */
 export type Control = keyof Controls;
 
-const names: readonly (string | undefined)[] = ['address', 'status', 'rebuild', 'verify', 'stop'] satisfies Control[];
+const names: readonly (string | undefined)[] = [
+  'address',
+  'status',
+  'rebuild',
+  'verify',
+  'snapshot',
+  'stop',
+] satisfies Control[];
 
 function isControl(name: string | undefined): name is Control {
   return names.includes(name);
@@ -95,21 +106,27 @@ async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>
  */
 export async function listenForControl(path: string, controls: Controls): Promise<{ close(): Promise<void> }> {
   await rm(path, { force: true });
-  const server: Server = createServer((request, response) => {
-    const [name, position] = request.url?.slice(1).split('?') ?? [];
+  // A snapshot is held for as long as its connection.
+  const server: Server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
+    const name = request.url?.slice(1);
     const respond = (status: number, body: unknown) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     if (request.method !== 'POST' || !isControl(name)) {
       respond(404, { code: 'not_found', detail: 'no such control' });
       return;
     }
-    (controls[name](position) as Promise<unknown>).then(
-      (body) => respond(200, body),
-      (error: unknown) => {
-        const failure = isSealpinError(error) ? error : new SealpinError('internal', String(error));
-        respond(500, toProblem(failure, { detail: failure.message, hint: failure.hint }));
-      },
-    );
+    const closed = new AbortController();
+    request.socket.once('close', () => closed.abort());
+    const call: (question: never, closed: AbortSignal) => Promise<unknown> = controls[name];
+    textOf(request)
+      .then((question) => call.call(controls, (question === '' ? {} : JSON.parse(question)) as never, closed.signal))
+      .then(
+        (body) => respond(200, body),
+        (error: unknown) => {
+          const failure = isSealpinError(error) ? error : new SealpinError('internal', String(error));
+          respond(500, toProblem(failure, { detail: failure.message, hint: failure.hint }));
+        },
+      );
   });
   await withSocketPath(
     path,
@@ -140,8 +157,8 @@ const answerMs = 15_000;
 
 /**
  * Asks the service that listens at `path`.
- * @param o.timeoutMs the longest wait: 15 s for a question, none for what takes its time
- * @param o.position for `verify`: digits and letters
+ * @param o.timeoutMs the longest wait: 15 s for a question, none for what takes its time; `agent`
+ * keeps the connection afterwards
  * @throws not_running when no service listens there; service_unreachable when it says nothing;
  * otherwise the error that it reports
  */
@@ -150,8 +167,9 @@ export function control<C extends Control>(
   name: C,
   {
     timeoutMs = name === 'address' || name === 'status' ? answerMs : 0,
-    position,
-  }: { timeoutMs?: number; position?: string | undefined } = {},
+    body: asked,
+    agent = false,
+  }: { timeoutMs?: number; body?: object; agent?: Agent | false } = {},
 ): Promise<Awaited<ReturnType<Controls[C]>>> {
   return withSocketPath(
     path,
@@ -160,35 +178,24 @@ export function control<C extends Control>(
         // Of the name that is the default Node asks whether it is an IPv6 address, by an expression
         // that takes 4 ms to compile.
         const host = '127.0.0.1';
-        const question = request(
-          {
-            host,
-            socketPath: short,
-            path: `/${name}${position === undefined ? '' : `?${position}`}`,
-            method: 'POST',
-            agent: false,
-          },
-          (response) => {
-            let text = '';
-            response.setEncoding('utf8');
-            response.on('data', (part: string) => (text += part));
-            response.on('error', reject);
-            response.on('end', () => {
-              try {
-                const body = JSON.parse(text) as { code?: unknown; detail?: string; hint?: string };
-                if (response.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
-                else
-                  reject(
-                    new SealpinError(isCode(body.code) ? body.code : 'internal', body.detail, { hint: body.hint }),
-                  );
-              } catch (error) {
-                reject(
-                  new SealpinError('internal', 'the response of the local service cannot be read', { cause: error }),
-                );
-              }
-            });
-          },
-        );
+        const question = request({ host, socketPath: short, path: `/${name}`, method: 'POST', agent }, (response) => {
+          let text = '';
+          response.setEncoding('utf8');
+          response.on('data', (part: string) => (text += part));
+          response.on('error', reject);
+          response.on('end', () => {
+            try {
+              const body = JSON.parse(text) as { code?: unknown; detail?: string; hint?: string };
+              if (response.statusCode === 200) resolve(body as Awaited<ReturnType<Controls[C]>>);
+              else
+                reject(new SealpinError(isCode(body.code) ? body.code : 'internal', body.detail, { hint: body.hint }));
+            } catch (error) {
+              reject(
+                new SealpinError('internal', 'the response of the local service cannot be read', { cause: error }),
+              );
+            }
+          });
+        });
         question.setTimeout(timeoutMs, () =>
           question.destroy(
             new SealpinError('service_unreachable', `the local service says nothing for ${timeoutMs / 1000} s`, {
@@ -200,7 +207,7 @@ export function control<C extends Control>(
           const isAbsent = ['ENOENT', 'ECONNREFUSED', 'ENOTDIR'].includes(errnoOf(error) ?? '');
           reject(isAbsent ? new SealpinError('not_running') : error);
         });
-        question.end();
+        question.end(asked === undefined ? '' : JSON.stringify(asked));
       }),
   );
 }

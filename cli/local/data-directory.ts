@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { hourMs } from '../../shared/time.ts';
 import type { CleanupStack } from './cleanup-stack.ts';
 import { erasingClasses, tableOf, type ClassName } from './code/erasing-classes.ts';
 import { endLeftover, stateDirOf } from './leftover.ts';
@@ -12,6 +13,7 @@ import { keepLog } from './log-file.ts';
 import { reserveDiskSpace } from './node/reserve.ts';
 import { lockWhenFree } from './other-service.ts';
 import { loadSecrets, localPaths, makeLocal, type Secrets } from './state.ts';
+import { prepareState, refuseNewer, removeOldCopies } from './upgrade/copies.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
 
 /**
@@ -20,6 +22,16 @@ import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from './vacuum.ts';
  */
 const busyMs = 1_000;
 const eraseAttempts = 5;
+
+/**
+ * `dataDir`: absolute; it exists. `backupDays`: how long copies of the state may be kept; `log`
+ * writes a line.
+ */
+type DirectoryOptions = {
+  readonly dataDir: string;
+  readonly backupDays?: number | undefined;
+  log(this: void, line: string): void;
+};
 
 type PreparedDirectory = {
   readonly secrets: Secrets;
@@ -33,15 +45,12 @@ type PreparedDirectory = {
 
 /**
  * Locks and prepares a data directory.
- * @param dataDir absolute; exists
  * @param cleanup gets what must be undone at the end, the lock included
- * @param writeLine writes a line of the log
  * @throws already_running, service_unreachable, config_invalid, the errors of the file system
  */
 export async function prepareDirectory(
-  dataDir: string,
+  { dataDir, backupDays, log: writeLine }: DirectoryOptions,
   cleanup: CleanupStack,
-  writeLine: (line: string) => void,
 ): Promise<PreparedDirectory> {
   const paths = localPaths(dataDir);
   await makeLocal(dataDir);
@@ -52,13 +61,22 @@ export async function prepareDirectory(
     beforeLine();
     writeLine(line);
   };
-  const secrets = await loadSecrets(dataDir);
+  await refuseNewer(dataDir);
   const stateDir = await stateDirOf(dataDir);
   const crashed = await endLeftover(dataDir);
   // After a crash, deleted rows may still be in the files.
   await removeUnknown(stateDir);
   if (crashed) for (const className of erasingClasses) await vacuum(objectsIn(stateDir, className));
   await vacuumLogged(stateDir);
+  await prepareState(dataDir, {
+    backupDays,
+    note: (detail) => log(JSON.stringify({ event: 'upgrade.kept', detail })),
+  });
+  const dropOld = (): Promise<void> => removeOldCopies(dataDir, backupDays, Date.now());
+  await dropOld();
+  const timer = setInterval(() => void dropOld().catch(() => undefined), hourMs);
+  cleanup.add(() => clearInterval(timer));
+  const secrets = await loadSecrets(dataDir);
   await rm(paths.tmp, { recursive: true, force: true });
   await mkdir(paths.tmp, { mode: 0o700 });
   cleanup.add(() => rm(paths.tmp, { recursive: true, force: true }));

@@ -26,6 +26,7 @@ import { isFull } from './node/reserve.ts';
 import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess, type ProcessMark } from './process.ts';
+import { takeSnapshot } from './snapshot/held-snapshot.ts';
 import { localPaths, saveRun, type Secrets } from './state.ts';
 import { rebuildWorkerCode, workerCode } from './code/worker-code.ts';
 
@@ -45,6 +46,8 @@ export type StartOptions = {
   readonly kubo: KuboWish;
   /** Other origins, such as `http://localhost:3000`, whose pages may call. */
   readonly origins?: readonly string[];
+  /** `BACKUP_DAYS`: how long backups of the service are kept; undefined: unknown. */
+  readonly backupDays?: number | undefined;
   /** Gets each line that the Worker logs; its own lines are JSON. */
   log(line: string): void;
 };
@@ -83,7 +86,7 @@ export async function startService(options: StartOptions): Promise<StartedServic
 async function start(options: StartOptions, cleanup: CleanupStack): Promise<StartedService> {
   const { dataDir } = options;
   const paths = localPaths(dataDir);
-  const { secrets, stateDir, crashed, log } = await prepareDirectory(dataDir, cleanup, (line) => options.log(line));
+  const { secrets, stateDir, crashed, log } = await prepareDirectory(options, cleanup);
   const whenReleased = crashed ? untilReleased : <T>(listen: () => Promise<T>) => listen();
   if (options.port !== 0) await whenReleased(() => freePort(options.port)); // reported before anything is done
   const choice = await chooseKubo(dataDir, options.kubo);
@@ -110,7 +113,7 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
       exists: (className, objectId) => hasObject(stateDir, className, objectId),
       erase: (className, objectId) => eraseLive(stateDir, className, objectId),
       onRestart: () => (run.workerd === undefined ? undefined : run.write(url)),
-      vars: workerVars(secrets, node.url, choice, options.origins ?? []),
+      vars: workerVars(secrets, node.url, choice, options),
     });
     return { workerd, url };
   });
@@ -122,7 +125,10 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
   const { account, apiKey } = await openAccount(url, dataDir, secrets);
   const { stop, stopped } = stopOf(cleanup, workerd, url);
   const about = { url, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, workerd, cacheDir, stop };
-  const acts = { verify: (position?: string) => node.verify(position), writeRunFile: (url: string) => run.write(url) };
+  const snapshot: Controls['snapshot'] = ({ known }, closed) =>
+    takeSnapshot({ dataDir, stateDir, url, node, ...secrets }, known, closed);
+  const verify: Controls['verify'] = ({ position }) => node.verify(position);
+  const acts = { verify, snapshot, writeRunFile: (url: string) => run.write(url) };
   const socket = await listenForControl(paths.control, controlsOf({ ...about, ...acts }));
   cleanup.add(() => socket.close());
   return {
@@ -200,7 +206,7 @@ function workerVars(
   secrets: Secrets,
   nodeUrl: string,
   { kubo }: KuboChoice,
-  origins: readonly string[],
+  { origins = [], backupDays }: StartOptions,
 ): Record<string, string> {
   return {
     ADMIN_TOKEN: secrets.adminToken,
@@ -214,6 +220,7 @@ function workerVars(
     CORS_ORIGINS: origins.join(','),
     // The objects of this machine cannot be restored to an earlier point in time.
     RECOVERY_DAYS: '0',
+    BACKUP_DAYS: String(backupDays ?? ''),
   };
 }
 
@@ -235,7 +242,8 @@ function controlsOf(o: {
   /** URL of the embedded node. */
   readonly nodeUrl: string;
   readonly recovered: string[];
-  readonly verify: RunningNode['verify'];
+  readonly verify: Controls['verify'];
+  readonly snapshot: Controls['snapshot'];
   readonly choice: KuboChoice;
   readonly workerd: Workerd;
   readonly cacheDir: string;
@@ -273,6 +281,7 @@ function controlsOf(o: {
       return { bytes: Buffer.byteLength(code.worker), ms: Math.round(performance.now() - start) };
     }),
     verify: o.verify,
+    snapshot: o.snapshot,
     // The response goes out first, because stopping closes its connection.
     async stop() {
       setImmediate(() => void o.stop());

@@ -1,7 +1,8 @@
 /**
  * The files of the local service in `local/` of the data directory: `secrets.json` (0600: its
  * tokens, its account's API key), `run.json` (the processes and address of the running service),
- * `kubo.json` (the Kubo that it uses, or used), `lock`, `control.sock`, `service.log`, `state/`
+ * `kubo.json` (the Kubo that it uses, or used), `version.json` (which sealpin it belongs to),
+ * `copies/` (the state before an upgrade), `lock`, `control.sock`, `service.log`, `state/`
  * (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `reserve` (room for deletions on a
  * full disk), `tmp/` and `cache/` (which may go).
  */
@@ -47,18 +48,28 @@ export function localPaths(dataDir: string) {
     log: join(local, 'service.log'),
     state: join(local, 'state'),
     ipfs: join(local, 'ipfs'),
+    copies: join(local, 'copies'),
     tmp: join(local, 'tmp'),
     cache: join(local, 'cache'),
     reserve: join(local, 'reserve'),
   };
 }
 
+/** The folder in which a restoration puts everything together, beside `local/`. */
+export function restoringIn(dataDir: string): string {
+  return join(dataDir, 'local.restoring');
+}
+
 /**
  * Creates the folder of the local service, accessible to its owner only.
  * @throws usage where a folder of that name is somebody else's: a start removes what a crash left
- * in it
+ * in it; config_invalid where a restoration has not come to its end
  */
 export async function makeLocal(dataDir: string): Promise<void> {
+  if ((await readdir(restoringIn(dataDir)).catch((): string[] => [])).length > 0)
+    throw new SealpinError('config_invalid', 'a restoration into this data directory was interrupted', {
+      hint: `repeat it: sealpin service restore; or remove ${restoringIn(dataDir)}`,
+    });
   const { local, ...paths } = localPaths(dataDir);
   const own = [paths.secrets, paths.run, paths.kubo, paths.lock, paths.log].map((path) => basename(path));
   // Node has made the cache before: `start` lets it keep what V8 compiles there, and nothing in it
@@ -113,7 +124,7 @@ async function readState<T extends { v: 1 }>(
  * Writes one of the JSON files above, for its owner only, so that a crash leaves the old one or the
  * new one.
  */
-async function writeState(path: string, value: Secrets | Run | KuboMark): Promise<void> {
+export async function writeState(path: string, value: { readonly v: 1 }): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`;
   const file = await open(temporary, 'w', 0o600);
   try {
@@ -131,10 +142,15 @@ async function writeState(path: string, value: Secrets | Run | KuboMark): Promis
   }
 }
 
+/** The tokens of the local service; undefined before its first start. @throws as `readState` */
+export function savedSecrets(dataDir: string): Promise<Secrets | undefined> {
+  return readState<Secrets>(localPaths(dataDir).secrets, ['adminToken', 'rpcToken']);
+}
+
 /** The tokens of the local service; the first start creates them. */
 export async function loadSecrets(dataDir: string): Promise<Secrets> {
   const path = localPaths(dataDir).secrets;
-  const found = await readState<Secrets>(path, ['adminToken', 'rpcToken']);
+  const found = await savedSecrets(dataDir);
   if (found?.serviceId !== undefined && found.metricsToken !== undefined) return found;
   const token = () => randomBytes(32).toString('base64url');
   const secrets: Secrets = {
@@ -189,7 +205,7 @@ export async function localService(
   const run = await loadRun(dataDir);
   if (run === undefined || !isRunning(run.service)) return undefined;
   const paths = localPaths(dataDir);
-  const secrets = await readState<Secrets>(paths.secrets, ['adminToken', 'rpcToken']);
+  const secrets = await savedSecrets(dataDir);
   if (secrets?.apiKey === undefined) return undefined;
   try {
     const { url } = await control(paths.control, 'address');

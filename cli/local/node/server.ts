@@ -34,6 +34,10 @@ export type RunningNode = {
   url: string;
   /** Reads every block that it holds, and compares it with its CID. */
   verify(position?: string): Promise<VerifiedBlocks>;
+  /**
+   * Copies its index to a new file; what that names stays on the disk until the result is called.
+   */
+  keep(path: string): () => Promise<void>;
   close(): Promise<void>;
 };
 
@@ -95,15 +99,13 @@ export async function startNode({
     await store.close();
     throw catalogError(join(dir, 'node.db'), cause);
   }
-  const sweep = setInterval(() => {
-    // On an error of the disk the next sweep tries again.
-    store.collect().catch(() => undefined);
-  }, sweepMs);
-  sweep.unref();
+  // On an error of the disk the next sweep tries again.
+  const sweep = setInterval(() => void store.collect().catch(() => undefined), sweepMs).unref();
 
   return {
     url: `http://127.0.0.1:${ownPort}`,
     verify: (position) => verifyBlocks(store, position),
+    keep: (path) => store.keep(path),
     async close() {
       clearInterval(sweep);
       await new Promise<void>((resolve) => {

@@ -54,6 +54,9 @@ export class Store {
   readonly #queue = new PublishQueue<CatalogFile>((files) => this.#publishNow(files));
   /** Dropped names whose file is unlinked; the removal may not be on the disk yet. */
   #unlinked: string[] = [];
+  /** Users of copies of the catalog, and dropped names whose files they may still read. */
+  #holders = 0;
+  #heldBack: string[] = [];
 
   /** @param folder the open folder `data` in `dir` */
   constructor(dir: string, folder: FileHandle, catalog: Catalog, now: () => number) {
@@ -130,6 +133,19 @@ export class Store {
     return undefined;
   }
 
+  /**
+   * Copies the catalog to a new file. The files that it names stay until the result is called; if
+   * this process ends before, the next start removes what is dropped.
+   */
+  keep(path: string): () => Promise<void> {
+    this.catalog.copyTo(path);
+    this.#holders += 1;
+    return async () => {
+      this.#holders -= 1;
+      if (this.#holders === 0) await this.#remove(this.#heldBack.splice(0));
+    };
+  }
+
   async close(): Promise<void> {
     this.catalog.close();
     await this.#folder.close();
@@ -142,6 +158,10 @@ export class Store {
   }
 
   async #remove(names: readonly string[]): Promise<void> {
+    if (this.#holders > 0) {
+      this.#heldBack.push(...names);
+      return;
+    }
     await Promise.all(
       names.map((name) =>
         unlink(join(this.#data, name)).catch((cause: unknown) => {

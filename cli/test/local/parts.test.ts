@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
 import { bundle, bundleGuard } from '../../local/code/bundle.ts';
-import { control, listenForControl } from '../../local/control.ts';
+import { control, type Controls, listenForControl } from '../../local/control.ts';
 import { lock } from '../../io/lock.ts';
 import { startWorkerd } from '../../local/miniflare.ts';
 import type { Workerd } from '../../local/miniflare.ts';
@@ -75,16 +75,21 @@ describe('a marked process', () => {
 
 describe('the control socket', () => {
   const status = { url: 'http://127.0.0.1:1', pid: 1, startedAt: 'now', version: '0', ipfs: 'none', running: 0 };
+  const calm: Controls = {
+    address: async () => ({ url: status.url }),
+    status: async () => status,
+    stop: async () => ({}),
+    verify: async () => ({ blocks: 0, bytes: 0, bad: 0, first: [] }),
+    rebuild: async () => ({ bytes: 1, ms: 1 }),
+    snapshot: async () => ({ dir, takenAt: 'now', pausedMs: 0, files: [] }),
+  };
 
   test('answers its owner, also below a path that is longer than a socket may have', async () => {
     for (const folder of [join(dir, 's'), join(dir, 'long'.repeat(30), 'er'.repeat(20))]) {
       await mkdir(folder, { recursive: true });
       const path = join(folder, 'control.sock');
       const controls = await listenForControl(path, {
-        address: async () => ({ url: status.url }),
-        status: async () => status,
-        stop: async () => ({}),
-        verify: async () => ({ blocks: 0, bytes: 0, bad: 0, first: [] }),
+        ...calm,
         rebuild: () => Promise.reject(new SealpinError('build_failed', 'no such file', { hint: 'fix it' })),
       });
       expect((await stat(path)).mode & 0o777).toBe(0o600);
@@ -109,13 +114,7 @@ describe('the control socket', () => {
     left.kill('SIGKILL');
     await ended;
     await expect(control(path, 'status')).rejects.toMatchObject({ code: 'not_running' });
-    const controls = await listenForControl(path, {
-      address: async () => ({ url: status.url }),
-      status: async () => status,
-      stop: async () => ({}),
-      verify: async () => ({ blocks: 0, bytes: 0, bad: 0, first: [] }),
-      rebuild: async () => ({ bytes: 1, ms: 1 }),
-    });
+    const controls = await listenForControl(path, calm);
     expect(await control(path, 'status')).toEqual(status);
     await controls.close();
   });

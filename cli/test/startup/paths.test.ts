@@ -70,6 +70,7 @@ const car: Kind = { good: [] };
 const words: Kind = { good: [] };
 const written: Kind = { good: [] };
 const backup: Kind = { good: ['missing'] };
+const serviceBackup: Kind = { good: ['missing'] };
 const restored: Kind = { good: [] };
 const receiving: Kind = { good: ['here', 'folder', 'linkToFolder', 'missing'] };
 const pair: Kind = { good: ['here', 'missing'] };
@@ -102,13 +103,15 @@ const kinds: Readonly<Record<string, Kind | typeof text>> = {
   '--recovery': publicKey,
   car,
   dir: receiving,
+  'service backup dir': serviceBackup,
+  'service restore dir': restored,
   'backup folder': backup,
   'restore folder': restored,
 };
 /** Arguments that name no file. */
 const texts = [
   'name id password url from to size key_id label link shell file_id --name --service --profile --scopes --expires',
-  '--limits --limit --port --kubo-api --cors-origin --mode --quota --values --inbox --note --from --opens',
+  '--rollback --limits --limit --port --kubo-api --cors-origin --mode --quota --values --inbox --note --from --opens',
   '--max-files --max-bytes --after copy-…',
 ].flatMap((line) => line.split(' ').map((name) => name.replace('-…', ' …')));
 
@@ -223,6 +226,8 @@ const uses: Readonly<Record<string, () => { positionals: readonly string[]; flag
   import: () => ({ positionals: ['../ours/letter.car'] }),
   backup: () => ({ positionals: ['../ours/backup'] }),
   restore: () => ({ positionals: ['../ours/backup'] }),
+  'service backup': () => ({ positionals: ['../ours/service'], flags: [`--data-dir=${local.dataDir}`] }),
+  'service restore': () => ({ positionals: ['../ours/service'] }),
   'key export': () => ({ positionals: ['../ours/out'] }),
   'key restore': () => ({ positionals: [] }),
   'key rotate': () => ({ positionals: [] }),

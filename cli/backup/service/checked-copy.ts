@@ -1,0 +1,72 @@
+/** Copies of files with bytes, which are checked before they get their name. */
+import { constants } from 'node:fs';
+import { chmod, copyFile, open, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { errnoOf, ifMissing, readFailure, writeFailure } from '../../errno.ts';
+import { syncFile, temporaryPath } from '../../io/unfinished.ts';
+import { isCidOf } from '../../local/node/verify.ts';
+import { partSuffix } from '../../local/node/recover.ts';
+import type { Leaf } from './node-index.ts';
+
+/** Kinds of damage to a file. */
+export type Fault = 'missing' | 'damaged';
+
+/** Compares every leaf of a file with its CID. */
+export async function faultIn(path: string, leaves: readonly Leaf[]): Promise<Fault | undefined> {
+  const file = await open(path, 'r');
+  try {
+    let buffer = Buffer.alloc(0);
+    const { size } = await file.stat();
+    for (const { cid, start, bytes } of leaves) {
+      if (start + bytes > size) return 'damaged';
+      if (buffer.length < bytes) buffer = Buffer.allocUnsafe(bytes);
+      const { bytesRead } = await file.read(buffer, 0, bytes, start);
+      if (bytesRead !== bytes || !isCidOf(cid, buffer.subarray(0, bytes))) return 'damaged';
+    }
+    return undefined;
+  } catch (error) {
+    if (errnoOf(error) === 'EIO') return 'damaged';
+    throw readFailure(path, error);
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Copies a file and checks the copy, which is on the disk when it gets its name, and has none if it
+ * is damaged.
+ * @param check returns what is wrong with the copy
+ * @throws file_unwritable, disk_full, file_unreadable
+ */
+export async function copyChecked(
+  from: string,
+  to: string,
+  check: (copy: string) => Promise<Fault | undefined>,
+): Promise<Fault | undefined> {
+  const temporary = temporaryPath(dirname(to));
+  try {
+    if (!(await didCopy(from, temporary))) return 'missing';
+    await chmod(temporary, 0o600);
+    const fault = await check(temporary);
+    if (fault !== undefined) return fault;
+    await syncFile(temporary);
+    await rename(temporary, to);
+    return undefined;
+  } catch (error) {
+    throw writeFailure(to, error);
+  } finally {
+    await rm(temporary, { force: true });
+  }
+}
+
+async function didCopy(from: string, to: string): Promise<boolean> {
+  // A file may keep the suffix after a crash, until the next start.
+  for (const path of [from, from + partSuffix]) {
+    const isThere = await ifMissing(
+      copyFile(path, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE).then(() => true),
+      false,
+    );
+    if (isThere) return true;
+  }
+  return false;
+}

@@ -1,0 +1,179 @@
+/** Restoring the backup of a service into a data directory that has none. */
+import { constants } from 'node:fs';
+import { chmod, copyFile, lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import type { Context } from '../../context.ts';
+import { ifMissing, writeFailure } from '../../errno.ts';
+import { quietSqlite } from '../../io/quiet-sqlite.ts';
+import { makeDataDirectory } from '../../io/paths.ts';
+import { removeTree } from '../../io/remove-tree.ts';
+import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
+import { localPaths, restoringIn, type Secrets } from '../../local/state.ts';
+import { isOlder } from '../../local/upgrade/version.ts';
+import { copyChecked } from './checked-copy.ts';
+import { type BadFile, faultOf, faultyParts } from './check-service.ts';
+import { newSecrets, openSecrets } from './sealed-secrets.ts';
+import { forEachOf, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
+
+/** Result of a restoration. `secrets`: whether the tokens are those of the backup. */
+export type RestoredService = {
+  readonly takenAt: string;
+  readonly files: number;
+  readonly bytes: number;
+  readonly bad: readonly BadFile[];
+  readonly secrets: boolean;
+};
+
+/**
+ * Restores a backup. All of it appears at once, at the end; a run that is killed leaves a folder
+ * that the next one replaces, and with which no service starts.
+ * @param o.withoutSecrets makes new tokens; `key` and `passwordFile` open the secrets
+ * @param onBytes gets the length of each file that was restored
+ * @throws conflict where there is a service, or another restoration; content_mismatch with the
+ * names of damaged databases; config_invalid, decrypt_failed, disk_full, file_unwritable
+ */
+export async function restoreService(
+  folder: ServiceFolder,
+  o: {
+    readonly withoutSecrets: boolean;
+    readonly key: string | undefined;
+    readonly passwordFile: string | undefined;
+    readonly onBytes: (bytes: number) => void;
+  },
+  context: Context,
+): Promise<RestoredService> {
+  const { dataDir } = context;
+  const manifest = await requireManifest(folder, context);
+  if (isOlder(packageJson.version, manifest.sealpin))
+    throw new SealpinError('config_invalid', `the backup was written by sealpin ${manifest.sealpin}`, {
+      hint: `install that version or a newer one; this is ${packageJson.version}`,
+    });
+  await refuseService(dataDir);
+  await refuseDamaged(folder, manifest, context);
+  const secrets = await secretsOf(folder, manifest, o, context);
+  const warning = await makeDataDirectory(dataDir);
+  if (warning !== undefined) context.output.warn(warning);
+  const staging = restoringIn(dataDir);
+  const held = await begin(staging);
+  try {
+    for (const file of manifest.files) {
+      context.signal.throwIfAborted();
+      await place(join(folder.parts, file.part), join(staging, file.path));
+    }
+    const blocks = await restoreBlocks(folder, staging, manifest, o.onBytes, context);
+    const path = join(staging, 'secrets.json');
+    await writeFile(path, secrets, { mode: 0o600, flag: 'wx' });
+    await syncFile(path);
+    await syncTree(staging);
+    await refuseService(dataDir);
+    await rm(localPaths(dataDir).local, { recursive: true, force: true });
+    await rename(staging, localPaths(dataDir).local);
+    await syncDirectory(dataDir);
+    return { takenAt: manifest.takenAt, ...blocks, secrets: manifest.secrets !== undefined && !o.withoutSecrets };
+  } catch (error) {
+    throw writeFailureIn(dataDir, error);
+  } finally {
+    held.release();
+  }
+}
+
+function writeFailureIn(dataDir: string, error: unknown): unknown {
+  return error instanceof Error && 'syscall' in error ? writeFailure(dataDir, error) : error;
+}
+
+/**
+ * Refuses a data directory with a service; the cache that Node makes there is none.
+ * @throws conflict
+ */
+async function refuseService(dataDir: string): Promise<void> {
+  const { local, cache } = localPaths(dataDir);
+  const found = await ifMissing(lstat(local), undefined);
+  if (found === undefined) return;
+  const names = found.isDirectory() ? await readdir(local) : [local];
+  if (names.every((name) => join(local, name) === cache)) return;
+  throw new SealpinError('conflict', `${dataDir} has a local service, or other files in its place`, {
+    hint: 'restore into another data directory with --data-dir',
+  });
+}
+
+/** @throws content_mismatch */
+async function refuseDamaged(folder: ServiceFolder, manifest: Manifest, context: Context): Promise<void> {
+  const bad = await faultyParts(folder, manifest, context);
+  if (bad.length === 0) return;
+  const named = bad.map(({ path, of, why }) => `${path} (${of}) is ${why}`).join(', ');
+  throw new SealpinError('content_mismatch', `${folder.shown} cannot be restored: ${named}`, {
+    hint: 'nothing was restored; use another copy of the backup',
+  });
+}
+
+async function secretsOf(
+  folder: ServiceFolder,
+  { secrets, serviceId }: Manifest,
+  o: { readonly withoutSecrets: boolean; readonly key: string | undefined; readonly passwordFile: string | undefined },
+  context: Context,
+): Promise<string> {
+  if (o.withoutSecrets) return `${JSON.stringify(newSecrets(serviceId), null, 2)}\n`;
+  if (secrets === undefined)
+    throw new SealpinError('conflict', `${folder.shown} does not have the secrets of the service`, {
+      hint: 'with --without-secrets it gets new tokens; API keys of its accounts work as before',
+    });
+  const text = await openSecrets(await readFile(join(folder.parts, secrets.part)), o, context);
+  if ((JSON.parse(text) as Secrets).serviceId === serviceId) return text;
+  throw new SealpinError('config_invalid', 'the secrets in the backup are those of another service');
+}
+
+/** Makes the folder in which everything is put together, and holds it. @throws conflict */
+async function begin(staging: string): Promise<{ release(): void }> {
+  // A link of that name would lead elsewhere; where it goes is left alone.
+  if ((await ifMissing(lstat(staging), undefined))?.isDirectory() === false) await rm(staging);
+  await mkdir(staging, { recursive: true, mode: 0o700 });
+  await chmod(staging, 0o700);
+  quietSqlite();
+  const { lock } = await import('../../io/lock.ts');
+  const name = 'lock';
+  await (await open(join(staging, name), constants.O_CREAT | constants.O_RDWR | constants.O_NOFOLLOW, 0o600)).close();
+  let held: ReturnType<typeof lock>;
+  try {
+    held = lock(join(staging, name));
+  } catch (error) {
+    if (!isSealpinError(error, 'already_running')) throw error;
+    throw new SealpinError('conflict', 'another restoration into this data directory is running', { cause: error });
+  }
+  for (const each of await readdir(staging)) if (each !== name) await removeTree(join(staging, each));
+  return held;
+}
+
+/** Copies a part to its place. */
+async function place(from: string, to: string): Promise<void> {
+  await mkdir(dirname(to), { recursive: true, mode: 0o700 });
+  await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+  await chmod(to, 0o600);
+  await syncFile(to);
+}
+
+async function restoreBlocks(
+  folder: ServiceFolder,
+  staging: string,
+  { blocks }: Manifest,
+  onBytes: (bytes: number) => void,
+  { signal }: Context,
+): Promise<Pick<RestoredService, 'files' | 'bytes' | 'bad'>> {
+  const data = join(staging, 'ipfs/data');
+  await mkdir(data, { recursive: true, mode: 0o700 });
+  const bad: BadFile[] = [];
+  let [files, bytes] = [0, 0];
+  await forEachOf(blocks, async ({ name, cid, sha256, bytes: length }) => {
+    signal.throwIfAborted();
+    const why = await copyChecked(join(folder.blocks, name), join(data, name), (copy) => faultOf(copy, sha256));
+    if (why !== undefined) {
+      bad.push({ path: `blocks/${name}`, of: cid, why });
+      return;
+    }
+    files += 1;
+    bytes += length;
+    onBytes(length);
+  });
+  return { files, bytes, bad };
+}

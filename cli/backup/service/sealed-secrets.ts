@@ -1,0 +1,47 @@
+/** `secrets.json` in a backup: an age file, for a password or for recipients. */
+import { randomBytes } from 'node:crypto';
+import { encrypt, open, passwordIdentity, type Recipient } from '../../../shared/crypto/index.ts';
+import { SealpinError } from '../../../shared/errors.ts';
+import type { Context } from '../../context.ts';
+import { streamOf } from '../../io/byte-stream.ts';
+import { protect, readIdentities } from '../../keys/key-files.ts';
+import { nodeBackend } from '../../keys/node-backend.ts';
+import { askPassword, givenPassword } from '../../keys/passwords.ts';
+import type { Secrets } from '../../local/state.ts';
+
+/** Encrypts the secrets for these recipients, or for a password. */
+export async function sealSecrets(
+  text: string,
+  to: readonly Recipient[] | string,
+  context: Context,
+): Promise<Uint8Array> {
+  if (typeof to === 'string') return protect(text, to, context);
+  const plaintext = streamOf(new TextEncoder().encode(text));
+  const { stream } = await encrypt(plaintext, { format: 'age', recipients: to, backend: nodeBackend });
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/**
+ * Opens the secrets with the password or the key that was given; asks for a password.
+ * @throws decrypt_failed, config_invalid when they are damaged; the codes of `readIdentities`
+ */
+export async function openSecrets(
+  bytes: Uint8Array,
+  given: { readonly key: string | undefined; readonly passwordFile: string | undefined },
+  context: Context,
+): Promise<string> {
+  const opened = await open(streamOf(bytes), { backend: nodeBackend });
+  if (!('opens' in opened)) throw new SealpinError('config_invalid', 'the secrets in the backup are damaged');
+  const password = await givenPassword({ file: given.passwordFile }, context);
+  const identities =
+    opened.opens === 'password'
+      ? [passwordIdentity(password ?? (await askPassword('the secrets of the backup', context)))]
+      : await readIdentities(given.key, password, context);
+  return new Response(await opened.decrypt(identities)).text();
+}
+
+/** New tokens for a service whose secrets are not in the backup; its pins keep their name. */
+export function newSecrets(serviceId: string): Secrets {
+  const token = (): string => randomBytes(32).toString('base64url');
+  return { v: 1, adminToken: token(), metricsToken: token(), rpcToken: token(), serviceId };
+}

@@ -1,0 +1,213 @@
+/**
+ * Layout of the backup of a local service: a folder that holds one state. `service.json` names
+ * everything in it: each file of the state under its SHA-256 in `parts/`, and the bytes of files in
+ * `blocks/`, as the embedded node names them. It is replaced in one step, after what it names
+ * is on the disk and before anything else is removed, so that a run that is killed leaves the state
+ * before it or the new one.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import * as v from 'valibot';
+import { SealpinError } from '../../../shared/errors.ts';
+import type { Environment } from '../../context.ts';
+import { ifMissing, readFailure, writeFailure } from '../../errno.ts';
+import { lockName } from '../../io/held-folder.ts';
+import type { Reading } from '../../io/input.ts';
+import { readJson } from '../../io/kept-json.ts';
+import { writeSmall } from '../../io/output-file.ts';
+import { makeDirectories } from '../../io/paths.ts';
+import { isTemporaryName } from '../../io/unfinished.ts';
+
+/** A backup of a service, all paths absolute. `shown`: how the user named it. */
+export type ServiceFolder = {
+  readonly shown: string;
+  readonly root: string;
+  readonly manifest: string;
+  readonly parts: string;
+  readonly blocks: string;
+};
+
+/** The paths in the backup of a service. */
+export function serviceFolder(folder: string, { cwd }: Pick<Environment, 'cwd'>): ServiceFolder {
+  const root = resolve(cwd, folder);
+  return {
+    shown: folder,
+    root,
+    manifest: join(root, 'service.json'),
+    parts: join(root, 'parts'),
+    blocks: join(root, 'blocks'),
+  };
+}
+
+/** The path of the embedded node's index below `local/`. */
+export const indexPath = 'ipfs/node.db';
+
+/** Recognizes the name of a file with bytes, as the embedded node gives it. */
+export function isBlockName(name: string): boolean {
+  return /^[0-9a-f]{32}(?:\.car)?$/.test(name);
+}
+
+const digest = /^[0-9a-f]{64}$/;
+
+/** Recognizes the name of a part. */
+export function isPartName(name: string): boolean {
+  return digest.test(name);
+}
+
+const Text = v.string();
+const Digest = v.pipe(Text, v.regex(digest));
+/** Below `local/`; no name in it begins with a dot. */
+const StatePath = v.pipe(Text, v.regex(/^(?:(?:[\w-][\w.-]*\/)*[\w-][\w.-]*)$/));
+
+const Part = v.object({
+  path: StatePath,
+  part: Digest,
+  bytes: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+  stamp: v.optional(Text),
+});
+
+/** A file with bytes: its name, what it is of, and its SHA-256. */
+const Blocks = v.object({
+  name: v.pipe(Text, v.check(isBlockName)),
+  cid: Text,
+  sha256: Digest,
+  bytes: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+});
+
+/**
+ * `service.json`. `sealpin`: the version that wrote it; `stamp`: of a file that needs not be copied
+ * again while it has this stamp. `secrets`: `secrets.json`, encrypted, as a part; `of` is the
+ * SHA-256 of its plaintext, which has 256 random bits.
+ */
+export const Manifest = v.object({
+  v: v.literal(1),
+  sealpin: Text,
+  takenAt: Text,
+  serviceId: Text,
+  files: v.array(Part),
+  blocks: v.array(Blocks),
+  secrets: v.optional(v.object({ part: Digest, of: Digest })),
+});
+export type Manifest = v.InferOutput<typeof Manifest>;
+export type Part = v.InferOutput<typeof Part>;
+export type Blocks = v.InferOutput<typeof Blocks>;
+
+/** A database takes 250 bytes, a file 220: there is room for two million. */
+const manifestLimitBytes = 512 * 1024 * 1024;
+
+/**
+ * @returns undefined where there is none
+ * @throws config_invalid when it is damaged, file_unreadable
+ */
+export async function readManifest({ manifest }: ServiceFolder, environment: Reading): Promise<Manifest | undefined> {
+  await refuseLink(manifest);
+  return readJson(manifest, Manifest, {
+    limitBytes: manifestLimitBytes,
+    what: 'a part of a backup',
+    hint: 'put a copy of service.json there, or take a new backup into another folder',
+    environment,
+  });
+}
+
+/**
+ * Reads the manifest of a backup.
+ * @throws file_not_found when the folder is none, config_invalid
+ */
+export async function requireManifest(folder: ServiceFolder, environment: Reading): Promise<Manifest> {
+  const manifest = await readManifest(folder, environment);
+  if (manifest !== undefined) return manifest;
+  throw new SealpinError('file_not_found', `${folder.shown} is not the backup of a service: it has no service.json`, {
+    hint: 'name the folder that sealpin service backup wrote; for the backup of an account: sealpin restore',
+  });
+}
+
+/** Replaces the manifest in one step. @throws file_unwritable, disk_full */
+export async function writeManifest(
+  folder: ServiceFolder,
+  manifest: Manifest,
+  environment: Pick<Environment, 'stdout' | 'cwd'>,
+): Promise<void> {
+  const bytes = new TextEncoder().encode(`${JSON.stringify(manifest)}\n`);
+  await writeSmall(folder.manifest, bytes, { force: true, environment, fileOnly: true });
+}
+
+/**
+ * Prepares a folder for a backup; one with something else in it is refused, and so are links
+ * instead of what this program writes into.
+ * @throws conflict, file_unwritable, disk_full
+ */
+export async function prepareFolder({ shown, root, manifest, parts, blocks }: ServiceFolder): Promise<void> {
+  try {
+    await makeDirectories(root);
+    const names = await readdir(root);
+    const isOurs = (name: string): boolean => name.startsWith(lockName) || isTemporaryName(name);
+    if (!names.includes('service.json') && !names.every((name) => isOurs(name) || ['parts', 'blocks'].includes(name)))
+      throw new SealpinError('conflict', `${shown} is not the backup of a service: it has other files`, {
+        hint: 'name a new or an empty folder',
+      });
+    for (const path of [manifest, parts, blocks, join(root, lockName)]) await refuseLink(path);
+    for (const folder of [parts, blocks])
+      await mkdir(folder, { mode: 0o700 }).catch(async (error: unknown) => {
+        if (!(await ifMissing(lstat(folder), undefined))?.isDirectory()) throw error;
+      });
+    // SQLite, which locks it, would make it readable for all.
+    await (await open(join(root, lockName), 'a', 0o600)).close();
+  } catch (error) {
+    throw writeFailure(shown, error);
+  }
+}
+
+/** @throws conflict */
+async function refuseLink(path: string): Promise<void> {
+  // What is no folder has no entries; the caller finds that out.
+  if ((await lstat(path).catch(() => undefined))?.isSymbolicLink() === true)
+    throw new SealpinError('conflict', `${path} is a symbolic link, and the backup would be written elsewhere`, {
+      hint: 'remove the link, or name another folder',
+    });
+}
+
+/** The size of a regular file; -1 where there is none. */
+export async function sizeOf(path: string): Promise<number> {
+  const found = await ifMissing(lstat(path), undefined);
+  return found?.isFile() === true ? found.size : -1;
+}
+
+/** @returns the SHA-256 of a file in hex, and its size; undefined where it is missing or no file */
+export async function digestOfFile(path: string): Promise<{ digest: string; bytes: number } | undefined> {
+  const bytes = await sizeOf(path);
+  if (bytes < 0) return undefined;
+  const hash = createHash('sha256');
+  try {
+    await pipeline(createReadStream(path), hash);
+  } catch (error) {
+    throw readFailure(path, error);
+  }
+  return { digest: hash.digest('hex'), bytes };
+}
+
+/** Removes the files of a folder that have a name of this kind and are not used. */
+export async function removeUnused(
+  folder: string,
+  isOurs: (name: string) => boolean,
+  used: ReadonlySet<string>,
+): Promise<number> {
+  const names = (await readdir(folder)).filter((name) => isOurs(name) && !used.has(name));
+  for (const name of names) await rm(join(folder, name), { force: true });
+  return names.length;
+}
+
+/**
+ * Calls `act` with each item, at most eight at a time.
+ * @throws the first failure, after the others have ended
+ */
+export async function forEachOf<T>(items: Iterable<T>, act: (item: T) => Promise<void>): Promise<void> {
+  const rest = items[Symbol.iterator]();
+  const workers = Array.from({ length: 8 }, async () => {
+    for (let next = rest.next(); next.done !== true; next = rest.next()) await act(next.value);
+  });
+  const ended = await Promise.allSettled(workers);
+  for (const each of ended) if (each.status === 'rejected') throw each.reason;
+}

@@ -1,0 +1,143 @@
+/** `sealpin service …`: backups of the whole local service. */
+import { SealpinError } from '../../shared/errors.ts';
+import { type BadFile, checkService } from '../backup/service/check-service.ts';
+import { restoreService } from '../backup/service/restore-service.ts';
+import { serviceFolder } from '../backup/service/service-folder.ts';
+import { backUpService, type SealedFor } from '../backup/service/take-service.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { newPasswordFlags, passwordFlags } from '../flags/args.ts';
+import { readTo, toFlag } from '../flags/to-flag.ts';
+import { quietSqlite } from '../io/quiet-sqlite.ts';
+import { newPassword } from '../keys/passwords.ts';
+import { countText, sizeText } from '../terminal/size.ts';
+
+const withoutSecrets = { type: 'boolean' } as const;
+
+export const serviceBackup = defineCommand({
+  about:
+    'For who runs the service: all accounts, API keys, links and files of the local service, as they are in ' +
+    'one moment, while it runs. The next run copies only what is new, and removes what was deleted. Its ' +
+    'tokens are encrypted, to --to or with a password; the rest of the folder is as readable as the data ' +
+    'directory. sealpin backup is for one account.',
+  args: {
+    dir: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
+    to: { ...toFlag.to, description: 'Encrypt the tokens to these contacts, key files or recipients' },
+    'without-secrets': { ...withoutSecrets, description: 'Leave the tokens out' },
+    check: {
+      type: 'boolean',
+      description: 'Only read what is in the folder, and compare it with its hashes; nothing is changed',
+    },
+    ...newPasswordFlags,
+  },
+  interrupted: 'the backup is as it was before: the same command resumes there',
+  examples: [
+    { command: 'sealpin service backup /media/disk/service --to ann', does: 'Also every night' },
+    { command: 'sealpin service backup /media/disk/service --check', does: 'Whether the copy is still right' },
+  ],
+  async run({ args, context }) {
+    quietSqlite();
+    const { output } = context;
+    const folder = serviceFolder(args.dir, context);
+    const given = { file: args['password-file'] };
+    const flags = [
+      args.to === undefined ? [] : ['--to'],
+      args['without-secrets'] ? ['--without-secrets'] : [],
+      args.check ? ['--check'] : [],
+      given.file === undefined && !args.generate ? [] : [given.file === undefined ? '--generate' : '--password-file'],
+    ].flat();
+    if (flags.length > 1)
+      throw new SealpinError('usage', `${flags[0]} does not go with ${flags[1]}`, { hint: 'leave one of them out' });
+    if (args.check) {
+      const { files, bad, takenAt } = await checkService(folder, context);
+      refuseBad(
+        bad,
+        'of the backup cannot be restored',
+        'remove the named files: the next run copies them again',
+        context,
+      );
+      output.note(`all databases and ${countText(files, 'file')} in ${args.dir} are intact, as of ${takenAt}`);
+      await output.result({ takenAt, files }, []);
+      return;
+    }
+    const sealedFor = args['without-secrets'] ? undefined : await sealedForOf(args.to, given, args.generate, context);
+    const progress = output.progress('copying');
+    const taken = await backUpService(folder, sealedFor, (bytes) => progress.add(bytes), context);
+    progress.done();
+    const { written, files, databases } = taken;
+    output.note(
+      `${countText(files, 'file')} and ${countText(databases, 'database')} in ${args.dir}: ` +
+        `${written.files} and ${written.databases} new or changed (${sizeText(written.bytes)} of files)`,
+    );
+    if (taken.foreign > 0)
+      output.warn(
+        `the bytes of ${countText(taken.foreign, 'file')} are at another backend, such as a Kubo, and not in the backup`,
+      );
+    const bad = taken.bad.map(({ cid, why }) => ({ path: cid, of: 'a file of the service', why }));
+    refuseBad(bad, 'of the service are not in the backup', 'see: sealpin verify --all', context);
+    await output.result(taken, []);
+  },
+});
+
+async function sealedForOf(
+  to: readonly string[] | undefined,
+  source: { readonly file: string | undefined },
+  generate: boolean,
+  context: Context,
+): Promise<SealedFor> {
+  if (to !== undefined) return { to: await readTo(to, context) };
+  return {
+    password: () => newPassword(source, generate, 'key', context),
+    isGiven: generate || source.file !== undefined,
+  };
+}
+
+/** Names what is damaged. @throws content_mismatch if there is any */
+function refuseBad(bad: readonly BadFile[], what: string, hint: string, { output }: Context): void {
+  for (const { path, of, why } of bad) output.warn(`${path} (${of}) is ${why}`);
+  if (bad.length > 0) throw new SealpinError('content_mismatch', `${countText(bad.length, 'file')} ${what}`, { hint });
+}
+
+export const serviceRestore = defineCommand({
+  about:
+    'Into a data directory without a local service, also on another machine: API keys and links are as in ' +
+    'the moment of the backup. Each file is checked; all of it appears at the end, or nothing.',
+  args: {
+    dir: { type: 'positional', path: true, description: 'The folder of a backup' },
+    key: {
+      type: 'string',
+      valueHint: 'file',
+      path: true,
+      description: 'The private key for tokens that are encrypted to a key; private.key if left out',
+    },
+    'without-secrets': { ...withoutSecrets, description: 'Make new tokens instead of those of the backup' },
+    ...passwordFlags,
+  },
+  interrupted: 'nothing was restored: the same command begins again',
+  examples: [
+    { command: 'sealpin service restore /media/disk/service', does: 'It asks for the password of the tokens' },
+  ],
+  async run({ args, context }) {
+    quietSqlite();
+    const { output, dataDir } = context;
+    const folder = serviceFolder(args.dir, context);
+    const progress = output.progress('restoring');
+    const restored = await restoreService(
+      folder,
+      {
+        withoutSecrets: args['without-secrets'],
+        key: args.key,
+        passwordFile: args['password-file'],
+        onBytes: (bytes) => progress.add(bytes),
+      },
+      context,
+    );
+    progress.done();
+    const { files, bytes, takenAt, bad } = restored;
+    output.note(`${countText(files, 'file')} (${sizeText(bytes)}) in ${dataDir}, as of ${takenAt}`);
+    if (!restored.secrets) output.note('its tokens are new; API keys work as before');
+    refuseBad(bad, 'are missing from what was restored', 'everything else is there: sealpin start', context);
+    output.note('start it with: sealpin start');
+    await output.result(restored, []);
+  },
+});

@@ -1,0 +1,66 @@
+/** Marking accounts as backed up, so that the receipts of later deletions say so. */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { AccountList, BackupPage, parseResponse } from '../../../shared/api.ts';
+import { SealpinError } from '../../../shared/errors.ts';
+
+/**
+ * Marks every account of a running service, by asking for a page of its backup.
+ * @param marked accounts that were marked before
+ * @returns all of them
+ * @throws service_answer
+ */
+export async function markRunning(
+  service: { readonly url: string; readonly adminToken: string },
+  marked: ReadonlySet<string> = new Set(),
+): Promise<Set<string>> {
+  const all = new Set<string>();
+  for (let cursor: string | undefined = ''; cursor !== undefined;) {
+    const query = new URLSearchParams({ limit: '100', ...(cursor !== '' && { cursor }) });
+    const page: AccountList = parseResponse(AccountList, await ask(service, `accounts?${query.toString()}`));
+    for (const { id } of page.accounts) all.add(id);
+    ({ cursor } = page);
+  }
+  for (const id of all) {
+    if (marked.has(id)) continue;
+    const found = await ask(service, `accounts/${id}/backup?limit=1`);
+    // One that was deleted meanwhile has no receipts any more.
+    if (found !== undefined) parseResponse(BackupPage, found);
+  }
+  return all;
+}
+
+/** @returns undefined where there is no such thing */
+async function ask(
+  { url, adminToken }: { readonly url: string; readonly adminToken: string },
+  path: string,
+): Promise<unknown> {
+  const headers = { authorization: `Bearer ${adminToken}` };
+  const response = await fetch(`${url}/v1/operator/${path}`, { headers }).catch((cause: unknown) => {
+    throw new SealpinError('service_unreachable', 'the runtime of the service takes no requests', { cause });
+  });
+  const body: unknown = await response.json();
+  if (response.ok) return body;
+  if (response.status === 404) return undefined;
+  throw new SealpinError('service_answer', `the service did not mark its accounts (status ${response.status})`);
+}
+
+/**
+ * Marks every account of a service that does not run. What an earlier version wrote counts as
+ * marked.
+ * @param state folder of KV and the objects
+ */
+export function markStopped(state: string): void {
+  const folder = join(state, 'do/sealpin-Account');
+  for (const name of readdirSync(folder).filter((each) => each.endsWith('.sqlite'))) {
+    const database = new DatabaseSync(join(folder, name));
+    try {
+      const columns = database.prepare(`SELECT name FROM pragma_table_info('account')`).all();
+      if (columns.some((column) => column['name'] === 'backed_up'))
+        database.exec('UPDATE account SET backed_up = 1 WHERE backed_up = 0');
+    } finally {
+      database.close();
+    }
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * A snapshot of a service: all databases as they are in one moment, in which its runtime stands
+ * still. So no object can be ahead of another by more than after a crash, which the service
+ * survives anyway. What the index of the embedded node names in that moment stays on the disk until
+ * the snapshot is released.
+ */
+import { mkdirSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { errnoOf } from '../../errno.ts';
+import { once } from '../cleanup-stack.ts';
+import { control } from '../control.ts';
+import { endLeftover, stateDirOf, workerdsOf } from '../leftover.ts';
+import type { RunningNode } from '../node/server.ts';
+import { Agent } from '../../io/node-http.ts';
+import { lockWhenFree } from '../other-service.ts';
+import { localPaths } from '../state.ts';
+import { markRunning, markStopped } from './backed-up.ts';
+import { whilePaused } from './pause.ts';
+import { copyState, type Snapshot, type Stamps } from './state-files.ts';
+
+/** The name of the copy of the index of the embedded node. */
+export const indexCopy = 'node.db';
+
+/**
+ * Takes a snapshot of a running service.
+ * @param o.adminToken marks the accounts as backed up
+ * @param known files that need not be copied
+ * @param closed releases the snapshot, and removes it
+ */
+export async function takeSnapshot(
+  o: {
+    readonly dataDir: string;
+    readonly stateDir: string;
+    readonly url: string;
+    readonly adminToken: string;
+    readonly node: RunningNode;
+  },
+  known: Stamps,
+  closed: AbortSignal,
+): Promise<Snapshot> {
+  const { local, tmp } = localPaths(o.dataDir);
+  const marked = await markRunning(o);
+  const dir = await mkdtemp(join(tmp, 'snapshot-'));
+  let free = async (): Promise<void> => undefined;
+  const release = once(async () => {
+    // While the folder is there, so is what the index names.
+    await rm(dir, { recursive: true, force: true });
+    await free();
+  });
+  try {
+    const { takenAt, pausedMs, files } = await whilePaused(
+      () => workerdsOf(o.stateDir),
+      () => {
+        const start = performance.now();
+        free = o.node.keep(join(dir, indexCopy));
+        const copied = copyState(local, dir, known);
+        const pausedMs = Math.round(performance.now() - start);
+        return { takenAt: new Date().toISOString(), pausedMs, files: copied };
+      },
+    );
+    // What an account that is younger than the first marks deletes from now on is in the snapshot.
+    await markRunning(o, marked);
+    closed.addEventListener('abort', () => void release().catch(() => undefined), { once: true });
+    if (closed.aborted) await release();
+    return { dir, takenAt, pausedMs, files };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+/**
+ * Uses a snapshot of the service of a data directory, whether or not it runs; while it does not,
+ * none can start.
+ * @param known files that need not be copied
+ * @throws what `use` throws; disk_full, service_unreachable
+ */
+export async function withSnapshot<T>(
+  dataDir: string,
+  known: Stamps,
+  use: (snapshot: Snapshot) => Promise<T>,
+): Promise<T> {
+  // The service releases the snapshot when this connection ends, also because this process was
+  // killed.
+  const agent = new Agent({ keepAlive: true });
+  try {
+    const running = await control(localPaths(dataDir).control, 'snapshot', { body: { known }, agent }).catch(
+      (error: unknown) => {
+        if (errnoOf(error) === 'ECONNRESET') throw snapshotGone(error);
+        if (!isSealpinError(error, 'not_running')) throw error;
+        return undefined;
+      },
+    );
+    return running === undefined ? await withStopped(dataDir, known, use) : await use(running);
+  } finally {
+    agent.destroy();
+  }
+}
+
+/** The failure to read a snapshot of a service that has ended since. */
+export function snapshotGone(cause?: unknown): SealpinError {
+  return new SealpinError('not_running', 'the service ended during the backup', {
+    hint: 'run the same command again: the backup is as it was before',
+    cause,
+  });
+}
+
+async function withStopped<T>(dataDir: string, known: Stamps, use: (snapshot: Snapshot) => Promise<T>): Promise<T> {
+  const { local, tmp, ipfs } = localPaths(dataDir);
+  const held = await lockWhenFree(dataDir);
+  try {
+    await endLeftover(dataDir);
+    markStopped(await stateDirOf(dataDir));
+    mkdirSync(tmp, { recursive: true, mode: 0o700 });
+    const dir = await mkdtemp(join(tmp, 'snapshot-'));
+    try {
+      const index = new DatabaseSync(join(ipfs, 'node.db'));
+      try {
+        index.prepare('VACUUM INTO ?').run(join(dir, indexCopy));
+      } finally {
+        index.close();
+      }
+      const files = copyState(local, dir, known);
+      return await use({ dir, takenAt: new Date().toISOString(), pausedMs: 0, files });
+    } finally {
+      await rm(dir, { recursive: true, force: true });
+    }
+  } finally {
+    held.release();
+  }
+}

@@ -1,0 +1,188 @@
+/**
+ * Copies of the state of a service, by which an upgrade can be undone: before a newer version
+ * changes rows, the databases, secrets and index are copied into `copies/`, and `version.json` says
+ * which version the data directory belongs to. The bytes of files are not copied: nothing changes
+ * them.
+ */
+import { existsSync, mkdirSync } from 'node:fs';
+import { mkdir, readdir, readFile, rename, rm, unlink } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { SealpinError } from '../../../shared/errors.ts';
+import { dayMs, hourMs } from '../../../shared/time.ts';
+import { ifMissing } from '../../errno.ts';
+import { removeTree } from '../../io/remove-tree.ts';
+import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
+import { endLeftover, stateDirOf } from '../leftover.ts';
+import { lockWhenFree } from '../other-service.ts';
+import { markStopped } from '../snapshot/backed-up.ts';
+import { copyDatabase, filesOf, statePaths } from '../snapshot/state-files.ts';
+import { localPaths, savedSecrets, writeState } from '../state.ts';
+import { isOlder, versionIn } from './version.ts';
+
+/** The longest that a copy is kept, in days: what is deleted meanwhile is still in it. */
+const mostDays = 30;
+
+const indexPath = 'ipfs/node.db';
+const singles = ['secrets.json', indexPath];
+
+/** The name of a copy: the version of its state, and when it was made. */
+const copyName = /^(.+)-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/;
+
+/** Paths of the marker that a rollback has begun, and of a copy that is not complete. */
+const pathsIn = (local: string) => ({
+  version: join(local, 'version.json'),
+  rollback: join(local, 'rollback.json'),
+  unfinished: join(local, 'copies/unfinished'),
+});
+
+/**
+ * Refuses a data directory that a newer version has used, before anything in it changes.
+ * @throws config_invalid
+ */
+export async function refuseNewer(dataDir: string, own = packageJson.version): Promise<void> {
+  await savedSecrets(dataDir);
+  const { local } = localPaths(dataDir);
+  const found = await versionIn(local);
+  if (found === undefined || !isOlder(own, found)) return;
+  const copies = await copiesIn(local);
+  const mine = copies.findLast((name) => copyName.exec(name)?.[1] === own) ?? copies.at(-1);
+  throw new SealpinError('config_invalid', `${dataDir} belongs to sealpin ${found}, and this is ${own}`, {
+    hint:
+      mine === undefined
+        ? `install sealpin ${found} or a newer one; nothing was changed`
+        : `install sealpin ${found}; or go back, without what was stored since: sealpin start --rollback ${mine}`,
+  });
+}
+
+/**
+ * Prepares the state for this version, under the lock: completes a rollback that was interrupted,
+ * and keeps a copy where an older version was here.
+ * @param o.backupDays how long a copy may be kept; 0: there is none
+ * @param note called with a sentence for what a person should know
+ * @throws disk_full when there is no room for the copy
+ */
+export async function prepareState(
+  dataDir: string,
+  o: { readonly backupDays: number | undefined; readonly note: (text: string) => void; readonly own?: string },
+): Promise<void> {
+  const { local } = localPaths(dataDir);
+  const own = o.own ?? packageJson.version;
+  await completeRollback(local);
+  const found = await versionIn(local);
+  if (found === own) return;
+  if ((await savedSecrets(dataDir)) !== undefined && o.backupDays !== 0) {
+    const name = await keepCopy(local, found);
+    markStopped(await stateDirOf(dataDir));
+    o.note(
+      `the data directory was of ${found === undefined ? 'an earlier version' : `sealpin ${found}`}: its state is ` +
+        `kept for ${daysOf(o.backupDays)} days, and its files are not copied; go back with that version, without ` +
+        `what was stored since: sealpin start --rollback ${name}`,
+    );
+  }
+  await writeState(pathsIn(local).version, { v: 1, version: own } as { v: 1 });
+}
+
+/** Removes all copies but the last, and that too when its time is over. */
+export async function removeOldCopies(dataDir: string, backupDays: number | undefined, now: number): Promise<void> {
+  const { local, copies } = localPaths(dataDir);
+  const all = await copiesIn(local);
+  const last = all.at(-1);
+  // It is looked at once an hour.
+  const oldest = now - daysOf(backupDays) * dayMs + hourMs;
+  for (const name of all) if (name !== last || madeAt(name) < oldest) await removeTree(join(copies, name));
+}
+
+/**
+ * Puts a copy back. The state as it is now is kept as a copy, too.
+ * @returns the version that the data directory belongs to now; undefined: an earlier one, which
+ * writes none
+ * @throws usage for a name that is none, already_running
+ */
+export async function rollBack(
+  dataDir: string,
+  name: string,
+): Promise<{ readonly version: string | undefined; readonly kept: string }> {
+  const { local, lock, copies } = localPaths(dataDir);
+  const all = await copiesIn(local);
+  if (!all.includes(name))
+    throw new SealpinError('usage', `--rollback ${name} is no copy of this data directory`, {
+      hint: all.length === 0 ? 'it has none' : `there is: ${all.join(', ')}`,
+    });
+  const held = await lockWhenFree(dataDir);
+  try {
+    await endLeftover(dataDir);
+    await completeRollback(local);
+    const version = await versionIn(join(copies, name));
+    const kept = await keepCopy(local, await versionIn(local));
+    await writeState(pathsIn(local).rollback, { v: 1, copy: name } as { v: 1 });
+    await completeRollback(local);
+    return { version, kept };
+  } finally {
+    held.release();
+    await syncDirectory(dirname(lock));
+  }
+}
+
+function daysOf(backupDays: number | undefined): number {
+  return Math.min(mostDays, backupDays ?? mostDays);
+}
+
+/** The names of the copies, the oldest first. */
+async function copiesIn(local: string): Promise<string[]> {
+  const names = await ifMissing(readdir(join(local, 'copies')), []);
+  return names.filter((name) => copyName.test(name)).toSorted((a, b) => madeAt(a) - madeAt(b));
+}
+
+function madeAt(name: string): number {
+  const [, , year, month, day, hour, minute, second, ms] = copyName.exec(name) ?? [];
+  return Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}.${ms}Z`);
+}
+
+/** Copies the state as it is. Nothing may use it meanwhile. @returns the name of the copy */
+async function keepCopy(local: string, version: string | undefined): Promise<string> {
+  const name = `${version ?? 'earlier'}-${new Date().toISOString().replaceAll(/[-:.]/g, '')}`;
+  const { unfinished } = pathsIn(local);
+  await removeTree(unfinished);
+  await mkdir(unfinished, { recursive: true, mode: 0o700 });
+  try {
+    const present = singles.filter((path) => existsSync(join(local, path)));
+    await copyPaths([...statePaths(local), ...present], local, unfinished);
+    await rename(unfinished, join(local, 'copies', name));
+  } catch (error) {
+    await removeTree(unfinished);
+    throw error;
+  }
+  await syncDirectory(join(local, 'copies'));
+  return name;
+}
+
+async function copyPaths(paths: readonly string[], from: string, to: string): Promise<void> {
+  for (const path of paths) {
+    const target = join(to, path);
+    mkdirSync(dirname(target), { recursive: true, mode: 0o700 });
+    copyDatabase(join(from, path), target);
+    await syncFile(target);
+  }
+  await syncTree(to);
+}
+
+/** Replaces the state by the copy that a rollback chose, again if it was interrupted. */
+async function completeRollback(local: string): Promise<void> {
+  const { rollback } = pathsIn(local);
+  const text = await ifMissing(readFile(rollback, 'utf8'), undefined);
+  if (text === undefined) return;
+  const { copy } = JSON.parse(text) as { copy: string };
+  const from = join(local, 'copies', copy);
+  for (const path of [...statePaths(local), ...singles])
+    for (const file of filesOf(join(local, path))) await rm(file, { force: true });
+  const entries = await readdir(from, { recursive: true, withFileTypes: true });
+  const paths = entries.filter((each) => each.isFile()).map((each) => relative(from, join(each.parentPath, each.name)));
+  await copyPaths(
+    paths.filter((path) => !/-(?:wal|shm)$/.test(path)),
+    from,
+    local,
+  );
+  await unlink(rollback);
+  await syncDirectory(local);
+}

@@ -1,0 +1,211 @@
+/** Upgrades of a local service: what is kept before, and the way back. */
+import { execFile } from 'node:child_process';
+import { cp, mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { promisify } from 'node:util';
+import { expect, onTestFinished, test } from 'vitest';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { prepareState, removeOldCopies, rollBack } from '../../local/upgrade/copies.ts';
+import { isOlder } from '../../local/upgrade/version.ts';
+import { temporaryDirectory } from '../environment.ts';
+import { call, everyFile, here, refusal, startHere, store, wrappedKey, type RunningHere } from './harness.ts';
+import { first, present } from '../../../testkit/present.ts';
+
+const day = 86_400_000;
+const text = (words: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(words);
+
+/** A data directory as commit ab333d8 left it (upgrade.test.ts). */
+async function unpacked(): Promise<string> {
+  const dataDir = await realpath(await temporaryDirectory());
+  await promisify(execFile)('tar', ['-xzf', join(import.meta.dirname, 'states/ab333d8.tar.gz'), '-C', dataDir]);
+  return dataDir;
+}
+
+async function started(dataDir: string, env: Record<string, string> = {}): Promise<RunningHere> {
+  const service = await startHere({ dataDir, env });
+  onTestFinished(async () => void (await service.end()));
+  return service;
+}
+
+const copiesOf = (dataDir: string): Promise<string[]> => readdir(join(dataDir, 'local/copies')).catch(() => []);
+
+/** The content of the files that an upgrade may change, by their path below a folder. */
+async function stateOf(folder: string): Promise<Map<string, string>> {
+  const state = new Map<string, string>();
+  for (const path of (await readdir(folder, { recursive: true })).toSorted())
+    if (/^(?:state\/(?:do|kv)\/.*|ipfs\/node\.db|secrets\.json)$/.test(path) && !/-(?:wal|shm)$/.test(path))
+      await readFile(join(folder, path)).then(
+        (bytes) => state.set(path, bytes.toString('base64')),
+        () => undefined, // a folder
+      );
+  return state;
+}
+
+async function filesOf(dataDir: string): Promise<string[]> {
+  const { stdout } = await here(['list', '--json', `--data-dir=${dataDir}`]);
+  return (JSON.parse(stdout) as { files: { fileId: string }[] }).files.map(({ fileId }) => fileId).toSorted();
+}
+
+/** A stopped service of this version with one file, which a newer version has used since. */
+async function upgraded(): Promise<{ dataDir: string; copy: string; before: string[] }> {
+  const dataDir = await realpath(await temporaryDirectory());
+  const service = await startHere({ dataDir });
+  await store(service, 'encrypted', text('stored before'));
+  const before = await filesOf(dataDir);
+  await service.end();
+  await prepareState(dataDir, { backupDays: undefined, note: () => undefined, own: '99.0.0' });
+  return { dataDir, copy: first(await copiesOf(dataDir)), before };
+}
+
+test('before an older data directory changes, databases, tokens and index are kept, and no bytes of files', async () => {
+  const dataDir = await unpacked();
+  const local = join(dataDir, 'local');
+  const before = await stateOf(local);
+  const service = await started(dataDir);
+  const [copy, ...more] = await copiesOf(dataDir);
+  expect(more).toEqual([]);
+  expect(service.stderr()).toContain(`sealpin start --rollback ${present(copy)}`);
+  expect(await stateOf(join(local, 'copies', present(copy)))).toEqual(before);
+  expect((await readdir(join(local, 'copies', present(copy)), { recursive: true })).join()).not.toContain('ipfs/data');
+  expect(await filesOf(dataDir)).toHaveLength(6);
+  // What is deleted now is still in the copy.
+  const receipt = await call(service, '/v1/storage/1634deaf-78b9-424d-9cba-bd0920d9d651', { method: 'DELETE' });
+  expect(await receipt.json()).toMatchObject({ key: 'destroyed', backups: 'unknown' });
+  await service.end();
+  expect(await stateOf(local)).not.toEqual(before);
+
+  const back = await here(['start', '--rollback', present(copy), '--port=0', `--data-dir=${dataDir}`]);
+  expect(back).toMatchObject({ code: 0, stdout: '' });
+  expect(back.stderr).toContain('start it with the version that it is of');
+  expect(await stateOf(local)).toEqual(before);
+  await started(dataDir);
+  expect(await filesOf(dataDir)).toHaveLength(6);
+});
+
+test('an older version refuses what a newer one has used, names the copy, and goes back to it', async () => {
+  const { dataDir, copy, before } = await upgraded();
+  const local = join(dataDir, 'local');
+  const state = await stateOf(local);
+  const refused = await refusal({ dataDir });
+  expect(refused).toContain(`${dataDir} belongs to sealpin 99.0.0, and this is ${packageJson.version}`);
+  expect(refused).toContain(`sealpin start --rollback ${copy}`);
+  expect(await stateOf(local)).toEqual(state);
+  expect(await here(['start', '--rollback=../secrets', `--data-dir=${dataDir}`])).toMatchObject({ code: 2 });
+
+  const service = await startHere({ dataDir, args: ['--rollback', copy] });
+  onTestFinished(async () => void (await service.end()));
+  expect(await filesOf(dataDir)).toEqual(before);
+  const { fileId } = await store(service, 'plain', text('stored after'));
+  await service.end();
+  // The state of the newer version is the copy now, and it can go forward again.
+  const kept = await copiesOf(dataDir);
+  expect(kept).toEqual([expect.stringMatching(/^99\.0\.0-/)]);
+  await rollBack(dataDir, first(kept));
+  expect(await refusal({ dataDir })).toContain('belongs to sealpin 99.0.0');
+  expect((await everyFile(join(local, 'state'))).includes(fileId)).toBe(false);
+});
+
+test('a rollback that was interrupted is completed by the next start', async () => {
+  const { dataDir, copy, before } = await upgraded();
+  const local = join(dataDir, 'local');
+  await writeFile(join(local, 'rollback.json'), JSON.stringify({ v: 1, copy }));
+  await rm(join(local, 'state/do'), { recursive: true });
+  await rm(join(local, 'secrets.json'));
+  await rm(join(local, 'version.json'));
+  await started(dataDir);
+  expect(await filesOf(dataDir)).toEqual(before);
+  expect(await readdir(local)).not.toContain('rollback.json');
+});
+
+test('only the last copy is kept, for 30 days or as long as backups are, and none where there are none', async () => {
+  const { dataDir } = await upgraded();
+  await prepareState(dataDir, { backupDays: undefined, note: () => undefined, own: '100.0.0' });
+  expect(await copiesOf(dataDir)).toHaveLength(2);
+  const now = Date.now();
+  await removeOldCopies(dataDir, undefined, now);
+  expect(await copiesOf(dataDir)).toEqual([expect.stringMatching(/^99\.0\.0-/)]);
+  await removeOldCopies(dataDir, undefined, now + 29 * day);
+  await removeOldCopies(dataDir, 3650, now + 29 * day);
+  expect(await copiesOf(dataDir)).toHaveLength(1);
+  const all = join(dataDir, 'local/copies');
+  const aside = join(dataDir, 'aside');
+  await cp(all, aside, { recursive: true });
+  await removeOldCopies(dataDir, undefined, now + 30 * day);
+  expect(await copiesOf(dataDir)).toEqual([]);
+  await cp(aside, all, { recursive: true });
+  await removeOldCopies(dataDir, 7, now + 7 * day);
+  expect(await copiesOf(dataDir)).toEqual([]);
+  await prepareState(dataDir, { backupDays: 0, note: () => undefined, own: '101.0.0' });
+  expect(await copiesOf(dataDir)).toEqual([]);
+});
+
+test('receipts say until when a backup or a copy can bring back what is deleted', async () => {
+  const dataDir = await realpath(await temporaryDirectory());
+  const deleted = async (service: RunningHere): Promise<{ deletedAt: string; recoverableUntil?: string }> => {
+    const { fileId } = await store(service, 'encrypted', text('secret'));
+    const answer = await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' });
+    return (await answer.json()) as { deletedAt: string; recoverableUntil?: string };
+  };
+  const before = await startHere({ dataDir, env: { BACKUP_DAYS: '7' } });
+  // No backup was ever taken.
+  expect(await deleted(before)).toMatchObject({ key: 'destroyed' });
+  expect(Object.keys(await deleted(before))).not.toContain('recoverableUntil');
+  await before.end();
+  const stopped = join(dataDir, 'backup');
+  expect(await here(['service', 'backup', stopped, '--without-secrets', `--data-dir=${dataDir}`])).toMatchObject({
+    code: 0,
+  });
+  const unknown = await startHere({ dataDir });
+  expect(await deleted(unknown)).toMatchObject({ backups: 'unknown' });
+  await unknown.end();
+  const known = await startHere({ dataDir, env: { BACKUP_DAYS: '7' } });
+  const receipt = await deleted(known);
+  expect(Date.parse(present(receipt.recoverableUntil)) - Date.parse(receipt.deletedAt)).toBe(7 * day);
+  await known.end();
+  expect(await refusal({ dataDir, env: { BACKUP_DAYS: 'a week' } })).toContain('BACKUP_DAYS is not a whole number');
+});
+
+test('an account that a copy has is marked, and one of a fresh service is not', async () => {
+  const { dataDir } = await upgraded();
+  const objects = join(dataDir, 'local/state/do/sealpin-Account');
+  const marks: unknown[] = [];
+  for (const name of await readdir(objects)) {
+    if (!/^[0-9a-f]{64}\.sqlite$/.test(name)) continue;
+    const database = new DatabaseSync(join(objects, name));
+    marks.push(...database.prepare('SELECT backed_up FROM account').all());
+    database.close();
+  }
+  expect(marks).toEqual([{ backed_up: 1 }]);
+});
+
+test('a destroyed header is in no copy that is made later', async () => {
+  const dataDir = await realpath(await temporaryDirectory());
+  const service = await startHere({ dataDir });
+  const { fileId } = await store(service, 'encrypted', text('secret'));
+  const key = await wrappedKey(service, fileId);
+  expect((await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' })).status).toBe(200);
+  await service.end('SIGKILL');
+  await prepareState(dataDir, { backupDays: undefined, note: () => undefined, own: '99.0.0' });
+  expect((await everyFile(join(dataDir, 'local/copies'))).length).toBeGreaterThan(0);
+  expect((await everyFile(dataDir)).includes(key)).toBe(false);
+});
+
+test('versions are compared by their numbers', () => {
+  const sorted = ['0.1.0', '0.2.0-rc.1', '0.2.0-rc.2', '0.2.0-rc.10', '0.2.0', '0.10.0', '1.0.0'];
+  for (const [i, a] of sorted.entries()) for (const [j, b] of sorted.entries()) expect(isOlder(a, b)).toBe(i < j);
+});
+
+test('a copy that cannot be made refuses the start, and one that was not completed is made again', async () => {
+  const dataDir = await unpacked();
+  const local = join(dataDir, 'local');
+  const before = await stateOf(local);
+  // A file instead of the folder stands for a disk that takes nothing.
+  await writeFile(join(local, 'copies'), '');
+  expect(await refusal({ dataDir })).not.toBe('it started');
+  expect(await stateOf(local)).toEqual(before);
+  await rm(join(local, 'copies'));
+  await mkdir(join(local, 'copies/unfinished'), { recursive: true });
+  await started(dataDir);
+  expect(await copiesOf(dataDir)).toEqual([expect.stringMatching(/^earlier-/)]);
+});

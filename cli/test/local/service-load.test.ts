@@ -1,0 +1,290 @@
+/** Backups of a local service that is busy, that are killed, and for which there is no room. */
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes, randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { readdir, realpath, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { isLongRun as long } from '../../../testkit/long-run.ts';
+import { onSmallDisk } from '../../../testkit/small-disk.ts';
+import { loadRun } from '../../local/state.ts';
+import { temporaryDirectory } from '../environment.ts';
+import { call, entry, everyFile, here, remove, startHere, startLocal, store, type RunningHere } from './harness.ts';
+import { present } from '../../../testkit/present.ts';
+
+const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+const newBytes = (): Uint8Array<ArrayBuffer> => new Uint8Array(randomBytes(randomInt(1, 20_000)));
+
+/** A file as its user knows it; the times in ms, `Infinity` while it has not happened. */
+type Known = {
+  digest: string;
+  storedAt: number;
+  deleteFrom: number;
+  deletedAt: number;
+  share?: { id: string; madeAt: number };
+};
+type Load = { files: Map<string, Known>; stop(): Promise<void> };
+
+async function storeOne(service: RunningHere, files: Load['files']): Promise<string> {
+  const bytes = newBytes();
+  const { fileId } = await store(service, randomInt(2) === 0 ? 'plain' : 'encrypted', bytes);
+  files.set(fileId, { digest: sha256(bytes), storedAt: Date.now(), deleteFrom: Infinity, deletedAt: Infinity });
+  return fileId;
+}
+
+async function shareOne(service: RunningHere, fileId: string): Promise<string> {
+  const answer = await call(service, '/v1/shares', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ record: 'AAAA', files: [fileId], password: false, opens: 3 }),
+  });
+  expect(answer.status).toBe(201);
+  return ((await answer.json()) as { id: string }).id;
+}
+
+/** Stores, shares and deletes until it is stopped. */
+function loadOn(service: RunningHere, files: Load['files']): Load {
+  const over = new AbortController();
+  const idle = [...files].filter(([, { deleteFrom }]) => deleteFrom === Infinity).map(([id]) => id);
+  const user = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      const mine = await storeOne(service, files);
+      if (randomInt(3) === 0) {
+        const id = await shareOne(service, mine);
+        present(files.get(mine)).share = { id, madeAt: Date.now() };
+      }
+      idle.push(mine);
+      const [doomed] = idle.splice(randomInt(idle.length), 1);
+      const known = present(files.get(present(doomed)));
+      known.deleteFrom = Date.now();
+      const answer = await call(service, `/v1/storage/${doomed}`, { method: 'DELETE' });
+      expect(answer.status).toBe(200);
+      known.deletedAt = Date.now();
+    }
+  };
+  const users = Array.from({ length: 6 }, user);
+  return {
+    files,
+    async stop() {
+      over.abort();
+      await Promise.all(users);
+    },
+  };
+}
+
+const backup = (dataDir: string, folder: string) =>
+  here(['service', 'backup', folder, '--json', `--data-dir=${dataDir}`], password);
+
+/** Compares what a backup that began and ended at these times restores with what is known. */
+async function expectState(folder: string, files: Load['files'], from: number, to: number): Promise<void> {
+  const dataDir = join(await realpath(await temporaryDirectory()), 'home');
+  const ran = await here(['service', 'restore', folder, `--data-dir=${dataDir}`], password);
+  expect(ran, ran.stderr).toMatchObject({ code: 0 });
+  const other = await startHere({ dataDir });
+  try {
+    const listed = new Set<string>();
+    for (let query = '?limit=100'; query !== '';) {
+      const page = (await (await call(other, `/v1/storage${query}`)).json()) as {
+        files: { fileId: string }[];
+        cursor?: string;
+      };
+      for (const { fileId } of page.files) listed.add(fileId);
+      query = page.cursor === undefined ? '' : `?limit=100&cursor=${page.cursor}`;
+    }
+    const rest = files.entries();
+    const reader = async (): Promise<void> => {
+      for (const [fileId, { digest, storedAt, deleteFrom, deletedAt, share }] of rest) {
+        if (storedAt < from && deleteFrom > to) expect(listed, fileId).toContain(fileId);
+        if (deletedAt < from || storedAt > to + 60_000) expect(listed, fileId).not.toContain(fileId);
+        if (!listed.has(fileId)) continue;
+        const answer = await call(other, `/v1/storage/${fileId}`, { headers: { accept: 'application/octet-stream' } });
+        expect(answer.status, fileId).toBe(200);
+        expect(sha256(new Uint8Array(await answer.arrayBuffer())), fileId).toBe(digest);
+        if (share === undefined || share.madeAt > from) continue;
+        const shared: unknown = await (await fetch(`${other.url}/v1/shares/${share.id}`)).json();
+        expect(shared, fileId).toMatchObject({ state: 'active' });
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, reader));
+    expect(await here(['verify', '--all', `--data-dir=${dataDir}`])).toMatchObject({ code: 0 });
+    // What the rows name is pinned, so that no later collection removes it.
+    expect(await other.end()).toBe(0);
+    const local = join(dataDir, 'local');
+    const rows = (path: string, sql: string): Record<string, unknown>[] => {
+      const database = new DatabaseSync(join(local, path), { readOnly: true });
+      try {
+        return database.prepare(sql).all();
+      } finally {
+        database.close();
+      }
+    };
+    const pinned = new Set(rows('ipfs/node.db', 'SELECT cid FROM pin').map((row) => row['cid']));
+    const objects = (name: string): string[] => [`state/do/sealpin-${name}`];
+    const references = new Set<unknown>();
+    for (const folder of objects('Pin'))
+      for (const name of await readdir(join(local, folder)))
+        if (/^[0-9a-f]{64}\.sqlite$/.test(name) && rows(`${folder}/${name}`, `SELECT 1 FROM sqlite_master`).length > 0)
+          for (const row of rows(`${folder}/${name}`, 'SELECT file_id FROM reference')) references.add(row['file_id']);
+    for (const folder of objects('Account'))
+      for (const name of await readdir(join(local, folder)))
+        if (/^[0-9a-f]{64}\.sqlite$/.test(name))
+          for (const row of rows(`${folder}/${name}`, `SELECT file_id, cid FROM file WHERE state = 'ready'`)) {
+            expect(pinned, String(row['file_id'])).toContain(row['cid']);
+            expect(references).toContain(row['file_id']);
+          }
+  } finally {
+    await remove(other);
+  }
+}
+
+test('each of several backups of a busy service restores everything that was acknowledged before it', async () => {
+  const service = await startLocal();
+  onTestFinished(() => remove(service));
+  const files: Load['files'] = new Map();
+  const count = long ? 10_000 : 200;
+  await Promise.all(
+    Array.from({ length: 8 }, async () => {
+      while (files.size < count) await storeOne(service, files);
+    }),
+  );
+  const folder = join(await temporaryDirectory(), 'backup');
+  for (let round = 1; round <= (long ? 10 : 2); round += 1) {
+    const load = loadOn(service, files);
+    await sleep(200);
+    const from = Date.now();
+    const ran = await backup(service.dataDir, folder);
+    const to = Date.now();
+    expect(ran, ran.stderr).toMatchObject({ code: 0 });
+    const { written, files: kept } = JSON.parse(ran.stdout) as { written: { files: number }; files: number };
+    if (round > 1) expect(written.files).toBeLessThan(kept);
+    await load.stop();
+    await expectState(folder, files, from, to);
+  }
+  expect(service.stderr()).not.toContain('erasure.late');
+  expect(await readdir(join(service.dataDir, 'local/tmp'))).toHaveLength(1);
+  // What was held back for the backups is gone.
+  const { length: names } = await readdir(join(service.dataDir, 'local/ipfs/data'));
+  expect(names).toBe([...files.values()].filter(({ deletedAt }) => deletedAt === Infinity).length);
+});
+
+/** Runs the command line as a process, and kills it after a while. @returns its exit code */
+async function killed(argv: readonly string[], afterMs: number): Promise<number | null> {
+  const child = spawn(process.execPath, ['--no-warnings', entry, ...argv], {
+    env: { ...process.env, ...password },
+    stdio: 'ignore',
+  });
+  const ended = once(child, 'close') as Promise<[number | null]>;
+  const timer = setTimeout(() => child.kill('SIGKILL'), afterMs);
+  const [code] = await ended;
+  clearTimeout(timer);
+  return code;
+}
+
+test('a backup that is killed leaves the state before it or the new one, and a restoration nothing', async () => {
+  const service = await startLocal();
+  onTestFinished(() => remove(service));
+  const files: Load['files'] = new Map();
+  for (let i = 0; i < 20; i += 1) await storeOne(service, files);
+  const folder = join(await temporaryDirectory(), 'backup');
+  const flag = `--data-dir=${service.dataDir}`;
+  const begun = performance.now();
+  expect(await killed(['service', 'backup', folder, flag], 60_000)).toBe(0);
+  const wholeMs = performance.now() - begun;
+  const kills = long ? 40 : 5;
+  for (let i = 1; i <= kills; i += 1) {
+    await storeOne(service, files);
+    await killed(['service', 'backup', folder, flag], (wholeMs * i) / kills);
+    expect(await here(['service', 'backup', folder, '--check'])).toMatchObject({ code: 0 });
+    await storeOne(service, files);
+  }
+  // Also of a first run that was killed.
+  const other = join(await temporaryDirectory(), 'other');
+  await killed(['service', 'backup', other, flag], wholeMs * 0.7);
+  const from = Date.now();
+  for (const each of [other, folder]) expect(await backup(service.dataDir, each)).toMatchObject({ code: 0 });
+  await expectState(folder, files, from, Date.now());
+  await expectState(other, files, from, Date.now());
+  const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.tmp'));
+  expect(names).toEqual([]);
+  expect((await readdir(join(service.dataDir, 'local/tmp'))).filter((name) => name.startsWith('snapshot'))).toEqual([]);
+
+  const dataDir = join(await realpath(await temporaryDirectory()), 'home');
+  const restoring = ['service', 'restore', folder, `--data-dir=${dataDir}`];
+  for (let i = 1; i <= kills; i += 1) {
+    const code = await killed(restoring, (wholeMs * i) / kills);
+    const left = await readdir(dataDir).catch((): string[] => []);
+    if (code === 0) await rm(dataDir, { recursive: true });
+    else if (left.includes('local.restoring')) {
+      expect(left).not.toContain('local');
+      const refused = await here(['start', '--port=0', `--data-dir=${dataDir}`]);
+      expect(refused.stderr).toContain('a restoration into this data directory was interrupted');
+    }
+  }
+  await rm(join(dataDir, 'local'), { recursive: true, force: true });
+  expect(await here(restoring, password)).toMatchObject({ code: 0 });
+  expect(await readdir(dataDir)).toEqual(['local']);
+});
+
+test('a service whose runtime stood still when it was killed starts again', async () => {
+  const service = await startLocal();
+  const files: Load['files'] = new Map();
+  const fileId = await storeOne(service, files);
+  for (const { pid } of present(await loadRun(service.dataDir)).workerd) process.kill(pid, 'SIGSTOP');
+  await service.end('SIGKILL');
+  const again = await startLocal({ dataDir: service.dataDir });
+  onTestFinished(() => remove(again));
+  expect((await call(again, `/v1/storage/${fileId}`)).status).toBe(200);
+});
+
+test('a backup of a service that is killed meanwhile fails, and leaves the state before it', async () => {
+  const service = await startLocal();
+  const files: Load['files'] = new Map();
+  for (let i = 0; i < 20; i += 1) await storeOne(service, files);
+  const folder = join(await temporaryDirectory(), 'backup');
+  expect(await backup(service.dataDir, folder)).toMatchObject({ code: 0 });
+  const before = (await everyFile(join(folder, 'blocks'))).length;
+  for (let i = 0; i < 20; i += 1) await storeOne(service, files);
+  const running = backup(service.dataDir, folder);
+  await sleep(randomInt(400));
+  await service.end('SIGKILL');
+  const ran = await running;
+  if (ran.code !== 0) expect(ran.stderr).not.toContain('this is a bug');
+  expect(await here(['service', 'backup', folder, '--check'])).toMatchObject({ code: 0 });
+  expect((await everyFile(join(folder, 'blocks'))).length).toBeGreaterThanOrEqual(before);
+  // Nothing runs now: the backup is taken of what lies there.
+  expect(await backup(service.dataDir, folder)).toMatchObject({ code: 0 });
+  await expectState(folder, files, Date.now(), Date.now());
+  await rm(service.dataDir, { recursive: true, force: true });
+});
+
+test('without room a backup keeps the state before it, and a restoration leaves nothing', async (context) => {
+  const service = await startHere();
+  onTestFinished(() => remove(service));
+  await store(service, 'plain', new Uint8Array(randomBytes(1_000_000)));
+  const folder = join(await temporaryDirectory(), 'backup');
+  const large = join(await temporaryDirectory(), 'large');
+  await writeFile(large, randomBytes(12_000_000));
+  const disk = await temporaryDirectory();
+  const run = `"$NODE" --no-warnings "$ENTRY"`;
+  const ran = await onSmallDisk(context, {
+    disk,
+    mebibytes: 8,
+    env: { ...password, ENTRY: entry, HOME_DIR: service.dataDir, LARGE: large, FOLDER: folder },
+    script: `
+      ${run} service backup "$DISK/b" --data-dir "$HOME_DIR" --quiet || exit 1
+      ${run} encrypt "$LARGE" --data-dir "$HOME_DIR" --quiet > /dev/null || exit 2
+      ${run} service backup "$DISK/b" --data-dir "$HOME_DIR" --quiet; echo backup $?
+      find "$DISK/b" -name '*.tmp'
+      ${run} service backup "$DISK/b" --check --quiet; echo check $?
+      ${run} service backup "$FOLDER" --data-dir "$HOME_DIR" --quiet || exit 3
+      ${run} service restore "$FOLDER" --data-dir "$DISK/home" --quiet; echo restore $?
+      ls "$DISK/home" | grep -v restoring
+      rm -r "$DISK/home"
+      ${run} service restore "$DISK/b" --data-dir "$DISK/home" --quiet; echo restored $?`,
+  });
+  expect(ran.stdout).toBe('backup 1\ncheck 0\nrestore 1\nrestored 0\n');
+  expect(ran.stderr.match(/^sealpin: error: .*the disk is full$/gm)).toHaveLength(2);
+});
