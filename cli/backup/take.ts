@@ -76,10 +76,7 @@ export async function takeBackup(
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const account = await accountOf(http, context.signal);
-  if (account.rotation !== undefined)
-    throw new SealpinError('conflict', 'the key pair of the account is being replaced, and a backup has one', {
-      hint: 'complete that first: sealpin account rotate',
-    });
+  refuseDuringRotation(account);
   const before = await beginAbout(layout, service.url.href, account, context);
   const pkcs8 = await privateKeyOf(account, service.apiKey);
   const present = await checkKey(layout, before, o.password, context);
@@ -124,6 +121,14 @@ export async function takeBackup(
   await writeRecord(layout.about, { ...about, completedAt, files: [...live.keys()] }, context);
   if (o.prune) await prune(layout, gone, new Set(live.values()), context);
   return { files: live.size, written, fetchedBytes: run.fetchedBytes, gone };
+}
+
+/** @throws conflict while the account has two key pairs: a backup has one */
+function refuseDuringRotation({ rotation }: AccountDetails): void {
+  if (rotation !== undefined)
+    throw new SealpinError('conflict', 'the key pair of the account is being replaced, and a backup has one', {
+      hint: 'complete that first: sealpin account rotate',
+    });
 }
 
 type Taking = {
