@@ -1,6 +1,7 @@
 /** Checks of `doctor`, each of which ends in a line. */
 import packageJson from '../package.json' with { type: 'json' };
 import { refuseUnencrypted } from '../cli/remote/client.ts';
+import type { StrayList } from '../shared/api.ts';
 import { errorMessage, hintOf } from './finding.ts';
 import type { Finding } from './finding.ts';
 import {
@@ -228,26 +229,48 @@ async function checkOperatorRoutes(subject: Subject, url: string): Promise<Findi
         todo: 'deploy this version first: npm run deploy',
       },
     ];
-  return [await checkOperator(subject, url), ...(await checkMetrics(subject, url))];
+  return [...(await checkOperator(subject, url)), ...(await checkMetrics(subject, url))];
 }
 
-async function checkOperator({ secretOf }: Subject, url: string): Promise<Finding> {
+async function checkOperator({ secretOf }: Subject, url: string): Promise<Finding[]> {
   const token = secretOf('ADMIN_TOKEN');
   if (token === undefined)
-    return {
-      ok: undefined,
-      what: 'operator’s token: not tried; set ADMIN_TOKEN in the environment, or name --admin-token-file',
-    };
+    return [
+      {
+        ok: undefined,
+        what: 'operator’s token: not tried; set ADMIN_TOKEN in the environment, or name --admin-token-file',
+      },
+    ];
   const listed = await ask(`${url}/v1/operator/accounts?limit=1`, { Authorization: `Bearer ${token}` });
-  if ('finding' in listed) return listed.finding;
+  if ('finding' in listed) return [listed.finding];
   const { status } = listed.response;
-  if (status === 200) return { ok: true, what: 'the operator’s token lists accounts, which are in KV' };
-  return {
+  if (status === 200)
+    return [
+      { ok: true, what: 'the operator’s token lists accounts, which are in KV' },
+      ...(await checkStrays(token, url)),
+    ];
+  return [
+    {
+      ok: false,
+      what: `the operator’s token: ${url} responds with ${status}`,
+      todo:
+        status === 401 ? 'put the same token with npx wrangler secret put ADMIN_TOKEN' : 'npx wrangler tail shows why',
+    },
+  ];
+}
+
+/** What lies in stores and belongs to nothing: too much of it waits for the operator. */
+async function checkStrays(token: string, url: string): Promise<Finding[]> {
+  const listed = await ask(`${url}/v1/operator/strays`, { Authorization: `Bearer ${token}` });
+  if ('finding' in listed) return [listed.finding];
+  const { stores = [] } = (await jsonOf(listed.response)) as Partial<StrayList>;
+  return stores.map(({ service, objects }) => ({
     ok: false,
-    what: `the operator’s token: ${url} responds with ${status}`,
+    what: `object store ${service}: ${objects} objects belong to nothing, and wait for you`,
     todo:
-      status === 401 ? 'put the same token with npx wrangler secret put ADMIN_TOKEN' : 'npx wrangler tail shows why',
-  };
+      'where the database of the service was restored or lost, stop here; else ' +
+      `DELETE /v1/operator/strays/${service} with the operator’s token removes them`,
+  }));
 }
 
 /** The token for metrics, where it is at hand: a service may have none. */

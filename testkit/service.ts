@@ -121,7 +121,9 @@ function bindingsOf(
 
 const keptGateways = new Map<string, Promise<Versitygw>>();
 
-/** The S3 API of a service; one whose directory is kept has it in there, for as long as the process. */
+/**
+ * The S3 API of a service; one whose directory is kept has it in there, for as long as the process.
+ */
 async function gatewayOf({ beside, dir }: ServiceOptions): Promise<Versitygw | undefined> {
   if (backendKind !== 's3') return undefined;
   if (beside?.gateway !== undefined) return beside.gateway;

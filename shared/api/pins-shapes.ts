@@ -65,6 +65,10 @@ export const Repair = v.object({
 });
 export type Repair = v.InferOutput<typeof Repair>;
 
+/** Objects in stores that belong to nothing, and wait for the operator as they are many. */
+export const StrayList = v.object({ stores: v.array(v.object({ service: ServiceId, objects: Count })) });
+export type StrayList = v.InferOutput<typeof StrayList>;
+
 export const MigrationRequest = v.strictObject({ from: ServiceId, to: ServiceId });
 
 /**

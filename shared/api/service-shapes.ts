@@ -19,6 +19,7 @@ export const ServiceHealth = v.object({
     v.pipe(v.object({ answering: Count, listed: Count }), v.description('of a cluster: how many of its peers answer')),
   ),
   code: v.optional(v.string()),
+  hint: v.optional(v.pipe(v.string(), v.description('what to do about it'))),
   refuses: v.optional(
     v.pipe(
       v.object({ code: v.string(), since: Timestamp, seenAt: Timestamp }),

@@ -7,6 +7,7 @@ const tags: Readonly<Record<string, { name: string; description: string }>> = {
   shares: { name: 'Shares', description: 'Sealed records that pass files on' },
   pins: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
   repair: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
+  strays: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
   migrations: { name: 'Pins', description: 'Which pinning services hold what, for the operator' },
   ipfs: { name: 'Gateway', description: 'The content of CIDs, for anybody' },
   events: { name: 'Events', description: 'What happened in an account' },

@@ -129,6 +129,8 @@ type Calls = {
   repairPins: Call<void, api.Repair>;
   createMigration: Call<{ from: string; to: string }, api.Migration>;
   listMigrations: Call<void, api.MigrationList>;
+  listStrays: Call<void, api.StrayList>;
+  removeStrays: Call<{ service: string }, api.StrayList>;
   cancelMigration: Call<{ from: string; to: string }, api.Migration>;
 };
 

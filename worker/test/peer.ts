@@ -107,7 +107,9 @@ async function startProxy(node: string | (() => string)): Promise<Peer> {
           status,
           body,
           deliver(changed = body) {
-            response.writeHead(status, headersOf(answer.headers, changed, request.method));
+            const type = answer.headers['content-type'] ?? 'application/json';
+            const headers = isBucket ? headersOf(answer.headers, changed, command) : { 'content-type': type };
+            response.writeHead(status, headers);
             response.end(changed);
           },
         };
@@ -161,9 +163,9 @@ async function startProxy(node: string | (() => string)): Promise<Peer> {
   return peer;
 }
 
-/** The headers of an answer that is passed on, with as many bytes as it has now. */
-function headersOf(headers: IncomingHttpHeaders, body: Buffer, method: string | undefined): IncomingHttpHeaders {
+/** The headers of a bucket's answer that is passed on, with as many bytes as it has now. */
+function headersOf(headers: IncomingHttpHeaders, body: Buffer, method: string): IncomingHttpHeaders {
   const { 'transfer-encoding': _, connection: __, 'keep-alive': ___, ...own } = headers;
   if (method === 'HEAD') return own;
-  return { 'content-type': 'application/json', ...own, 'content-length': String(body.length) };
+  return { ...own, 'content-length': String(body.length) };
 }

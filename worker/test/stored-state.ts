@@ -148,6 +148,9 @@ export async function bytesHeld(service: Service, cid: string): Promise<Buffer> 
 /** Whether each part of an upload is a pin: in a bucket, parts are objects of the file. */
 export const pinsParts = backendKind === 'kubo';
 
+/** Whether two services can have one backend: a bucket of R2 belongs to one in the simulation. */
+export const sharesBackends = backendKind !== 'r2';
+
 /** Loses a file that the backend holds, as nobody asked it to. */
 export async function loseHeld(service: Service, cid: string): Promise<void> {
   if (service.bucket === undefined) expect((await askNode(service, 'pin/rm', { arg: cid })).status).toBe(200);

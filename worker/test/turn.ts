@@ -55,7 +55,7 @@ export type Peer = {
   close(): Promise<void>;
 };
 
-/** The step that a request to a bucket is. @param key with the prefix; of a listing, that it lists */
+/** The step of a request to a bucket. @param key with the prefix; of a listing, what it lists */
 export function stepOfBucket(method: string, key: string): Step {
   if (method === 'DELETE') return 'remove';
   const isData = key.includes('data/');

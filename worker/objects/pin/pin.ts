@@ -239,7 +239,8 @@ export class Pin extends DurableObject<Env & PinObjects> {
   /** Returns its numbers for the operator's metrics. */
   async gauges(): Promise<Result<PinGauges>> {
     const pins = this.#rows.exists ? pinCounts(this.#sql) : [];
-    return { ok: true, pins, lateMs: Math.max(0, this.now() - (this.#nextTime() ?? Infinity)) };
+    const lateMs = Math.max(0, this.now() - (this.#nextTime() ?? Infinity));
+    return { ok: true, pins, strays: this.#objects.waiting(), lateMs };
   }
 
   /** Returns the state of a CID at each service. */

@@ -124,6 +124,7 @@ async function serviceState(service: ConfiguredService): Promise<ServiceHealth> 
     return { id, type, triedAgainst, status: 'ok', ...(await service.ping(AbortSignal.timeout(pingMs))) };
   } catch (error) {
     log({ event: 'health.ping', service: id, error: errorText(error) });
-    return { id, type, triedAgainst, status: 'failing', code: isSealpinError(error) ? error.code : 'pinning_timeout' };
+    const { code, hint } = isSealpinError(error) ? error : { code: 'pinning_timeout' };
+    return { id, type, triedAgainst, status: 'failing', code, ...(hint !== undefined && { hint }) };
   }
 }

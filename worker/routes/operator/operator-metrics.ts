@@ -17,6 +17,7 @@ import { unwrap } from '../../objects/result.ts';
 import { askShards } from '../../objects/pin/shard.ts';
 import { shardNames } from '../../objects/pin/shard-names.ts';
 import { stateOf } from './health.ts';
+import { sumStrays } from './strays.ts';
 
 /**
  * Number of accounts that one response adds up: with the objects `Pin`, within the 1,000 requests
@@ -54,6 +55,7 @@ export async function readMetrics(c: Ctx): Promise<Response> {
     askPins(c.env),
     stateOf(c.env),
   ]);
+  const strays = sumStrays(pins.read.flatMap((each) => each.strays));
   const metrics = [
     gauge('sealpin_build_info', 'The version that runs', [{ labels: labelsOf({ version }), value: 1 }]),
     ...counters.map((metric) => ({ ...metric, samples: samplesOf(metric, sums.counters) })),
@@ -74,6 +76,14 @@ export async function readMetrics(c: Ctx): Promise<Response> {
       state.services.map(({ id, status }) => ({
         labels: labelsOf({ service: id }),
         value: status === 'ok' ? 1 : 0,
+      })),
+    ),
+    gauge(
+      'sealpin_stray_objects',
+      'Objects in a store that belong to nothing, and wait for the operator',
+      state.services.map(({ id }) => ({
+        labels: labelsOf({ service: id }),
+        value: strays.find(({ service }) => service === id)?.objects ?? 0,
       })),
     ),
     gauge(

@@ -25,6 +25,7 @@ import {
   Repair,
   RestoredPage,
   restoreHeader,
+  StrayList,
   UsageList,
 } from '../../../shared/api.ts';
 import { listAccountUsage } from '../accounts/account-usage.ts';
@@ -35,6 +36,7 @@ import { expositionType } from '../../http/exposition.ts';
 import { allowCid, denyCid, readDenied } from './denylist.ts';
 import { readMetrics } from './operator-metrics.ts';
 import { cancelMigration, createMigration, listMigrations, listPins, repairPins } from './pins.ts';
+import { listStrays, removeStrays } from './strays.ts';
 import { route, type Route } from '../../openapi/route.ts';
 import { json, usageDescription } from '../route-parts.ts';
 
@@ -43,6 +45,7 @@ const accounts = `${below}/accounts`;
 const account = `${accounts}/:id`;
 const denied = `${below}/denylist/:cid`;
 const migrations = `${below}/migrations`;
+const strays = `${below}/strays`;
 const who = 'operator';
 const ofAccount = { who, params: { id: AccountId } } as const;
 const ofCid = { who, params: { cid: CidParameter }, codes: ['invalid_cid'] } as const;
@@ -153,6 +156,18 @@ export const operatorRoutes: readonly Route[] = [
     who,
     responses: { 202: { [json]: Repair } },
     handler: repairPins,
+  }),
+  route('get', strays, 'listStrays', {
+    summary: 'Objects in stores that belong to nothing, and are too many to be removed by themselves',
+    who,
+    responses: { 200: { [json]: StrayList } },
+    handler: listStrays,
+  }),
+  route('delete', `${strays}/:service`, 'removeStrays', {
+    summary: 'Lets these objects of a store be removed, once',
+    who,
+    responses: { 202: { [json]: StrayList } },
+    handler: removeStrays,
   }),
   route('post', migrations, 'createMigration', {
     summary: 'Moves everything from one pinning service to another',

@@ -12,15 +12,8 @@ import type {
 import { parseApiKey, unsealPrivateKey } from '../../../shared/crypto/index.ts';
 import type { Env } from '../../env.ts';
 import { recoverable } from '../../routes/files/recoverable.ts';
-import {
-  adminToken,
-  backendKind,
-  restoreToken,
-  rpcToken,
-  startService,
-  type Service,
-} from '../../../testkit/service.ts';
-import { accountObject, loseHeld, newOwner, type Owner } from '../stored-state.ts';
+import { adminToken, restoreToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
+import { accountObject, loseHeld, newOwner, sharesBackends, type Owner } from '../stored-state.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
@@ -225,8 +218,7 @@ describe('a receipt', () => {
   });
 });
 
-// In the simulation, a bucket of R2 belongs to one service.
-describe.skipIf(backendKind === 'r2')('a restoration', () => {
+describe.runIf(sharesBackends)('a restoration', () => {
   it('refuses what is not the backup of this account and of this service', async () => {
     const [first] = pages;
     expect(await problemOf(put({ ...first, format: 'sealpin-account-backup/v2' }))).toBe('400 invalid_request');

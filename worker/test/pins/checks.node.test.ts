@@ -277,6 +277,8 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   test.each([
     ['listPins', {}],
     ['repairPins', {}],
+    ['listStrays', {}],
+    ['removeStrays', { service: 'a' }],
     ['createMigration', { from: 'a', to: 'b' }],
     ['listMigrations', {}],
     ['cancelMigration', { from: 'a', to: 'b' }],

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Problem } from '../../../shared/api.ts';
+import type { Health, Problem } from '../../../shared/api.ts';
 import {
   answersLate,
   doesAndRefuses,
@@ -15,7 +15,9 @@ import {
 } from '../../../testkit/object-stores/hostile-store.ts';
 import { startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { present } from '../../../testkit/present.ts';
-import { bytesOf, jsonOf } from '../client.ts';
+import { adminToken, metricsToken } from '../../../testkit/service.ts';
+import { decodeIndex } from '../../backends/objects/object-index.ts';
+import { bytesOf, client, jsonOf, problemOf } from '../client.ts';
 import { shardObject } from '../stored-state.ts';
 import { create, offsetOf, patch, send } from '../uploads/tus-client.ts';
 import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
@@ -198,8 +200,61 @@ describe.skipIf(why !== undefined)(`a hostile S3${why === undefined ? '' : `: ${
       await store.age(key, 2 * day);
     }
     await pin.ring(2 * day);
-    expect((await store.keys()).filter((key) => key.startsWith(`data/${digits}`)).length).toBe(101);
-    for (const key of await store.keys()) if (key.startsWith(`data/${digits}`)) await store.lose(key);
+    const left = async (): Promise<number> =>
+      (await store.keys()).filter((key) => key.startsWith(`data/${digits}`)).length;
+    expect(await left()).toBe(101);
+    const operator = client(store.service.url, adminToken);
+    const waiting = { stores: [{ service: 'store', objects: 101 }] };
+    expect(await operator.listStrays()).toEqual(waiting);
+    const metrics = await client(store.service.url, metricsToken)('/v1/operator/metrics');
+    expect(await metrics.text()).toContain('sealpin_stray_objects{service="store"} 101');
+    expect(await problemOf(operator.ask('removeStrays', { service: 'another' }))).toBe('404 not_found');
+    expect(await operator.removeStrays({ service: 'store' })).toEqual(waiting);
+    await expect.poll(async () => (await pin.ring(60_000), await left())).toBe(0);
+    expect(await operator.listStrays()).toEqual({ stores: [] });
+    // The next time, the operator is asked again.
+    const [sweep] = await pin.rows('object_sweep');
+    expect(sweep).toMatchObject({ waiting: 0, allowed: 0 });
+    await expectEmpty();
+  });
+
+  it('what requests that broke off have left beside a file is removed within a day', async () => {
+    const bytes = randomBytes(9 * mib + 3);
+    const { path, id } = await create(store.owner.call, 'plain', bytes.length);
+    expect((await patch(store.owner.call, path, 0, bytes.subarray(0, 3 * mib))).status).toBe(204);
+    // It is stored, and nobody hears of it.
+    obey({ method: 'PUT', key: data, fault: doesAndRefuses('ServiceUnavailable') });
+    expect((await patch(store.owner.call, path, 3 * mib, bytes.subarray(3 * mib, 8 * mib))).status).toBe(503);
+    obey();
+    const last = await send(store.owner.call, path, bytes, 4 * mib, await offsetOf(store.owner.call, path));
+    const cid = present(last.headers.get('Sealpin-Cid'));
+    const objects = async (): Promise<string[]> => (await store.keys()).filter((key) => key.startsWith('data/'));
+    const named = (await decodeIndex(cid, await store.read(`cid/${cid}`))).objects.length;
+    expect((await objects()).length).toBeGreaterThan(named);
+    await store.pass(day / 2);
+    expect((await objects()).length).toBe(named);
+    expect(Buffer.compare(await bytesOf(read(id)), bytes)).toBe(0);
+    await remove(id);
+    await expectEmpty();
+  });
+
+  it('a clock that is wrong is set by that of the store, and it is said where that does not help', async () => {
+    const skewed = refuses('RequestTimeTooSkewed', { date: new Date().toUTCString() });
+    obey({ nth: 1, fault: skewed });
+    const { fileId } = await jsonOf<{ fileId: string }>(await post(randomBytes(1000)), 201);
+    obey({ fault: skewed });
+    expect(await problemOf(post(randomBytes(1000)))).toBe('500 misconfigured');
+    await expect.poll(() => store.service.log.some((line) => line.includes('the operator must set them'))).toBe(true);
+    const health = async (): Promise<Health['services']> =>
+      (await (await client(store.service.url, adminToken)('/v1/health')).json<Health>()).services;
+    // What an earlier request has found counts for some seconds.
+    await expect
+      .poll(health)
+      .toMatchObject([
+        { id: 'store', status: 'failing', code: 'misconfigured', hint: expect.stringContaining('clocks') },
+      ]);
+    obey();
+    await remove(fileId);
     await expectEmpty();
   });
 });

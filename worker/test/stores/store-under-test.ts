@@ -1,12 +1,13 @@
 /** A service with an object store of a kind as its backend, and the bucket seen from outside. */
-import { mkdir, readFile, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { shardName } from '../../objects/pin/shard-names.ts';
 import { startHostileStore, type HostileStore } from '../../../testkit/object-stores/hostile-store.ts';
 import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { startService, type Service, type ServiceOptions } from '../../../testkit/service.ts';
-import { newOwner, shardObject, type Owner } from '../stored-state.ts';
+import { newOwner, ownerAt, shardObject, type Owner } from '../stored-state.ts';
 
 export const kinds = ['r2', 's3'] as const;
 export type Kind = (typeof kinds)[number];
@@ -15,8 +16,10 @@ export type Kind = (typeof kinds)[number];
 export const missing = (kind: Kind): string | undefined => (kind === 's3' && !hasVersitygw() ? noVersitygw : undefined);
 
 export type StoreUnderTest = {
-  service: Service;
-  owner: Owner;
+  readonly service: Service;
+  readonly owner: Owner;
+  /** Starts the Worker again, which was killed, over what it has left. */
+  again(): Promise<void>;
   /** Between the service and the store; R2 has none. */
   hostile: HostileStore | undefined;
   /** Lists the keys, without the prefix. */
@@ -32,6 +35,8 @@ export type StoreUnderTest = {
 };
 
 const prefix = 'sealpin-tested/';
+/** Nothing asks an IPFS node here. */
+const noNode = { url: 'http://127.0.0.1:9', close: async () => undefined };
 
 /** Starts one. @param o.others entries behind the store @param o.keeps as that of versitygw */
 export async function startStore(
@@ -54,8 +59,11 @@ export async function startStore(
           secretSecret: 'S3_SECRET',
         };
   const { first = [], others = [], keeps: _, gateway: __, ...rest } = o;
-  const service = await startService({
+  const dir = await mkdtemp(join(tmpdir(), 'sealpin-store-'));
+  const options: ServiceOptions = {
     entry: 'worker/test/clock.ts',
+    dir,
+    node: noNode,
     ...rest,
     vars: {
       SERVICE_ID: 'tested',
@@ -63,8 +71,9 @@ export async function startStore(
       ...(gateway && { S3_KEY: gateway.keyId, S3_SECRET: gateway.secret }),
       ...o.vars,
     },
-  });
-  const owner = await newOwner(service);
+  };
+  let service = await startService(options);
+  let owner = await newOwner(service);
   const r2 = async () => await service.miniflare.getR2Bucket('BUCKET');
   const path = (key: string): string => join(gateway?.folder ?? '', prefix, key);
   const touched = new Set<string>();
@@ -87,8 +96,16 @@ export async function startStore(
   }
 
   return {
-    service,
-    owner,
+    get service() {
+      return service;
+    },
+    get owner() {
+      return owner;
+    },
+    async again() {
+      service = await startService(options);
+      owner = ownerAt(service, owner);
+    },
     hostile,
     keys,
     async read(key) {
@@ -123,6 +140,7 @@ export async function startStore(
       await service.close();
       await hostile?.close();
       if (o.gateway === undefined) await gateway?.close();
+      await rm(dir, { recursive: true, force: true });
     },
   };
 }

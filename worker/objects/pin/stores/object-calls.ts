@@ -8,9 +8,10 @@ import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
 import type { Env } from '../../../env.ts';
 import { errorText, log } from '../../../log.ts';
 import { storeOf } from '../../../backends/configured.ts';
+import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
 import { backoffMs } from '../../alarm.ts';
 import { err, toFailure, unwrap, type Result } from '../../result.ts';
-import type { NewObjects, ObjectRow, ObjectRows, ObjectShard, Sweep } from './object-rows.ts';
+import type { NewObjects, ObjectRow, ObjectRows, ObjectShard, Sweep, WaitingStrays } from './object-rows.ts';
 import { requestMs } from '../pin-steps.ts';
 import type { Kept, StoredPins } from './stored-pins.ts';
 
@@ -135,16 +136,34 @@ export class ObjectCalls extends RpcTarget {
     return await this.#o.pins.keep(kept);
   }
 
+  /** The stores with objects of nobody that are too many to be removed without the operator. */
+  waiting(): WaitingStrays[] {
+    return this.#o.rows.waiting();
+  }
+
+  /**
+   * Lets the objects of nobody that wait in a store be removed, from now on and once.
+   * @returns those that wait at any store
+   */
+  async removeStrays(service?: string): Promise<Result<{ waiting: WaitingStrays[] }>> {
+    const waiting = this.waiting();
+    if (waiting.some((each) => each.service === service)) {
+      this.#o.rows.changeSweep(service ?? '', { due: this.#o.now(), after: null, allowed: 1 });
+      await this.#o.wake();
+    }
+    return { ok: true, waiting };
+  }
+
   /**
    * Does what is due, as far as one alarm can. It does not throw.
    * @returns how many requests it made, about
    */
   async work(): Promise<number> {
     const { rows, now } = this.#o;
-    const due = rows.due(now(), batch);
-    for (const row of due) await (row.state === 'removing' ? this.#remove(row) : this.#ask(row));
     const sweeps = rows.dueSweeps(now());
     for (const sweep of sweeps) await this.#sweep(sweep);
+    const due = rows.due(now(), batch);
+    for (const row of due) await (row.state === 'removing' ? this.#remove(row) : this.#ask(row));
     return due.length * 4 + sweeps.length * sweepPages;
   }
 
@@ -202,6 +221,7 @@ export class ObjectCalls extends RpcTarget {
     rows.change(id, { attempts, due: now() + backoffMs(attempts) });
     try {
       const answer = cid === null ? 'not' : (await unwrap((await shard(cid)).objects.holds(cid, service, id))).answer;
+      if (answer === 'holds' && cid !== null) await this.#tidy(id, service, cid);
       if (answer === 'not') rows.change(id, { state: 'removing', attempts: 0, due: now() });
       else rows.change(id, { attempts: 0, due: now() + (answer === 'holds' ? questionMs : firstQuestionMs) });
     } catch (error) {
@@ -210,45 +230,87 @@ export class ObjectCalls extends RpcTarget {
   }
 
   /**
-   * Compares what a store has below the digits of this object with the rows. What has none, and is
-   * old, is removed.
+   * Removes the objects of an upload that its index does not name: those of requests that broke
+   * off.
    */
-  async #sweep({ service, digits, after }: Sweep): Promise<void> {
+  async #tidy(id: string, service: string, cid: string): Promise<void> {
+    const store = storeOf(this.#o.env, service);
+    const signal = AbortSignal.timeout(removeMs);
+    const index = await this.#o.pins.found(store, cid);
+    // Who has stored all in one request has numbered the objects from 0 on.
+    if (index?.id !== id || index.objects.every(({ n }, at) => n === at)) return;
+    const named = new Set(index.objects.map(({ n }) => n));
+    const left: number[] = [];
+    for (let after: string | undefined, isLast = false; !isLast;) {
+      const page = await store.listData(`${id}/`, after, signal);
+      left.push(...page.objects.map(({ key }) => Number(key.slice(-8))).filter((n) => !named.has(n)));
+      after = page.objects.at(-1)?.key;
+      isLast = page.isLast || after === undefined;
+    }
+    if (left.length > 0 && !(await store.removeData(id, signal, left)))
+      throw new SealpinError('overloaded', `${service} still has objects that no index names`);
+  }
+
+  /**
+   * Compares what a store has below the digits of this object with the rows. What has none, and is
+   * old, is removed, unless it is so much that the operator must say so.
+   */
+  async #sweep(sweep: Sweep): Promise<void> {
     const { env, rows, now } = this.#o;
-    rows.setSweep({ service, due: now() + sweepMs.every, after });
+    const { service, allowed } = sweep;
+    rows.changeSweep(service, { due: now() + sweepMs.every });
     try {
       const store = storeOf(env, service);
       const signal = AbortSignal.timeout(removeMs);
-      if (store.place !== this.#o.rows.placeOf(service) || !(await store.ownsPrefix(signal)))
-        return log({
-          event: 'object.sweep',
-          service,
-          error: 'the prefix is another one, or belongs to another service',
-        });
-      let listed = 0;
-      let last = after ?? undefined;
-      let isLast = false;
-      const strays = new Map<string, number>();
-      for (let page = 0; page < sweepPages && !isLast; page += 1) {
-        const listing = await store.listData(digits, last, signal);
-        for (const { key, storedAt } of listing.objects) {
-          const id = store.idOf(key);
-          if (id === undefined || rows.find(id) !== undefined) continue;
-          if (!(listing.now - storedAt > sweepMs.strayAge)) continue;
-          strays.set(id, (strays.get(id) ?? 0) + 1);
-        }
-        listed += listing.objects.length;
-        last = listing.objects.at(-1)?.key ?? last;
-        ({ isLast } = listing);
-      }
+      if (store.place !== rows.placeOf(service) || !(await store.ownsPrefix(signal)))
+        throw new SealpinError('misconfigured', 'the prefix is another one, or belongs to another service');
+      const { strays, listed, last, isLast } = await straysIn(store, sweep, rows, signal);
       const count = [...strays.values()].reduce((sum, each) => sum + each, 0);
-      const isSafe = count <= most.objects || count <= listed * most.share;
+      const isSafe = allowed === 1 || count <= most.objects || count <= listed * most.share;
       if (count > 0) log({ event: 'object.strays', service, count, listed, removed: isSafe });
-      for (const id of isSafe ? strays.keys() : []) await this.remove(id, service);
-      if (!isLast) rows.setSweep({ service, due: now() + sweepMs.part, after: last ?? null });
-      else rows.setSweep({ service, due: now() + sweepMs.every, after: null });
+      const removing = {
+        service,
+        account: '',
+        upload: '',
+        cid: null,
+        parts: 0,
+        state: 'removing',
+        due: now(),
+      } as const;
+      for (const id of isSafe ? strays.keys() : []) rows.add({ ...removing, id });
+      rows.changeSweep(service, {
+        due: now() + (isLast ? sweepMs.every : sweepMs.part),
+        after: isLast ? null : last,
+        waiting: (sweep.after === null ? 0 : sweep.waiting) + (isSafe ? 0 : count),
+        allowed: isLast ? 0 : allowed,
+      });
     } catch (error) {
       log({ event: 'object.sweep', service, error: errorText(error) });
     }
   }
+}
+
+/**
+ * Objects below the digits of a sweep that have no row and are old, as many pages as one sweep
+ * lists.
+ * @returns how many there are of each `<id>`
+ */
+async function straysIn(store: ObjectStore, { digits, after }: Sweep, rows: ObjectRows, signal: AbortSignal) {
+  const strays = new Map<string, number>();
+  let listed = 0;
+  let last = after;
+  let isLast = false;
+  for (let page = 0; page < sweepPages && !isLast; page += 1) {
+    const listing = await store.listData(digits, last ?? undefined, signal);
+    for (const { key, storedAt } of listing.objects) {
+      const id = store.idOf(key);
+      if (id === undefined || rows.find(id) !== undefined) continue;
+      if (!(listing.now - storedAt > sweepMs.strayAge)) continue;
+      strays.set(id, (strays.get(id) ?? 0) + 1);
+    }
+    listed += listing.objects.length;
+    last = listing.objects.at(-1)?.key ?? last;
+    ({ isLast } = listing);
+  }
+  return { strays, listed, last, isLast };
 }

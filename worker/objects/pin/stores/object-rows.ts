@@ -3,6 +3,7 @@
  * first byte of its `<id>`.
  */
 import type { Result } from '../../result.ts';
+import { all, exists, hasTable, update } from '../../sql.ts';
 
 /** Time in which an upload of one request must have ended, in ms. */
 export const uploadMs = 86_400_000;
@@ -34,7 +35,18 @@ export type ObjectRow = NewObjects & {
  * When what begins with the digits of this object is compared with the rows next, in ms, and behind
  * which key that begins.
  */
-export type Sweep = { service: string; digits: string; due: number; after: string | null };
+export type Sweep = {
+  service: string;
+  digits: string;
+  due: number;
+  after: string | null;
+  /** Objects that wait for the operator, and whether they may be removed now (1). */
+  waiting: number;
+  allowed: number;
+};
+
+/** Objects of a store that belong to nothing, and wait for the operator as they are many. */
+export type WaitingStrays = { service: string; objects: number };
 
 /**
  * The calls of the object that has a row, or is responsible for a CID, as another one makes them.
@@ -57,8 +69,14 @@ const tables = `
     parts INTEGER NOT NULL, due INTEGER NOT NULL, attempts INTEGER NOT NULL) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS object_due ON object (due);
   CREATE TABLE IF NOT EXISTS object_sweep (
-    service TEXT PRIMARY KEY, place TEXT NOT NULL, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT)
+    service TEXT PRIMARY KEY, place TEXT NOT NULL, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT,
+      waiting INTEGER NOT NULL DEFAULT 0, allowed INTEGER NOT NULL DEFAULT 0)
       WITHOUT ROWID;
+`;
+/** Tables of before have no counts of strays. */
+const strayColumns = `
+  ALTER TABLE object_sweep ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE object_sweep ADD COLUMN allowed INTEGER NOT NULL DEFAULT 0;
 `;
 
 /** The rows in an object's storage. Their tables come with the first one. */
@@ -68,7 +86,9 @@ export class ObjectRows {
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    this.#exists = sql.exec(`SELECT 1 FROM sqlite_master WHERE name = 'object_sweep'`).toArray().length > 0;
+    this.#exists = hasTable(sql, 'object_sweep');
+    if (this.#exists && !exists(sql, `pragma_table_info('object_sweep') WHERE name = 'waiting'`))
+      sql.exec(strayColumns);
   }
 
   find(id: string): ObjectRow | undefined {
@@ -136,8 +156,14 @@ export class ObjectRows {
     return this.#sql.exec<Sweep>('SELECT * FROM object_sweep WHERE due <= ?', nowMs).toArray();
   }
 
-  setSweep({ service, due, after }: Omit<Sweep, 'digits'>): void {
-    this.#sql.exec('UPDATE object_sweep SET due = ?, after = ? WHERE service = ?', due, after, service);
+  changeSweep(service: string, changes: Partial<Omit<Sweep, 'service' | 'digits'>>): void {
+    update(this.#sql, 'object_sweep', changes, 'service = ?', service);
+  }
+
+  /** The stores with objects that wait for the operator. */
+  waiting(): WaitingStrays[] {
+    if (!this.#exists) return [];
+    return all(this.#sql, 'SELECT service, waiting AS objects FROM object_sweep WHERE waiting > 0');
   }
 
   /** Returns the time of the next work, in ms. */

@@ -94,7 +94,7 @@ export class StoredPins {
     const row = this.#o.rows.find(cid, service);
     if (row === undefined) {
       // A row of the database may be lost, and its file be there: only the index tells.
-      const index = await this.#found(storeOf(this.#o.env, service), cid);
+      const index = await this.found(storeOf(this.#o.env, service), cid);
       return index?.id === id ? 'unsure' : 'not';
     }
     if (row.object === null) return 'unsure';
@@ -107,7 +107,7 @@ export class StoredPins {
    * @returns the `<id>` of its objects; null where they are not known
    */
   async adopt(cid: string, service: string): Promise<string | null> {
-    const { id } = (await this.#found(storeOf(this.#o.env, service), cid)) ?? {};
+    const { id } = (await this.found(storeOf(this.#o.env, service), cid)) ?? {};
     if (id === undefined) return null;
     await unwrap((await this.#o.shard(id)).objects.bind({ id, service, cid }));
     return id;
@@ -128,7 +128,7 @@ export class StoredPins {
     const { cid, service } = row;
     const store = storeOf(env, service, row.request_id ?? undefined);
     const signal = AbortSignal.timeout(requestMs * 2);
-    const id = row.object ?? (await this.#found(store, cid))?.id ?? null;
+    const id = row.object ?? (await this.found(store, cid))?.id ?? null;
     // Before the index goes, which is the only other place that knows it.
     rows.change(row, { object: id });
     const isGone = await store.removeIndex(cid, signal);
@@ -182,7 +182,7 @@ export class StoredPins {
     await unwrap((await this.#o.shard(file.id)).objects.bind({ id: file.id, service, cid }));
     let { id } = file;
     if (!(await store.putIndex(cid, file, false, signal))) {
-      const there = await this.#found(store, cid);
+      const there = await this.found(store, cid);
       const isGood = there !== undefined && row.suspect === 0 && (await store.isComplete(there, signal));
       if (isGood && there.id !== file.id) {
         ({ id } = there);
@@ -195,7 +195,7 @@ export class StoredPins {
   }
 
   /** The index that a store has of a CID; undefined where there is none that can be used. */
-  async #found(store: ObjectStore, cid: string): Promise<ObjectIndex | undefined> {
+  async found(store: ObjectStore, cid: string): Promise<ObjectIndex | undefined> {
     try {
       return await store.index(cid, AbortSignal.timeout(requestMs * 2));
     } catch (error) {
