@@ -3,11 +3,12 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { long } from '../../testkit/long-run.ts';
 
 const isSupported = process.platform === 'linux' && process.arch === 'x64';
 
 // 120 MB are written, which the short form leaves out.
-test.runIf(isSupported && process.env['SEALPIN_LONG'] === '1')('the executable works where no Node is', async () => {
+test.runIf(isSupported && long)('the executable works where no Node is', async () => {
   const directory = await temporaryDirectory();
   const path = join(directory, 'sealpin');
   execFileSync(process.execPath, [join(import.meta.dirname, '../executable.ts'), path]);
