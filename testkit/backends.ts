@@ -1,12 +1,12 @@
 import { describe, test } from 'vitest';
 import { webBackend, type Backend } from '../shared/crypto/index.ts';
 import type { Tool } from './assertions.ts';
-import { isLongRun } from './long-run.ts';
+import { long as isLong } from './long-run.ts';
 
 const runtime = navigator.userAgent === 'Cloudflare-Workers' ? 'workerd' : 'node';
 
 /** Asks the suites for their long form, which none takes in workerd. */
-export const long = runtime === 'node' && isLongRun;
+export const long = runtime === 'node' && isLong;
 
 /** Every backend that this runtime has. */
 export const backends: readonly Backend[] =
@@ -22,12 +22,12 @@ export function onEveryBackend(
   suite: (tool: Tool, backend: Backend) => void,
   { isSlowInWorkerd = false }: { isSlowInWorkerd?: boolean } = {},
 ): void {
-  if (runtime === 'workerd' && isSlowInWorkerd && !isLongRun) {
+  if (runtime === 'workerd' && isSlowInWorkerd && !isLong) {
     test.skip(`workerd: ${suite.name} (in the long form)`);
     return;
   }
   for (const backend of backends) {
-    if (runtime === 'node' && backend === webBackend && !isSlowInWorkerd && !isLongRun) continue;
+    if (runtime === 'node' && backend === webBackend && !isSlowInWorkerd && !isLong) continue;
     describe(`${runtime}, ${backend.name} backend`, () => {
       // oxlint-disable-next-line no-console -- the run has to show the counts of vectors
       suite({ test, note: (line) => console.log(`${runtime}, ${backend.name} backend: ${line}`), long }, backend);

@@ -8,5 +8,5 @@ declare module 'vitest' {
 }
 
 /** Asks for the long forms. */
-export const isLongRun: boolean =
+export const long: boolean =
   navigator.userAgent === 'Cloudflare-Workers' ? inject('long') : process.env['SEALPIN_LONG'] === '1';

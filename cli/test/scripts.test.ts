@@ -9,8 +9,8 @@ import { missingTerminal } from './pty.ts';
 import { Player, sessionPattern } from './transcript.ts';
 import { temporaryDirectory } from './environment.ts';
 import { itemOf, present } from '../../testkit/present.ts';
+import { long } from '../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const folder = join(import.meta.dirname, 'scripts');
 const scripts = readdirSync(folder)
   .filter((name) => name.endsWith('.txt'))

@@ -4,8 +4,7 @@ import type { Outcome } from '../../testkit/browsers/page-suites.ts';
 import { inEveryBrowser } from '../../testkit/browsers/browsers.ts';
 import { startPage, type RunningPage } from '../../testkit/browsers/page.ts';
 import { startService, type Service } from '../../testkit/service.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../testkit/long-run.ts';
 
 /** Timeout for a browser to start beside other tests. */
 const startMs = 180_000;

@@ -12,8 +12,7 @@ import { installed, withProgram } from '../../testkit/programs/programs.ts';
 import { startService } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { first } from '../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../testkit/long-run.ts';
 
 /** Arguments before the module. Deno is allowed nothing but loopback. */
 const runtimes = { deno: ['run', '--no-config', '--no-prompt', '--allow-net=127.0.0.1'], bun: ['run'] };

@@ -21,8 +21,7 @@ import { restoreService } from '../service-restore.ts';
 import { wranglerWith, type Wrangler } from '../wrangler.ts';
 import { startCloudflare } from './cloudflare.ts';
 import { newFolder, processWith, refusal } from './deployment.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../testkit/long-run.ts';
 
 type Request = { path: string; authorization: string | undefined; restore: string | undefined };
 let seen: Request[] = [];

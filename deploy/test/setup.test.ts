@@ -18,9 +18,9 @@ import { setup } from '../setup.ts';
 import { accountsOf, secretNames, wranglerWith } from '../wrangler.ts';
 import { accountId, startCloudflare, type Cloudflare } from './cloudflare.ts';
 import { newFolder, processWith, refusal } from './deployment.ts';
+import { long } from '../../testkit/long-run.ts';
 
 // A process of wrangler costs up to 2 s of CPU, and a run of setup takes eight.
-const long = process.env['SEALPIN_LONG'] === '1';
 
 let cloudflare: Cloudflare;
 beforeAll(async () => {

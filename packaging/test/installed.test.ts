@@ -18,11 +18,10 @@ import { ownCertificates } from '../../testkit/run-cache.ts';
 import { startService } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { packed } from './packed.ts';
+import { long } from '../../testkit/long-run.ts';
 
 const room = realpathSync(mkdtempSync(join(tmpdir(), 'sealpin-package-')));
 afterAll(() => rmSync(room, { recursive: true, force: true }));
-
-const long = process.env['SEALPIN_LONG'] === '1';
 
 const quiet = ['--silent', '--no-audit', '--no-fund', '--prefer-offline'];
 const strange = 'ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH';

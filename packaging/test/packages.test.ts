@@ -21,8 +21,7 @@ import { withRelativeImports } from '../declarations.ts';
 import { licensesOf } from '../licenses.ts';
 import { packed } from './packed.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../testkit/long-run.ts';
 
 const room = await mkdtemp(join(tmpdir(), 'sealpin-packages-'));
 afterAll(() => rm(room, { recursive: true, force: true }));

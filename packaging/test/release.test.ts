@@ -8,11 +8,11 @@ import { cp, readFile } from 'node:fs/promises';
 import { join, matchesGlob } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
+import { long } from '../../testkit/long-run.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { originOf } from '../release-manifest.ts';
 
 const root = packageRoot();
-const long = process.env['SEALPIN_LONG'] === '1';
 const workflow = await readFile(join(root, '.github/workflows/release.yml'), 'utf8');
 const commands = Array.from(workflow.matchAll(/^\s*- run: (.+)$/gm), ([, command]) => command ?? '');
 const { scripts, version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Outcome } from '../../testkit/browsers/page-suites.ts';
 import { inEveryBrowser } from '../../testkit/browsers/browsers.ts';
 import { startPage, type RunningPage } from '../../testkit/browsers/page.ts';
+import { long } from '../../testkit/long-run.ts';
 
 const suites = [
   'apiKeys',
@@ -53,7 +54,6 @@ const longSuites = new Set([
   'writtenCars',
   'wycheproof',
 ]);
-const long = process.env['SEALPIN_LONG'] === '1';
 
 /** Timeout for a browser to start beside other tests. */
 const startMs = 180_000;

@@ -8,7 +8,7 @@ import { launchChromium, launchChromiumWithProfile } from './chromium.ts';
 import { launchFirefox } from './firefox.ts';
 import { withProgram } from '../programs/programs.ts';
 import { launchWebKit } from './webkit.ts';
-import { isLongRun } from '../long-run.ts';
+import { long } from '../long-run.ts';
 
 /**
  * The browsers, and what Debian must have installed for each: programs with arguments of a call
@@ -129,7 +129,7 @@ export function withBrowser(name: BrowserName, tests: () => void): void {
 export function inEveryBrowser(tests: (name: BrowserName) => void): void {
   for (const name of Object.keys(browsers) as BrowserName[])
     describe(name, () => {
-      if (isLongRun || name === 'Chromium') withBrowser(name, () => tests(name));
+      if (long || name === 'Chromium') withBrowser(name, () => tests(name));
       else test.skip(`${name}: the long form runs it`);
     });
 }

@@ -1,7 +1,7 @@
 /** Chromium without a window, driven by Playwright. */
 import { chromium, type Browser, type BrowserContext, type LaunchOptions } from 'playwright-core';
 import { installed, pathOf } from '../programs/programs.ts';
-import { isLongRun } from '../long-run.ts';
+import { long } from '../long-run.ts';
 
 const launchOptions: LaunchOptions = {
   // In another locale it has no way to write a name that is not ASCII, and calls the file
@@ -26,7 +26,7 @@ const launchOptions: LaunchOptions = {
  * each page. Otherwise, and where it is installed, Debian's `chromium-headless-shell` runs, which
  * is built from the same source and has the same engine
  */
-export function launchChromium({ isWhole = isLongRun }: { isWhole?: boolean } = {}): Promise<Browser> {
+export function launchChromium({ isWhole = long }: { isWhole?: boolean } = {}): Promise<Browser> {
   const shell = isWhole ? undefined : pathOf('chromium-headless-shell');
   return chromium.launch({ ...launchOptions, executablePath: shell ?? installed('chromium') });
 }

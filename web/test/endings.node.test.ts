@@ -9,8 +9,7 @@ import type { ParcelFile } from '../../shared/link/index.ts';
 import { readPrivateFiles, type Ability } from './in-page.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 import { present } from '../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../testkit/long-run.ts';
 
 /** Too large for memory, so that it takes the other ways. */
 const bytes = new Uint8Array(33 * 1024 * 1024);

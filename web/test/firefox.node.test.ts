@@ -16,8 +16,8 @@ import { downloadsOf, removeDownloads, Visit } from './firefox.ts';
 import { nothing, readPrivateFiles, readStorage, type Ability } from './in-page.ts';
 import { Sender } from './sender.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
+import { long } from '../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const mebibyte = 1024 * 1024;
 const patient = { timeout: 20_000 };
 

@@ -6,8 +6,8 @@ import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 import { ageFile } from './sender.ts';
 import { present } from '../../testkit/present.ts';
+import { long } from '../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const noPicker = { without: ['picker'] } as const;
 const pattern = (length: number): Uint8Array<ArrayBuffer> =>
   Uint8Array.from({ length }, (_, index) => (index * 31 + (index >> 10)) % 251);

@@ -7,8 +7,8 @@ import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
+import { long } from '../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const name = 'canary of the name.txt';
 const text = 'canary of the plaintext';
 const note = 'canary of the note';

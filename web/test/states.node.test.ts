@@ -11,8 +11,7 @@ import { nothing, readStorage } from './in-page.ts';
 import { downloaded, Receiver, violations } from './receiver.ts';
 import { ageFile } from './sender.ts';
 import { itemOf, present } from '../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../testkit/long-run.ts';
 
 const bytes = new TextEncoder().encode('canary of the plaintext');
 const password = 'canary of the password';

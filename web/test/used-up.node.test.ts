@@ -10,8 +10,8 @@ import { withProgram } from '../../testkit/programs/programs.ts';
 import { downloaded, Receiver, type OpenOptions } from './receiver.ts';
 import { Sender, type ShareOptions } from './sender.ts';
 import { itemOf } from '../../testkit/present.ts';
+import { long } from '../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const bytes = new TextEncoder().encode('opened once');
 const files = [
   { name: 'one', bytes },

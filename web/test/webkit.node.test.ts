@@ -12,8 +12,7 @@ import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { launchWebKit, type WebKit } from '../../testkit/browsers/webkit.ts';
 import { Sender } from './sender.ts';
 import { first } from '../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../testkit/long-run.ts';
 
 withBrowser('WebKitGTK', () => {
   let sender: Sender;

@@ -47,8 +47,11 @@ export function hasTable(database: DatabaseSync, name: string): boolean {
 export type Restartable = {
   /** Ends it, and changes its databases where there is a change to make. */
   again(change?: (database: DatabaseSync) => void): Promise<void>;
-  /** Kills it, as a power cut would. */
-  kill(): Promise<void>;
+  /**
+   * Kills it, as a power cut would.
+   * @param meanwhile runs before it starts again
+   */
+  kill(meanwhile?: () => Promise<void>): Promise<void>;
 };
 
 /**
@@ -83,8 +86,9 @@ export function restartable(
       if (change !== undefined) await changeDatabases(kept.dir, change);
       await start();
     },
-    async kill() {
+    async kill(meanwhile) {
       await service.kill();
+      await meanwhile?.();
       await start();
     },
   };

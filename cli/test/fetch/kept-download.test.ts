@@ -12,8 +12,7 @@ import { localService } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { entry } from '../local.ts';
 import { snapshotOf } from '../snapshot.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 const local = localService();
 const mib = 1024 * 1024;

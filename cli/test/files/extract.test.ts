@@ -10,6 +10,7 @@ import { openExtraction } from '../../folder/extraction.ts';
 import { byPassword, contain, env } from '../containers.ts';
 import { contextIn, run, temporaryDirectory } from '../environment.ts';
 import { first, flip, present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 type Type = NonNullable<TarHeader['type']>;
 const mtime = new Date(1_000_000_000_000);
@@ -256,7 +257,7 @@ test(
   'memory does not grow with the number of entries, which are extracted and removed',
   { timeout: 1_500_000 },
   async () => {
-    const pairs = process.env['SEALPIN_LONG'] === '1' ? 500_000 : 3000;
+    const pairs = long ? 500_000 : 3000;
     const outer = await temporaryDirectory();
     const one = Buffer.from(await packTar([directory('d'), link('d/x', 'y')]));
     let made = 0;

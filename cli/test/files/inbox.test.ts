@@ -15,7 +15,7 @@ import {
 } from '../../../shared/crypto/index.ts';
 import { encodeParcel, parseLink, sealedParcelType, sealParcelTo } from '../../../shared/link/index.ts';
 import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
-import { isLongRun } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { fingerprint } from '../../keys/fingerprint.ts';
 import { Collector, run, temporaryDirectory, type Ran } from '../environment.ts';
 import { localService } from '../local.ts';
@@ -238,7 +238,7 @@ describe('what came that cannot be opened', () => {
     expect(refused).toMatchObject({ stdout: '', stderr: expect.stringContaining('scope') as unknown });
   });
 
-  test.runIf(isLongRun)('is not opened beyond the newest hundred', async () => {
+  test.runIf(long)('is not opened beyond the newest hundred', async () => {
     await removeAll();
     const { link, apiKey } = await linkOf();
     const stranger = connect({ service: local.url, apiKey });

@@ -14,9 +14,9 @@ import { nodeBackend } from '../../keys/node-backend.ts';
 import { recall } from '../../files/history.ts';
 import { entry, localService } from '../local.ts';
 import { run, temporaryDirectory } from '../environment.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 const local = localService();
-const long = process.env['SEALPIN_LONG'] === '1';
 const mib = 1024 * 1024;
 // Keys and not passwords: deriving one takes longer than all the rest.
 const pair = await generateKeyPair(nodeBackend);

@@ -8,6 +8,7 @@ import { expect, test } from 'vitest';
 import { packageRoot } from '../../local/package-root.ts';
 import { localService } from '../local.ts';
 import { temporaryDirectory } from '../environment.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 const local = localService();
 const gib = 1024 ** 3;
@@ -48,7 +49,7 @@ async function isZero(path: string, bytes: number): Promise<boolean> {
 }
 
 test.runIf(process.platform === 'linux')('S54: a large file goes there and back in constant memory', async () => {
-  const bytes = process.env['SEALPIN_LONG'] === '1' ? 4 * gib + 1 : gib / 8;
+  const bytes = long ? 4 * gib + 1 : gib / 8;
   const directory = await temporaryDirectory();
   await (await open(join(directory, 'in'), 'w')).close();
   await truncate(join(directory, 'in'), bytes);

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test, type TestContext } from 'vitest';
 import { encrypt, generateKeyPair, recipientFromSpki } from '../../../shared/crypto/index.ts';
-import { isLongRun as long } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { nodeBackend } from '../../keys/node-backend.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';

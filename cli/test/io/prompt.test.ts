@@ -11,8 +11,8 @@ import { drain, health, hostile, json, someApiKey, storedFile } from '../hostile
 import { atTerminal, missingTerminal } from '../pty.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { first } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const missing = missingTerminal();
 
 /** A service that takes one upload and keeps what came. */

@@ -10,6 +10,7 @@ import { loadRun, localPaths, localService } from '../../local/state.ts';
 import { call, here, removeAll, startHere, startLocal, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
 import { present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 const services: RunningHere[] = [];
 afterEach(async () => {
@@ -21,7 +22,6 @@ async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
   return service;
 }
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const rounds = long ? 40 : 1;
 
 async function startedHere(o?: Parameters<typeof startHere>[0]): Promise<RunningHere> {

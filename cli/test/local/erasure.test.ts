@@ -9,8 +9,7 @@ import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuu
 import { call, everyFile, helper, remove, removeAll, startHere, startLocal, store, wrappedKey } from './harness.ts';
 import type { RunningHere } from './harness.ts';
 import { present } from '../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 const bytes = new Uint8Array(1000).fill(7);
 

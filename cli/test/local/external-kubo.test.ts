@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { isLongRun as long } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { control } from '../../local/control.ts';
 import { askKubo, describeLeft, parseKuboWish } from '../../local/external-kubo.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rootCertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { isLongRun as long } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, expect, test } from 'vitest';
 import { newShareId } from '../../../shared/link/index.ts';
-import { isLongRun as long } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { call, everyFile, removeAll, startHere, startLocal, store } from './harness.ts';
 import type { RunningHere } from './harness.ts';

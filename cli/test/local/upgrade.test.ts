@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
-import { isLongRun as long } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { here, remove, startHere } from './harness.ts';
 import { first } from '../../../testkit/present.ts';
 

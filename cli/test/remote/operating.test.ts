@@ -14,8 +14,8 @@ import { bareEnv } from '../../../testkit/run-cache.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { entry } from '../local.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const manual = readFileSync(join(import.meta.dirname, '../../../docs/operating.md'), 'utf8');
 const recipe = manual.split(/^## /m).find((section) => section.startsWith('Three teams\n')) ?? '';
 const [byOperator = '', byTeam = '', later = '', ...more] = Array.from(

@@ -9,6 +9,7 @@ import { run, temporaryDirectory } from '../environment.ts';
 import { someApiKey } from '../hostile.ts';
 import { entry } from '../local.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 async function scriptFor(shell: string): Promise<string> {
   const ran = await run(['completions', shell], '/');
@@ -16,7 +17,6 @@ async function scriptFor(shell: string): Promise<string> {
   return ran.stdout;
 }
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const has = (program: string): boolean => spawnSync(program, ['-c', 'exit 0']).status === 0;
 
 describe.runIf(has('bash'))('bash', () => {

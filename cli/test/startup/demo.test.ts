@@ -3,7 +3,7 @@ import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { isLongRun as long } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { isRunning } from '../../local/process.ts';
 import type { Run } from '../../local/state.ts';
 import { entry } from '../local.ts';

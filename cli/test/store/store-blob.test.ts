@@ -10,9 +10,9 @@ import { withProgram } from '../../../testkit/programs/programs.ts';
 import { localService } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { flip, present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 const local = localService();
-const long = process.env['SEALPIN_LONG'] === '1';
 const mib = 1024 * 1024;
 const env = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
 

@@ -15,8 +15,7 @@ import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { entry } from '../local.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { present } from '../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 const mib = 1024 * 1024;
 const limitBytes = 2 * mib;

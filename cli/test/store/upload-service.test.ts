@@ -16,8 +16,8 @@ import { startService, type Service } from '../../../testkit/service.ts';
 import { entry } from '../local.ts';
 import { run, temporaryDirectory } from '../environment.ts';
 import { present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const mib = 1024 * 1024;
 const fileBytes = long ? 3 * 1024 * mib : 11 * mib + 3;
 const limitBytes = long ? 95 * mib : 2 * mib;

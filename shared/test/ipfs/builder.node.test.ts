@@ -4,8 +4,7 @@ import { cidBuilder, leafBytes } from '../../ipfs/index.ts';
 import { startModule } from '../../../testkit/workerd.ts';
 import vectors from './vectors/ipip-499.json' with { type: 'json' };
 import { present } from '../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 const [full, over] = vectors.files
   .filter((vector) => vector.seed === 'v1-2025-seed')

@@ -10,8 +10,8 @@ import { describe, expect, test } from 'vitest';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { inDirectory, run, withProgram } from '../../../testkit/programs/programs.ts';
 import { bytesOf, makeCopies, type BucketCopies, type Content } from './bucket-copies.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const root = join(import.meta.dirname, '../../..');
 const script = join(root, 'contrib/rescue.py');
 const vectors = JSON.parse(

@@ -16,8 +16,7 @@ import { adminToken, restoreToken, rpcToken, startService, type Service } from '
 import { accountObject, loseHeld, newOwner, sharesBackends, type Owner } from '../stored-state.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 let before: Service;
 let after: Service;

@@ -6,8 +6,8 @@ import { adminToken, sharedService, type Service } from '../../../testkit/servic
 import { bytesOf, client, problemOf, signedPath } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const dayMs = 86_400_000;
 let service: Service;
 let owner: Owner;

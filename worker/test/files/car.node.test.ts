@@ -30,8 +30,8 @@ import { Semaphore } from '../../upload/semaphore.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { pinned } from '../stored-state.ts';
 import { itemOf } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const maxFileBytes = 32 * 2 ** 30;
 type Block = { cid: Cid; bytes: Uint8Array };
 

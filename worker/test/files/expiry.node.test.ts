@@ -7,10 +7,10 @@ import { client, jsonOf, problemOf } from '../client.ts';
 import { accountObject, newOwner, pinned, shareObject, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
 import { present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
-const long = process.env['SEALPIN_LONG'] === '1';
 
 let service: Service;
 let owner: Owner;

@@ -5,10 +5,10 @@
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { isSealpinError } from '../../../shared/errors.ts';
-import { isLongRun } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { JsonUploadReader } from '../../upload/json-upload-reader.ts';
 
-const documents = isLongRun ? 100_000 : 4_000;
+const documents = long ? 100_000 : 4_000;
 
 type Read = { filename: string | undefined; data: string } | undefined;
 

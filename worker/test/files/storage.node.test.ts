@@ -9,6 +9,7 @@ import { bytesOf, client, problemOf, type Client, type Init } from '../client.ts
 import { startService, type Service } from '../../../testkit/service.ts';
 import { pinned } from '../stored-state.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 const { version } = manifest;
 const maxFileBytes = 32 * 2 ** 30;
@@ -23,7 +24,6 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const modes = ['encrypted', 'plain'] as const;
 /**
  * Selects the cases of the short form: each runs in one mode, the first half in encrypted mode, the

@@ -10,6 +10,7 @@ import { installed, withProgram } from '../../../testkit/programs/programs.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf } from '../client.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 const folder = join(import.meta.dirname, '../../../docs/clients');
 
@@ -58,7 +59,6 @@ async function run(program: string, args: readonly string[], name: string, o: { 
   return await promisify(execFile)(program, [...args, name, 'a file (1).bin'], { cwd, env });
 }
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const clients = [
   ['bash', [], 'round-trip.sh'],
   ['python3', [], 'round-trip.py'],

@@ -4,34 +4,27 @@
  */
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
-import { keepState, type KeptState } from '../kept-state.ts';
+import { jsonOf, problemOf } from '../client.ts';
+import { restartable } from '../kept-state.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
-import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
+import type { Service } from '../../../testkit/service.ts';
+import { newOwner, ownerAt, pinned, sweep, type Owner } from '../stored-state.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
-
-let kept: KeptState;
 let peer: Peer;
 let service: Service;
 let owner: Owner;
 
-const start = (): Promise<Service> =>
-  startService({
-    entry: 'worker/test/clock.ts',
-    ...kept,
-    through: () => peer.url,
-    vars: { UPLOAD_IDLE_SECONDS: '1' },
-  });
-
-beforeAll(async () => {
-  kept = await keepState('retries');
-  peer = await startPeer(kept.node.url);
-  service = await start();
-});
+const restart = restartable(
+  'retries',
+  (started) => (service = started),
+  async ({ node }) => {
+    peer ??= await startPeer(node.url);
+    return { through: () => peer.url, vars: { UPLOAD_IDLE_SECONDS: '1' } };
+  },
+);
 beforeEach(async () => {
   owner = await newOwner(service);
 });
@@ -39,11 +32,7 @@ afterEach(() => {
   peer.onCommand = undefined;
   peer.onBody = undefined;
 });
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-  await kept.close();
-});
+afterAll(() => peer.close());
 
 const key = 'one upload';
 const minuteMs = 60_000;
@@ -188,16 +177,12 @@ describe('a claim', () => {
       const lost = expect(post(bytes)).rejects.toThrow();
       const turn = await held;
       if (when === 'after') await turn.pass();
-      await service.kill();
-      turn.cut();
-      await lost;
-      peer.onCommand = undefined;
-      service = await start();
-      owner = {
-        ...owner,
-        call: client(service.url, owner.call.apiKey),
-        object: accountObject(service, owner.id),
-      };
+      await restart.kill(async () => {
+        turn.cut();
+        await lost;
+        peer.onCommand = undefined;
+      });
+      owner = ownerAt(service, owner);
       const early = await post(bytes);
       expect(Number(early.headers.get('Retry-After'))).toBeGreaterThan(0);
       expect(Number(early.headers.get('Retry-After'))).toBeLessThanOrEqual(60);

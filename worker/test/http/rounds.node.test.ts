@@ -15,6 +15,7 @@ import { client, signedPath } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 /** A claim lasts so long here, instead of a minute. */
 const leaseMs = 300;
@@ -38,7 +39,7 @@ function numbers(seed: number): (below: number) => number {
  */
 const troubles = ['break', 'cut', 'swallow', 'answer', 'reset', 'kill', 'pin'] as const;
 type Trouble = (typeof troubles)[number];
-const rounds = process.env['SEALPIN_LONG'] === '1' ? 200 : troubles.length;
+const rounds = long ? 200 : troubles.length;
 
 it(`each of ${rounds} uploads ends in one file, whatever happens to its attempts`, async () => {
   const kept = await keepState('rounds');

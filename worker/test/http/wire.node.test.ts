@@ -12,8 +12,7 @@ import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { first, flip, present } from '../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 let service: Service;
 let peer: Peer;

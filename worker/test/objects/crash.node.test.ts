@@ -2,33 +2,29 @@
  * Uploads and deletions that stop in the middle, at every step: what is left after the sweep is a
  * whole file or none, and no pin without a row.
  */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { client, jsonOf, problemOf } from '../client.ts';
-import { keepState, type KeptState } from '../kept-state.ts';
+import { restartable } from '../kept-state.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
-import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
+import { adminToken, rpcToken, type Service } from '../../../testkit/service.ts';
 import { accountObject, newOwner, pinned, pinObject, sweep, type Owner, ownerAt } from '../stored-state.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
-let kept: KeptState;
 let peer: Peer;
 let service: Service;
 let count = 0;
 
-const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept, through: () => peer.url });
-
-beforeAll(async () => {
-  kept = await keepState('crash');
-  peer = await startPeer(kept.node.url);
-  service = await start();
-});
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-  await kept.close();
-});
+const restart = restartable(
+  'crash',
+  (started) => (service = started),
+  async ({ node }) => {
+    peer ??= await startPeer(node.url);
+    return { through: () => peer.url };
+  },
+);
+afterAll(() => peer.close());
 
 let owner: Owner;
 let bytes: string;
@@ -94,11 +90,11 @@ async function killAt(command: string, when: 'before' | 'after', work: () => Pro
   });
   const lost = expect(work()).rejects.toThrow();
   const turn = await reached;
-  await service.kill();
-  turn.cut();
-  await lost;
-  peer.onCommand = undefined;
-  service = await start();
+  await restart.kill(async () => {
+    turn.cut();
+    await lost;
+    peer.onCommand = undefined;
+  });
   owner = ownerAt(service, owner);
 }
 

@@ -9,6 +9,7 @@ import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinned, pinObject, sweep, type Owner } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 let service: Service;
 let peer: Peer;
@@ -44,7 +45,7 @@ const script = fc.constantFrom<Operation[]>(
 );
 /** A command that waits until nothing else moves: some losses need one that is late for long. */
 const late = fc.constantFrom('none', 'dag/import', 'pin/ls', 'pin/add', 'pin/rm');
-const runs = process.env['SEALPIN_LONG'] === '1' ? 3000 : 6;
+const runs = long ? 3000 : 6;
 let run = 0;
 
 it(

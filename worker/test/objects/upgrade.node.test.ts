@@ -1,9 +1,9 @@
 /** Accounts from earlier versions, whose tables lack what was added since. */
 import { expect, it } from 'vitest';
 import type { Problem, StoredFile } from '../../../shared/api.ts';
-import { adminToken, startService } from '../../../testkit/service.ts';
+import { adminToken, type Service } from '../../../testkit/service.ts';
 import { rotate } from '../accounts/rotating.ts';
-import { changeDatabases, hasTable, keepState } from '../kept-state.ts';
+import { hasTable, restartable } from '../kept-state.ts';
 import { bytesOf, client, jsonOf, problemOf, signedPath } from '../client.ts';
 import { newOwner } from '../stored-state.ts';
 
@@ -23,42 +23,36 @@ const earlier = `
   DROP TABLE rotation_file;
 `;
 
+let service: Service;
+const restart = restartable('upgrade', (started) => (service = started));
+
 it('an account gets the columns and tables that its own lack', async () => {
-  const kept = await keepState('upgrade');
-  let service = await startService(kept);
-  try {
-    const { id, call: before } = await newOwner(service);
-    const { fileId } = await before.store('plain', 'stored before', { filename: 'old.txt' });
-    const sealed = await before.store('encrypted', 'sealed before');
-    await service.close();
-    let changed = 0;
-    await changeDatabases(kept.dir, (db) => {
-      if (hasTable(db, 'api_key')) {
-        db.exec(earlier);
-        changed += 1;
-      }
-    });
-    expect(changed).toBe(1);
-    service = await startService(kept);
-    const call = client(service.url, before.apiKey);
-    const operator = client(service.url, adminToken);
-    const origins = ['https://page.example'];
-    const account = await operator.changeAccount({ id, origins });
-    expect(account.origins).toEqual(origins);
-    // A key of before signs once its holder has shown it.
-    const anybody = client(service.url, '');
-    const path = await signedPath(before.apiKey, { method: 'GET', file: fileId });
-    expect(await problemOf(anybody(path))).toBe('401 unauthorized');
-    expect((await (await anybody(path)).json<Problem>()).detail).toContain('GET /v1/account');
-    await call.getAccount();
-    expect((await bytesOf(anybody(path))).toString()).toBe('stored before');
-    const renamed = call.ask('changeFile', { fileId, filename: 'new.txt' });
-    expect((await jsonOf<StoredFile>(renamed)).filename).toBe('new.txt');
-    expect((await call.listUsage()).usage).toHaveLength(1);
-    expect(await rotate(call)).toMatchObject([{ done: true }]);
-    expect((await call.read(sealed.fileId)).toString()).toBe('sealed before');
-  } finally {
-    await service.close();
-    await kept.close();
-  }
+  const { id, call: before } = await newOwner(service);
+  const { fileId } = await before.store('plain', 'stored before', { filename: 'old.txt' });
+  const sealed = await before.store('encrypted', 'sealed before');
+  let changed = 0;
+  await restart.again((db) => {
+    if (hasTable(db, 'api_key')) {
+      db.exec(earlier);
+      changed += 1;
+    }
+  });
+  expect(changed).toBe(1);
+  const call = client(service.url, before.apiKey);
+  const operator = client(service.url, adminToken);
+  const origins = ['https://page.example'];
+  const account = await operator.changeAccount({ id, origins });
+  expect(account.origins).toEqual(origins);
+  // A key of before signs once its holder has shown it.
+  const anybody = client(service.url, '');
+  const path = await signedPath(before.apiKey, { method: 'GET', file: fileId });
+  expect(await problemOf(anybody(path))).toBe('401 unauthorized');
+  expect((await (await anybody(path)).json<Problem>()).detail).toContain('GET /v1/account');
+  await call.getAccount();
+  expect((await bytesOf(anybody(path))).toString()).toBe('stored before');
+  const renamed = call.ask('changeFile', { fileId, filename: 'new.txt' });
+  expect((await jsonOf<StoredFile>(renamed)).filename).toBe('new.txt');
+  expect((await call.listUsage()).usage).toHaveLength(1);
+  expect(await rotate(call)).toMatchObject([{ done: true }]);
+  expect((await call.read(sealed.fileId)).toString()).toBe('sealed before');
 });

@@ -11,9 +11,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathOf, withProgram } from '../../../testkit/programs/programs.ts';
 import { adminToken, metricsToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { fillForFuzzing, startFuzzed } from './fuzzed-state.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
-const long = process.env['SEALPIN_LONG'] === '1';
 // Debian has no packages of these; .ci/openapi-tools installs them.
 const isOptional = true;
 

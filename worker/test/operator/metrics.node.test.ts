@@ -4,34 +4,33 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inDirectory, pathOf, run, withProgram } from '../../../testkit/programs/programs.ts';
-import { metricsToken, startService, type Service } from '../../../testkit/service.ts';
+import { metricsToken, type Service } from '../../../testkit/service.ts';
 import { client, problemOf, type Client } from '../client.ts';
-import { keepState, type KeptState } from '../kept-state.ts';
+import { restartable } from '../kept-state.ts';
 import { startPeer, type Peer } from '../peer.ts';
-import { accountObject, newOwner, type Owner } from '../stored-state.ts';
+import { accountObject, newOwner, ownerAt, type Owner } from '../stored-state.ts';
 import { create } from '../uploads/tus-client.ts';
 import { present } from '../../../testkit/present.ts';
 
-let kept: KeptState;
 let service: Service;
 let peer: Peer;
 let operator: Client;
 let owner: Owner;
-async function begin(): Promise<void> {
-  service = await startService({ entry: 'worker/test/clock.ts', ...kept, through: () => peer.url });
-  operator = client(service.url, metricsToken);
-}
+const restart = restartable(
+  'metrics',
+  (started) => {
+    service = started;
+    operator = client(service.url, metricsToken);
+  },
+  async ({ node }) => {
+    peer ??= await startPeer(node.url);
+    return { through: () => peer.url };
+  },
+);
 beforeAll(async () => {
-  kept = await keepState('metrics');
-  peer = await startPeer(kept.node.url);
-  await begin();
   owner = await newOwner(service);
 });
-afterAll(async () => {
-  await service.close();
-  await peer.close();
-  await kept.close();
-});
+afterAll(() => peer.close());
 
 /** The text of the metrics, which is a format of lines. */
 async function scrape(): Promise<string> {
@@ -103,13 +102,8 @@ it('counts requests, bytes and errors, also over a restart of the Worker', async
   expect(grown(after, calls)).toBe(3);
   expect([...after.keys()].join('\n')).not.toContain('unknown');
 
-  await service.close();
-  await begin();
-  owner = {
-    id: owner.id,
-    call: client(service.url, owner.call.apiKey),
-    object: accountObject(service, owner.id),
-  };
+  await restart.again();
+  owner = ownerAt(service, owner);
   const again = await metrics();
   expect(again.get(label('/v1/storage/plain', 201))).toBe(after.get(label('/v1/storage/plain', 201)));
 });

@@ -23,8 +23,8 @@ import {
   unpinBehindOurBack,
   type World,
 } from './two-backends.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const hourMs = 3_600_000;
 const leafBytes = 1_048_576;
 const binary = { 'Content-Type': 'application/octet-stream' };

@@ -6,8 +6,8 @@ import { startPeer } from '../peer.ts';
 import { startHonestCluster, type HonestCluster } from '../backends/cluster/real-cluster.ts';
 import { readBack, ring, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
 import { first, present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const timeout = 240_000;
 const longestMs = 1.5 * 3_600_000;
 

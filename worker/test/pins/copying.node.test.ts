@@ -17,8 +17,8 @@ import {
   weekMs,
   type World,
 } from './two-backends.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 /**
  * CIDs of a service that is down, and the objects that keep their rows: each has a bound of its
  * own.

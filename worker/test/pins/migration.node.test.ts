@@ -19,8 +19,8 @@ import {
   type Backend,
   type World,
 } from './two-backends.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const files = { short: 4, long: 5000, together: 8 };
 /** Length of a file that takes more than one step to copy. */
 const largeBytes = (long ? 20 : 9) * 1_048_576;

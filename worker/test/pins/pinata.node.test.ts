@@ -9,8 +9,7 @@ import { hasTusd, noTusd } from '../../../testkit/programs/tusd.ts';
 import { startPinata, type PinataServer } from '../backends/documented/pinata-server.ts';
 import { startBackend, startTwoBackends, storeAtBoth, type World } from './two-backends.ts';
 import { flip } from '../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 function asSecond(): void {
   let world: World;

@@ -11,8 +11,8 @@ import { client, jsonOf, problemOf } from '../client.ts';
 import { startPeer } from '../peer.ts';
 import { readBack, ring, settle, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const longestMs = 1.5 * 3_600_000;
 
 let world: World;

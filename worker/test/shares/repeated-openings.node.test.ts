@@ -13,14 +13,14 @@ import {
   tuple,
   type Arbitrary,
 } from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { OpenedShare, ShareStatus } from '../../../shared/api.ts';
-import { startService, type Service } from '../../../testkit/service.ts';
+import type { Service } from '../../../testkit/service.ts';
 import { jsonOf, problemOf } from '../client.ts';
-import { keepState, type KeptState } from '../kept-state.ts';
+import { restartable } from '../kept-state.ts';
 import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const minuteMs = 60_000;
 const repeatMinutes = 10;
 const lifeMinutes = 25;
@@ -28,18 +28,11 @@ const gone = '410 gone';
 const record = Buffer.alloc(500, 7).toString('base64');
 const tokens = { first: crypto.randomUUID(), second: crypto.randomUUID() };
 
-let kept: KeptState;
 let service: Service;
 let owner: Owner;
-const start = (): Promise<Service> => startService({ entry: 'worker/test/clock.ts', ...kept });
+const restart = restartable('openings', (started) => (service = started));
 beforeAll(async () => {
-  kept = await keepState('openings');
-  service = await start();
   owner = await newOwner(service);
-});
-afterAll(async () => {
-  await service.close();
-  await kept.close();
 });
 
 async function share(opens: number): Promise<string> {
@@ -159,8 +152,7 @@ describe('an opening that is repeated', () => {
   it('survives the death of the service, and so does its end', async () => {
     const id = await share(1);
     expect((await open(id, tokens.first)).status).toBe(200);
-    await service.kill();
-    service = await start();
+    await restart.kill();
     owner = ownerAt(service, owner);
     expect(await jsonOf<OpenedShare>(open(id, tokens.first))).toEqual({ record, opensLeft: 0 });
     expect(await problemOf(open(id, tokens.second))).toEqual(gone);

@@ -10,8 +10,8 @@ import { client, jsonOf, problemOf } from '../client.ts';
 import { restartable } from '../kept-state.ts';
 import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { first } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const hangs = long ? (['hangs before', 'hangs after'] as const) : (['hangs after'] as const);
 /** Time beyond that for which a record may be on its way. */
 const longMs = 3_600_000;

@@ -6,7 +6,7 @@ import { createCipheriv, createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { ResumableUpload, StoredFile } from '../../../shared/api.ts';
-import { isLongRun } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { hasCeph, noCeph, startCeph, type Ceph, type Daemon } from '../../../testkit/object-stores/ceph.ts';
 import { startService } from '../../../testkit/service.ts';
 import { client, type Client } from '../client.ts';
@@ -110,7 +110,7 @@ async function killOne(ceph: Ceph, victim: Daemon, outageMs: number): Promise<vo
   while ((await ceph.osdsUp()) < ceph.osds.length) await sleep(200);
 }
 
-describe.runIf(isLongRun)('Ceph', () => {
+describe.runIf(long)('Ceph', () => {
   test.skipIf(!hasCeph())('keeps every acknowledged file while disks and the gateway are killed', async () => {
     const ceph = await startCeph();
     onTestFinished(() => ceph.close());

@@ -15,8 +15,8 @@ import { startPeer, type Peer } from '../peer.ts';
 import { create, mib, modes, offsetOf, patch, stateOf, type Mode } from '../uploads/tus-client.ts';
 import { askNode, newOwner, pinned, pinObject, sweep, type Owner, ownerAt } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const rounds = 20;
 const fileBytes = 40 * mib;
 /** Length of each request of an upload in several. */

@@ -16,8 +16,7 @@ import { bytesOf, jsonOf } from '../client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { first } from '../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 /**
  * The requests to Kubo of an upload in two parts. The import of the second part may overlap with

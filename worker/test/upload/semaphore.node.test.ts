@@ -5,8 +5,7 @@ import { startService } from '../../../testkit/service.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
 import { client, problemOf } from '../client.ts';
 import { itemOf } from '../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 describe('permits', () => {
   beforeEach(() => void vi.useFakeTimers());

@@ -22,8 +22,8 @@ import {
   version,
 } from './tus-client.ts';
 import { present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 let peer: Peer;
 let service: Service;
 let owner: Owner;

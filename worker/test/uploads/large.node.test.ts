@@ -4,8 +4,7 @@ import { bytesOf } from '../client.ts';
 import { newOwner } from '../stored-state.ts';
 import { startService } from '../../../testkit/service.ts';
 import { create, mib, patch, random, stateOf } from './tus-client.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 it.skipIf(!long)('more than 1 GiB is stored after the last response, at once (long form)', async () => {
   const service = await startService({ entry: 'worker/test/clock.ts' });

@@ -3,8 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { client, type Client } from '../client.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { create, expectStored, mib, modes, modesInForm, patch, random, send, stateOf } from './tus-client.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../testkit/long-run.ts';
 
 let service: Service;
 let call: Client;

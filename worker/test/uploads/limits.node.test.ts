@@ -6,7 +6,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NewApiKeyResponse, ResumableUploadList } from '../../../shared/api.ts';
 import { detachedPayloadBytes } from '../../../shared/crypto/index.ts';
 import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
-import { isLongRun } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { client, jsonOf, problemOf, type Client } from '../client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
@@ -57,7 +57,7 @@ const leftOf = async (call: Client): Promise<unknown> => (await call.getAccount(
 describe('a key that begins a hundred uploads', () => {
   it('has ten of them, and the other keys of its account do not feel it', async () => {
     const call = await guest();
-    const responses = await Promise.all(Array.from({ length: isLongRun ? 300 : 100 }, () => begin(call, 5)));
+    const responses = await Promise.all(Array.from({ length: long ? 300 : 100 }, () => begin(call, 5)));
     expect(responses.filter(({ status }) => status === 201)).toHaveLength(10);
     expect(await problemOf(begin(call, 5))).toEqual(tooMany);
     expect(await owner.object.rows('upload')).toHaveLength(10);

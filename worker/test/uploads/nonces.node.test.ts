@@ -15,9 +15,9 @@ import { startService, type Service } from '../../../testkit/service.ts';
 import { startRecorder, type Recorder } from './recorder.ts';
 import { broken, create, expectStored, head, mib, patch, random, stateOf } from './tus-client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 /** The short form has few schedules, so it takes those that are long enough to change an upload. */
-const long = process.env['SEALPIN_LONG'] === '1';
 let recorder: Recorder;
 let service: Service;
 let owner: Owner;

@@ -5,13 +5,14 @@ import type { ResumableUpload } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { jsonOf, type Client } from '../client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
 
 export const version = { 'Tus-Resumable': '1.0.0' };
 export const mib = 1_048_576;
 export type Mode = 'plain' | 'encrypted';
 export const modes: readonly Mode[] = ['plain', 'encrypted'];
 /** Modes of the short form, in which one stands for both. */
-export const modesInForm: readonly Mode[] = process.env['SEALPIN_LONG'] === '1' ? modes : ['encrypted'];
+export const modesInForm: readonly Mode[] = long ? modes : ['encrypted'];
 
 /** A body that ends with an error after these bytes. */
 export function broken(bytes: Uint8Array): ReadableStream<Uint8Array> {

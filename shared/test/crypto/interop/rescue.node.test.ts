@@ -34,8 +34,7 @@ import { inDirectory, run, withProgram } from '../../../../testkit/programs/prog
 import { collect, fromBase64, join, pattern, pieces } from '../streams.ts';
 import { seal } from '../suites/containers.ts';
 import { itemOf, present } from '../../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../../testkit/long-run.ts';
 
 const root = joinPath(import.meta.dirname, '../../../..');
 const golden = joinPath(root, 'shared/test/vectors/golden');

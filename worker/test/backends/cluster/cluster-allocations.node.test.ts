@@ -10,8 +10,8 @@ import { bytesOf, play } from '../scenario.ts';
 import type { Rest } from '../suite.ts';
 import type { Scenario } from '../scenario.ts';
 import { first, present } from '../../../../testkit/present.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const timeout = 240_000;
 
 function allocations(): void {

@@ -13,8 +13,7 @@ import { newOwner, pinObject, type Owner } from '../../stored-state.ts';
 import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
 import { bytesOf, play } from '../scenario.ts';
 import { itemOf, present } from '../../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../../testkit/long-run.ts';
 
 /** Cluster takes some seconds to notice that a peer is down. */
 const timeout = 240_000;

@@ -5,8 +5,7 @@ import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
 import { runtimes } from '../runtimes.ts';
 import { contractWith, type Others } from '../suite.ts';
 import { present } from '../../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../../testkit/long-run.ts';
 
 /** Others, at the same cluster. */
 const others: Others<HonestCluster> = {

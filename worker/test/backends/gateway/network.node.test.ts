@@ -17,6 +17,7 @@ import { rpcToken, startService, type Service } from '../../../../testkit/servic
 import { newOwner, pinned, sweep, type Owner } from '../../stored-state.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../../testkit/programs/kubo.ts';
 import { first, present } from '../../../../testkit/present.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
 async function container(plaintext: Uint8Array, password: string): Promise<{ bytes: Buffer; cid: string }> {
   const recipients = [passwordRecipient(password, { name: 'scrypt', logN: 10 })];
@@ -35,8 +36,6 @@ async function decrypted(bytes: ReadableStream<Uint8Array>, password: string): P
     ).arrayBuffer(),
   );
 }
-
-const long = process.env['SEALPIN_LONG'] === '1';
 
 if (kuboProgram() === undefined) {
   test.skip(noKubo);

@@ -13,9 +13,9 @@ import { startNode, type RunningNode } from '../../../../testkit/node.ts';
 import { cidBuilder, leafBytes, openFile, parseCid, type SizedCid } from '../../../../shared/ipfs/index.ts';
 import type { PinningService } from '../../../backends/contract.ts';
 import { kubo } from '../../../backends/kubo/kubo.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
 const token = 't';
-const long = process.env['SEALPIN_LONG'] === '1';
 const { signal } = new AbortController();
 
 let dir: string;

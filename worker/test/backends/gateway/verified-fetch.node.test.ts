@@ -12,12 +12,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { leafBytes } from '../../../../shared/ipfs/index.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { newOwner, type Owner } from '../../stored-state.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
 const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache');
 // .ci/helia installs it.
 const folder = join(cache, 'sealpin/verified-fetch');
 const installed = join(folder, 'node_modules');
-const long = process.env['SEALPIN_LONG'] === '1';
 
 let service: Service;
 let owner: Owner;

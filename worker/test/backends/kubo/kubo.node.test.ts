@@ -13,8 +13,7 @@ import { afterBody, fake, runtimes, type Runtime } from '../runtimes.ts';
 import type { Scenario } from '../scenario.ts';
 import { contract } from '../suite.ts';
 import { present } from '../../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../../testkit/long-run.ts';
 
 const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e';
 const other = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku';

@@ -6,14 +6,13 @@ import { runtimes, type Runtime } from '../runtimes.ts';
 import type { Scenario } from '../scenario.ts';
 import { ask, contract, type Rest } from '../suite.ts';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
 /** Two leaves and a node. */
 const file = { bytes: 1_500_000, cid: 'bafybeih2kan3l26ikzwuahxt5bfqhr6iicyswpmlehj74ycn3xdtaxrwru' };
 
 /** The byte 0, with which every file of these tests begins. */
 const firstBlock = 'bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu';
-
-const long = process.env['SEALPIN_LONG'] === '1';
 
 /** The longest that others may wait for a client that is slow, in ms. */
 const othersMs = 1000;

@@ -15,8 +15,7 @@ import { changeDatabases, hasTable } from '../../kept-state.ts';
 import { askNode, newOwner, pinObject, type Owner } from '../../stored-state.ts';
 import { kuboProgram, noKubo, startKubo } from '../../../../testkit/programs/kubo.ts';
 import { itemOf, present } from '../../../../testkit/present.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../../testkit/long-run.ts';
 
 type Node = { url: string; close(): Promise<void> };
 type User = { service: Service; owner: Owner };

@@ -16,8 +16,8 @@ import { replicaContract, type HonestReplica } from '../replica-suite.ts';
 import { configuredBackends } from '../../../backends/services.ts';
 import { SourceError } from '../../../backends/source-error.ts';
 import { first, present } from '../../../../testkit/present.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const { signal } = new AbortController();
 
 /** A file in memory. */

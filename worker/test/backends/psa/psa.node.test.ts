@@ -6,6 +6,7 @@ import { psa } from '../../../backends/psa/psa.ts';
 import { isHeliaServerInstalled, noHeliaServer, startHeliaServer } from '../gateway/helia-server.ts';
 import { replicaContract, type HonestReplica } from '../replica-suite.ts';
 import { present } from '../../../../testkit/present.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
 /** Starts a node from which services fetch files, with what they must know of it. */
 async function startOrigin() {
@@ -68,8 +69,6 @@ async function startHeliaApi(): Promise<HonestReplica> {
     },
   };
 }
-
-const long = process.env['SEALPIN_LONG'] === '1';
 
 if (!isHeliaServerInstalled || kuboProgram() === undefined) test.skip(noHeliaServer);
 else if (!long) test.skip('the server of Helia: in the long form');

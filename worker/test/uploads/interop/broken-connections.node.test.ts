@@ -9,8 +9,8 @@ import { startBreakingProxy, type BreakingProxy, type Cut } from './breaking-pro
 import { onEachServer } from './each-server.ts';
 import { start } from './tus-js.ts';
 import { present } from '../../../../testkit/present.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const mib = 2 ** 20;
 const file = randomBytes(mib + 4321);
 const retryDelays = [0, 20, 50, 100, 200, 400, 800];

@@ -13,8 +13,8 @@ import type { Action, Outcome, PageOptions } from './page/actions.ts';
 import { send } from './request.ts';
 import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.ts';
 import { present } from '../../../../testkit/present.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const chunkSize = 512_000;
 const file = randomBytes(2 ** 21 + 54_321);
 

@@ -18,10 +18,10 @@ import { send } from './request.ts';
 import type { TusServer } from './servers.ts';
 import { pausedAfter, start } from './tus-js.ts';
 import { itemOf, present } from '../../../../testkit/present.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
 /** Length of TUSKit's PATCH: less than a leaf, and no divisor of one. */
 const chunkSize = 512_000;
-const long = process.env['SEALPIN_LONG'] === '1';
 const file = randomBytes((long ? 2 ** 21 : 2 ** 20) + 12_345);
 const run = promisify(execFile);
 // The declarations of tus-js-client leave it out.

@@ -3,8 +3,7 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { withProgram } from '../../../../testkit/programs/programs.ts';
 import { sharedService, type Service } from '../../../../testkit/service.ts';
 import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../../testkit/long-run.ts';
 
 /**
  * Declares the tests of a suite for our service in encrypted mode; in the long form for plain mode,

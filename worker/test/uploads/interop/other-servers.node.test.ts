@@ -8,8 +8,7 @@ import { differences, type OtherServer } from './differences.ts';
 import { send } from './request.ts';
 import { scenarios, type Answer, type Scenario, type Step } from './script.ts';
 import { ourUploads, startTusd, startTusNode, type TusServer } from './servers.ts';
-
-const long = process.env['SEALPIN_LONG'] === '1';
+import { long } from '../../../../testkit/long-run.ts';
 
 /**
  * Sends the requests of a scenario, and resolves with the answers: the headers that the script asks

@@ -1,8 +1,8 @@
 /** Uploads whose client, service or day changes on the way, with tus-js-client unmodified. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startService, type Service } from '../../../../testkit/service.ts';
-import { keepState, type KeptState } from '../../kept-state.ts';
+import type { Service } from '../../../../testkit/service.ts';
+import { restartable } from '../../kept-state.ts';
 import { accountObject, newOwner, type Owner } from '../../stored-state.ts';
 import { mib, modes, type Mode } from '../tus-client.ts';
 import { startBreakingProxy, type BreakingProxy } from './breaking-proxy.ts';
@@ -10,33 +10,23 @@ import { open, send } from './request.ts';
 import { uploadsOf, type TusServer } from './servers.ts';
 import { pausedAfter, start } from './tus-js.ts';
 import { present } from '../../../../testkit/present.ts';
+import { long } from '../../../../testkit/long-run.ts';
 
-const long = process.env['SEALPIN_LONG'] === '1';
 const dayMs = 86_400_000;
 const chunkSize = 512_000;
 const file = randomBytes(3 * mib + 7);
 const retryDelays = [100, 200, 400, 800, 1600, 3200, 3200];
 
-let kept: KeptState;
 let service: Service;
 /** Stays where it is when the service comes back on another port. */
 let proxy: BreakingProxy;
 let owner: Owner;
 
-const startAgain = async (): Promise<void> => {
-  service = await startService({ entry: 'worker/test/clock.ts', ...kept });
-};
-
+const restart = restartable('uploads', (started) => (service = started));
 beforeAll(async () => {
-  kept = await keepState('uploads');
-  await startAgain();
   proxy = await startBreakingProxy(service.url);
 });
-afterAll(async () => {
-  await proxy.close();
-  await service.close();
-  await kept.close();
-});
+afterAll(() => proxy.close());
 beforeEach(async () => {
   proxy.plan = undefined;
   owner = await newOwner(service);
@@ -57,8 +47,7 @@ async function leave(server: TusServer, chunks: number): Promise<string> {
 
 /** Kills the service and starts it again. What is sent to it in between fails. */
 async function kill(): Promise<void> {
-  await service.kill();
-  await startAgain();
+  await restart.kill();
   proxy.target = service.url;
   owner.object = accountObject(service, owner.id);
 }
