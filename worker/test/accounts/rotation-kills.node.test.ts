@@ -1,6 +1,6 @@
 /** A rotation of many files that is killed on the way, while files are read and stored. */
 import { describe, expect, it } from 'vitest';
-import { isLongRun } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { itemOf } from '../../../testkit/present.ts';
 import type { Service } from '../../../testkit/service.ts';
 import { client, type Client } from '../client.ts';
@@ -13,9 +13,9 @@ const again = restartable('rotation', (started) => {
   service = started;
 });
 
-const many = isLongRun ? 10_000 : 420;
+const many = long ? 10_000 : 420;
 /** How often each of two rotations is killed. */
-const kills = isLongRun ? [10, 2] : [3, 1];
+const kills = long ? [10, 2] : [3, 1];
 
 type Stored = { fileId: string; text: string };
 

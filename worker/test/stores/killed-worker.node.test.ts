@@ -5,13 +5,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
-import { isLongRun } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { answersLate, type Rule } from '../../../testkit/object-stores/hostile-store.ts';
 import { bytesOf, jsonOf } from '../client.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
-const rounds = isLongRun ? 50 : 5;
+const rounds = long ? 50 : 5;
 
 describe.each(kinds)('%s', (kind) => {
   const why = missing(kind);
