@@ -76,7 +76,6 @@ export async function takeBackup(
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const account = await accountOf(http, context.signal);
-  refuseDuringRotation(account);
   const before = await beginAbout(layout, service.url.href, account, context);
   const pkcs8 = await privateKeyOf(account, service.apiKey);
   const present = await checkKey(layout, before, o.password, context);
@@ -123,14 +122,6 @@ export async function takeBackup(
   return { files: live.size, written, fetchedBytes: run.fetchedBytes, gone };
 }
 
-/** @throws conflict while the account has two key pairs: a backup has one */
-function refuseDuringRotation({ rotation }: AccountDetails): void {
-  if (rotation !== undefined)
-    throw new SealpinError('conflict', 'the key pair of the account is being replaced, and a backup has one', {
-      hint: 'complete that first: sealpin account rotate',
-    });
-}
-
 type Taking = {
   readonly layout: Layout;
   readonly http: ServiceHttp;
@@ -147,9 +138,13 @@ type Taking = {
 async function beginAbout(
   layout: Layout,
   service: string,
-  { account }: AccountDetails,
+  { account, rotation }: AccountDetails,
   context: Context,
 ): Promise<About> {
+  if (rotation !== undefined)
+    throw new SealpinError('conflict', 'the key pair of the account is being replaced, and a backup has one', {
+      hint: 'complete that first: sealpin account rotate',
+    });
   const found = await readAbout(layout, context);
   if (found === undefined) {
     await refuseForeign(layout);

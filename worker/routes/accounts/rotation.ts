@@ -73,7 +73,7 @@ async function begin(
   const next = await generateKeyPair();
   const sealed = await sealPrivateKey(key, { id: material.key.id, pkcs8: next.pkcs8, spki: next.spki });
   const recovery = recoveryKey === null ? null : await newRecovery(parseRecoveryKey(recoveryKey), next.pkcs8);
-  // That of an earlier version has the private key before, sealed.
+  // An earlier version kept the private key before in its record, sealed.
   await writeCachedKey(env.API_KEYS, key.account, { ...material.key, hash: key.hash });
   const { revoked, shares } = await unwrap(
     account.rotation.begin(key.hash, {

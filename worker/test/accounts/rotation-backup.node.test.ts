@@ -152,7 +152,11 @@ it('one that was taken while a rotation began is refused, before a key works', a
   const response = await put(id, present(next));
   expect(await response.clone().text()).toContain('the key pair of the account was replaced');
   expect(await problemOf(response)).toBe('409 conflict');
-  expect(await problemOf(client(after.url, call.apiKey).ask('listFiles'))).toBe('403 account_disabled');
+  const there = client(after.url, call.apiKey);
+  expect(await problemOf(there.ask('listFiles'))).toBe('403 account_disabled');
+  // Nor does a rotation begin in an account that is being restored.
+  const { publicKey } = (await call.getAccount()).account;
+  expect(await problemOf(there.ask('rotateAccount', { publicKey }))).toBe('403 account_disabled');
 });
 
 it('one from after has the new pair alone', async () => {

@@ -31,6 +31,8 @@ async function wrappedIn(call: Client, fileId: string): Promise<Buffer> {
   return container.subarray(container.indexOf('-> p256 ') + 8, container.indexOf('-> file '));
 }
 
+const bytesIn = (column: unknown): Buffer => Buffer.from(new Uint8Array(column as ArrayBuffer));
+
 const sealedOf = async (call: Client): Promise<Buffer> =>
   Buffer.from(present((await call.getAccount()).key.sealed), 'base64');
 
@@ -48,7 +50,7 @@ it('overwrites what was sealed to it, and the private key itself, once nothing n
   await object.fail('addReference', 'before');
   await patch(writer, upload.path, 0, Buffer.from('hello'));
   const [finishing] = await object.rows('upload');
-  const inUpload = Buffer.from(present(finishing)['header']);
+  const inUpload = bytesIn(present(finishing)['header']);
   const wrapped = await Promise.all(files.map(({ fileId }) => wrappedIn(call, fileId)));
   const sealed = [await sealedOf(call), await sealedOf(reader)];
   const [pkcs8] = await privateKeysOf(call);
@@ -63,7 +65,7 @@ it('overwrites what was sealed to it, and the private key itself, once nothing n
   await object.fail('rewrap', 'before');
   expect(await problemOf(call.ask('rotateAccount', { publicKey }))).toBe('500 internal');
   const [running] = await object.rows('rotation');
-  const previous = Buffer.from(present(running)['previous']);
+  const previous = bytesIn(present(running)['previous']);
   expect(previous.includes('age-encryption.org/v1')).toBe(true);
   // Rows around it grow and move meanwhile.
   for (const text of ['1', '2', '3']) await call.store('plain', text);

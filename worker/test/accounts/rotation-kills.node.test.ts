@@ -57,11 +57,11 @@ async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
 
 /** Reads and stores until it is told to stop. @returns what was stored, and acknowledged */
 function meanwhile(owner: Client, writer: Client, files: readonly Stored[]): () => Promise<Stored[]> {
-  const stopping = new AbortController();
+  const stop = new AbortController();
   const stored: Stored[] = [];
   const wrong: string[] = [];
   const loop = async (): Promise<void> => {
-    for (let turn = 0; !stopping.signal.aborted; turn += 1) {
+    for (let turn = 0; !stop.signal.aborted; turn += 1) {
       const { fileId, text } = itemOf(files, (turn * 7919) % files.length);
       const response = await orNothing(now(owner).ask('getFileContent', { fileId }));
       const read = response?.ok === true ? await orNothing(response.text()) : text;
@@ -74,7 +74,7 @@ function meanwhile(owner: Client, writer: Client, files: readonly Stored[]): () 
   };
   const running = loop();
   return async () => {
-    stopping.abort();
+    stop.abort();
     await running;
     expect(wrong).toEqual([]);
     return stored;

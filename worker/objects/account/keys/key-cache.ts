@@ -7,10 +7,7 @@ import { Scope } from '../../../../shared/api.ts';
 import { isoTime } from '../../../../shared/time.ts';
 import type { NewKey } from './key-rows.ts';
 
-/**
- * The record of an API key in KV. `sealed`: earlier versions kept the account's private key here,
- * too, sealed to this key.
- */
+/** The record of an API key in KV. */
 const CachedKey = v.object({
   v: v.literal(1),
   id: v.string(),
@@ -20,7 +17,6 @@ const CachedKey = v.object({
   createdAt: v.string(),
   expiresAt: v.optional(v.string()),
   createdBy: v.nullable(v.string()),
-  sealed: v.optional(v.string()),
 });
 /** Copy of an API key in KV. */
 export type CachedKey = v.InferOutput<typeof CachedKey>;
