@@ -8,12 +8,12 @@ Written from shared/README.md, which defines the formats, with Python 3.9 or new
     rescue.py --key private.key letter.age letter.pdf          # with a private key file, or account.key of `key export`
     rescue.py --file-key key.txt letter.sealpin letter.pdf     # with the key of this one file
     rescue.py --key account.key --header header payload out    # a header that is stored apart
-    rescue.py --key private.key letter.car letter.pdf          # a blob as a CAR file (`sealpin export`, `ipfs dag export`)
+    rescue.py --key private.key letter.car letter.pdf          # a CAR file (`sealpin export`, `ipfs dag export`)
     rescue.py bucket copy                                      # what a copy of a bucket has: bytes and CIDs
     rescue.py bucket copy bafy… letter.age                     # one file of it, as it was stored
 
-For `bucket`, rescue_bucket.py has to be beside this file. The output appears when all of it is authentic. With `-` it goes to standard output as it is read, and only exit code 0
-says that it is complete.
+For `bucket`, rescue_bucket.py must be beside this file. The output appears when all of it is authentic. With `-` it
+goes to standard output as it is read, and only exit code 0 says that it is complete.
 """
 
 import argparse
@@ -158,7 +158,7 @@ def age_tag(info, enc, digest):
     return extract(info, enc + digest[:4])[:4]
 
 
-# Keys. Each has `unwrap(name, arguments, body, is_age)`, which returns the file key, or None for a stanza that is not its.
+# Keys. Each has `unwrap(name, arguments, body, is_age)`, which returns the file key, or None for another stanza.
 
 
 class P256Key:
@@ -287,7 +287,7 @@ def keys_in(text, ask):
 
 
 def read_stanza(first, source, room=MAX_HEADER):
-    """The stanza that begins with the line `first`, in at most `room` bytes: name, arguments and body; and all its lines."""
+    """The stanza that begins with the line `first`, at most `room` bytes: name, arguments, body; and its lines."""
     lines = bytearray(first)
     name, *arguments = first[3:-1].decode().split(" ")
     body = bytearray()

@@ -119,7 +119,7 @@ function secretFindings(configuration: Configuration, present: readonly string[]
   return findings;
 }
 
-/** Each pinning service: that it responds and takes its token, and a small file there and back. */
+/** Each backend: that it responds and takes its token, and a small file there and back. */
 export async function checkPinning({
   configuration,
   secretOf,
@@ -130,16 +130,14 @@ export async function checkPinning({
   } catch {
     return [];
   }
-  const open = faultsAt(unencrypted(configuration.vars), 'the token of a pinning service');
+  const open = faultsAt(unencrypted(configuration.vars), 'the token of a backend');
   if (open.length > 0) return open;
   const unknown = names.filter((name) => secretOf(name) === undefined);
   if (unknown.length > 0)
     return [
       {
         ok: undefined,
-        what:
-          `pinning services: not tried without their secrets; set ${unknown.join(', ')} in the ` +
-          'environment to try them',
+        what: `backends: not tried without their secrets; set ${unknown.join(', ')} in the environment to try them`,
       },
     ];
   // Nobody but the Worker reaches what is bound to it.

@@ -30,9 +30,12 @@ export type Configuration = {
   /** Domain at which clients reach it, as far as the file says. */
   domain: string | undefined;
   vars: Record<string, string>;
-  /** The bindings of R2 buckets. */
-  buckets: readonly string[];
+  /** The R2 buckets that are bound to the Worker. */
+  buckets: readonly BoundBucket[];
 };
+
+/** An R2 bucket; one without a name is created by wrangler under a name of its own. */
+type BoundBucket = { binding: string; bucket: string | undefined };
 
 /** Something that is wrong, and what to do about it. */
 export type ConfigurationFault = { what: string; todo: string };
@@ -44,7 +47,7 @@ type ParsedConfiguration = {
   kv_namespaces: { binding: string; id?: string }[];
   routes?: (string | { pattern: string; custom_domain?: boolean })[];
   vars: Record<string, unknown>;
-  r2_buckets?: { binding: string }[];
+  r2_buckets?: { binding: string; bucket_name?: string }[];
 };
 
 /** The binding of the KV namespace. */
@@ -83,7 +86,7 @@ export function readConfiguration(path: string): Configuration {
         typeof value === 'string' ? value : JSON.stringify(value),
       ]),
     ),
-    buckets: config.r2_buckets?.map(({ binding }) => binding) ?? [],
+    buckets: config.r2_buckets?.map(({ binding, bucket_name }) => ({ binding, bucket: bucket_name })) ?? [],
   };
 }
 
@@ -120,7 +123,7 @@ export function faultsOf(configuration: Configuration): ConfigurationFault[] {
           },
         ]
       : []),
-    ...pinningFaults(configuration),
+    ...backendFaults(configuration),
     ...invalid,
     ...(['', 'on', 'off'].includes(gateway)
       ? []
@@ -143,7 +146,7 @@ function originFaults(list: string): ConfigurationFault[] {
     }));
 }
 
-function pinningFaults(configuration: Configuration): ConfigurationFault[] {
+function backendFaults(configuration: Configuration): ConfigurationFault[] {
   const { vars } = configuration;
   const faults = faultIn(() => pinning(configuration, () => 'token'));
   if (faults.length > 0) return faults;
@@ -155,14 +158,14 @@ function pinningFaults(configuration: Configuration): ConfigurationFault[] {
   return [
     ...placeholders.map(({ href }) => ({
       what: `${setting} has the placeholder ${href}`,
-      todo: 'run npm run setup -- --kubo-url with the https:// address of your Kubo',
+      todo: 'run npm run setup: it asks where bytes are kept',
     })),
     ...open.map(({ href }) => ({
       what: `${setting} has ${href}, which sends the token in the clear`,
       todo: 'put a proxy with TLS in front of it (docs/operating.md) and use its https:// address',
     })),
     ...(wanted > count
-      ? [{ what: `REPLICAS is ${wanted}, and there are ${count} pinning services`, todo: 'lower it, or add a service' }]
+      ? [{ what: `REPLICAS is ${wanted}, and there are ${count} backends`, todo: 'lower it, or add a backend' }]
       : []),
   ];
 }
@@ -192,7 +195,7 @@ export function faultIn(parse: () => unknown): ConfigurationFault[] {
   }
 }
 
-/** Every URL in `BACKENDS`, whatever the type of the service. */
+/** Every URL in `BACKENDS`, whatever the type. */
 function addressesOf(vars: Record<string, string>): URL[] {
   const found: URL[] = [];
   JSON.parse(backendsSetting(vars).json || '[]', (_name, value: unknown) => {
@@ -213,7 +216,7 @@ export function unencrypted(vars: Record<string, string>): URL[] {
   return addressesOf(vars).filter((url) => url.protocol === 'http:' && !isLoopback(url));
 }
 
-/** The addresses of pinning services on this machine, which no Worker reaches. */
+/** The addresses of backends on this machine, which no Worker reaches. */
 export function loopbackAddresses({ vars }: Configuration): string[] {
   return addressesOf(vars)
     .filter((url) => isLoopback(url))
@@ -231,11 +234,9 @@ export function pinning(
 ): ConfiguredService[] {
   const { json, setting } = backendsSetting(vars);
   const bindingOf = (name: string): unknown => {
-    if (buckets.includes(name)) return { createMultipartUpload: undefined };
+    if (buckets.some(({ binding }) => binding === name)) return { createMultipartUpload: undefined };
     throw new SealpinError('misconfigured', `there is no binding ${name} in wrangler.toml`, {
-      hint:
-        `add [[r2_buckets]] with binding = "${name}" and the bucket_name of a bucket ` +
-        '(docs/operating.md, "Object stores")',
+      hint: `add [[r2_buckets]] with binding = "${name}" and bucket_name = the name of a bucket`,
     });
   };
   // Nothing of this name outlives a check.
@@ -243,8 +244,7 @@ export function pinning(
 }
 
 /**
- * The secrets that a configuration needs: the operator's token, and those that the pinning services
- * name.
+ * The secrets that a configuration needs: the operator's token, and those that the backends name.
  */
 export function neededSecrets(configuration: Configuration): string[] {
   const names = new Set<string>();

@@ -1,5 +1,6 @@
 /** `npm run doctor`: everything that can be checked about a deployment, without changing it. */
 import { existsSync, readFileSync } from 'node:fs';
+import { checkBuckets } from './buckets.ts';
 import { checkRemovedTypes } from './removed-types.ts';
 import { checkCloudflare, checkConfiguration, checkPinning, checkService, versions, type Subject } from './checks.ts';
 import { readConfiguration } from './configuration.ts';
@@ -36,6 +37,7 @@ export async function doctor(options: DeployOptions, { env, print }: DoctorConte
   for (const check of [
     checkCloudflare(subject),
     checkPinning(subject),
+    checkBuckets(subject),
     checkRemovedTypes(subject),
     checkService(subject),
   ])

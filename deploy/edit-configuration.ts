@@ -9,7 +9,10 @@ import { kvBinding, listSetting, readConfiguration, type Configuration } from '.
 /** Changes that setup writes. */
 export type ConfigurationChanges = {
   name?: string;
-  pinningServices?: object[];
+  backends?: object[];
+  /** A bucket to bind, which was not bound before. */
+  bucket?: { binding: string; bucket: string };
+  publicGateway?: 'on' | 'off';
   domain?: string;
   kvId?: string;
   serviceId?: string;
@@ -40,18 +43,23 @@ export async function editConfiguration(path: string, changes: ConfigurationChan
 function edited(
   text: string,
   current: Configuration,
-  { name, pinningServices, domain, kvId, serviceId }: ConfigurationChanges,
+  { name, backends, bucket, publicGateway, domain, kvId, serviceId }: ConfigurationChanges,
 ): string {
   const setting = listSetting(current.vars);
   let out = text.replace(/^id = "0+"\n/m, '');
   if (name !== undefined) out = replaceLine(out, 'name', JSON.stringify(name));
-  if (pinningServices !== undefined) {
+  if (backends !== undefined) {
     // A literal string of TOML has no escapes.
-    const json = JSON.stringify(pinningServices).replaceAll("'", String.raw`\u0027`);
+    const json = JSON.stringify(backends).replaceAll("'", String.raw`\u0027`);
     out = replaceLine(out, setting, `'${json}'`);
   }
+  if (publicGateway !== undefined) out = withLine(out, 'PUBLIC_GATEWAY', JSON.stringify(publicGateway));
   if (serviceId !== undefined) out = withLine(out, 'SERVICE_ID', JSON.stringify(serviceId));
   if (kvId !== undefined) out = out.replace(`binding = "${kvBinding}"\n`, `$&id = ${JSON.stringify(kvId)}\n`);
+  if (bucket !== undefined) {
+    const lines = `binding = ${JSON.stringify(bucket.binding)}\nbucket_name = ${JSON.stringify(bucket.bucket)}\n`;
+    out = `${out.trimEnd()}\n\n[[r2_buckets]]\n${lines}`;
+  }
   if (domain !== undefined && domain !== current.domain)
     out = `${out.trimEnd()}\n\n[[routes]]\npattern = ${JSON.stringify(domain)}\ncustom_domain = true\n`;
   return out;
@@ -64,8 +72,9 @@ function replaceLine(text: string, key: string, value: string): string {
 
 /** The same, in the table of variables where none does. */
 function withLine(text: string, key: string, value: string): string {
-  const replaced = replaceLine(text, key, value);
-  return replaced === text ? text.replace(/^\[vars\]\n/m, (line) => `${line}${key} = ${value}\n`) : replaced;
+  return new RegExp(`^${key} = `, 'm').test(text)
+    ? replaceLine(text, key, value)
+    : text.replace(/^\[vars\]\n/m, (line) => `${line}${key} = ${value}\n`);
 }
 
 function parsed(path: string): Configuration | undefined {
@@ -79,25 +88,29 @@ function parsed(path: string): Configuration | undefined {
 
 function checkWritten(
   written: Configuration | undefined,
-  { name, pinningServices, domain, kvId, serviceId }: ConfigurationChanges,
+  { name, backends, bucket, publicGateway, domain, kvId, serviceId }: ConfigurationChanges,
   path: string,
 ): void {
-  const setting = written === undefined ? 'PINNING_SERVICES' : listSetting(written.vars);
+  const setting = written === undefined ? 'BACKENDS' : listSetting(written.vars);
   const expected = {
     name,
     domain,
     kvId,
+    bucket: bucket?.bucket,
     SERVICE_ID: serviceId,
-    [setting]: pinningServices && JSON.stringify(pinningServices),
+    PUBLIC_GATEWAY: publicGateway,
+    [setting]: backends && JSON.stringify(backends),
   };
   const found = {
     name: written?.name,
     domain: written?.domain,
     kvId: written?.kvId,
+    bucket: written?.buckets.find(({ binding }) => binding === bucket?.binding)?.bucket,
     SERVICE_ID: written?.vars['SERVICE_ID'],
+    PUBLIC_GATEWAY: written?.vars['PUBLIC_GATEWAY'],
     [setting]: written && JSON.stringify(JSON.parse(written.vars[setting] ?? '[]')),
   };
-  const keys = ['name', 'domain', 'kvId', 'SERVICE_ID', setting] as const;
+  const keys = ['name', 'domain', 'kvId', 'bucket', 'SERVICE_ID', 'PUBLIC_GATEWAY', setting] as const;
   const wrong = keys.filter((key) => expected[key] !== undefined && expected[key] !== found[key]);
   if (wrong.length > 0)
     throw new SealpinError('misconfigured', `${path} has a form that setup cannot change; it is as before`, {

@@ -1,38 +1,27 @@
 /**
- * The end of `npm run setup`: the first account of a new service, with its API key in a file, or
- * the command that makes one.
+ * The first account of a new service, with its API key in a file.
  */
 import { AccountList, NewAccountResponse } from '../shared/api.ts';
 import { apiKeyCharacters } from '../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import type { DoctorContext } from './doctor.ts';
 import type { OperatorApi } from './operator-api.ts';
-import type { DeployOptions } from './options.ts';
 import { newSecretFile } from './secret-file.ts';
 
 /**
  * Makes an account where the service has none.
- * @param askLabel asks a person what it is called; undefined where there is nobody to ask, '' for
- * no account
+ * @param o.account what it is called
  * @throws usage, disk_full, file_unwritable where there can be no file for the key, and what the
  * service responds
  */
 export async function firstAccount(
   api: OperatorApi,
-  { account, apiKeyFile }: Pick<DeployOptions, 'account' | 'apiKeyFile'>,
-  askLabel: () => Promise<string | undefined>,
+  { account: label, apiKeyFile }: { account: string; apiKeyFile: string },
   { print }: Pick<DoctorContext, 'print'>,
 ): Promise<void> {
   const { accounts } = await api.get('/v1/operator/accounts?limit=1', AccountList);
   if (accounts.length > 0) {
-    if (account !== undefined) print('– the service has accounts already: sealpin account create makes more');
-    return;
-  }
-  const label = account ?? (await askLabel());
-  if (!label) {
-    print(
-      '– the service has no account yet: npm run setup -- --account <label> [--api-key-file <path>] makes the first',
-    );
+    print('– the service has accounts already: sealpin account create makes more');
     return;
   }
   // The key is shown once: there must be room for it before it is made.

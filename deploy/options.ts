@@ -9,14 +9,20 @@ import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { SealpinError } from '../shared/errors.ts';
 
 /** Usage of the commands. */
-const usage = `npm run setup -- [--kubo-url <https://…>] [--name <worker>] [--domain <host>] [--url <https://…>]
+const usage = `npm run setup -- [--name <worker>] [--backend r2|s3|kubo] [--public-gateway on|off]
+                 [--bucket <name>] [--s3-url <https://…>] [--region <name>]
+                 [--kubo-url <https://…>] [--domain <host>] [--url <https://…>]
                  [--account <label>] [--api-key-file <path>]
 npm run doctor -- [--url <https://…>]
 npm run backup -- --url <https://…> <folder>
 npm run restore -- --url <https://…> <folder>
 all: [--config <wrangler.toml>] [--admin-token-file <path>]
-KUBO_TOKEN, ADMIN_TOKEN and METRICS_TOKEN are read from the environment; setup asks for
-the first where there is a terminal.`;
+KUBO_TOKEN, S3_KEY, S3_SECRET, ADMIN_TOKEN and METRICS_TOKEN are read from the environment;
+setup asks at a terminal for those of a backend that are missing.`;
+
+/** The backends that setup configures, in the order in which it lists them. */
+export const backendKinds = ['r2', 's3', 'kubo'] as const;
+export type BackendKind = (typeof backendKinds)[number];
 
 /** The flags, with absolute paths. */
 export type DeployOptions = {
@@ -28,7 +34,12 @@ export type DeployOptions = {
   metricsTokenFile: string;
   /** Origin of the deployed service. */
   url: string | undefined;
+  backend: BackendKind | undefined;
+  bucket: string | undefined;
+  s3Url: string | undefined;
+  region: string | undefined;
   kuboUrl: string | undefined;
+  publicGateway: 'on' | 'off' | undefined;
   name: string | undefined;
   domain: string | undefined;
   /** Label of the first account. */
@@ -41,7 +52,12 @@ const textOption = { type: 'string' } as const;
 const sharedOptions = { config: textOption, 'admin-token-file': textOption, url: textOption };
 const ofSetup = {
   ...sharedOptions,
+  backend: textOption,
+  bucket: textOption,
+  's3-url': textOption,
+  region: textOption,
   'kubo-url': textOption,
+  'public-gateway': textOption,
   name: textOption,
   domain: textOption,
   account: textOption,
@@ -85,12 +101,29 @@ export function parseOptions(command: CommandName, args: readonly string[], cwd:
     adminTokenFile,
     metricsTokenFile: join(dirname(adminTokenFile), 'metrics-token.txt'),
     url: values.url === undefined ? undefined : addressIn('--url', values.url).origin,
+    backend: oneOf('--backend', backendKinds, values.backend),
+    bucket: values.bucket,
+    s3Url: values['s3-url'] === undefined ? undefined : addressIn('--s3-url', values['s3-url']).href,
+    region: values.region,
     kuboUrl: values['kubo-url'] === undefined ? undefined : addressIn('--kubo-url', values['kubo-url']).href,
+    publicGateway: oneOf('--public-gateway', ['on', 'off'], values['public-gateway']),
     name,
     domain,
     account: values.account,
     apiKeyFile: resolve(cwd, values['api-key-file'] ?? 'api-key.txt'),
   };
+}
+
+/**
+ * The value of a flag, or an answer, that is one of a few words.
+ * @param what it is, for the message
+ * @throws usage
+ */
+export function oneOf<T extends string>(what: string, words: readonly T[], value: string | undefined): T | undefined {
+  const found = words.find((word) => word === value);
+  if (value !== undefined && found === undefined)
+    throw new SealpinError('usage', `${what} is none of ${words.join(', ')}`, { hint: usage });
+  return found;
 }
 
 /**
@@ -102,8 +135,8 @@ export function addressIn(what: string, value: string): URL {
   const url = URL.parse(value);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw new SealpinError('usage', `${what} is not an https: address without a password`, {
-      hint: 'write all of it, such as https://kubo.example.com',
+      hint: 'write all of it, such as https://files.example.com',
     });
-  refuseUnencrypted(url, what === '--url' ? 'the operator’s token' : 'the token of the Kubo');
+  refuseUnencrypted(url, what === '--url' ? 'the operator’s token' : 'secrets');
   return url;
 }

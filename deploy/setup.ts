@@ -3,33 +3,25 @@
  * what is different, only.
  */
 import { randomBytes } from 'node:crypto';
-import { withTerminal } from '../cli/terminal/prompt.ts';
-import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { SealpinError } from '../shared/errors.ts';
+import { createBucket, usedBuckets } from './buckets.ts';
 import { checkPinning, type Subject } from './checks.ts';
-import {
-  faultsOf,
-  kvTitle,
-  listSetting,
-  neededSecrets,
-  readConfiguration,
-  type Configuration,
-} from './configuration.ts';
+import { faultsOf, kvTitle, listSetting, readConfiguration, type Configuration } from './configuration.ts';
 import { doctor, tokenIn, type DoctorContext } from './doctor.ts';
 import { editConfiguration, type ConfigurationChanges } from './edit-configuration.ts';
 import { firstAccount } from './first-account.ts';
 import { linesOf } from './finding.ts';
+import { firstLink } from './first-link.ts';
 import { newConfiguration } from './new-configuration.ts';
 import { operatorApi } from './operator-api.ts';
-import { addressIn, type DeployOptions } from './options.ts';
+import type { DeployOptions } from './options.ts';
 import { newSecretFile } from './secret-file.ts';
+import { changesFor, secretsFor } from './setup-answers.ts';
 import { accountsOf, kvNamespaces, reasonOf, secretNames, wranglerWith, type Wrangler } from './wrangler.ts';
-
-/** The secret of the Kubo that setup configures. */
-const kuboSecret = 'KUBO_TOKEN';
 
 /**
  * Asks for what is missing, tries it, and only then writes the configuration, deploys, sets the
- * secrets and checks everything. Where all is well it makes the first account.
+ * secrets and checks everything. Where all is well it makes the first account, and sends a link.
  * @returns the exit code of the checks
  * @throws usage, misconfigured, unauthorized, service_unreachable
  */
@@ -41,25 +33,18 @@ export async function setup(options: DeployOptions, context: DoctorContext): Pro
   print('  wrangler looks at the Cloudflare account …');
   await chooseAccount(wrangler, before, env);
   const changes = await changesFor(options, before, context);
-  const wanted: Configuration = {
-    ...before,
-    ...(changes.name !== undefined && { name: changes.name }),
-    kvId: /^0+$/.test(before.kvId ?? '') ? undefined : before.kvId,
-    vars: {
-      ...before.vars,
-      ...(changes.pinningServices !== undefined && {
-        [listSetting(before.vars)]: JSON.stringify(changes.pinningServices),
-      }),
-    },
-  };
+  const wanted = changed(before, changes);
   const [fault] = faultsOf(wanted);
   if (fault !== undefined) throw new SealpinError('misconfigured', fault.what, { hint: fault.todo });
 
-  const deployed = await secretNames(namedWrangler(wrangler, wanted.name));
+  const named = namedWrangler(wrangler, wanted.name);
+  const deployed = await secretNames(named);
   const present = deployed ?? [];
   const secrets = await secretsFor(wanted, present, context);
   const secretOf = (name: string) => secrets[name];
-  await tryPinning({ configuration: wanted, secretOf }, print);
+  await tryBackends({ configuration: wanted, secretOf }, print);
+  for (const bucket of usedBuckets(wanted))
+    if (await createBucket(wrangler, bucket)) print(`✓ created the R2 bucket ${bucket}`);
 
   const kvId = deployed === undefined && wanted.kvId === undefined ? await leftNamespace(wrangler, wanted) : undefined;
   // The pins of a service that is there have the ID which follows from its namespace.
@@ -67,36 +52,51 @@ export async function setup(options: DeployOptions, context: DoctorContext): Pro
   const serviceId = isNew ? { serviceId: randomBytes(16).toString('hex') } : {};
   if (await editConfiguration(options.config, { ...changes, ...serviceId, ...(kvId !== undefined && { kvId }) }))
     print(`✓ wrote ${options.config}`);
-  const url = await deploy(wrangler, print);
-  const tokens: Record<string, string> = {};
-  for (const [name, path] of [
-    ['ADMIN_TOKEN', options.adminTokenFile],
-    ['METRICS_TOKEN', options.metricsTokenFile],
-  ] as const)
-    if (!present.includes(name)) tokens[name] = await newToken(name, path, context);
+  const address = await deploy(wrangler, print);
+  const tokens = await newTokens(present, options, context);
   await putSecrets(wrangler, { ...secrets, ...tokens }, print);
-  print('');
-  const { domain } = readConfiguration(options.config);
-  const address = options.url ?? (domain === undefined ? url : `https://${domain}`);
-  const checked = { ...context, env: { ...env, ...secrets, ...tokens } };
-  const exit = await doctor({ ...options, url: address }, checked);
-  const token = checked.env['ADMIN_TOKEN'] || tokenIn(options.adminTokenFile);
-  if (exit === 0 && address !== undefined && token !== undefined)
-    await firstAccount(operatorApi(address, token), options, () => askLabel(context), context);
-  else print('– no account was made: run npm run setup again when all checks pass');
-  return exit;
+  return await finish(options, address, { ...context, env: { ...env, ...secrets, ...tokens } });
 }
 
-/** @returns undefined where there is nobody to ask */
-async function askLabel({ interactive, signal }: DoctorContext): Promise<string | undefined> {
-  try {
-    return await withTerminal({ interactive, missing: 'there is no terminal', hint: '' }, (terminal) =>
-      terminal.askShown('What the first account is called, such as a team (empty: make none)', signal),
-    );
-  } catch (error) {
-    if (isSealpinError(error, 'usage')) return undefined;
-    throw error;
+/** A configuration with changes that are not written yet. */
+function changed(
+  before: Configuration,
+  { name, backends, bucket, publicGateway }: ConfigurationChanges,
+): Configuration {
+  return {
+    ...before,
+    ...(name !== undefined && { name }),
+    kvId: /^0+$/.test(before.kvId ?? '') ? undefined : before.kvId,
+    buckets: [...before.buckets, ...(bucket === undefined ? [] : [bucket])],
+    vars: {
+      ...before.vars,
+      ...(backends !== undefined && { [listSetting(before.vars)]: JSON.stringify(backends) }),
+      ...(publicGateway !== undefined && { PUBLIC_GATEWAY: publicGateway }),
+    },
+  };
+}
+
+/**
+ * Checks what was deployed, makes the first account, and sends a link with its API key.
+ * @param deployedAt the address on workers.dev, where there is one
+ */
+async function finish(options: DeployOptions, deployedAt: string | undefined, context: DoctorContext): Promise<number> {
+  const { env, print } = context;
+  print('');
+  const { domain, name } = readConfiguration(options.config);
+  const url = options.url ?? (domain === undefined ? deployedAt : `https://${domain}`);
+  const exit = await doctor({ ...options, url }, context);
+  const token = env['ADMIN_TOKEN'] || tokenIn(options.adminTokenFile);
+  if (exit !== 0 || url === undefined || token === undefined) {
+    print('– no account was made: run npm run setup again when all checks pass');
+    return exit;
   }
+  await firstAccount(operatorApi(url, token), { ...options, account: options.account ?? name }, context);
+  const apiKey = tokenIn(options.apiKeyFile);
+  if (apiKey === undefined) return exit;
+  const sent = await firstLink(url, apiKey);
+  for (const line of linesOf(sent)) print(line);
+  return sent.ok === false ? 1 : 0;
 }
 
 /** wrangler with the Worker's name, which the file may not have yet. */
@@ -123,70 +123,8 @@ async function chooseAccount(wrangler: Wrangler, { accountId }: Configuration, e
   });
 }
 
-/** Decides what of the configuration is to change. @throws usage, misconfigured */
-async function changesFor(
-  { kuboUrl, name, domain }: DeployOptions,
-  { vars }: Configuration,
-  context: DoctorContext,
-): Promise<ConfigurationChanges> {
-  const services = servicesIn(vars);
-  const isPlaceholder = services === undefined || JSON.stringify(services).includes('kubo.example.com');
-  const changes = { ...(name !== undefined && { name }), ...(domain !== undefined && { domain }) };
-  if (kuboUrl === undefined && !isPlaceholder) return changes;
-  const [first = {}, ...more] = services ?? [];
-  if (more.length > 0 || (first.type ?? 'kubo') !== 'kubo')
-    throw new SealpinError('misconfigured', `${listSetting(vars)} has other services than one Kubo`, {
-      hint: 'change the list yourself (docs/operating.md) and run npm run setup without --kubo-url',
-    });
-  const url =
-    kuboUrl ?? addressIn('the answer', await askFor('The https: address of your Kubo', '--kubo-url', context)).href;
-  return { ...changes, pinningServices: [{ id: 'kubo', type: 'kubo', ...first, url, tokenSecret: kuboSecret }] };
-}
-
-function servicesIn(vars: Record<string, string>): { type?: string }[] | undefined {
-  const setting = listSetting(vars);
-  try {
-    return JSON.parse(vars[setting] ?? '') as { type?: string }[];
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * The secrets of the pinning services that are to be set: those in the environment, and those that
- * are not set yet.
- */
-async function secretsFor(
-  configuration: Configuration,
-  present: readonly string[],
-  context: DoctorContext,
-): Promise<Record<string, string>> {
-  const secrets: Record<string, string> = {};
-  for (const name of neededSecrets(configuration)) {
-    if (name === 'ADMIN_TOKEN') continue;
-    const value = context.env[name];
-    if (value) secrets[name] = value;
-    else if (!present.includes(name)) secrets[name] = await askFor(`The token ${name}`, name, context);
-  }
-  return secrets;
-}
-
-async function askFor(question: string, instead: string, { interactive, signal }: DoctorContext): Promise<string> {
-  const isFlag = instead.startsWith('--');
-  const answer = await withTerminal(
-    {
-      interactive,
-      missing: `${question.replace(/^The/, 'the')} is missing, and there is no terminal to ask at`,
-      hint: isFlag ? `name it with ${instead}` : `set ${instead} in the environment`,
-    },
-    (terminal) => (isFlag ? terminal.askShown(question, signal) : terminal.ask(question, signal)),
-  );
-  if (answer === '') throw new SealpinError('usage', `${question} is empty`, { hint: 'run npm run setup again' });
-  return answer;
-}
-
-/** @throws misconfigured where a pinning service does not work: nothing has been changed yet */
-async function tryPinning(
+/** @throws misconfigured where a backend does not work: nothing has been changed yet */
+async function tryBackends(
   subject: Pick<Subject, 'configuration' | 'secretOf'>,
   print: DoctorContext['print'],
 ): Promise<void> {
@@ -214,6 +152,21 @@ async function deploy(wrangler: Wrangler, print: DoctorContext['print']): Promis
     });
   print('✓ deployed');
   return /https:\/\/[a-z0-9.-]+\.workers\.dev/.exec(stdout)?.[0];
+}
+
+/** The operator's tokens that Cloudflare does not have. */
+async function newTokens(
+  present: readonly string[],
+  { adminTokenFile, metricsTokenFile }: DeployOptions,
+  context: DoctorContext,
+): Promise<Record<string, string>> {
+  const tokens: Record<string, string> = {};
+  for (const [name, path] of [
+    ['ADMIN_TOKEN', adminTokenFile],
+    ['METRICS_TOKEN', metricsTokenFile],
+  ] as const)
+    if (!present.includes(name)) tokens[name] = await newToken(name, path, context);
+  return tokens;
 }
 
 /**

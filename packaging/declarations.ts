@@ -21,7 +21,16 @@ export async function writeDeclarations(entries: readonly string[], outDir: stri
   const root = packageRoot();
   await mkdir(outDir, { recursive: true });
   const project = join(outDir, 'tsconfig.json');
-  const compilerOptions = { noEmit: false, declaration: true, emitDeclarationOnly: true, outDir, rootDir: root };
+  const compilerOptions = {
+    noEmit: false,
+    declaration: true,
+    emitDeclarationOnly: true,
+    outDir,
+    rootDir: root,
+    // What a check has compiled would count as written here, too.
+    incremental: false,
+    tsBuildInfoFile: null,
+  };
   const files = entries.map((entry) => join(root, entry));
   await writeFile(
     project,

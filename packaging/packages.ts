@@ -2,8 +2,10 @@
  * The packages that are published: `sealpin`, the SDK and the command line in one bundle without
  * dependencies, and `@sealpin/local`, what a service on one's own machine needs besides.
  */
+import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { build, type Metafile } from 'esbuild';
 import { bundleCommand } from '../cli/startup/command-bundle.ts';
 import { packageRoot } from '../cli/local/package-root.ts';
@@ -42,6 +44,17 @@ export type BuiltPackage = { readonly name: string; readonly path: string; reado
 export async function buildPackages(folder: string): Promise<readonly BuiltPackage[]> {
   await rm(folder, { recursive: true, force: true });
   return [await buildSealpin(join(folder, 'sealpin')), await buildLocal(join(folder, 'local'))];
+}
+
+/** Packs built packages as npm publishes them. @returns the paths of the tarballs */
+export async function packInto(folder: string, built: readonly BuiltPackage[]): Promise<string[]> {
+  return await Promise.all(
+    built.map(async ({ path }) => {
+      const flags = ['--silent', `--pack-destination=${folder}`];
+      const { stdout } = await promisify(execFile)('npm', ['pack', ...flags], { cwd: path });
+      return join(folder, stdout.trim());
+    }),
+  );
 }
 
 async function buildSealpin(path: string): Promise<BuiltPackage> {

@@ -1,13 +1,56 @@
 /**
- * Writes into the `package.json` of each folder that is named where the release comes from; the
- * release workflow runs it.
+ * Makes all files of a release in `dist/release`: `npm run release`. The same commit gives the same
+ * bytes on any machine with the same Node. Nothing is published.
  */
-import { readFile, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { packageRoot } from '../cli/local/package-root.ts';
+import { buildExecutable } from './executable.ts';
+import { buildPackages, packInto } from './packages.ts';
 import { originOf } from './release-manifest.ts';
 
-for (const folder of process.argv.slice(2)) {
-  const path = join(folder, 'package.json');
-  const manifest = JSON.parse(await readFile(path, 'utf8')) as { version: string };
-  await writeFile(path, `${JSON.stringify({ ...manifest, ...originOf(process.env, manifest.version) }, null, 2)}\n`);
+const root = packageRoot();
+const [release = join(root, 'dist/release')] = process.argv.slice(2);
+const run = async (program: string, argv: readonly string[]): Promise<string> =>
+  (await promisify(execFile)(program, argv, { cwd: root, maxBuffer: 1 << 26 })).stdout;
+
+await rm(release, { recursive: true, force: true });
+await mkdir(release, { recursive: true });
+const packages = join(release, '..', 'npm');
+const built = await buildPackages(packages);
+// Only the workflow of a repository knows where a release comes from.
+if (process.env['GITHUB_REPOSITORY'] !== undefined)
+  for (const { path } of built) {
+    const file = join(path, 'package.json');
+    const manifest = JSON.parse(await readFile(file, 'utf8')) as { version: string };
+    await writeFile(file, `${JSON.stringify({ ...manifest, ...originOf(process.env, manifest.version) }, null, 2)}\n`);
+  }
+await packInto(release, built);
+await buildExecutable(join(release, 'sealpin-linux-x64'), join(packages, 'local'));
+await writeFile(join(release, 'sbom.spdx.json'), await billOfMaterials());
+const sums = await Promise.all(
+  (await readdir(release)).toSorted().map(async (name) => {
+    const sum = createHash('sha256').update(await readFile(join(release, name)));
+    return `${sum.digest('hex')}  ${name}\n`;
+  }),
+);
+await writeFile(join(release, 'SHA256SUMS'), sums.join(''));
+console.log(sums.join('').trimEnd());
+
+/** The packages that are shipped, with the time of the commit instead of now. */
+async function billOfMaterials(): Promise<string> {
+  const flags = ['--package-lock-only', '--sbom-format', 'spdx', '--omit', 'dev'];
+  const bill = JSON.parse(await run('npm', ['sbom', ...flags])) as {
+    documentNamespace: string;
+    creationInfo: { created: string };
+  };
+  const seconds = process.env['SOURCE_DATE_EPOCH'] ?? (await run('git', ['log', '-1', '--format=%ct'])).trim();
+  bill.creationInfo.created = new Date(Number(seconds) * 1000).toISOString();
+  // npm ends it with a random UUID.
+  const content = createHash('sha256').update(JSON.stringify({ ...bill, documentNamespace: '' }));
+  bill.documentNamespace = bill.documentNamespace.replace(/[0-9a-f-]{36}$/, content.digest('hex'));
+  return `${JSON.stringify(bill, null, 2)}\n`;
 }

@@ -1,5 +1,6 @@
 /** `start --detach`: the service as a process of its own, in the background. */
 import { spawn } from 'node:child_process';
+import { isSea } from 'node:sea';
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -49,9 +50,10 @@ export async function startDetached(
   // lock, rotates the log.
   const log = openSync(paths.log, 'a', 0o600);
   const { size: logBytes } = fstatSync(log);
-  const [, program = ''] = process.argv;
+  // The executable is the program itself.
+  const program = isSea() ? [] : process.argv.slice(1, 2);
   const words = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`]));
-  const child = spawn(process.execPath, [...process.execArgv, program, 'start', ...words, `--data-dir=${dataDir}`], {
+  const child = spawn(process.execPath, [...process.execArgv, ...program, 'start', ...words, `--data-dir=${dataDir}`], {
     detached: true,
     stdio: ['ignore', 'ignore', log],
     env: { ...env, SEALPIN_PASSWORD: undefined, SEALPIN_API_KEY: undefined }, // secrets that the service must not get

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
+import { embeddedLocal } from './embedded.ts';
 
 /**
  * Package with what the command line's own package leaves out: 220 MB that only a service on this
@@ -12,12 +13,14 @@ import { SealpinError } from '../../shared/errors.ts';
 const localPackage = '@sealpin/local';
 
 /**
- * The folder that holds package.json, wrangler.toml, worker/ and shared/: the checkout, or the
- * installed `@sealpin/local`.
+ * The folder that holds package.json, wrangler.toml, worker/ and shared/: the checkout, the
+ * installed `@sealpin/local`, or the one in the executable.
  * @param from a folder of the command line
  * @throws not_installed when there is no `@sealpin/local`, or one of another version
  */
 export function packageRoot(from = import.meta.dirname): string {
+  const embedded = embeddedLocal();
+  if (embedded !== undefined) return embedded;
   for (let dir = from; dir !== dirname(dir); dir = dirname(dir)) {
     if (existsSync(join(dir, 'wrangler.toml')) && manifestOf(dir)?.name === 'sealpin') return dir;
   }

@@ -191,7 +191,8 @@ export class Player {
       const match = new RegExp(`^${pattern}$`).exec(lines[index] ?? '\u0000');
       if (match === null)
         throw new Error(
-          `${where}, line ${index + 1}\n  expected: ${wanted}\n  was:      ${lines[index] ?? '(nothing)'}\nall of it:\n${text}${beside}`,
+          `${where}, line ${index + 1}\n  expected: ${wanted}\n  was:      ${lines[index] ?? '(nothing)'}\n` +
+            `all of it:\n${text}${beside}`,
         );
       for (const [at, name] of names.entries()) this.#names.set(name, present(match[at + 1]));
     }

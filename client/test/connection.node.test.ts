@@ -259,8 +259,8 @@ test('in a page, a service that cannot be reached may be one that admits no page
   };
   try {
     expect(await hintAt('https://page.example', new TypeError('Failed to fetch'))).toBe(
-      'check the address; or the service does not admit pages of https://page.example, which CORS_ORIGINS names (of a local ' +
-        'one, --cors-origin)',
+      'check the address; or the service does not admit pages of https://page.example, ' +
+        'which CORS_ORIGINS names (of a local one, --cors-origin)',
     );
     expect(await hintAt('https://sealpin.example', new TypeError('Failed to fetch'))).toBeUndefined();
     expect(await hintAt('https://page.example', new Error('other'))).toBeUndefined();

@@ -241,7 +241,7 @@ describe('what was stored for a delivery', () => {
 });
 
 describe('a delivery', () => {
-  test('is told from other files, also from a parcel under another media type, and from one that is too long', async () => {
+  test('is told from other files, from a parcel of another media type, and from one that is too long', async () => {
     const parcel = {
       files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'x', type: 'a/b', size: 1 }],
     };

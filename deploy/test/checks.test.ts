@@ -103,7 +103,7 @@ if (kuboProgram() === undefined) test.skip(noKubo);
 
 test('a bucket that is bound to the Worker is not asked from here', async () => {
   const BACKENDS = '[{"id": "r2", "type": "r2", "binding": "FILES"}]';
-  const configuration = { ...configurationOf({ BACKENDS }), buckets: ['FILES'] };
+  const configuration = { ...configurationOf({ BACKENDS }), buckets: [{ binding: 'FILES', bucket: 'files' }] };
   expect(await checkPinning({ configuration, secretOf: () => undefined })).toEqual([]);
 });
 

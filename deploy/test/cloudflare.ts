@@ -10,10 +10,27 @@ import { startLoopbackServer } from '../../testkit/loopback-server.ts';
 export const accountId = '0123456789abcdef0123456789abcdef';
 const apiToken = 'cloudflare-token-of-the-tests';
 
-type Binding = { name: string; type: string; namespace_id?: string; text?: string };
+type Binding = { name: string; type: string; namespace_id?: string; bucket_name?: string; text?: string };
 
 /** A Worker that was deployed, or that only has secrets so far. */
-type DeployedWorker = { bindings: Binding[]; secrets: Map<string, string>; deployments: number };
+type DeployedWorker = {
+  bindings: Binding[];
+  secrets: Map<string, string>;
+  deployments: number;
+  /** The names of the files that were uploaded last. */
+  modules: string[];
+};
+
+/** The rules of a bucket, as the API lists them. */
+type BucketRules = { lock: object[]; lifecycle: object[] };
+
+/** The rule that Cloudflare gives each new bucket. */
+const abortRule = {
+  id: 'Default Multipart Abort Rule',
+  enabled: true,
+  conditions: { prefix: '' },
+  abortMultipartUploadsTransition: { condition: { type: 'Age', maxAge: 604_800 } },
+};
 
 /** The account in memory. */
 export type Cloudflare = {
@@ -23,6 +40,8 @@ export type Cloudflare = {
   workers: Map<string, DeployedWorker>;
   /** Titles of KV namespaces by their IDs. */
   namespaces: Map<string, string>;
+  /** R2 buckets by their names. */
+  buckets: Map<string, BucketRules>;
   /** Custom domains, and the Worker that each belongs to. */
   domains: Map<string, string>;
   /** Requests as `METHOD path`. */
@@ -43,6 +62,7 @@ export async function startCloudflare(): Promise<Cloudflare> {
     accounts: [{ id: accountId, name: 'Tests' }],
     workers: new Map<string, DeployedWorker>(),
     namespaces: new Map<string, string>(),
+    buckets: new Map<string, BucketRules>(),
     domains: new Map<string, string>(),
     requests: [] as string[],
     refusals: new Map<string, { code: number; message: string }>(),
@@ -87,10 +107,10 @@ export async function startCloudflare(): Promise<Cloudflare> {
 const invalidToken: Reply = { status: 401, error: { code: 10_000, message: 'Authentication error' } };
 const noWorker: Reply = { error: { code: 10_007, message: 'This Worker does not exist on your account.' } };
 
-type State = Pick<Cloudflare, 'accounts' | 'workers' | 'namespaces' | 'domains'>;
+type State = Pick<Cloudflare, 'accounts' | 'workers' | 'namespaces' | 'buckets' | 'domains'>;
 
 async function replyTo({ method, path, page, body, type }: Call, state: State): Promise<Reply> {
-  const { accounts, workers, namespaces, domains } = state;
+  const { accounts, workers, namespaces, buckets, domains } = state;
   if (path === '/user/tokens/verify') return { result: { id: 'token', status: 'active' } };
   if (path === '/user') return { result: { id: 'user', email: 'operator@example.com' } };
   if (path === '/accounts') return { result: accounts };
@@ -114,6 +134,17 @@ async function replyTo({ method, path, page, body, type }: Call, state: State): 
     namespaces.set(id, title);
     return { result: { id, title } };
   }
+  if (at === 'POST /r2/buckets') {
+    const { name } = JSON.parse(body.toString()) as { name: string };
+    buckets.set(name, { lock: [], lifecycle: [abortRule] });
+    return { result: { name, creation_date: '2026-11-23T00:00:00.000Z', location: 'WEUR', storage_class: 'Standard' } };
+  }
+  const [, bucket = '', rules = ''] = /^\/r2\/buckets\/([^/]+)(?:\/(lock|lifecycle))?$/.exec(rest) ?? [];
+  if (bucket !== '' && method === 'GET') {
+    const found = buckets.get(bucket);
+    if (found === undefined) return { error: { code: 10_006, message: 'The specified bucket does not exist.' } };
+    return { result: rules === '' ? { name: bucket } : { rules: found[rules as keyof BucketRules] } };
+  }
   if (at === 'GET /workers/subdomain') return { result: { subdomain: 'tests' } };
   if (at === 'PUT /workers/domains/records' || rest.endsWith('/domains/records')) {
     const name = rest.split('/')[3] ?? '';
@@ -134,6 +165,7 @@ async function replyTo({ method, path, page, body, type }: Call, state: State): 
       bindings,
       secrets: worker?.secrets ?? new Map<string, string>(),
       deployments: (worker?.deployments ?? 0) + 1,
+      modules: [...form.keys()].filter((each) => each !== 'metadata'),
     });
     return { result: { id: name, etag: 'etag', startup_time_ms: 1, deployment_id: 'd'.repeat(32) } };
   }

@@ -23,14 +23,14 @@ const whats = (vars: Record<string, string>): string[] =>
   faultsOf({ ...complete, vars: { ...complete.vars, ...vars } }).map(({ what }) => what);
 
 describe('the configuration', () => {
-  test('as it is shipped lacks the pinning service only', async () => {
+  test('as it is shipped lacks the place for bytes only', async () => {
     const { config } = await newFolder();
     const shipped = readConfiguration(config);
     expect(shipped).toMatchObject({ name: 'sealpin', kvId: undefined, domain: undefined });
     expect(faultsOf(shipped)).toEqual([
       {
-        what: 'PINNING_SERVICES has the placeholder https://kubo.example.com/',
-        todo: expect.stringContaining('--kubo-url'),
+        what: 'BACKENDS has the placeholder https://kubo.example.com/',
+        todo: expect.stringContaining('npm run setup'),
       },
     ]);
     expect(neededSecrets(shipped)).toEqual(['ADMIN_TOKEN', 'KUBO_TOKEN']);
@@ -43,7 +43,7 @@ describe('the configuration', () => {
     [{ PINNING_SERVICES: kubo('https://ipfs.test') }, 'placeholder https://ipfs.test/'],
     [{ PINNING_SERVICES: kubo('http://kubo.acme.org') }, 'sends the token in the clear'],
     [{ PINNING_SERVICES: kubo('https://kubo.acme.org', { type: 'disk' }) }, 'type must be one of'],
-    [{ REPLICAS: '2' }, 'REPLICAS is 2, and there are 1 pinning services'],
+    [{ REPLICAS: '2' }, 'REPLICAS is 2, and there are 1 backends'],
     [{ REPLICAS: 'two' }, 'REPLICAS is not a whole number'],
     [{ SERVICE_ID: 'a b' }, 'SERVICE_ID is not'],
     [{ MAX_UPLOAD_BYTES: '95 MiB' }, 'MAX_UPLOAD_BYTES is not'],
@@ -60,16 +60,17 @@ describe('the configuration', () => {
     expect(whats(vars)).toEqual([expect.stringContaining(what)]);
   });
 
-  test('with a bucket is complete where the commented lines of wrangler.toml are used, and not without the binding', async () => {
-    const { config, write } = await newFolder();
-    await write((text) => text.replace(/^PINNING_SERVICES = .*\n/m, '').replace(/^# (BACKENDS = )/m, '$1'));
+  test('with a bucket is complete with its binding, and not without', async () => {
+    const { config } = await newFolder();
+    const backends = [{ id: 'r2', type: 'r2', binding: 'FILES' }];
+    await editConfiguration(config, { backends });
     expect(faultsOf(readConfiguration(config))).toEqual([
       {
         what: 'there is no binding FILES in wrangler.toml',
         todo: expect.stringMatching(/^add \[\[r2_buckets\]\] with binding = "FILES"/),
       },
     ]);
-    await write((text) => text.replaceAll(/^# (\[\[r2_buckets|binding = "FILES"|bucket_name = )/gm, '$1'));
+    await editConfiguration(config, { backends, bucket: { binding: 'FILES', bucket: 'ours' } });
     expect(faultsOf(readConfiguration(config))).toEqual([]);
     expect(neededSecrets(readConfiguration(config))).toEqual(['ADMIN_TOKEN']);
   });
@@ -99,8 +100,8 @@ describe('the configuration', () => {
 });
 
 describe('setup writes the configuration', () => {
-  const pinningServices = [{ id: 'kubo', type: 'kubo', url: "https://kubo.acme.org/it's", tokenSecret: 'KUBO_TOKEN' }];
-  const changes = { name: 'files', domain: 'files.acme.org', pinningServices };
+  const backends = [{ id: 'kubo', type: 'kubo', url: "https://kubo.acme.org/it's", tokenSecret: 'KUBO_TOKEN' }];
+  const changes = { name: 'files', domain: 'files.acme.org', backends };
 
   test('with its comments, and once', async () => {
     const folder = await newFolder();
@@ -109,12 +110,12 @@ describe('setup writes the configuration', () => {
     expect(await editConfiguration(folder.config, changes)).toBe(true);
     const written = readConfiguration(folder.config);
     expect(written).toMatchObject({ name: 'files', domain: 'files.acme.org', kvId: undefined });
-    expect(JSON.parse(written.vars['PINNING_SERVICES'] ?? '')).toEqual(pinningServices);
+    expect(JSON.parse(written.vars['BACKENDS'] ?? '')).toEqual(backends);
     const comments = (text: string) => text.split('\n').filter((line) => line.startsWith('#'));
     expect(comments(await folder.read())).toEqual(comments(before));
     expect(await editConfiguration(folder.config, changes)).toBe(false);
-    for (const serviceId of ['first', 'second']) {
-      expect(await editConfiguration(folder.config, { serviceId })).toBe(true);
+    for (const serviceId of ['first', 'second', 'second']) {
+      await editConfiguration(folder.config, { serviceId });
       expect(readConfiguration(folder.config).vars).toEqual({ ...written.vars, SERVICE_ID: serviceId });
     }
     expect((await folder.read()).match(/^SERVICE_ID/gm)).toHaveLength(1);
@@ -122,12 +123,12 @@ describe('setup writes the configuration', () => {
 
   test('under the name that is in use, and not where both are', async () => {
     const folder = await newFolder();
-    await folder.write((text) => text.replace(/^PINNING_SERVICES = /m, 'BACKENDS = '));
+    await folder.write((text) => text.replace(/^BACKENDS = /m, 'PINNING_SERVICES = '));
     expect(await editConfiguration(folder.config, changes)).toBe(true);
     const { vars } = readConfiguration(folder.config);
-    expect(JSON.parse(vars['BACKENDS'] ?? '')).toEqual(pinningServices);
-    expect(vars).not.toHaveProperty('PINNING_SERVICES');
-    await folder.write((text) => text.replace(/^BACKENDS = .*$/m, "$&\nPINNING_SERVICES = '[]'"));
+    expect(JSON.parse(vars['PINNING_SERVICES'] ?? '')).toEqual(backends);
+    expect(vars).not.toHaveProperty('BACKENDS');
+    await folder.write((text) => text.replace(/^PINNING_SERVICES = .*$/m, "$&\nBACKENDS = '[]'"));
     const both = await folder.read();
     expect(await refusal(editConfiguration(folder.config, changes))).toEqual([
       'misconfigured',
@@ -139,12 +140,12 @@ describe('setup writes the configuration', () => {
 
   test('not where it has another form', async () => {
     const folder = await newFolder();
-    await folder.write((text) => text.replace(/^PINNING_SERVICES = .*$/m, "PINNING_SERVICES = '''\n[]'''"));
+    await folder.write((text) => text.replace(/^BACKENDS = .*$/m, "BACKENDS = '''\n[]'''"));
     const before = await folder.read();
     expect(await refusal(editConfiguration(folder.config, changes))).toEqual([
       'misconfigured',
       expect.stringContaining('it is as before'),
-      expect.stringContaining('PINNING_SERVICES'),
+      expect.stringContaining('BACKENDS'),
     ]);
     expect(await folder.read()).toBe(before);
   });
@@ -177,11 +178,11 @@ describe('the configuration of a further service', () => {
     expect(namespaces.length).toBe(2);
     expect(new Set(namespaces).size).toBe(2);
     const { name, kvId, domain, vars } = readConfiguration(config);
-    expect({ name, kvId, domain, services: vars['PINNING_SERVICES'] }).toEqual({
+    expect({ name, kvId, domain, services: vars['BACKENDS'] }).toEqual({
       name: 'sealpin-staging',
       kvId: undefined,
       domain: undefined,
-      services: readConfiguration(folder.config).vars['PINNING_SERVICES'],
+      services: readConfiguration(folder.config).vars['BACKENDS'],
     });
     expect(faultsOf(readConfiguration(config))).toEqual([]);
     // One that is there stays as it is.
@@ -202,7 +203,12 @@ describe('the flags', () => {
       adminTokenFile: '/srv/admin-token.txt',
       metricsTokenFile: '/srv/metrics-token.txt',
       url: 'https://files.acme.org',
+      backend: undefined,
+      bucket: undefined,
+      s3Url: undefined,
+      region: undefined,
       kuboUrl: undefined,
+      publicGateway: undefined,
       name: undefined,
       domain: undefined,
     });
@@ -210,7 +216,7 @@ describe('the flags', () => {
 
   test('empty ones are refused, each of them, and so is an empty folder', async () => {
     const [, , hint = ''] = await refusal(() => parseOptions('setup', ['--token', 'x'], '/'));
-    const flags = new Set(hint.match(/--[a-z]+(?:-[a-z]+)*/g));
+    const flags = new Set(hint.match(/--[a-z][a-z\d]*(?:-[a-z]+)*/g));
     expect(flags.size).toBeGreaterThan(7);
     for (const flag of flags)
       expect((await refusal(() => parseOptions('setup', [`${flag}=`], '/')))[1]).toBe(`${flag} is empty`);
@@ -225,6 +231,9 @@ describe('the flags', () => {
     [['--kubo-url', 'https://me:secret@kubo.acme.org'], '--kubo-url is not'],
     [['--url', 'files'], '--url is not'],
     [['--domain', 'https://files.acme.org'], '--domain is not'],
+    [['--s3-url', 'http://s3.acme.org'], 'unencrypted'],
+    [['--backend', 'disk'], '--backend is none of r2, s3, kubo'],
+    [['--public-gateway', 'yes'], '--public-gateway is none of on, off'],
     [['--token', 'x'], "Unknown option '--token'"],
   ])('%o are refused', async (flags, what) => {
     const [code, message, hint] = await refusal(() => parseOptions('setup', flags, '/'));

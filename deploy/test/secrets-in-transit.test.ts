@@ -239,7 +239,12 @@ describe('RESTORE_TOKEN', () => {
     const cloudflare = await startCloudflare();
     try {
       const secrets = new Map([['ADMIN_TOKEN', 'x']]);
-      cloudflare.workers.set(readConfiguration(folder.config).name, { bindings: [], secrets, deployments: 1 });
+      cloudflare.workers.set(readConfiguration(folder.config).name, {
+        bindings: [],
+        secrets,
+        deployments: 1,
+        modules: [],
+      });
       // It waits until the service knows the token.
       answers = [404];
       const args = ['deploy/index.ts', 'restore', '--config', folder.config, '--url', service.url, dir];
@@ -260,7 +265,7 @@ describe('RESTORE_TOKEN', () => {
     try {
       const secrets = new Map([['ADMIN_TOKEN', 'x']]);
       const { name } = readConfiguration(folder.config);
-      cloudflare.workers.set(name, { bindings: [], secrets, deployments: 1 });
+      cloudflare.workers.set(name, { bindings: [], secrets, deployments: 1, modules: [] });
       const context = processWith(folder, cloudflare.env);
       const wrangler = wranglerWith(folder.config, context.env);
       const target = { url: service.url, token: 'admin', wrangler };

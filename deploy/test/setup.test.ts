@@ -3,14 +3,15 @@
  * memory, and a real Kubo.
  */
 import { execFile } from 'node:child_process';
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/programs/kubo.ts';
 import { metricsToken, startService } from '../../testkit/service.ts';
 import { missingTerminal, runAtTerminal } from '../../testkit/programs/terminal.ts';
+import { readConfiguration } from '../configuration.ts';
 import { doctor } from '../doctor.ts';
 import { parseOptions } from '../options.ts';
 import { setup } from '../setup.ts';
@@ -42,6 +43,59 @@ test('wrangler without a login, and a Worker that is not there, are told apart',
   ]);
 });
 
+test('the Worker is deployed without what else lies in its folder', async () => {
+  const folder = await newFolder();
+  const notes = join(folder.dir, 'dist', 'notes');
+  await mkdir(notes);
+  await writeFile(join(notes, 'secret.txt'), 'not for Cloudflare');
+  const wrangler = wranglerWith(folder.config, processWith(folder, cloudflare.env).env);
+  expect(await wrangler(['deploy', '--name', 'alone'])).toMatchObject({ ok: true });
+  expect(cloudflare.workers.get('alone')?.modules).toEqual(['worker.js']);
+});
+
+describe.skipIf(!long)('setup with a bucket of R2 (long form)', () => {
+  test.skipIf(missingTerminal() !== undefined)('needs three times Enter, and ends with a link', async () => {
+    const folder = await newFolder();
+    const admin = 'token-of-the-operator';
+    await writeFile(join(folder.dir, 'admin-token.txt'), `${admin}\n`);
+    await writeFile(join(folder.dir, 'metrics-token.txt'), `${metricsToken}\n`);
+    const service = await startService({ vars: { ADMIN_TOKEN: admin, SERVICE_ID: 'ours' } });
+    onTestFinished(service.close);
+    onTestFinished(() => void cloudflare.workers.delete('sealpin'));
+    await folder.write((text) => text.replace('REPLICAS = ""', '$&\nSERVICE_ID = "ours"'));
+    const entry = join(packageRoot(), 'deploy', 'index.ts');
+    const argv = [process.execPath, entry, 'setup', '--config', folder.config, '--url', service.url];
+    const env = { ...cloudflare.env, npm_config_registry: 'http://127.0.0.1:9' };
+    const steps = ['Name of the Worker [sealpin]', 'Backend [r2]', 'Whether anyone who knows a CID'].map((after) => ({
+      after,
+      type: '\r',
+    }));
+    const { exit, screen } = await runAtTerminal(argv, { cwd: folder.dir, env, steps });
+    expect({ exit, screen }).toMatchObject({ exit: 0 });
+    expect(screen).toContain('created the R2 bucket sealpin-files');
+    expect(screen).toContain('a file was sent, received by its link');
+    expect([...cloudflare.buckets.keys()]).toContain('sealpin-files');
+    const { buckets, vars } = readConfiguration(folder.config);
+    expect(buckets).toEqual([{ binding: 'FILES', bucket: 'sealpin-files' }]);
+    expect(JSON.parse(vars['BACKENDS'] ?? '')).toEqual([{ id: 'r2', type: 'r2', binding: 'FILES' }]);
+    const worker = cloudflare.workers.get('sealpin');
+    expect(worker?.bindings).toContainEqual(
+      expect.objectContaining({ name: 'FILES', type: 'r2_bucket', bucket_name: 'sealpin-files' }),
+    );
+    expect([...(worker?.secrets.keys() ?? [])].toSorted()).toEqual(['ADMIN_TOKEN', 'METRICS_TOKEN']);
+    // Nothing of the trial is left.
+    const apiKey = (await readFile(join(folder.dir, 'api-key.txt'), 'utf8')).trim();
+    const listed = async (path: string) =>
+      await (await fetch(`${service.url}${path}`, { headers: { Authorization: `Bearer ${apiKey}` } })).json();
+    expect(await listed('/v1/storage')).toMatchObject({ files: [] });
+    // Nothing is asked again, and nothing changes.
+    const written = await folder.read();
+    const again = await runAtTerminal(argv, { cwd: folder.dir, env, steps: [] });
+    expect({ exit: again.exit, screen: again.screen }).toMatchObject({ exit: 0 });
+    expect(await folder.read()).toBe(written);
+  });
+});
+
 describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () => {
   let kubo: RealKubo;
   beforeAll(async () => {
@@ -71,11 +125,12 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
       expect.stringContaining('http://127.0.0.1:9 does not respond'),
     ]);
     const worker = cloudflare.workers.get('files');
-    expect([...cloudflare.namespaces.values()]).toEqual(['files-api-keys']);
+    const isOurs = ([, title]: [string, string]) => title === 'files-api-keys';
+    const namespace = [...cloudflare.namespaces].find(isOurs);
     expect(worker?.bindings).toContainEqual({
       name: 'API_KEYS',
       type: 'kv_namespace',
-      namespace_id: [...cloudflare.namespaces.keys()][0],
+      namespace_id: namespace?.[0],
     });
     expect(cloudflare.domains).toEqual(new Map([['files.acme.org', 'files']]));
     const file = join(folder.dir, 'admin-token.txt');
@@ -92,7 +147,7 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
     expect(second.lines.filter((line) => /wrote|_TOKEN is in/.test(line))).toEqual([]);
     expect(await folder.read()).toBe(configuration);
     expect((await readFile(file, 'utf8')).trim()).toBe(admin);
-    expect(cloudflare.namespaces.size).toBe(1);
+    expect([...cloudflare.namespaces].filter(isOurs)).toEqual([namespace]);
     const again = cloudflare.workers.get('files');
     expect(again?.deployments).toBe(2);
     expect(again?.secrets).toEqual(worker?.secrets);
@@ -128,6 +183,11 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
     const { env } = cloudflare;
     expect(await tried(env)).toEqual([
       'usage',
+      'where bytes are kept is not said, and there is no terminal to ask at',
+      'name it with --backend: r2, s3, kubo',
+    ]);
+    expect(await tried(env, '--backend', 'kubo')).toEqual([
+      'usage',
       expect.stringContaining('address of your Kubo is missing'),
       'name it with --kubo-url',
     ]);
@@ -144,7 +204,7 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
     expect(await tried(env, '--kubo-url', 'https://kubo.example.org')).toEqual([
       'misconfigured',
       expect.stringContaining('placeholder'),
-      expect.stringContaining('--kubo-url'),
+      expect.stringContaining('npm run setup'),
     ]);
     cloudflare.accounts.push({ id: accountId.replace('0', 'f'), name: 'Another' });
     expect(await tried(env)).toEqual([
@@ -153,13 +213,6 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
       expect.stringContaining('CLOUDFLARE_ACCOUNT_ID'),
     ]);
     cloudflare.accounts.pop();
-    await folder.write((text) => text.replace('"type": "kubo"', '"type": "cluster"'));
-    expect(await tried(env, '--kubo-url', kubo.url)).toEqual([
-      'misconfigured',
-      expect.stringContaining('other services'),
-      expect.stringContaining('change the list yourself'),
-    ]);
-    await folder.write((text) => text.replace('"type": "cluster"', '"type": "kubo"'));
     expect({ folder: await folder.read(), worker: cloudflare.workers.get('sealpin') }).toEqual(before);
   });
 
@@ -244,13 +297,20 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
           cwd: folder.dir,
           env: { ...cloudflare.env, npm_config_registry: 'http://127.0.0.1:9' },
           steps: [
+            { after: 'Backend [r2]', type: 'kubo\r' },
             { after: 'The https: address of your Kubo', type: `${kubo.url}\r` },
-            { after: 'The token KUBO_TOKEN', type: `${kubo.token}\r` },
-            { after: 'What the first account is called', type: 'research\r' },
+            { after: 'Whether anyone who knows a CID', type: 'off\r' },
+            { after: 'The secret KUBO_TOKEN', type: `${kubo.token}\r` },
           ],
         });
         expect({ exit, screen }).toMatchObject({ exit: 0 });
-        const wrong = [{ after: 'The https: address of your Kubo', type: 'kubo.acme.org\r' }];
+        expect(screen).toContain('a file was sent, received by its link');
+        expect(readConfiguration(folder.config).vars['PUBLIC_GATEWAY']).toBe('off');
+        const wrong = [
+          { after: 'Name of the Worker [sealpin]', type: '\r' },
+          { after: 'Backend [r2]', type: 'kubo\r' },
+          { after: 'The https: address of your Kubo', type: 'kubo.acme.org\r' },
+        ];
         const fresh = (await newFolder()).config;
         const mistyped = await runAtTerminal([process.execPath, entry, 'setup', '--config', fresh], {
           cwd: folder.dir,
@@ -259,12 +319,12 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
         });
         expect(mistyped.exit).toBe(2);
         expect(mistyped.screen).toContain('the answer is not an https: address');
-        expect(mistyped.screen).toContain('such as https://kubo.example.com');
+        expect(mistyped.screen).toContain('such as https://files.example.com');
         const apiKey = (await readFile(join(folder.dir, 'api-key.txt'), 'utf8')).trim();
         for (const secret of [kubo.token, admin, apiKey]) expect(screen).not.toContain(secret);
         expect(cloudflare.workers.get('asked')?.secrets.get('KUBO_TOKEN')).toBe(kubo.token);
         const about = await fetch(`${service.url}/v1/account`, { headers: { Authorization: `Bearer ${apiKey}` } });
-        expect(await about.json()).toMatchObject({ account: { label: 'research' } });
+        expect(await about.json()).toMatchObject({ account: { label: 'asked' } });
       } finally {
         await service.close();
       }
@@ -282,7 +342,12 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
       `✗ the account has no KV namespace ${'b'.repeat(32)}`,
       '✗ there is no Worker sealpin yet',
     ]);
-    cloudflare.workers.set('sealpin', { bindings: [], secrets: new Map([['ADMIN_TOKEN', 'x']]), deployments: 1 });
+    cloudflare.workers.set('sealpin', {
+      bindings: [],
+      secrets: new Map([['ADMIN_TOKEN', 'x']]),
+      deployments: 1,
+      modules: [],
+    });
     const entry = join(packageRoot(), 'deploy', 'index.ts');
     const ended = promisify(execFile)(process.execPath, [entry, 'doctor', '--config', folder.config], {
       cwd: folder.dir,

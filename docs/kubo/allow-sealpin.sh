@@ -1,5 +1,6 @@
 #!/bin/sh
-# Lets the token in KUBO_TOKEN call what Sealpin needs, and nobody anything else. Kubo's image runs it before each start.
+# Lets the token in KUBO_TOKEN call what Sealpin needs, and nobody anything else.
+# Kubo's image runs it before each start.
 set -eu
 case ${KUBO_TOKEN:-} in
   '' | *[!A-Za-z0-9_-]*) echo 'KUBO_TOKEN must be letters, digits, - and _' >&2; exit 1 ;;

@@ -122,7 +122,8 @@ describe('sealpin', () => {
       const container = await sealed.blob();
       console.log(await (await open(container, { with: { keys: privateKey } })).text());
       console.log(parseCid(await sealed.cid) !== undefined, 'spki' in (await generateKeyPair(webBackend)));
-      const failure = await open(new Blob(['plain']), { with: { password: 'any' } }).then((o) => o.text()).catch((e) => e);
+      const plain = open(new Blob(['plain']), { with: { password: 'any' } });
+      const failure = await plain.then((o) => o.text()).catch((e) => e);
       console.log(failure instanceof SealpinError);
     `);
     expect(stdout).toBe('the plan\ntrue true\ntrue\n');

@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { AccountId, Cid, Count, FileId, ServiceId, Timestamp } from './fields.ts';
 import { ListQuery, StoredPin } from './files-shapes.ts';
 
-/** The pins of a file after a verification. `done: false`: it is large, and the reading continues. */
+/** The pins of a file after a verification. `done: false`: reading a large one continues. */
 export const Verification = v.object({ fileId: FileId, done: v.boolean(), pins: v.array(StoredPin) });
 export type Verification = v.InferOutput<typeof Verification>;
 

@@ -95,7 +95,7 @@ describe.skipIf(!hasVersitygw())('a hostile store', () => {
     expect(await asked(store, 'GET', key)).toEqual([200, 'hello world']);
   });
 
-  test('loses an answer, and breaks off an upload, which is stored as far as it came unless it has a digest', async () => {
+  test('loses an answer, and breaks off an upload, which stays as far as it came unless it has a digest', async () => {
     hostile.obey({ nth: 1, fault: { kind: 'swallow' } }, { fault: { kind: 'break', afterBytes: 100_000 } });
     await expect(sendS3(hostile, 'PUT', key, once)).rejects.toThrow('fetch failed');
     expect(await keysOf(store)).toEqual([key]);

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
@@ -31,13 +31,17 @@ const forms: ReadonlyMap<RegExp, string> = new Map([
 /** The file that must contain the forms: this one. */
 const exempt = new Set(['testkit/test/language.node.test.ts']);
 
-const files = execFileSync(
-  'git',
-  ['ls-files', '--cached', '--others', '--exclude-standard', '*.ts', '*.md', '*.txt', '*.toml', 'sealpin', '.ci'],
-  { cwd: root, encoding: 'utf8' },
-)
-  .split('\n')
-  .filter((path) => path !== '' && !path.includes('/vectors/') && !exempt.has(path));
+/** The files of the checkout that match, also new ones, but for vectors. */
+const listed = (...patterns: string[]) =>
+  execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...patterns], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+    .split('\n')
+    .filter((path) => path !== '' && !path.includes('/vectors/') && existsSync(join(root, path)));
+
+const files = listed('*.ts', '*.md', '*.txt', '*.toml', 'sealpin', '.ci').filter((path) => !exempt.has(path));
+const sources = listed('*.ts', '*.js', '*.py', '*.css', '*.html', '*.sh');
 
 /** The forms in a text, as `line: form → better`. */
 function findForms(text: string): string[] {
@@ -81,6 +85,17 @@ function capitalMessages(source: string): string[] {
     .filter((text) => capital.test(text));
 }
 
+const columns = 120;
+/** A line that is one regular expression or has one `data:` URI may be longer. */
+const unbreakable = /^\s*(?:\/.+\/[a-z]*[;,]|href="data:[^"]+")$/;
+
+/** The numbers of the lines of a text that are longer than 120 characters. */
+function longLines(text: string): number[] {
+  return text
+    .split('\n')
+    .flatMap((line, index) => (Array.from(line).length > columns && !unbreakable.test(line) ? [index + 1] : []));
+}
+
 const rooms = Map.groupBy(
   files.filter((path) => path.includes('/') && path.endsWith('.ts')),
   (path) => path.slice(0, path.indexOf('/')),
@@ -112,6 +127,20 @@ describe('the language of the project', () => {
         ),
     );
     expect(found).toEqual([]);
+  });
+
+  test('has no line over 120 columns', () => {
+    const found = sources.flatMap((path) =>
+      longLines(readFileSync(join(root, path), 'utf8')).map((line) => `${path}:${line}`),
+    );
+    expect(sources.length).toBeGreaterThan(900);
+    expect(found).toEqual([]);
+  });
+
+  test('finds lines over 120 columns, but for a regular expression or a data: URI', () => {
+    const long = 'é'.repeat(120);
+    const text = [long, `${long}.`, `  /${long}/gu,`, `  const pattern = /${long}/;`, `  href="data:,${long}"`];
+    expect(longLines(text.join('\n'))).toEqual([2, 4]);
   });
 
   test.each([...rooms])('begins docstrings with a verb or a noun: %s', (_, paths) => {

@@ -313,7 +313,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => downloads).toEqual(['small.bin', 'other.bin']);
   });
 
-  test('saving all continues with the next file where one has to wait, and with that one when it is clicked again', async () => {
+  test('saving all continues with the next file where one must wait, and with that one at the next click', async () => {
     let isBack = false;
     const root = await proxied((_, path) =>
       isBack || !path.includes(large.cid)
@@ -332,7 +332,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(states, { timeout: 20_000 }).toEqual(['done', 'done']);
   });
 
-  test('a file goes to the disk where twice its size is free, and one for which there is no room is not begun', async () => {
+  test('a file goes to the disk if twice its size is free, and one that does not fit is not begun', async () => {
     const size = 300_000_000;
     const begun: boolean[] = [];
     for (const quota of [2 * size + 99, 2 * size + 100]) {

@@ -116,7 +116,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await (await first(files).open()).text()).toBe(text);
   });
 
-  test('taking a link back tells how often it and those before it were opened, also when it is done twice', async () => {
+  test('taking a link back, also twice, tells how often it and those before it were opened', async () => {
     const { page } = await signedIn('send');
     const link = await send(page);
     await receive(link);

@@ -4,8 +4,8 @@ import type { Calls, Failure, FromEngine, FromPage } from '../protocol.ts';
 
 /**
  * A call that runs. `report` tells how many bytes are done, of `total`, and may be called for each
- * of them. `stalled` tells the page what holds the call up, and ends when the page says to continue;
- * it throws the signal's reason.
+ * of them. `stalled` tells the page what holds the call up, and ends when the page says to
+ * continue; it throws the signal's reason.
  */
 export type Running = {
   readonly signal: AbortSignal;

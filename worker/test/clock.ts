@@ -237,7 +237,8 @@ export class Pin extends RealPin {
     const { sql } = this.ctx.storage;
     sql.exec(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-       INSERT INTO pin (cid, service, state, was_there, due, attempts) SELECT 'bafkreicid' || i, ?, 'live', 0, 0, 0 FROM n`,
+       INSERT INTO pin (cid, service, state, was_there, due, attempts)
+       SELECT 'bafkreicid' || i, ?, 'live', 0, 0, 0 FROM n`,
       count,
       service,
     );

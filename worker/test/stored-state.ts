@@ -58,10 +58,10 @@ function inBytes(_: string, value: unknown): unknown {
 }
 
 function object(service: Service, binding: ObjectCall['binding'], name: string): Rows {
-  const methods =
-    'rows ring lease tables fail awaits wait stopAlarm fill fillShares refer forgetBlocks change create breakTransaction'.split(
-      ' ',
-    );
+  const methods = [
+    'rows ring lease tables fail awaits wait stopAlarm fill fillShares refer',
+    'forgetBlocks change create breakTransaction',
+  ].flatMap((line) => line.split(' '));
   const entries = methods.map((method) => [
     method,
     (...args: unknown[]) => call(service, { binding, name, method, args }),

@@ -180,7 +180,7 @@ describe('S62, S63, S65: a source that gives', () => {
     expect(ran.stderr).toContain('sealpin: hint: ');
   });
 
-  test('wrong bytes in the middle, on the way to standard output: the next one continues, and every byte comes once', async () => {
+  test('wrong bytes in the middle of the output: the next source continues, and every byte comes once', async () => {
     const ran = await decryptFrom(
       [(_request, response) => response.writeHead(200, carType).end(flipped), honest],
       {},

@@ -201,7 +201,7 @@ describe('copy', () => {
     expect((await there.list({ limit: 1 })).files).toMatchObject([{ filename: 'film.mkv', mode: 'encrypted' }]);
   });
 
-  test('goes to another account of a service too, by a key that may not list, and keeps the name in the history', async () => {
+  test('also goes to another account, with a key that may not list, and keeps the name in the history', async () => {
     const directory = await temporaryDirectory();
     await writeFile(join(directory, 'letter'), 'to another account');
     const home = ['--data-dir', directory];

@@ -132,7 +132,7 @@ describe('a folder', () => {
     expect(service.seen.filter(({ method }) => method !== 'GET')).toEqual([]);
   });
 
-  test('is looked through once the password is known, with a count, and named with the number of its files', async () => {
+  test('is listed once the password is known, with a count, and named with the number of its files', async () => {
     const directory = await withFolder();
     const stderr = Object.assign(new Collector(), { isTTY: true });
     let clock = 0;

@@ -64,7 +64,7 @@ async function removeAll(): Promise<void> {
     for (const { fileId } of page.files) await connection.delete(fileId);
 }
 
-test('what is handed over to an inbox is listed and opened by its owner, with the key that nobody else has', async () => {
+test('what is handed over to an inbox is listed and opened by its owner, who alone has the key', async () => {
   await removeAll();
   const { link } = await linkOf('--max-files', '10');
   await handOver(link, { source: 'receipts', name: 'receipts.txt' }, { from: 'Ben', note: 'Of March' });
@@ -220,7 +220,7 @@ describe('what came that cannot be opened', () => {
     expect((await listed())[0]).toMatchObject({ sealedTo: 'account' });
   });
 
-  test('hides nothing where its bytes are gone, and ends the list only where the service refuses the caller', async () => {
+  test('shows a delivery whose bytes are gone, and ends only where the service refuses the caller', async () => {
     await removeAll();
     await handOver((await linkOf()).link, { source: 'x', name: 'x' });
     let status = 0;

@@ -44,7 +44,8 @@ describe('S49: on a full disk', () => {
     await containerIn(directory, bytes);
     const ran = await run1MiB(
       context,
-      `head -c ${fill} /dev/zero > small/filler; "$NODE" "$ENTRY" ecc-decrypt - small/out key < in; echo "exit $?"; ls -A small`,
+      `head -c ${fill} /dev/zero > small/filler
+      "$NODE" "$ENTRY" ecc-decrypt - small/out key < in; echo "exit $?"; ls -A small`,
       directory,
     );
     expect(ran.stderr).toBe(
@@ -85,7 +86,8 @@ describe('S49: on a full disk', () => {
     expect(ran).toMatchObject({
       status: 1,
       stderr:
-        'sealpin: error: the disk that standard output writes to is full\nsealpin: hint: free some space and try again\n',
+        'sealpin: error: the disk that standard output writes to is full\n' +
+        'sealpin: hint: free some space and try again\n',
     });
   });
 

@@ -199,7 +199,7 @@ describe('S47: an output that cannot be', () => {
   });
 });
 
-test('S50: what a killed sealpin left is removed by the next one; what a running one, or another machine, writes stays', async () => {
+test('S50: removes what a killed sealpin left, not what a running one or another machine writes', async () => {
   const directory = await temporaryDirectory();
   const child = spawn(process.execPath, ['-e', ''], { stdio: 'ignore' });
   await once(child, 'exit');

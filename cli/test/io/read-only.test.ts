@@ -18,7 +18,9 @@ test.for([
     disk: join(directory, 'home'),
     mebibytes: 1,
     script: `chmod 700 home; ${prepare || ':'}; mount -o remount,ro "$DISK" || exit 77
-      for command in ${commands.map((command) => `'${command}'`).join(' ')}; do "$NODE" "$ENTRY" $command; echo "exit $?"; done`,
+      for command in ${commands.map((command) => `'${command}'`).join(' ')}; do
+        "$NODE" "$ENTRY" $command; echo "exit $?"
+      done`,
     cwd: directory,
     env: { HOME: directory, ENTRY: entry, SEALPIN_HOME: join(directory, 'home') },
   });

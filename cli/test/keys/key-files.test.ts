@@ -177,7 +177,7 @@ describe('protected private keys', () => {
 });
 
 describe('keygen', () => {
-  test('S57, S92: makes a pair, the private key 0600, prints the recipient, and says that it cannot be recreated', async () => {
+  test('S57, S92: makes a pair, the private key 0600, and says that it cannot be recreated', async () => {
     const directory = join(await temporaryDirectory(), 'home');
     const ran = await run(['keygen', '--data-dir', directory], '/');
     expect(ran.exit).toBe(0);

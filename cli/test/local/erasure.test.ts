@@ -154,7 +154,8 @@ describe('the files of the Durable Objects', () => {
     const child = await helper(
       `import { DatabaseSync } from 'node:sqlite';
        const database = new DatabaseSync(${JSON.stringify(path)});
-       database.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT); INSERT INTO t VALUES ('${canary}'); DELETE FROM t");
+       database.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (x TEXT)");
+       database.exec("INSERT INTO t VALUES ('${canary}'); DELETE FROM t");
        console.log('up'); setInterval(() => {}, 1000)`,
     );
     const ended = new Promise((resolve) => child.once('exit', resolve));

@@ -86,7 +86,7 @@ test('its id for pins is made once, also in a data directory of an earlier versi
 });
 
 describe('the local service', () => {
-  test('ends with 0 after a signal and leaves no process; the next one has what was stored, the account and its key', async () => {
+  test('ends with 0 after a signal and leaves no process; the next one has files, account and API key', async () => {
     const first = await started();
     const data = bytes(2 ** 20 + 5);
     const files = [await store(first, 'plain', data), await store(first, 'encrypted', data)];
@@ -130,7 +130,7 @@ describe('the local service', () => {
     await rm(dataDir, { recursive: true });
   });
 
-  test('says what to install where the machine has no CA certificates, and runs with those in SSL_CERT_FILE', async (context) => {
+  test('without CA certificates says what to install, and runs with those in SSL_CERT_FILE', async (context) => {
     const directory = await temporaryDirectory();
     const empty = join(directory, 'empty');
     await mkdir(empty);

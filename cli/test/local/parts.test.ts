@@ -29,7 +29,8 @@ describe('the lock of a data directory', () => {
   test('is refused while another process holds it, and free once that one is killed', async () => {
     const path = join(dir, 'lock-a');
     const holder = await helper(
-      `const { lock } = await import(${module}); lock(${JSON.stringify(path)}); console.log('held'); setInterval(() => {}, 1000)`,
+      `const { lock } = await import(${module});
+       lock(${JSON.stringify(path)}); console.log('held'); setInterval(() => {}, 1000)`,
     );
     expect(() => lock(path)).toThrow(expect.objectContaining({ code: 'already_running' }));
     const ended = new Promise((resolve) => holder.once('exit', resolve));
@@ -106,7 +107,8 @@ describe('the control socket', () => {
   test('that a killed service left is replaced', async () => {
     const path = join(dir, 'left.sock');
     const left = await helper(
-      `import { createServer } from 'node:http'; createServer().listen(${JSON.stringify(path)}, () => console.log('up'))`,
+      `import { createServer } from 'node:http';
+       createServer().listen(${JSON.stringify(path)}, () => console.log('up'))`,
     );
     const ended = new Promise((resolve) => left.once('exit', resolve));
     left.kill('SIGKILL');
@@ -123,7 +125,9 @@ describe('service.log', () => {
 
   async function write(stderr: string, log: string, lines: number): Promise<void> {
     const code = `const { keepLog } = await import(${module}); const before = keepLog(${JSON.stringify(log)}, 100);
-      for (let line = 0; line < ${lines}; line += 1) { before(); process.stderr.write('line ' + line + ' of twenty.\\n'); }`;
+      for (let line = 0; line < ${lines}; line += 1) {
+        before(); process.stderr.write('line ' + line + ' of twenty.\\n');
+      }`;
     const fd = openSync(stderr, 'a');
     const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', code], {
       stdio: ['ignore', 'ignore', fd],

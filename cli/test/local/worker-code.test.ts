@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
 import { keptFile, rebuildWorkerCode, sourceKey, workerCode } from '../../local/code/worker-code.ts';
 
-test('is built where nothing is kept or what is kept is damaged, then taken from the cache until it is rebuilt', async () => {
+test('is built where the cache is empty or damaged, then taken from it until it is rebuilt', async () => {
   const directory = await temporaryDirectory();
   const path = join(directory, keptFile);
   await writeFile(path, '{"key":');

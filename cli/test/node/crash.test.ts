@@ -107,7 +107,7 @@ test(`killed ${rounds} times under load: acknowledged files are whole, nothing e
   }
 }, 3_600_000);
 
-test(`killed ${rounds} times while files arrive in parts: an acknowledged root is whole, and its removal frees the disk`, async () => {
+test(`killed ${rounds} times during uploads: acknowledged roots are whole, and removal frees the disk`, async () => {
   const dir = await directory();
   let child: ChildProcess | undefined;
   onTestFinished(() => void child?.kill('SIGKILL'));

@@ -4,9 +4,10 @@ import { expect, test } from 'vitest';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { directory } from './node-harness.ts';
 
+const module = (path: string) => JSON.stringify(fileURLToPath(new URL(path, import.meta.url)));
 const program = `
-  import { startNode } from ${JSON.stringify(fileURLToPath(new URL('../../local/node/server.ts', import.meta.url)))};
-  import { carHeader, carSection, cidOf } from ${JSON.stringify(fileURLToPath(new URL('../../../shared/ipfs/index.ts', import.meta.url)))};
+  import { startNode } from ${module('../../local/node/server.ts')};
+  import { carHeader, carSection, cidOf } from ${module('../../../shared/ipfs/index.ts')};
   import { hash, randomBytes } from 'node:crypto';
   import { readdirSync } from 'node:fs';
   const dir = process.env.DISK + '/node';
@@ -47,7 +48,8 @@ const program = `
   const after = await add(randomBytes(1_000_000));
   const importAfter = await importLeaves(1);
   await again.close();
-  console.log(JSON.stringify({ small, large, largeImport, left, filled, full, kept, still, pins, removed, after, importAfter }));
+  const asked = { small, large, largeImport, full, still, removed, after, importAfter };
+  console.log(JSON.stringify({ ...asked, left, filled, kept, pins }));
 `;
 
 test('disk full: a clear error, nothing half there, and it works again when there is room', async (context) => {

@@ -11,7 +11,7 @@ import { first, present } from '../../../testkit/present.ts';
 if (kuboProgram() === undefined) {
   test.skip(noKubo);
 } else {
-  test('the command line stores in a real Kubo, which has the CIDs of the embedded node, and reads from it', async () => {
+  test('the command line stores in a real Kubo with the CIDs of the embedded node, and reads from it', async () => {
     const kubo = await startKubo();
     onTestFinished(() => kubo.close());
     const env = { SEALPIN_KUBO_TOKEN: kubo.token };

@@ -9,7 +9,8 @@ import { add, ask, directory, importBlocks, leafOf, node, nodeOver, pin } from '
 import { itemOf, present } from '../../../testkit/present.ts';
 
 const version1 = `
-  CREATE TABLE file (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, cid TEXT UNIQUE, keep_until INTEGER NOT NULL) STRICT;
+  CREATE TABLE file (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, cid TEXT UNIQUE,
+    keep_until INTEGER NOT NULL) STRICT;
   CREATE TABLE block (cid TEXT NOT NULL, file INTEGER NOT NULL REFERENCES file (id) ON DELETE CASCADE,
     start INTEGER NOT NULL, bytes INTEGER NOT NULL, node BLOB) STRICT;
   CREATE UNIQUE INDEX block_cid ON block (cid, file);
@@ -37,7 +38,8 @@ function toVersion1(dir: string): void {
   }
   db.exec('UPDATE file SET keep_until = 0');
   db.exec(
-    'UPDATE block SET bytes = (SELECT sum(bytes) FROM block AS leaf WHERE node IS NULL AND leaf.file = block.file) WHERE node IS NOT NULL',
+    `UPDATE block SET bytes = (SELECT sum(bytes) FROM block AS leaf WHERE node IS NULL AND leaf.file = block.file)
+     WHERE node IS NOT NULL`,
   );
   db.close();
 }

@@ -20,7 +20,8 @@ describe('access control', () => {
       expect(reply.status).toBe(403);
       expect(reply.headers['content-type']).toBe('text/plain; charset=utf-8');
       expect(reply.text).toBe(
-        'Kubo RPC Access Denied: Please provide a valid authorization token as defined in the API.Authorizations configuration.\n',
+        'Kubo RPC Access Denied: Please provide a valid authorization token ' +
+          'as defined in the API.Authorizations configuration.\n',
       );
     }
     expect((await ask(url, 'version')).status).toBe(200);

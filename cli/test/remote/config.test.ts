@@ -67,7 +67,7 @@ describe('the data directory is', () => {
     expect(await readFile(join(directory, 'local/tmp/notes.txt'), 'utf8')).toBe('notes');
   });
 
-  test('made in at most two steps for each part of its name, also where the system says ENOENT again and again', async () => {
+  test('made in at most two steps for each part of its name, even if the system repeats ENOENT', async () => {
     const made: string[] = [];
     const proc = async (path: string): Promise<void> => {
       made.push(path);

@@ -70,7 +70,7 @@ describe('a migration that is followed', () => {
     }
   });
 
-  test('continues at the service when the command is interrupted, or the service cannot be asked, and it says so', async () => {
+  test('continues at the service when the command is interrupted or loses the service, and it says so', async () => {
     const goesOn = 'the migration continues without this command; how far it is: sealpin migrate --status\n';
     const lost = await migrate(await serviceThatSays([own]));
     expect(lost).toMatchObject({ exit: 1, stdout: '' });

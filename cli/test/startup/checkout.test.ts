@@ -102,7 +102,8 @@ describe('./sealpin', () => {
     });
     expect(ran).toMatchObject({ status: 1, stdout: '' });
     expect(ran.stderr).toBe(
-      `sealpin: error: the packages of this checkout are not installed\nsealpin: hint: run this once: (cd ${directory} && npm ci)\n`,
+      'sealpin: error: the packages of this checkout are not installed\n' +
+        `sealpin: hint: run this once: (cd ${directory} && npm ci)\n`,
     );
   });
 

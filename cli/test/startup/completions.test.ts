@@ -155,7 +155,9 @@ describe('values', () => {
     await writeFile(join(directory, '_sealpin'), await scriptFor('zsh'));
     const typed = tried.map(
       ({ line, want }) =>
-        `zpty -w -n z $'${line}\\t'; zpty -r -m z seen '*${line.replace(/\S+$/, want)}*' && print -r -- '${want}'; zpty -w z $'\\C-u'`,
+        `zpty -w -n z $'${line}\\t'
+        zpty -r -m z seen '*${line.replace(/\S+$/, want)}*' && print -r -- '${want}'
+        zpty -w z $'\\C-u'`,
     );
     const script = `zmodload zsh/zpty
 zpty z zsh -f -i

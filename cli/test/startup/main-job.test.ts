@@ -72,7 +72,7 @@ describe('a file comes back as it went in', () => {
     expect(await names()).not.toContain('from-eve');
   });
 
-  test('S39: post-quantum keys open what is encrypted to them; mixed with others only when that is asked for', async () => {
+  test('S39: post-quantum keys open what is encrypted to them; mixed with others only on request', async () => {
     const { at, done, read } = await desk();
     expect(await done('keygen', '--post-quantum', '--output', 'later')).toMatch(/^age1tagpq1/);
     await done('keygen', '--output', 'now');

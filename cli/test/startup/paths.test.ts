@@ -110,8 +110,9 @@ const kinds: Readonly<Record<string, Kind | typeof text>> = {
 };
 /** Arguments that name no file. */
 const texts = [
-  'name id password url from to size key_id label link shell file_id --name --service --profile --scopes --expires --limits --limit',
-  '--rollback --port --kubo-api --cors-origin --mode --quota --values --inbox --note --from --opens --max-files --max-bytes copy-…',
+  'name id password url from to size key_id label link shell file_id --name --service --profile --scopes --expires',
+  '--limits --limit --rollback --port --kubo-api --cors-origin --mode --quota --values --inbox --note --from --opens',
+  '--max-files --max-bytes copy-…',
 ].flatMap((line) => line.split(' ').map((name) => name.replace('-…', ' …')));
 
 function kindOf({ command, arg }: Subject): Kind | typeof text | undefined {

@@ -295,7 +295,7 @@ describe('API keys', () => {
     expect(ran.stderr).toContain(says);
   });
 
-  test("key export gives the account's private key, which opens a container of the encrypted mode without the service", async () => {
+  test("key export gives the account's private key, which opens what the service encrypted without it", async () => {
     const directory = await temporaryDirectory();
     const { apiKey } = JSON.parse(await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8')) as {
       apiKey: string;

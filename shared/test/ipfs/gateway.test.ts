@@ -61,7 +61,7 @@ describe('gateway', () => {
   });
 
   for (const knowsRanges of [true, false]) {
-    it(`S63: continues at another gateway where the first cut its stream, ${knowsRanges ? 'with' : 'also without'} ranges`, async () => {
+    it(`S63: continues a stream that a gateway cut, ${knowsRanges ? 'with' : 'also without'} ranges`, async () => {
       const first = at(async ({ url }) => {
         const bytes = await bytesOf(present(carResponse(url).body));
         return new Response(bytes.slice(0, 2 * leafBytes + 1000), {

@@ -102,7 +102,7 @@ describe('the events of an account', () => {
     expect(await problemOf(client(service.url, '').ask('listEvents'))).toBe('401 unauthorized');
   });
 
-  it('come by pages whose cursor skips nothing and repeats nothing while more happens, also unseen things', async () => {
+  it('come in pages whose cursor skips and repeats nothing while more happens, also unseen things', async () => {
     const reader = await owner.call.withKey(['read']);
     const stored: string[] = [];
     const seen: string[] = [];
@@ -138,7 +138,7 @@ describe('the events of an account', () => {
       expect(await problemOf(owner.call.ask('listEvents', { after })), after).toBe('400 invalid_request');
   });
 
-  it('are kept for 90 days; a cursor from before what is kept is refused, so that nothing is skipped in silence', async () => {
+  it('are kept for 90 days; an older cursor is refused, so that nothing is skipped in silence', async () => {
     await owner.call.store('plain', 'old');
     await owner.object.ring(89 * dayMs);
     expect(await actions()).toEqual(['key.created', 'file.stored']);

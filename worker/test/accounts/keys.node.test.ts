@@ -213,7 +213,7 @@ describe('an API key', () => {
     expect((await reader.ask('listFiles')).status).toBe(200);
   });
 
-  it('that ends, and is the longest-lived to read, goes only when that is said; one that has ended goes freely', async () => {
+  it('that reads for longest goes only on request, although it ends; one that has ended goes freely', async () => {
     const { owner } = await newAccount();
     const long = await owner.withKey(['read'], { expiresAt: soon(7_200_000) });
     const short = await owner.withKey(['read'], { expiresAt: soon(3_600_000) });

@@ -147,7 +147,7 @@ describe('an API key with limits', () => {
     expect(await files()).toBe(1);
   });
 
-  it('gives a second request with its Idempotency-Key the first file, though there is no room for another', async () => {
+  it('gives a repeated request with its Idempotency-Key the first file, though a second would not fit', async () => {
     const call = await limited({ files: 1 });
     const bytes = fresh(10);
     const o = { 'Idempotency-Key': 'k' };

@@ -63,7 +63,7 @@ it('of a file that lacks a block, the others are searched for at once', async ()
   expect(asked).toEqual(['a block', 'a search', 'a search']);
 });
 
-it('a stream that is opened again before its end has ended at a missing block, which is asked for by itself', async () => {
+it('a stream that is opened again early ended at a missing block, which is asked for by itself', async () => {
   const asked: string[] = [];
   const [source] = withNetwork([backend('a', asked)]);
   const codes = [];

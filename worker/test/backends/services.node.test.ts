@@ -13,7 +13,8 @@ const badReplication =
 const types = 'kubo, cluster, psa, pinata, r2, s3';
 const psa = { id: 'p', type: 'psa', url: 'https://psa.example.com', origins: ['/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW'] };
 const badOrigins =
-  'PINNING_SERVICES[1] (p): origins must be a list of at most 20 multiaddresses, such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…';
+  'PINNING_SERVICES[1] (p): origins must be a list of at most 20 multiaddresses, ' +
+  'such as /dns4/kubo.example.com/tcp/4001/p2p/12D3…';
 
 const parse = (value: unknown, secrets: Record<string, string> = {}) =>
   configuredBackends(typeof value === 'string' ? value : JSON.stringify(value), 'PINNING_SERVICES', {
@@ -88,7 +89,8 @@ describe('PINNING_SERVICES', () => {
     [[{ ...good, type: 'constructor' }], `PINNING_SERVICES[0] (kubo): type must be one of ${types}`],
     [
       [psa, good],
-      'PINNING_SERVICES[0] (p): the first service takes uploads, which come in parts, and psa does not: list another one before it',
+      'PINNING_SERVICES[0] (p): the first service takes uploads, which come in parts, and psa does not: ' +
+        'list another one before it',
     ],
     [[good, { ...psa, origins: '/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW' }], badOrigins],
     [[good, { id: 'i', type: 'pinata' }], 'PINNING_SERVICES[1] (i): tokenSecret must be the name of a secret'],

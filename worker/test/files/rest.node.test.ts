@@ -94,7 +94,8 @@ async function openWith(
     }
     for (const { fileId, header } of headers) {
       const opened = await openDetached(header, { fileId, identities: [identityFromPkcs8(pkcs8)] });
-      return `${opened.file.filename}: ${await new Response(opened.decrypt(present(new Response(payload).body))).text()}`;
+      const plaintext = opened.decrypt(present(new Response(payload).body));
+      return `${opened.file.filename}: ${await new Response(plaintext).text()}`;
     }
   }
   return undefined;

@@ -103,7 +103,7 @@ describe('a response', () => {
     }
   });
 
-  it('of the gateway may be kept, in shared caches for a minute, and a cache that asks again learns of a deletion', async () => {
+  it('of the gateway may be kept, in shared caches for a minute; who asks again learns of a deletion', async () => {
     const { fileId, cid } = await call.store('plain', 'for a minute');
     const kept = 'public, max-age=29030400, immutable, s-maxage=60, proxy-revalidate, no-transform';
     const path = `/ipfs/${cid}`;

@@ -33,7 +33,7 @@ describe('a body', () => {
         }
       });
       socket.write(
-        `${[...head, `Host: ${new URL(service.url).host}`, `Authorization: Bearer ${call.apiKey}`].join('\r\n')}\r\n\r\n`,
+        [...head, `Host: ${new URL(service.url).host}`, `Authorization: Bearer ${call.apiKey}`, '', ''].join('\r\n'),
       );
       body((bytes) => socket.write(bytes));
     });

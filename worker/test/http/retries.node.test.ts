@@ -214,7 +214,7 @@ describe('a claim', () => {
 
 describe('an upload that fails', () => {
   it.each(long ? ['plain', 'encrypted'] : ['encrypted'])(
-    'because the pinning service cannot be reached is 503 in %s mode, with an Idempotency-Key, too, and can be sent again',
+    'because no backend is reached is 503 in %s mode, also with an Idempotency-Key, and can be sent again',
     async (mode) => {
       const bytes = randomBytes(300_000);
       for (let round = 0; round < 5; round += 1) {

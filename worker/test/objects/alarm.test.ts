@@ -62,7 +62,7 @@ it('rings in 2200 for what is due after the last time that the runtime can count
   }
 });
 
-it('waits longer after each failed attempt, at most an hour, and a quarter of one for an upload that a client waits for', () => {
+it('waits longer after each failure, at most an hour, and a quarter of one where a client waits', () => {
   const waits = (ms: (attempts: number) => number) => [1, 2, 8, 9, 10, 11, 5000].map((attempts) => ms(attempts) / 1000);
   expect(waits(backoffMs)).toEqual([5, 10, 640, 1280, 2560, 3600, 3600]);
   expect(waits(retryMs)).toEqual([5, 10, 640, 900, 900, 900, 900]);

@@ -16,8 +16,8 @@ it('a new object has the tables that one of the first version has after its upgr
   new PinRows(storageOf(fresh)).create();
   // As version 0.1.0 made them.
   old.exec(`
-    CREATE TABLE pin (cid TEXT NOT NULL, service TEXT NOT NULL, state TEXT NOT NULL, was_there INTEGER NOT NULL, due INTEGER,
-      attempts INTEGER NOT NULL, PRIMARY KEY (cid, service)) WITHOUT ROWID;
+    CREATE TABLE pin (cid TEXT NOT NULL, service TEXT NOT NULL, state TEXT NOT NULL, was_there INTEGER NOT NULL,
+      due INTEGER, attempts INTEGER NOT NULL, PRIMARY KEY (cid, service)) WITHOUT ROWID;
     CREATE TABLE reference (cid TEXT NOT NULL, service TEXT NOT NULL, account TEXT NOT NULL, file_id TEXT NOT NULL,
       PRIMARY KEY (cid, service, account, file_id)) WITHOUT ROWID;
     CREATE INDEX pin_due ON pin (due);

@@ -132,7 +132,7 @@ it('adds up what accounts and pins hold, and names none of them', async () => {
     expect(text.includes(secret)).toBe(false);
 });
 
-it('shows what is stuck: a service that is down, messages that are not acknowledged, alarms that are late', async () => {
+it('shows what is stuck: a backend that is down, messages that nobody acknowledges, late alarms', async () => {
   const { id, call } = await newOwner(service);
   const { fileId } = await call.store('plain', 'to be deleted');
   const object = accountObject(service, id);

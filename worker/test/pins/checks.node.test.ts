@@ -220,7 +220,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await expect.poll(async () => (await names(world.b))[file.cid], { timeout: 10_000 }).toBe('sealpin:us');
   });
 
-  test('single blocks are served although backends were down after the upload, or an earlier version took it', async () => {
+  test('blocks are served although backends were down after the upload, or an earlier version took it', async () => {
     const served = async () => (await fetch(`${world.service.url}/ipfs/${leafCid}?format=raw`)).status;
     const leafCid = cidOf('raw', await sha256(leaf)).text;
     const file = await storeAtBoth(world, bytes);
@@ -284,7 +284,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     expect(await problemOf(client(world.service.url).ask(operationId, given))).toBe('401 unauthorized');
   });
 
-  test('a larger file that moves to a backend which has it is read as a whole there, whatever part would be next', async () => {
+  test('a larger file that moves to a backend which has it is read there as a whole', async () => {
     bytes = randomBytes(17 * leafBytes);
     const file = await storeAtBoth(world, bytes);
     // The last of nine parts is next, and the migration begins while it is read.

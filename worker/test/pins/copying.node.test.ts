@@ -218,7 +218,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await settle(world, file);
   });
 
-  test(`${cids} CIDs of a service that is down: each object asks 5 times at most in a minute, soon less than once`, async () => {
+  test(`${cids} CIDs of a backend that is down: an object asks 5 times a minute at most, soon below once`, async () => {
     const byName = new Map<string, Rows>();
     while (byName.size < objects) {
       const { cid } = await storeAtBoth(world, randomBytes(100));

@@ -169,7 +169,7 @@ describe('an opening that is repeated', () => {
     expect(await isKept(id)).toBe(false);
   });
 
-  it('of a share is worth nothing at another one, and what is stored of it opens nothing, and ends with it', async () => {
+  it('of a share is worth nothing at another one; what is stored of it opens nothing, and ends with it', async () => {
     const [one, other] = [await share(1), await share(1)];
     await open(one, tokens.first);
     await open(other);

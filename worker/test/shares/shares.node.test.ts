@@ -281,7 +281,7 @@ it('a share that exists is never overwritten', async () => {
   expect(await shareObject(service, id).rows('share')).toEqual([before]);
 });
 
-it('the operator says how long and how often, and a limit that is no number is a fault of the configuration', async () => {
+it('the operator says how long and how often; a limit that is no number is a fault of the configuration', async () => {
   const strict = await startService({ vars: { SHARE_MAX_DAYS: '2', SHARE_MAX_OPENS: '3', RECOVERY_DAYS: '30' } });
   const wrong = await startService({ vars: { SHARE_MAX_OPENS: 'many' } });
   try {

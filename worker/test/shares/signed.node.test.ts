@@ -328,7 +328,7 @@ describe('who signs', () => {
   const derive = (ikm: Uint8Array, by = info): Buffer => Buffer.from(hkdfSync('sha256', ikm, '', by, 32));
   const reads = (token: string): Promise<Response> => anybody.ask('getSigned', { id: owner.id, token });
 
-  it('is any program that has the API key: a JSON Web Token with Ed25519, whose header has no other algorithm or member', async () => {
+  it('is any program that has the API key: a JSON Web Token with Ed25519 alone in its header', async () => {
     const file = await owner.call.store('plain', 'x');
     const key = await parseApiKey(owner.call.apiKey);
     if (key === undefined) throw new Error('it is an API key');
@@ -354,7 +354,7 @@ describe('who signs', () => {
       );
   });
 
-  it('is nobody with the rows of the account, the names in KV or a backup: what is stored checks, and does not sign', async () => {
+  it('is nobody with the rows of the account, KV or a backup: what is stored checks, and does not sign', async () => {
     const file = await owner.call.store('plain', 'x');
     const [row] = await owner.object.rows('api_key');
     const hash = Buffer.from(String(row?.['hash']), 'hex');

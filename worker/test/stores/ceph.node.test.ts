@@ -166,7 +166,7 @@ describe.runIf(isLongRun)('Ceph', () => {
     const seen = kinds.map(([kind, all = []]) => `${all.length} × ${kind}`).join('\n');
     // oxlint-disable-next-line no-console
     console.info(
-      `${acknowledged.size} files, ${so.killed} kills, ${so.unread} reads that failed meanwhile; requests repeated:\n${seen}`,
+      `${acknowledged.size} files, ${so.killed} kills, ${so.unread} reads that failed meanwhile\nrepeated:\n${seen}`,
     );
     expect(acknowledged.size).toBe(files);
     expect(so).toMatchObject({ killed: kills, wrong: 0 });

@@ -44,7 +44,7 @@ describe.each(kinds)('%s', (kind) => {
     expect(await problemOf(get(file.fileId))).toBe('404 not_found');
   });
 
-  it('a file of 17 MiB and some is in objects of at most 16 MiB, one behind the other, and is read in parts', async () => {
+  it('a file of 17 MiB and some is in objects of at most 16 MiB, and is read in parts', async () => {
     const bytes = randomBytes(17 * mib + 12_345);
     const file = await store.owner.call.store('plain', bytes);
     const keys = await data();

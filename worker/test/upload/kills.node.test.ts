@@ -115,7 +115,7 @@ async function cidsOfFiles(): Promise<string[]> {
 }
 
 it.runIf(long && kuboProgram() !== undefined)(
-  `S81 S82: of ${rounds} × 2 uploads, all that are acknowledged are there, and after the sweep no pin is without a row (long form)`,
+  `S81 S82: all acknowledged of ${rounds} × 2 uploads are there, and after the sweep each pin has a row`,
   async () => {
     const acknowledged: Acknowledged[] = [];
     for (let round = 0; round < rounds; round += 1) {

@@ -1,4 +1,4 @@
-/** Uploads that take days: what is kept meanwhile, what is left of them, and who may continue them. */
+/** Uploads that take days: what is kept meanwhile, what is left of them, and who may resume. */
 import { describe, expect, it } from 'vitest';
 import { client, problemOf, type Client } from '../client.ts';
 import { restartable } from '../kept-state.ts';

@@ -67,7 +67,7 @@ describe('a key that begins a hundred uploads', () => {
     expect(await problemOf(begin(call, 5))).toEqual(tooMany);
   });
 
-  it('meets the limit of the account when it comes in many keys, which feel it, and no other account does', async () => {
+  it('meets the limit of the account when it comes in many keys, and no other account does', async () => {
     const keys = await Promise.all(Array.from({ length: 10 }, () => guest()));
     const responses = await Promise.all(keys.flatMap((call) => Array.from({ length: 10 }, () => begin(call, 5))));
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([201]));
@@ -136,7 +136,7 @@ describe('what an upload announces', () => {
   });
 });
 
-it('uploads that an earlier version let begin beyond the limits are finished, as far as their files have room', async () => {
+it('uploads that an earlier version admitted beyond the limits complete, as far as their files fit', async () => {
   const call = await guest({ files: 12, bytes: 1000 });
   const some = await Promise.all(Array.from({ length: 6 }, () => create(call, 'plain', 50)));
   await owner.object.change(`UPDATE upload SET state = 'done'`);

@@ -31,7 +31,9 @@ import { first, present } from '../../../../testkit/present.ts';
  * alone; Go's age opens it.
  */
 const muchWork =
-  'YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdCBJVFdIdTRKeDhkNloyTno0T2Q3Y2hBIDIxCmNIRVFGZU00YndiQlJGaEtsbm8rdmI5eW5CRXd2eWlMWG1ZUjZ2NEJWTk0KLS0tIGVnWTU5NTd3VmVYTldLL1Rxd1FxQ1RiZjVKL0xZL0VaSzRBWVpzU0VNeWsKuCzmrglST6Yb9HWboFuOvn/UZL7QmaKmd6FSYPgP5ruzwpvYTnLE+hLX';
+  'YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdCBJVFdIdTRKeDhkNloyTno0T2Q3Y2hBIDIxCmNIRVFGZU00YndiQlJGaEtsbm8r' +
+  'dmI5eW5CRXd2eWlMWG1ZUjZ2NEJWTk0KLS0tIGVnWTU5NTd3VmVYTldLL1Rxd1FxQ1RiZjVKL0xZL0VaSzRBWVpzU0VNeWsKuCzmrglS' +
+  'T6Yb9HWboFuOvn/UZL7QmaKmd6FSYPgP5ruzwpvYTnLE+hLX';
 
 const sizes = long ? [0, 1, 65_535, 65_536, 65_537, 3 * 65_536, 1_500_000] : [0, 65_537];
 
@@ -303,7 +305,7 @@ for (const backend of backends) {
           run('openssl', ['pkey', '-in', path('private.key'), '-check', '-noout']);
         }));
 
-      test('key pairs of openssl work: PKCS#8, SEC1, compressed points; other curves and protected keys are refused', () =>
+      test('key pairs of openssl work: PKCS#8, SEC1, compressed points; not other curves and protected keys', () =>
         inDirectory(async (path) => {
           run('openssl', ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256', '-out', path('pkcs8')]);
           run('openssl', ['ecparam', '-name', 'prime256v1', '-genkey', '-out', path('sec1')]);

@@ -210,7 +210,8 @@ spec.loader.exec_module(rescue)
 folder, ended = sys.argv[2], {}
 for name in sorted(os.listdir(folder)):
     case, out = os.path.join(folder, name), os.path.join(folder, name + ".out")
-    own = ["--key", case, os.path.join(folder, "sealed")] if name.startswith("key") else ["--key", os.path.join(folder, "key"), case]
+    key, sealed = (name, "sealed") if name.startswith("key") else ("key", name)
+    own = ["--key", os.path.join(folder, key), os.path.join(folder, sealed)]
     sys.argv = ["rescue.py", *own, out]
     signal.alarm(30)
     try:

@@ -128,7 +128,7 @@ export function golden(tool: Tool, backend: Backend): void {
     });
 
     tool.test(
-      `S3 S13: ${file.kind}: cut at every length, and with every byte flipped, it is refused, and nothing wrong comes out`,
+      `S3 S13: ${file.kind}: is refused when cut anywhere or with any byte flipped, and nothing wrong comes out`,
       async () => {
         const identities = identitiesOf(file);
         const memory = remembering(backend);

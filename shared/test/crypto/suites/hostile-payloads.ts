@@ -95,7 +95,7 @@ export function hostilePayloads(tool: Tool, backend: Backend): void {
     };
 
     tool.test(
-      `S4 S5 S6 S9: ${format}: chunks that are shortened, swapped, doubled, dropped or followed by more are refused at the first wrong one`,
+      `S4 S5 S6 S9: ${format}: short, swapped, doubled, dropped and added chunks are refused at the first wrong one`,
       async () => {
         const {
           one: { head, chunk, container },

@@ -119,7 +119,8 @@ export function keys(tool: Tool, backend: Backend): void {
       pem('PRIVATE KEY', cut(pkcs8)),
       pem('PRIVATE KEY', bad(pkcs8.length - 1, pkcs8)),
       pem('PRIVATE KEY', bad(23, pkcs8)),
-      '-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAAA\n-----END EC PRIVATE KEY-----',
+      '-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n' +
+        'AAAA\n-----END EC PRIVATE KEY-----',
     ];
     for (const file of notIdentities) await fails('key_invalid', () => parseIdentities(file), file);
     for (const [parse, file] of [

@@ -83,7 +83,7 @@ export function ranges(tool: Tool, backend: Backend): void {
     );
 
     tool.test(
-      `S16 S17: ${format}: a good part is read next to a bad chunk; a container that was cut, or whose last chunk is bad, does not open`,
+      `S16 S17: ${format}: is read beside a bad chunk; cut, or with a bad last chunk, it does not open`,
       async () => {
         const { recipient, privatePem } = await generateKeyPair(backend);
         const identities = parseIdentities(privatePem);

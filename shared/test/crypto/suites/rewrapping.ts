@@ -103,7 +103,7 @@ export function rewrapping(tool: Tool, backend: Backend): void {
   });
 
   tool.test(
-    'S21: a body forged to open under two passwords opens under the one whose MAC it has, and is refused under the other',
+    'S21: a body forged for two passwords opens under the one whose MAC it has, and not under the other',
     async () => {
       const salt = new Uint8Array(16).fill(9);
       const keyOf = (password: string): Promise<Uint8Array> =>

@@ -77,7 +77,7 @@ test.each<[string, [string, string?][], string]>([
   });
 });
 
-test('a pin under way that nobody holds is requested again once, and one that somebody holds is not removed', async () => {
+test('a pin under way that no peer holds is requested once more, and one that a peer holds stays', async () => {
   const expected = { pinning: 1, pinned: 0 };
   await Promise.all(
     Object.entries(expected).map(async ([status, removals]) => {

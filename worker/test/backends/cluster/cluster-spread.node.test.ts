@@ -110,7 +110,7 @@ test('a read begins with the peer that is to hold the file, and goes on to other
   for (const count of reads().slice(0, 2)) expect(count).toBeGreaterThan(5);
 });
 
-test('health counts the peers that answer, fails when too few do, and has pins tried again when one is back', async () => {
+test('health counts the peers that answer, fails at too few, and has pins tried again when one is back', async () => {
   const peers = await fakePeers(3);
   const ping = () => adapterOf(peers).ping(signal);
   const recoveries = () => peers.flatMap(({ seen }) => seen).filter((command) => command === 'POST recover').length;

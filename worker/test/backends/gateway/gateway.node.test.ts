@@ -357,7 +357,7 @@ describe('faults', () => {
     peer.onCommand = undefined;
   });
 
-  test('what a reader finds damaged in a CAR, of which nothing is hashed here, is found here by its next request', async () => {
+  test('damage that a reader finds in a CAR, which is not hashed here, is found by its next request', async () => {
     const file = await owner.call.store('plain', randomBytes(2 * leafBytes));
     await settle(service, file.cid);
     peer.onCommand = async (turn) => {

@@ -64,7 +64,7 @@ if (kuboProgram() === undefined) {
       await rm(dir, { recursive: true, force: true });
     });
 
-    test('a blob stored through one node is read from another by its blob ID, and opened with the password', async () => {
+    test('a blob stored at one node is read from another by its blob ID, and opened with the password', async () => {
       const plaintext = randomBytes(3_000_000);
       const { bytes, cid } = await container(plaintext, 'a password of the tests');
       const file = await owner.call.store('plain', bytes);

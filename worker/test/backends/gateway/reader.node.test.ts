@@ -78,7 +78,7 @@ const blockstore = {
 describe('a stored file', () => {
   const sizes = [0, 1, leafBytes - 1, leafBytes, leafBytes + 1, 40 * leafBytes, ...(long ? [1_181_116_007] : [])];
   test.each(sizes)(
-    'S74: of %i bytes has the CID computed here, is read by ipfs-unixfs-exporter, and by us in at most 3 requests a GiB',
+    'S74: of %i bytes has our CID, and is read by ipfs-unixfs-exporter, and by us in at most 3 requests a GiB',
     async (size) => {
       let fetches = 0;
       const counted = ((...args: Parameters<typeof fetch>) => {

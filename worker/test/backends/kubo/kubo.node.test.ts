@@ -69,7 +69,7 @@ for (const [name, open] of Object.entries(runtimes).filter(([runtime]) => long |
     const say = (status: number, body: string | Uint8Array, headers: Record<string, string> = {}) =>
       afterBody((_, response) => response.writeHead(status, headers).end(body));
 
-    test('an import asks for no pin, sends nothing before its first block, and needs no request without one', async () => {
+    test('an import asks for no pin, sends nothing before its first block, and without one no request', async () => {
       const answer = say(200, '{"Stats":{"BlockCount":1,"BlockBytesCount":700000}}\n');
       const { error, service } = await before(answer, present(calls['import']));
       expect(error).toBe(undefined);

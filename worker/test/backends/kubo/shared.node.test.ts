@@ -192,8 +192,11 @@ const beforePins = [
   'DROP INDEX pin_next',
   'DROP TABLE breaker',
   'DROP TABLE migration',
-  ...'wanted reason cursor bytes checked_at verified_at absences read_from read_to part suspect losses damaged moved_from'
-    .split(' ')
+  ...[
+    'wanted reason cursor bytes checked_at verified_at absences',
+    'read_from read_to part suspect losses damaged moved_from',
+  ]
+    .flatMap((line) => line.split(' '))
     .map((name) => `ALTER TABLE pin DROP COLUMN ${name}`),
   'ALTER TABLE reference DROP COLUMN is_part',
   'UPDATE pin SET due = NULL',
@@ -340,7 +343,7 @@ if (kuboProgram() === undefined) {
       });
 
       test.each([true, false].flatMap((overlap) => [0, 1].map((first) => ({ overlap, first }))))(
-        'both store the same file at the same moment (overlapping: $overlap), and $first deletes it: the other reads it',
+        'both store the same file at once (overlapping: $overlap), and $first deletes it: the other reads it',
         async ({ overlap, first }) => {
           const users = [world.a, world.b];
           const [asked, pinned] = [meeting(2), meeting(2)];

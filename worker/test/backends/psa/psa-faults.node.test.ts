@@ -142,7 +142,7 @@ test('every request of ours is removed, and it counts once the service lists non
   ]);
 });
 
-test('a service that lists other CIDs as well is asked page by page, and one that repeats itself no further', async () => {
+test('a service that also lists other CIDs is asked page by page, and one that repeats itself no further', async () => {
   const other = (requestid: string, created: string): Pin => ({
     status: 'pinned',
     cid: 'bafkqaaa',

@@ -69,7 +69,7 @@ export const differences: readonly Difference[] = [
   },
   {
     server: 'tusd',
-    why: 'A HEAD must return the metadata as it was given; tusd keeps a map, in any order, and drops what it cannot read.',
+    why: 'A HEAD must return the metadata as given; tusd keeps a map, in any order, and drops what it cannot read.',
     answers: {
       'creation, then a part, then the rest': { 2: { headers: { 'Upload-Metadata': '*' } } },
       'metadata with a key alone': { 2: { headers: { 'Upload-Metadata': '*' } } },

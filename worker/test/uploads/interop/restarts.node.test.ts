@@ -124,7 +124,7 @@ describe.each(long ? modes : (['encrypted'] as const))('%s', (mode) => {
   });
 });
 
-it('a client takes over in the middle of a part: the earlier request ends, and the file is that of the later one', async () => {
+it('a client takes over within a part: the earlier request ends, and the file is that of the later one', async () => {
   const server = uploads('encrypted');
   const created = await send('POST', server.endpoint, {
     ...server.headers,

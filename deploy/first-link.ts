@@ -1,0 +1,36 @@
+/** The end of `npm run setup`: a link that is made, opened and taken back. */
+import { connect, receive } from '../client/index.ts';
+import { errorMessage, hintOf, type Finding } from './finding.ts';
+
+const text = 'This link was made by npm run setup, to see whether the service works.';
+
+/**
+ * Sends a small file with the first API key, receives it by its link, and takes both back.
+ * @param url of the service
+ */
+export async function firstLink(url: string, apiKey: string): Promise<Finding> {
+  try {
+    const service = connect({ service: url, apiKey });
+    const { link, share, files } = await service.send(
+      { name: 'setup.txt', source: new TextEncoder().encode(text) },
+      { expiresAt: new Date(Date.now() + 3_600_000), opens: 1 },
+    );
+    try {
+      const received = await receive(link);
+      const [file] = received.files;
+      const content = file === undefined ? '' : await (await file.open()).text();
+      if (content !== text)
+        return { ok: false, what: `the link of ${url} returned another file than was sent`, todo: 'npm run doctor' };
+    } finally {
+      await service.unshare(share.id);
+      for (const { fileId } of files) await service.delete(fileId);
+    }
+    return { ok: true, what: `a file was sent, received by its link ${new URL(link).origin}/s#…, and deleted` };
+  } catch (error) {
+    return {
+      ok: false,
+      what: `no link could be sent and received: ${errorMessage(error)}`,
+      todo: hintOf(error) ?? 'npm run doctor says what is wrong; then run npm run setup again',
+    };
+  }
+}
