@@ -36,7 +36,7 @@ export async function takeSnapshot(
     readonly stateDir: string;
     readonly url: string;
     readonly adminToken: string;
-    readonly node: RunningNode;
+    readonly node: Pick<RunningNode, 'keep'>;
   },
   known: Stamps,
   closed: AbortSignal,
