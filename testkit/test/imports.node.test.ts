@@ -45,9 +45,11 @@ const arrows: Record<string, { rooms: string[]; npm: RegExp; node?: true }> = {
   // No row but those of tests and benches names these two.
   testkit: { rooms: ['shared', 'client', 'worker', 'cli'], npm: /./, node: true },
   bench: { rooms: ['shared', 'client', 'worker', 'cli', 'testkit'], npm: /./, node: true },
+  simulation: { rooms: ['shared', 'worker', 'cli'], npm: /^esbuild$/, node: true },
   'packaging/test': { rooms: ['shared', 'client', 'cli', 'packaging', 'testkit'], npm: /./, node: true },
   'deploy/test': { rooms: ['shared', 'client', 'worker', 'cli', 'deploy', 'testkit'], npm: /./, node: true },
   'bench/test': { rooms: ['bench', 'testkit'], npm: /^vitest$/, node: true },
+  'simulation/test': { rooms: ['simulation', 'worker', 'testkit'], npm: /./, node: true },
   'testkit/test': { rooms: ['testkit', 'shared'], npm: /^vitest$/, node: true },
   'shared/test': { rooms: ['shared', 'testkit'], npm: /./, node: true },
   'worker/test': { rooms: ['shared', 'worker', 'testkit'], npm: /./, node: true },
@@ -111,6 +113,7 @@ const floors: Record<string, string[][]> = {
     ['startup'],
     ['build.ts', 'index.ts', 'shipped.ts'],
   ],
+  simulation: [['host'], ['platform'], ['world'], ['runner.ts'], ['shrink.ts'], ['index.ts']],
 };
 
 /** The most files of code in a folder. */

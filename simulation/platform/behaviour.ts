@@ -1,0 +1,117 @@
+/** Requests to a backend that fails: late, lost, twice, full, lying, or away. */
+import type { Random } from '../host/random.ts';
+import { newOwner, type Scheduler } from '../host/scheduler.ts';
+
+const travelMs = { from: 0.5, to: 80 };
+
+/** The ways in which a backend fails for a while. */
+export const troubles = [
+  'refuses',
+  'hangs',
+  'busy',
+  'late',
+  'loses requests',
+  'loses answers',
+  'full',
+  'lies',
+  'cuts',
+] as const;
+export type Trouble = (typeof troubles)[number];
+
+/** Share of the requests that meet a trouble which is not there all the time. */
+const share = 0.3;
+/** Time by which a late request is late, in ms. */
+const lateMs = { from: 1_000, to: 50_000 };
+
+/** The behaviour of a backend at the moment. */
+export class Behaviour {
+  readonly id: string;
+  readonly scheduler: Scheduler;
+  readonly random: Random;
+  readonly #troubles = new Map<Trouble, number>();
+
+  constructor(id: string, scheduler: Scheduler) {
+    this.id = id;
+    this.scheduler = scheduler;
+    this.random = scheduler.random(`backend ${id}`);
+  }
+
+  begin(trouble: Trouble): void {
+    this.#troubles.set(trouble, (this.#troubles.get(trouble) ?? 0) + 1);
+  }
+
+  end(trouble: Trouble): void {
+    this.#troubles.set(trouble, (this.#troubles.get(trouble) ?? 1) - 1);
+  }
+
+  has(trouble: Trouble): boolean {
+    return (this.#troubles.get(trouble) ?? 0) > 0;
+  }
+
+  /** Tells whether a request meets a trouble that some of them meet. */
+  meets(trouble: Trouble): boolean {
+    return this.has(trouble) && this.random.chance(share);
+  }
+
+  /** Changes bytes, where the backend lies. */
+  honest(bytes: Uint8Array): Uint8Array {
+    if (!this.meets('lies') || bytes.length === 0) return bytes;
+    const other = bytes.slice();
+    const at = this.random.below(other.length);
+    other[at] = (other[at] ?? 0) ^ 1;
+    return other;
+  }
+
+  /**
+   * Makes a request.
+   * @param work what the backend does, when it arrives @param signal takes it back before that
+   */
+  request<T>(label: string, work: () => T | Promise<T>, signal?: AbortSignal | null): Promise<T> {
+    const { scheduler, random } = this;
+    const { owner } = scheduler;
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const name = `${this.id} ${label}`;
+    const travel = (): number => random.spread(travelMs.from, travelMs.to);
+    const answer = (settle: () => void): void => void scheduler.later(travel(), `${name} answers`, settle, owner);
+    const broken = (): void => answer(() => reject(new TypeError('the connection broke')));
+    const arrive = async (): Promise<void> => {
+      if (signal?.aborted === true || this.has('hangs')) return;
+      if (this.has('refuses') || this.meets('loses requests')) return broken();
+      const isAnswered = !this.meets('loses answers');
+      try {
+        const value = await work();
+        if (isAnswered) answer(() => resolve(value));
+        else broken();
+      } catch (error) {
+        answer(() => reject(error instanceof Error ? error : new Error('failed')));
+      }
+    };
+    signal?.addEventListener('abort', () => reject(signal.reason as Error));
+    owner.send(() => {
+      const ms = travel() + (this.meets('late') ? random.spread(lateMs.from, lateMs.to) : 0);
+      scheduler.later(ms, name, () => void arrive(), newOwner(this.id));
+    });
+    return promise;
+  }
+
+  /** A stream of bytes, which may be cut. */
+  stream(bytes: Uint8Array): ReadableStream<Uint8Array> {
+    const isCut = this.meets('cuts');
+    const sent = this.honest(isCut ? bytes.subarray(0, this.random.below(bytes.length + 1)) : bytes);
+    return new ReadableStream({
+      start(controller) {
+        if (sent.length > 0) controller.enqueue(sent.slice());
+        if (isCut) controller.error(new TypeError('terminated'));
+        else controller.close();
+      },
+    });
+  }
+}
+
+/** Reads a whole body. */
+export async function bytesOf(body: ReadableStream<Uint8Array> | Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+  if (body instanceof Uint8Array) return body.slice();
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) chunks.push(chunk.slice());
+  return new Uint8Array(Buffer.concat(chunks));
+}

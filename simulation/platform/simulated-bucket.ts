@@ -1,0 +1,84 @@
+/** A bucket of R2, as a Worker sees its binding. */
+import { bytesOf, type Behaviour } from './behaviour.ts';
+
+type Stored = { bytes: Uint8Array; at: number };
+
+export type BucketOptions = {
+  /** Called before an object is stored. */
+  stored(key: string): void;
+};
+
+export class SimulatedBucket {
+  readonly behaviour: Behaviour;
+  readonly objects = new Map<string, Stored>();
+  /** CIDs whose index was changed here. */
+  readonly damaged = new Set<string>();
+  readonly #o: BucketOptions;
+
+  constructor(behaviour: Behaviour, options: BucketOptions) {
+    this.behaviour = behaviour;
+    this.#o = options;
+  }
+
+  /** Changes the last byte of the index of a CID. */
+  damage(cid: string): void {
+    this.damaged.add(cid);
+    for (const [key, { bytes, at }] of this.objects) {
+      if (!key.endsWith(`cid/${cid}`)) continue;
+      const other = bytes.slice();
+      other[other.length - 1] = (other.at(-1) ?? 0) ^ 1;
+      this.objects.set(key, { bytes: other, at });
+    }
+  }
+
+  /** The binding, for everybody. */
+  binding() {
+    const request = async <T>(label: string, work: () => T): Promise<T> =>
+      await this.behaviour.request(label, () => {
+        if (this.behaviour.meets('busy')) throw new Error(`${label}: Reduce your rate of requests. (10058)`);
+        return work();
+      });
+    return {
+      put: async (
+        key: string,
+        body: Uint8Array | ReadableStream<Uint8Array>,
+        o?: { onlyIf?: { etagDoesNotMatch: string } },
+      ) => {
+        const bytes = await bytesOf(body);
+        return await request(`put ${key}`, () => this.#put(key, bytes, o?.onlyIf !== undefined));
+      },
+      head: (key: string) => request(`head ${key}`, () => this.#about(key)),
+      get: async (key: string, o?: { range?: { offset: number; length: number } }) => {
+        const found = await request(`get ${key}`, () => this.objects.get(key)?.bytes ?? null);
+        const { offset = 0, length = Infinity } = o?.range ?? {};
+        return found && { size: found.length, body: this.behaviour.stream(found.subarray(offset, offset + length)) };
+      },
+      list: (o: { prefix: string; startAfter?: string }) => request(`list ${o.prefix}`, () => this.#list(o)),
+      delete: (keys: string[]) =>
+        request(`delete ${keys.join(' ')}`, () => {
+          for (const key of keys) this.objects.delete(key);
+        }),
+      createMultipartUpload: () => Promise.reject(new Error('not simulated')),
+    };
+  }
+
+  #put(key: string, bytes: Uint8Array, onlyNew: boolean): { key: string; size: number } | null {
+    if (this.behaviour.has('full')) throw new Error(`put ${key}: the bucket takes no more (10043)`);
+    if (onlyNew && this.objects.has(key)) return null;
+    this.#o.stored(key);
+    this.damaged.delete(key.split('cid/').at(-1) ?? '');
+    this.objects.set(key, { bytes, at: this.behaviour.scheduler.now });
+    return { key, size: bytes.length };
+  }
+
+  #about(key: string): { key: string; size: number; uploaded: Date } | null {
+    const found = this.objects.get(key);
+    return found === undefined ? null : { key, size: found.bytes.length, uploaded: new Date(found.at) };
+  }
+
+  #list({ prefix, startAfter = '' }: { prefix: string; startAfter?: string }) {
+    const keys = [...this.objects.keys()].filter((key) => key.startsWith(prefix) && key > startAfter).toSorted();
+    const objects = keys.slice(0, 1000).map((key) => this.#about(key));
+    return { objects, truncated: keys.length > 1000 };
+  }
+}

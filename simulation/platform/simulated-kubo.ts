@@ -1,0 +1,214 @@
+/** A Kubo behind its RPC, as the adapter uses it, over blocks in memory. */
+import { carReader, cidFromBytes, cidOf, linksOf, openFile, parseCid, sha256 } from '../../shared/ipfs/index.ts';
+import { bytesOf, type Behaviour } from './behaviour.ts';
+
+/** Answer of a Kubo to a command: bytes, an object in JSON, or an error with a message. */
+type Answer = { bytes: Uint8Array } | { json: object } | { message: string };
+
+type Command = { query: URLSearchParams; body: Uint8Array };
+
+export type KuboOptions = {
+  /** Called before a CID is pinned. */
+  pinned(cid: string): void;
+};
+
+export class SimulatedKubo {
+  readonly behaviour: Behaviour;
+  readonly #o: KuboOptions;
+  /** Blocks by CID, and names of recursive pins by CID. */
+  readonly blocks = new Map<string, Uint8Array>();
+  readonly pins = new Map<string, string>();
+
+  constructor(behaviour: Behaviour, options: KuboOptions) {
+    this.behaviour = behaviour;
+    this.#o = options;
+  }
+
+  /** The `fetch` of its address. */
+  async fetch(url: URL, { body, signal }: RequestInit): Promise<Response> {
+    const { behaviour } = this;
+    const sent = await sentWithin(body as ReadableStream<Uint8Array> | null | undefined, signal);
+    const command = url.pathname.replace('/api/v0/', '');
+    const label = `${command} ${url.searchParams.get('arg') ?? ''}`;
+    const answer = await behaviour.request(
+      label,
+      () => this.#do(command, { query: url.searchParams, body: sent }),
+      signal,
+    );
+    if (answer === 'busy') return new Response('busy', { status: 503, headers: { 'Retry-After': '3' } });
+    if ('bytes' in answer) return new Response(behaviour.stream(answer.bytes) as BodyInit);
+    if ('message' in answer) return Response.json({ Message: answer.message, Code: 0, Type: 'error' }, { status: 500 });
+    return Response.json(answer.json);
+  }
+
+  /** Tells whether a pin of ours keeps a CID, and every block below it is there. */
+  async holds(cid: string): Promise<boolean> {
+    const roots = [...this.pins.keys()].filter((root) => root === cid || this.#isAnchorOf(root, cid));
+    return roots.length > 0 && this.#missingBelow(cid) === undefined;
+  }
+
+  /** Tells whether it has every block of a CID, as it was. */
+  async holdsWell(cid: string): Promise<boolean> {
+    if (!(await this.holds(cid))) return false;
+    const kept = new Set<string>();
+    this.#walk(cid, kept);
+    for (const each of kept) {
+      const { codec, text } = parseCid(each);
+      if (cidOf(codec, await sha256(this.blocks.get(each) ?? new Uint8Array())).text !== text) return false;
+    }
+    return true;
+  }
+
+  /** Loses a pin, and the first block below it. */
+  lose(cid: string): void {
+    this.pins.delete(cid);
+    this.blocks.delete(cid);
+  }
+
+  /** Changes a byte of a leaf below a CID. */
+  damage(cid: string): void {
+    const kept = new Set<string>();
+    this.#walk(cid, kept);
+    const leaf = [...kept].findLast((each) => parseCid(each).codec === 'raw');
+    const bytes = this.blocks.get(leaf ?? '')?.slice();
+    if (leaf === undefined || bytes === undefined || bytes.length === 0) return;
+    bytes[0] = (bytes[0] ?? 0) ^ 1;
+    this.blocks.set(leaf, bytes);
+  }
+
+  /** Removes what no pin keeps. */
+  collect(): void {
+    const kept = new Set<string>();
+    for (const root of this.pins.keys()) this.#walk(root, kept);
+    for (const cid of this.blocks.keys()) if (!kept.has(cid)) this.blocks.delete(cid);
+  }
+
+  /** The root that an anchor is made for; of any other pin the CID itself. */
+  rootOf(pin: string): string {
+    const block = this.blocks.get(pin);
+    if (block === undefined || parseCid(pin).codec === 'raw') return pin;
+    const [only, ...others] = linksOf(block);
+    const isAnchor = only !== undefined && others.length === 0 && Buffer.from(block).includes('sealpin:');
+    return isAnchor ? only.text : pin;
+  }
+
+  #isAnchorOf(pin: string, cid: string): boolean {
+    return pin !== cid && this.rootOf(pin) === cid;
+  }
+
+  async #do(command: string, { query, body }: Command): Promise<Answer | 'busy'> {
+    const { behaviour } = this;
+    if (behaviour.meets('busy')) return 'busy';
+    const arg = query.get('arg') ?? '';
+    const block = this.blocks.get(arg);
+    const missing = { message: `block was not found locally (offline): ipld: could not find ${arg}` };
+    switch (command) {
+      case 'version':
+        return { json: { Version: '0.43.1' } };
+      case 'dag/import':
+        return await this.#import(body);
+      case 'pin/add':
+        return this.#pin(arg, query.get('name') ?? '');
+      case 'pin/ls': {
+        const name = this.pins.get(arg);
+        if (name === undefined) return { message: `path '${arg}' is not pinned` };
+        return { json: { Keys: { [arg]: { Type: 'recursive', Name: name } } } };
+      }
+      case 'pin/rm':
+        return this.pins.delete(arg) ? { json: { Pins: [arg] } } : { message: 'not pinned or pinned indirectly' };
+      case 'block/get':
+        return block === undefined ? missing : { bytes: behaviour.honest(block) };
+      case 'block/stat':
+        return block === undefined ? missing : { json: { Key: arg, Size: block.length } };
+      case 'block/rm':
+        this.blocks.delete(arg);
+        return { json: { Hash: arg } };
+      case 'dag/stat': {
+        const lacking = this.#missingBelow(arg);
+        return lacking === undefined ? { json: {} } : { message: `ipld: could not find ${lacking}` };
+      }
+      case 'cat':
+        return await this.#cat(arg, Number(query.get('offset')), Number(query.get('length')));
+      default:
+        throw new Error(`the simulated Kubo has no ${command}`);
+    }
+  }
+
+  async #import(multipart: Uint8Array): Promise<Answer> {
+    if (this.behaviour.has('full')) return { message: 'write blocks.log: no space left on device' };
+    const text = Buffer.from(multipart);
+    const start = text.indexOf('\r\n\r\n') + 4;
+    const end = text.lastIndexOf('\r\n--');
+    const car = carReader(whole(multipart.slice(start, end)));
+    await car.header();
+    let count = 0;
+    for (let next = await car.next(); next !== undefined; next = await car.next()) {
+      const cid = cidFromBytes(next.cid);
+      if (cid === undefined || cidOf(cid.codec, await sha256(next.bytes)).text !== cid.text)
+        return { message: 'mismatch in content integrity' };
+      if (!this.blocks.has(cid.text)) this.blocks.set(cid.text, next.bytes.slice());
+      count += 1;
+    }
+    return { json: { Stats: { BlockCount: count } } };
+  }
+
+  #pin(cid: string, name: string): Answer {
+    const missing = this.#missingBelow(cid);
+    if (missing !== undefined) return { message: `pin: ipld: could not find ${missing}` };
+    this.#o.pinned(this.rootOf(cid));
+    this.pins.set(cid, name);
+    return { json: { Pins: [cid] } };
+  }
+
+  async #cat(cid: string, offset: number, length: number): Promise<Answer> {
+    const missing = this.#missingBelow(cid);
+    if (missing !== undefined) return { message: `ipld: could not find ${missing}` };
+    const source = { id: 'itself', block: async (each: string) => this.blocks.get(each) ?? new Uint8Array() };
+    try {
+      const file = await openFile(cid, [source]);
+      return { bytes: await bytesOf(file.read(offset, Math.min(offset + length, file.size))) };
+    } catch {
+      // A damaged block: Kubo does not hash what it reads, and sends something else.
+      return { bytes: new Uint8Array(length) };
+    }
+  }
+
+  #missingBelow(cid: string): string | undefined {
+    const kept = new Set<string>();
+    this.#walk(cid, kept);
+    return [...kept].find((each) => !this.blocks.has(each));
+  }
+
+  #walk(cid: string, kept: Set<string>): void {
+    if (kept.has(cid)) return;
+    kept.add(cid);
+    const block = this.blocks.get(cid);
+    if (block === undefined || parseCid(cid).codec === 'raw') return;
+    for (const link of linksOf(block)) this.#walk(link.text, kept);
+  }
+}
+
+function whole(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    start(controller) {
+      controller.enqueue(bytes);
+      controller.close();
+    },
+  });
+}
+
+/** Reads the body of a request, until it is taken back. */
+async function sentWithin(
+  body: ReadableStream<Uint8Array> | null | undefined,
+  signal: AbortSignal | null | undefined,
+): Promise<Uint8Array> {
+  if (body === undefined || body === null) return new Uint8Array();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const aborted = (): void => reject(signal?.reason as Error);
+  signal?.addEventListener('abort', aborted);
+  try {
+    return await Promise.race([bytesOf(body), promise]);
+  } finally {
+    signal?.removeEventListener('abort', aborted);
+  }
+}

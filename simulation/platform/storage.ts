@@ -1,0 +1,177 @@
+/**
+ * The storage of one Durable Object: SQLite in memory, and its alarm. What was written since the
+ * last commit is one transaction, which a crash takes back.
+ */
+import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from 'node:sqlite';
+import type { Random } from '../host/random.ts';
+
+type Value = ArrayBuffer | string | number | null;
+type Row = Record<string, Value>;
+
+/** The rows of a statement that has run. */
+class Cursor {
+  readonly #rows: Row[];
+
+  constructor(rows: Row[]) {
+    this.#rows = rows;
+  }
+
+  toArray(): Row[] {
+    return this.#rows.splice(0);
+  }
+
+  one(): Row {
+    const [first, ...others] = this.#rows;
+    if (first === undefined || others.length > 0)
+      throw new Error(`Expected exactly one result from SQL query, but got ${first ? 'multiple' : 'no'} results.`);
+    return first;
+  }
+
+  next(): { done: boolean; value: Row | undefined } {
+    const value = this.#rows.shift();
+    return { done: value === undefined, value };
+  }
+
+  [Symbol.iterator](): Iterator<Row> {
+    return this.toArray()[Symbol.iterator]();
+  }
+}
+
+type Options = {
+  random: Random;
+  /** Called when something is written that is not committed yet. */
+  changed(): void;
+};
+
+export class Storage {
+  readonly #o: Options;
+  readonly #database = new DatabaseSync(':memory:');
+  readonly #statements = new Map<string, StatementSync>();
+  #alarm: { set: number | null; committed: number | null } = { set: null, committed: null };
+  #isOpen = false;
+  #depth = 0;
+  /** Set while the alarm runs: then none is set, unless it sets another one. */
+  isRinging = false;
+  readonly sql = { exec: (query: string, ...values: unknown[]) => this.#exec(query, values) };
+
+  constructor(options: Options) {
+    this.#o = options;
+    const random = (): bigint => BigInt(options.random.below(2 ** 32)) * 2n ** 20n;
+    this.#database.function('random', { deterministic: false }, random);
+  }
+
+  /** Tells whether something is written that is not committed. */
+  get isDirty(): boolean {
+    return this.#isOpen;
+  }
+
+  /** The time of the alarm that a crash would leave, in ms. */
+  get committedAlarm(): number | null {
+    return this.#alarm.committed;
+  }
+
+  /** Runs a query for those who check, outside of all objects. */
+  read(query: string): Record<string, SQLOutputValue>[] {
+    return this.#database.prepare(query).all();
+  }
+
+  /** The names of its tables. */
+  tables(): string[] {
+    return this.read(`SELECT name FROM sqlite_master WHERE type = 'table'`).map(({ name }) => String(name));
+  }
+
+  /** Makes what was written last. */
+  commit(): void {
+    if (this.#isOpen) this.#database.exec('COMMIT');
+    this.#isOpen = false;
+    this.#alarm.committed = this.#alarm.set;
+  }
+
+  /** Takes back what was not committed. */
+  rollback(): void {
+    if (this.#isOpen) this.#database.exec('ROLLBACK');
+    this.#isOpen = false;
+    this.#depth = 0;
+    this.isRinging = false;
+    this.#alarm.set = this.#alarm.committed;
+  }
+
+  transactionSync<T>(work: () => T): T {
+    this.#begin();
+    const name = `point${(this.#depth += 1)}`;
+    this.#database.exec(`SAVEPOINT ${name}`);
+    try {
+      const result = work();
+      this.#database.exec(`RELEASE ${name}`);
+      return result;
+    } catch (error) {
+      this.#database.exec(`ROLLBACK TO ${name}; RELEASE ${name}`);
+      throw error;
+    } finally {
+      this.#depth -= 1;
+    }
+  }
+
+  async getAlarm(): Promise<number | null> {
+    return this.isRinging ? null : this.#alarm.set;
+  }
+
+  async setAlarm(time: number | Date): Promise<void> {
+    this.#setAlarm(Number(time));
+  }
+
+  async deleteAlarm(): Promise<void> {
+    this.#setAlarm(null);
+  }
+
+  async deleteAll(): Promise<void> {
+    this.#begin();
+    this.#statements.clear();
+    // What depends on a table goes first.
+    const kinds = ['trigger', 'view', 'table'] as const;
+    for (const kind of kinds)
+      for (const { name } of this.read(
+        `SELECT name FROM sqlite_master WHERE type = '${kind}' AND name NOT LIKE 'sqlite%'`,
+      ))
+        this.#database.exec(`DROP ${kind} "${String(name)}"`);
+  }
+
+  #setAlarm(time: number | null): void {
+    this.#begin();
+    this.isRinging = false;
+    this.#alarm.set = time;
+  }
+
+  #begin(): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    this.#database.exec('BEGIN');
+    this.#o.changed();
+  }
+
+  #exec(query: string, values: unknown[]): Cursor {
+    if (!/^\s*SELECT\b/i.test(query)) this.#begin();
+    if (values.length === 0 && /;\s*\S/.test(query)) {
+      this.#database.exec(query);
+      return new Cursor([]);
+    }
+    let statement = this.#statements.get(query);
+    if (statement === undefined) this.#statements.set(query, (statement = this.#database.prepare(query)));
+    const rows = statement.all(...values.map(bound));
+    for (const row of rows) give(row);
+    return new Cursor(rows as Row[]);
+  }
+}
+
+function bound(value: unknown): SQLInputValue {
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  return value as SQLInputValue;
+}
+
+/** Makes a row one that workerd gives: bytes are an `ArrayBuffer` of their own. */
+function give(row: Record<string, unknown>): void {
+  for (const name in row) {
+    const value = row[name];
+    if (value instanceof Uint8Array) row[name] = value.slice().buffer;
+  }
+}

@@ -1,0 +1,63 @@
+/** Clients that try again by the published rules, and tell what they saw. */
+import { Broken, type Answer, type Sent } from '../platform/edge.ts';
+import type { Outcome } from './model.ts';
+import type { SimulatedService } from './simulated-service.ts';
+
+/** An outcome. `isCertain`: no attempt may have done more than this one tells. */
+export type Told = Outcome & { answer: Answer | undefined; isCertain: boolean; attempts: number };
+
+export type Request = Sent & {
+  apiKey: string;
+  json?: unknown;
+  /** Set if another attempt does no harm. */
+  isRepeatable: boolean;
+};
+
+const maxAttempts = 5;
+const firstPauseMs = 1_000;
+/** The longest that a client waits for an answer, in ms. */
+const patienceMs = 120_000;
+
+/** The JSON of an answer; of one that did not come, or has no body, an empty object. */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what the caller takes it for
+export function jsonOf<T>(answer: Answer | undefined): T {
+  const isWhole = answer?.isWhole === true && answer.bytes.length > 0;
+  return JSON.parse(isWhole ? Buffer.from(answer.bytes).toString() : '{}') as T;
+}
+
+/** Sends a request, and again where the rules say so. */
+export async function ask(service: SimulatedService, request: Request): Promise<Told> {
+  const { apiKey, json, isRepeatable, ...sent } = request;
+  const headers = {
+    Authorization: `Bearer ${apiKey}`,
+    ...(json !== undefined && { 'Content-Type': 'application/json' }),
+    ...sent.headers,
+  };
+  const body = json === undefined ? sent.body : new TextEncoder().encode(JSON.stringify(json));
+  let isCertain = true;
+  for (let attempts = 1; ; attempts += 1) {
+    const answer = await once(service, { ...sent, headers, body });
+    const status = answer?.status ?? 0;
+    const isRefused = status >= 400 && status < 500;
+    const code = status >= 400 ? jsonOf<{ code?: string }>(answer).code : undefined;
+    const isTemporary = status === 0 || [409, 423, 429, 503].includes(status);
+    const told = { status, code, answer, isCertain: isCertain && (status === 200 || isRefused), attempts };
+    if (status >= 200 && status < 300) return { ...told, isCertain: true };
+    if (!isRefused) isCertain = false;
+    if (!isTemporary || !isRepeatable || attempts === maxAttempts) return told;
+    const pauseMs = Number(answer?.headers.get('Retry-After') ?? 0) * 1_000 || firstPauseMs * 2 ** attempts;
+    if (pauseMs > 300_000) return told;
+    await service.scheduler.sleep(pauseMs, 'pause');
+  }
+}
+
+/** Sends a request once. @returns undefined where the line broke, or nothing came */
+async function once(service: SimulatedService, sent: Sent): Promise<Answer | undefined> {
+  const late = service.scheduler.sleep(patienceMs, 'patience').then(() => undefined);
+  try {
+    return await Promise.race([service.edge.fetch(sent), late]);
+  } catch (error) {
+    if (error instanceof Broken) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,104 @@
+/** The faults of a plan, and when they end. */
+import { newOwner } from '../host/scheduler.ts';
+import type { ActingWorld } from './actions.ts';
+import type { Fault } from './plan.ts';
+
+/** A fault that strikes after so many tasks. */
+type Armed = { after: number; strike(): void };
+
+export class Faults {
+  readonly #world: ActingWorld;
+  readonly #armed: Armed[] = [];
+
+  constructor(world: ActingWorld) {
+    this.#world = world;
+    world.service.scheduler.beforeTask = () => this.#count();
+  }
+
+  /** Begins a fault. @returns how long it lasts, in ms */
+  begin(fault: Fault, name: string): number {
+    const { service, tell } = this.#world;
+    const { scheduler } = service;
+    tell(`${name}: ${describe(fault)}`);
+    const until = (ms: number, end: () => void): number => {
+      scheduler.later(ms, 'a fault ends', end, newOwner('faults'));
+      return ms;
+    };
+    switch (fault.kind) {
+      case 'trouble': {
+        const behaviour = service.behaviours.find(({ id }) => id === fault.backend);
+        behaviour?.begin(fault.trouble);
+        return until(fault.forMs, () => behaviour?.end(fault.trouble));
+      }
+      case 'calls fail':
+        service.failingCalls = fault.share;
+        return until(fault.forMs, () => (service.failingCalls = 0));
+      case 'kv fails':
+        service.kv.isDown = true;
+        return until(fault.forMs, () => (service.kv.isDown = false));
+      case 'collect':
+        service.kubos.get(fault.backend)?.collect();
+        return 0;
+      case 'lose':
+      case 'damage':
+        void this.#harm(fault, name);
+        return 0;
+      case 'power cut':
+        return this.#arm(fault.afterTasks, name, () => service.cutPower());
+      case 'isolate ends':
+        return this.#arm(fault.afterTasks, name, () => service.edge.crash());
+      case 'lines break':
+        return this.#arm(fault.afterTasks, name, () => service.edge.disconnect());
+      case 'object crashes':
+        return this.#arm(fault.afterTasks, name, () => {
+          const busy = service.objects.filter(({ isBusy }) => isBusy);
+          busy[fault.nth % Math.max(1, busy.length)]?.crash();
+        });
+      default:
+        return 0;
+    }
+  }
+
+  #arm(after: number, name: string, strike: () => void): number {
+    const struck = (): void => {
+      this.#world.tell(`${name} strikes`);
+      strike();
+    };
+    this.#armed.push({ after, strike: struck });
+    return 0;
+  }
+
+  #count(): void {
+    for (const each of this.#armed) each.after -= 1;
+    const [first] = this.#armed;
+    if (first !== undefined && first.after <= 0) this.#armed.shift()?.strike();
+  }
+
+  /** Takes a file from one of the backends that have it, or changes its bytes there. */
+  async #harm({ kind, backend, nth }: Extract<Fault, { kind: 'lose' | 'damage' }>, name: string): Promise<void> {
+    const { service, tell } = this.#world;
+    const others = [...service.kubos.keys(), ...service.buckets.keys()].filter((id) => id !== backend);
+    const kubo = service.kubos.get(backend);
+    const bucket = service.buckets.get(backend);
+    const keys = kubo === undefined ? [...(bucket?.objects.keys() ?? [])] : [...kubo.pins.keys()];
+    const cids = keys.map((key) => key.split('cid/').at(-1) ?? '').filter((cid) => cid.startsWith('b'));
+    const cid = cids[nth % Math.max(1, cids.length)];
+    if (cid === undefined || kubo?.rootOf(cid) !== (kubo && cid)) return;
+    const copies = await Promise.all(others.map((id) => service.holdsWell(id, cid)));
+    if (!copies.includes(true)) return;
+    tell(`${name}: ${kind} ${cid} at ${backend}`);
+    if (kind === 'lose') {
+      kubo?.lose(cid);
+      const index = keys.find((key) => key.endsWith(cid));
+      if (index !== undefined) bucket?.objects.delete(index);
+    } else {
+      kubo?.damage(cid);
+      bucket?.damage(cid);
+    }
+  }
+}
+
+function describe(fault: Fault): string {
+  const { kind, ...rest } = fault;
+  return `${kind} ${JSON.stringify(rest)}`;
+}

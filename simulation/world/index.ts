@@ -1,0 +1,1 @@
+export { planOf, simulate } from './simulate.ts';

@@ -1,0 +1,172 @@
+/**
+ * Checks of what must hold when everything has come to rest: nothing fails any more, and there was time for
+ * every repair.
+ */
+import { newOwner } from '../host/scheduler.ts';
+import { shardName } from '../../worker/objects/pin/shard-names.ts';
+import type { ActingWorld } from './actions.ts';
+import { ask, jsonOf } from './asking.ts';
+import { mustBeGone, Violation, type ModelFile } from './model.ts';
+
+type Listed = Parameters<ActingWorld['model']['rests']>[1][number] & { pins: { service: string; status: string }[] };
+
+const hourMs = 3_600_000;
+
+/** Compares what clients, backends and rows say with the model. */
+export async function checkRest(world: ActingWorld): Promise<void> {
+  const { scheduler } = world.service;
+  await scheduler.as(newOwner('checker'), async () => {
+    const live: ModelFile[] = [];
+    for (const [account, { apiKey }] of world.accounts.entries()) {
+      const listed = await listOf(world, apiKey);
+      live.push(...world.model.rests(account, listed, scheduler.now));
+      await checkUsage(world, apiKey, listed.length);
+      for (const file of listed) await checkFile(world, apiKey, file);
+    }
+    for (const share of world.model.shares) await checkShare(world, share);
+    checkBackends(world, live);
+    await checkWork(world, live);
+  });
+}
+
+/** Checks that nothing is left after everything was deleted. */
+export function checkEmpty({ service }: ActingWorld): void {
+  for (const [id, kubo] of service.kubos) for (const cid of kubo.pins.keys()) fail(`${id} still pins ${cid}`);
+  for (const [id, bucket] of service.buckets)
+    for (const key of bucket.objects.keys()) if (!key.endsWith('service')) fail(`${id} still has ${key}`);
+  for (const { storage, name } of service.objects) {
+    const tables = [
+      'pin',
+      'reference',
+      'removal',
+      'object',
+      'outbox',
+      'file',
+      'upload',
+      'part',
+      'receipt',
+      'share',
+      'api_key',
+    ];
+    for (const table of tables.filter((each) => storage.tables().includes(each))) {
+      const rows = storage.read(`SELECT * FROM "${table}"`);
+      if (rows.length > 0) fail(`${name} still has a row of ${table}: ${JSON.stringify(rows[0])}`);
+    }
+  }
+  const [left] = service.kv.names();
+  if (left !== undefined) fail(`KV still has ${left}`);
+}
+
+async function listOf({ service }: ActingWorld, apiKey: string): Promise<Listed[]> {
+  const files: Listed[] = [];
+  for (let cursor = ''; ;) {
+    const told = await ask(service, {
+      method: 'GET',
+      path: `/v1/storage?limit=100${cursor}`,
+      apiKey,
+      isRepeatable: true,
+    });
+    if (told.status !== 200) return fail(`the list says ${told.status} ${told.code ?? ''}`);
+    const page = jsonOf<{ files: Listed[]; cursor?: string }>(told.answer);
+    files.push(...page.files);
+    if (page.cursor === undefined) return files;
+    cursor = `&cursor=${page.cursor}`;
+  }
+}
+
+async function checkUsage({ service }: ActingWorld, apiKey: string, files: number): Promise<void> {
+  const told = await ask(service, { method: 'GET', path: '/v1/account', apiKey, isRepeatable: true });
+  const { usage } = jsonOf<{ usage?: { files: number } }>(told.answer);
+  if (usage?.files !== files) fail(`the account counts ${usage?.files} files, and has ${files}`);
+}
+
+async function checkFile({ service, model }: ActingWorld, apiKey: string, file: Listed): Promise<void> {
+  const { fileId, cid, pins, filename } = file;
+  const path = `/v1/storage/${fileId}/content`;
+  const from = service.scheduler.now;
+  const told = await ask(service, { method: 'GET', path, apiKey, isRepeatable: true });
+  const known = model.files.find((each) => each.fileId === fileId);
+  if (known === undefined || mustBeGone(known, service.scheduler.now)) return;
+  if (told.status !== 200) fail(`${filename} is stored, and a read says ${told.status} ${told.code ?? ''}`);
+  model.read(known, from, service.scheduler.now, { ...told, ...told.answer, status: told.status });
+  for (const { service: backend, status } of pins)
+    if (status === 'pinned' && !(await service.holds(backend, cid)))
+      fail(`${filename} is not at ${backend}: ${status}`);
+  const held = pins.filter(({ status }) => status === 'pinned').length;
+  if (held === 0) fail(`${filename} is pinned nowhere: ${JSON.stringify(pins)}`);
+}
+
+async function checkShare(
+  { service, model }: ActingWorld,
+  share: ActingWorld['model']['shares'][number],
+): Promise<void> {
+  const path = `/v1/shares/${share.id ?? ''}`;
+  const told = await ask(service, { method: 'GET', path, apiKey: '', isRepeatable: true });
+  const status = jsonOf<{ state?: string; opensLeft?: number }>(told.answer);
+  const { now } = service.scheduler;
+  if (told.status !== 200 || status.opensLeft === undefined) return;
+  const isFileGone = mustBeGone(share.file, now) && share.file.storedBy !== Infinity;
+  if (status.state === 'active' && isFileGone) fail(`the share of step ${share.step} is active without its file`);
+  if (status.state === 'active') model.shareRests(share, now, status.opensLeft);
+}
+
+function checkBackends({ service }: ActingWorld, live: readonly ModelFile[]): void {
+  const cids = new Set(live.map(({ cid }) => cid));
+  const isNeeded = (cid: string): boolean => cids.has(cid);
+  for (const [id, kubo] of service.kubos)
+    for (const pin of kubo.pins.keys()) if (!isNeeded(kubo.rootOf(pin))) fail(`${id} pins ${pin}, which nobody needs`);
+  for (const [id, bucket] of service.buckets) {
+    const named = new Set(
+      [...service.pins.objects.values()].flatMap(({ storage }) =>
+        storage.tables().includes('pin') ? storage.read('SELECT object FROM pin').map(({ object }) => object) : [],
+      ),
+    );
+    for (const key of bucket.objects.keys()) {
+      const [, cid] = /cid\/(\w+)$/.exec(key) ?? [];
+      const [, data] = /data\/(\w+)\//.exec(key) ?? [];
+      if (cid !== undefined && !isNeeded(cid)) fail(`${id} has the index ${cid}, which nobody needs`);
+      if (data !== undefined && !named.has(data)) fail(`${id} has the object ${key}, which nobody needs`);
+    }
+  }
+}
+
+/** Rows that must be gone when everything rests, with a condition. */
+const passing: Record<string, string> = {
+  outbox: '1',
+  part: '1',
+  removal: '1',
+  opening: '1',
+  file: `state = 'pending'`,
+  pin: `state <> 'live'`,
+  object: `state <> 'stored'`,
+  receipt: `pins LIKE '%scheduled%'`,
+};
+
+async function checkWork({ service }: ActingWorld, live: readonly ModelFile[]): Promise<void> {
+  const { now } = service.scheduler;
+  for (const { name, storage } of service.objects) {
+    const tables = storage.tables();
+    for (const [table, condition] of Object.entries(passing)) {
+      if (!tables.includes(table)) continue;
+      const [row] = storage.read(`SELECT * FROM "${table}" WHERE ${condition}`);
+      if (row !== undefined) fail(`${name} still has a row of ${table}: ${JSON.stringify(row)}`);
+    }
+    const alarm = storage.committedAlarm;
+    if (alarm !== null && alarm < now - hourMs) fail(`the alarm of ${name} is late`);
+    const dues = ['pin', 'object'].filter((each) => tables.includes(each));
+    for (const table of dues) {
+      const [row] = storage.read(`SELECT min(due) AS due FROM "${table}"`);
+      const due = row?.['due'];
+      if (typeof due === 'number' && (alarm === null || alarm > due + hourMs)) fail(`nothing wakes ${name} in time`);
+    }
+  }
+  for (const { cid, step } of live) {
+    const storage = service.pins.objects.get(await shardName(cid ?? ''))?.storage;
+    const rows = storage?.tables().includes('reference') === true ? storage.read('SELECT cid FROM reference') : [];
+    if (!rows.some((row) => row['cid'] === cid)) fail(`nothing refers to the file of step ${step}`);
+  }
+}
+
+function fail(what: string): never {
+  throw new Violation(what);
+}

@@ -1,0 +1,122 @@
+/** One history: a plan that is carried out, and compared with the model. */
+import { beginningMs, newOwner, type Scheduler } from '../host/scheduler.ts';
+import { act, type ActingWorld } from './actions.ts';
+import { checkEmpty, checkRest } from './rest-checks.ts';
+import { ask, jsonOf } from './asking.ts';
+import { Faults } from './faults.ts';
+import { Model, Violation } from './model.ts';
+import type { Burst, Plan, Step } from './plan.ts';
+import { adminToken, SimulatedService } from './simulated-service.ts';
+
+export { planOf } from './plan.ts';
+
+/** The network that a world answers. */
+export type Network = { fetch: typeof fetch };
+
+/**
+ * Outcome of a history. `violation`: what was seen and must not be.
+ */
+export type Outcome = {
+  violation: string | undefined;
+  history: string[];
+  digest: string;
+  tasks: number;
+};
+
+export type Limits = { maxTasks: number };
+
+/** The time in which everything comes to rest: every pin is asked for once a week. */
+const restMs = 20 * 86_400_000;
+/** The time after which nothing is kept of what was deleted: receipts stay for 90 days. */
+const forgottenMs = 130 * 86_400_000;
+
+/** Carries a plan out. */
+export async function simulate(scheduler: Scheduler, network: Network, plan: Plan, limits: Limits): Promise<Outcome> {
+  const history: string[] = [];
+  const tell = (line: string): void => {
+    scheduler.note(line);
+    history.push(`${timeOf(scheduler.now)} ${line}`);
+  };
+  const found = Promise.withResolvers<never>();
+  const violated = (what: string): void => found.reject(new Violation(what));
+  const service = new SimulatedService({ scheduler, topology: plan.topology, violated });
+  network.fetch = (input, init) => service.fetch(input, init);
+  const world: ActingWorld = { service, model: new Model(plan.quotas), accounts: [], keys: new Map(), tell };
+  const main = scheduler.as(newOwner('history'), () => run(world, plan, violated));
+  let violation: string | undefined;
+  try {
+    await scheduler.run(Promise.race([main, found.promise]), limits.maxTasks);
+  } catch (error) {
+    violation = error instanceof Violation ? error.message : String((error as Error).stack);
+    tell(`violated: ${violation}`);
+  }
+  return { violation, history, digest: scheduler.digest(), tasks: scheduler.tasks };
+}
+
+async function run(world: ActingWorld, plan: Plan, violated: (what: string) => void): Promise<void> {
+  const { scheduler } = world.service;
+  const faults = new Faults(world);
+  await createAccounts(world, plan);
+  for (const burst of plan.bursts) {
+    await scheduler.sleep(beginningMs + burst.atMs - scheduler.now, 'until the next burst');
+    await runBurst(world, faults, burst, violated);
+    await scheduler.sleep(restMs, 'rest');
+    await checkRest(world);
+  }
+  await scheduler.sleep(beginningMs + plan.endMs - scheduler.now, 'until the end');
+  await checkRest(world);
+  for (const { id } of world.accounts)
+    await ask(world.service, {
+      method: 'DELETE',
+      path: `/v1/operator/accounts/${id}`,
+      apiKey: adminToken,
+      isRepeatable: true,
+    });
+  await scheduler.sleep(forgottenMs, 'until all is forgotten');
+  checkEmpty(world);
+}
+
+async function createAccounts(world: ActingWorld, plan: Plan): Promise<void> {
+  for (const [i, quotaBytes] of plan.quotas.entries()) {
+    const told = await ask(world.service, {
+      method: 'POST',
+      path: '/v1/operator/accounts',
+      apiKey: adminToken,
+      json: { label: `account ${i}`, ...(quotaBytes !== null && { quotaBytes }) },
+      isRepeatable: false,
+    });
+    const { account, apiKey } = jsonOf<{ account: { id: string }; apiKey: string }>(told.answer);
+    world.accounts.push({ id: account.id, apiKey });
+  }
+}
+
+/** Carries the steps of a burst out, each at its time, and waits for their ends. */
+async function runBurst(
+  world: ActingWorld,
+  faults: Faults,
+  { steps }: Burst,
+  violated: (what: string) => void,
+): Promise<void> {
+  const { scheduler } = world.service;
+  let lastMs = 0;
+  const carryOut = async (step: Step): Promise<void> => {
+    await scheduler.sleep(step.atMs, `until step ${step.id}`);
+    if ('does' in step) return await act(world, step);
+    const forMs = faults.begin(step.fails, `fault ${step.id}`);
+    lastMs = Math.max(lastMs, scheduler.now + forMs);
+  };
+  await Promise.all(
+    steps.map((step) =>
+      carryOut(step).catch((error: unknown) => {
+        if (!(error instanceof Violation)) throw error;
+        violated(error.message);
+      }),
+    ),
+  );
+  await scheduler.sleep(lastMs - scheduler.now, 'until faults end');
+}
+
+function timeOf(now: number): string {
+  const ms = now - beginningMs;
+  return `day ${Math.floor(ms / 86_400_000)} +${((ms % 86_400_000) / 1_000).toFixed(3)} s`;
+}

@@ -1,0 +1,134 @@
+/** The service with all that it runs on: its objects, KV, its backends, and the edge before it. */
+import worker, { Account, Metrics, Pin, Share } from '../../worker/index.ts';
+import { type Owner, type Scheduler } from '../host/scheduler.ts';
+import { Behaviour } from '../platform/behaviour.ts';
+import { SimulatedBucket } from '../platform/simulated-bucket.ts';
+import { Edge, type Worker } from '../platform/edge.ts';
+import { SimulatedKubo } from '../platform/simulated-kubo.ts';
+import { Kv } from '../platform/kv.ts';
+import { Namespace } from '../platform/namespace.ts';
+import type { CallFate, ObjectClass, ObjectsOptions } from '../platform/simulated-object.ts';
+import { shardName } from '../../worker/objects/pin/shard-names.ts';
+
+export const adminToken = 'operator-of-the-simulation';
+const serviceId = 'simulation';
+
+/** The kinds of backends, in their order, and how many of them hold each file. */
+export type Topology = { kinds: readonly ('kubo' | 'r2')[]; replicas: number };
+
+/** Something that must never be, in words. */
+export type Violated = (what: string) => void;
+
+export type ServiceOptions = { scheduler: Scheduler; topology: Topology; violated: Violated };
+
+export class SimulatedService {
+  readonly scheduler: Scheduler;
+  readonly topology: Topology;
+  readonly accounts: Namespace;
+  readonly pins: Namespace;
+  readonly shares: Namespace;
+  readonly kv: Kv;
+  readonly edge: Edge;
+  /** The backends by their IDs. */
+  readonly kubos = new Map<string, SimulatedKubo>();
+  readonly buckets = new Map<string, SimulatedBucket>();
+  /** Share of the calls between objects that fail, while a fault says so. */
+  failingCalls = 0;
+  readonly #violated: Violated;
+
+  constructor({ scheduler, topology, violated }: ServiceOptions) {
+    this.scheduler = scheduler;
+    this.topology = topology;
+    this.#violated = violated;
+    this.kv = new Kv(scheduler);
+    const env: Record<string, unknown> = {
+      API_KEYS: this.kv.binding(),
+      ADMIN_TOKEN: adminToken,
+      SERVICE_ID: serviceId,
+      REPLICAS: String(topology.replicas),
+      PUBLIC_GATEWAY: 'on',
+      BACKENDS: JSON.stringify(topology.kinds.map((kind, i) => this.#backend(kind, `b${i}`))),
+    };
+    for (const [id, bucket] of this.buckets) env[`BUCKET_${id}`] = bucket.binding();
+    const options: ObjectsOptions = { scheduler, environment: () => env, fateOf: (owner) => this.#fateOf(owner) };
+    const namespace = (name: string, made: unknown): Namespace => {
+      const all = new Namespace(name, made as ObjectClass, options);
+      env[name] = all.binding();
+      return all;
+    };
+    this.accounts = namespace('ACCOUNT', Account);
+    this.pins = namespace('PIN', Pin);
+    this.shares = namespace('SHARE', Share);
+    namespace('METRICS', Metrics);
+    this.edge = new Edge({ scheduler, worker: worker as unknown as Worker, env });
+  }
+
+  /** The `fetch` of the product. */
+  async fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+    const url = new URL(input instanceof Request ? input.url : input);
+    const kubo = this.kubos.get(url.hostname.replace('.test', ''));
+    if (kubo === undefined) throw new TypeError(`nobody answers at ${url.host}`);
+    return await kubo.fetch(url, init);
+  }
+
+  /** The behaviours of the backends. */
+  get behaviours(): Behaviour[] {
+    return [...this.kubos.values(), ...this.buckets.values()].map(({ behaviour }) => behaviour);
+  }
+
+  /** The objects that have storage, of the classes whose work must end. */
+  get objects() {
+    return [this.accounts, this.pins, this.shares].flatMap(({ objects }) => [...objects.values()]);
+  }
+
+  /** Ends everything at once, as a power cut does. */
+  cutPower(): void {
+    this.edge.crash();
+    for (const object of this.objects) object.crash();
+  }
+
+  /** Tells whether a backend has every byte of a CID. */
+  async holds(backend: string, cid: string): Promise<boolean> {
+    const bucket = this.buckets.get(backend);
+    if (bucket === undefined) return (await this.kubos.get(backend)?.holds(cid)) ?? false;
+    return [...bucket.objects.keys()].some((key) => key.endsWith(`cid/${cid}`));
+  }
+
+  /** Tells whether a backend has every byte of a CID, as it was. */
+  async holdsWell(backend: string, cid: string): Promise<boolean> {
+    const kubo = this.kubos.get(backend);
+    if (kubo !== undefined) return await kubo.holdsWell(cid);
+    return (await this.holds(backend, cid)) && this.buckets.get(backend)?.damaged.has(cid) === false;
+  }
+
+  #backend(kind: 'kubo' | 'r2', id: string): object {
+    const behaviour = new Behaviour(id, this.scheduler);
+    if (kind === 'kubo') {
+      this.kubos.set(id, new SimulatedKubo(behaviour, { pinned: (cid) => void this.#mustHaveRow(id, cid) }));
+      return { id, type: 'kubo', url: `https://${id}.test` };
+    }
+    this.buckets.set(id, new SimulatedBucket(behaviour, { stored: (key) => this.#mustHaveObjectRow(id, key) }));
+    return { id, type: 'r2', binding: `BUCKET_${id}` };
+  }
+
+  async #mustHaveRow(backend: string, cid: string): Promise<void> {
+    const shard = this.pins.objects.get(await shardName(cid));
+    const rows = shard?.storage.tables().includes('pin') === true ? shard.storage.read('SELECT * FROM pin') : [];
+    if (!rows.some((row) => row['cid'] === cid && row['service'] === backend))
+      this.#violated(`${backend} pins ${cid}, and no row says so`);
+  }
+
+  #mustHaveObjectRow(backend: string, key: string): void {
+    const id = /data\/([0-9a-f]{32})\//.exec(key)?.[1];
+    if (id === undefined) return;
+    const storage = this.pins.objects.get(id.slice(0, 2))?.storage;
+    const rows = storage?.tables().includes('object') === true ? storage.read('SELECT * FROM object') : [];
+    if (!rows.some((row) => row['id'] === id)) this.#violated(`${backend} stores ${key}, and no row says so`);
+  }
+
+  #fateOf(owner: Owner): CallFate {
+    const random = this.scheduler.random('calls');
+    if (this.failingCalls === 0 || !random.chance(this.failingCalls) || owner.name === 'checker') return 'arrives';
+    return random.pick(['is refused', 'is lost', 'answer is lost']);
+  }
+}
