@@ -71,7 +71,7 @@ export const serviceBackup = defineCommand({
     );
     if (taken.foreign > 0)
       output.warn(
-        `the bytes of ${countText(taken.foreign, 'file')} are at another backend, such as a Kubo, and not in the backup`,
+        `the bytes of ${countText(taken.foreign, 'file')} are at another backend, such as a Kubo: not in the backup`,
       );
     const bad = taken.bad.map(({ cid, why }) => ({ path: cid, of: 'a file of the service', why }));
     refuseBad(bad, 'of the service are not in the backup', 'see: sealpin verify --all', context);

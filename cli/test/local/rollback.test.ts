@@ -58,7 +58,7 @@ async function upgraded(): Promise<{ dataDir: string; copy: string; before: stri
   return { dataDir, copy: first(await copiesOf(dataDir)), before };
 }
 
-test('before an older data directory changes, databases, tokens and index are kept, and no bytes of files', async () => {
+test('before an older data directory changes, databases, tokens and index are kept, and no blocks', async () => {
   const dataDir = await unpacked();
   const local = join(dataDir, 'local');
   const before = await stateOf(local);

@@ -303,6 +303,19 @@ test('a file that the service itself has damaged is named, and the backup has al
   expect(await readdir(join(target, 'blocks'))).toHaveLength(names.length - 1);
 });
 
+test('files whose bytes are at another backend are counted, since the backup does not have them', async () => {
+  const copy = join(await temporaryDirectory(), 'home');
+  await cp(source, copy, { recursive: true });
+  const objects = join(copy, 'local/state/do/sealpin-Account');
+  const name = present((await readdir(objects)).find((each) => /^[0-9a-f]{64}\.sqlite$/.test(each)));
+  const database = new DatabaseSync(join(objects, name));
+  database.prepare('UPDATE file SET service = ? WHERE file_id = ?').run('kubo', plain.fileId);
+  database.close();
+  const ran = await backup(copy, join(await temporaryDirectory(), 'backup'));
+  expect(ran).toMatchObject({ code: 0 });
+  expect(ran.stderr).toContain('the bytes of 1 file are at another backend');
+});
+
 test('links that somebody planted in the folder, or beside the service, are not followed', async () => {
   const theirs = join(await temporaryDirectory(), 'theirs');
   await mkdir(theirs);
