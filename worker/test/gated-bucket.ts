@@ -11,7 +11,7 @@ const codes: Record<number, string> = {
 };
 
 /** The bucket behind a gate. */
-export function gatedBucket(bucket: R2Bucket, gate: string): R2Bucket {
+function gatedBucket(bucket: R2Bucket, gate: string): R2Bucket {
   async function ask(
     path: 'before' | 'after' | 'broken',
     about: Record<string, string>,
