@@ -14,7 +14,7 @@ import {
   type Rule,
 } from '../../../testkit/object-stores/hostile-store.ts';
 import { startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
-import { present } from '../../../testkit/present.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
 import { adminToken, metricsToken } from '../../../testkit/service.ts';
 import { decodeIndex } from '../../backends/objects/object-index.ts';
 import { bytesOf, client, jsonOf, problemOf } from '../client.ts';
@@ -294,6 +294,26 @@ describe.skipIf(why !== undefined)(`a gateway of S3${why === undefined ? '' : `:
     const read = async (id: string) => await bytesOf(store.owner.call(`/v1/storage/${id}/content`));
     expect(Buffer.compare(await read(fileId), bytes)).toBe(0);
     expect(Buffer.compare(await read(kept.fileId), bytes.subarray(0, mib))).toBe(0);
+  });
+
+  it('keeps the files of two services apart, and no service takes the prefix of another', async () => {
+    const other = await startStore('s3', { gateway, vars: { SERVICE_ID: 'another' } });
+    const thief = await startStore('s3', { gateway, prefix: 'sealpin-tested/', vars: { SERVICE_ID: 'another' } });
+    try {
+      const bytes = randomBytes(70_000);
+      const files = await Promise.all([store, other].map((each) => each.owner.call.store('plain', bytes)));
+      expect(itemOf(files, 0).cid).toBe(itemOf(files, 1).cid);
+      await store.owner.call.deleteFile({ fileId: itemOf(files, 0).fileId });
+      await store.pass(3 * day, { rounds: 2 });
+      const left = await bytesOf(other.owner.call(`/v1/storage/${itemOf(files, 1).fileId}/content`));
+      expect(Buffer.compare(left, bytes)).toBe(0);
+      const refused = await thief.owner.call('/v1/storage/plain', { method: 'POST', body: bytes as BodyInit });
+      expect(await problemOf(refused)).toBe('500 misconfigured');
+      await expect.poll(() => thief.service.log.some((line) => line.includes('belongs to another service'))).toBe(true);
+    } finally {
+      await thief.close();
+      await other.close();
+    }
   });
 
   it('that only reads takes nothing, reads what is there, and the log says what to do', async () => {

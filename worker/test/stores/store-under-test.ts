@@ -41,7 +41,13 @@ const noNode = { url: 'http://127.0.0.1:9', close: async () => undefined };
 /** Starts one. @param o.others entries behind the store @param o.keeps as that of versitygw */
 export async function startStore(
   kind: Kind,
-  o: ServiceOptions & { first?: object[]; others?: object[]; keeps?: 'versions' | 'locked'; gateway?: Versitygw } = {},
+  o: ServiceOptions & {
+    prefix?: string;
+    first?: object[];
+    others?: object[];
+    keeps?: 'versions' | 'locked';
+    gateway?: Versitygw;
+  } = {},
 ): Promise<StoreUnderTest> {
   const gateway =
     kind === 's3' ? (o.gateway ?? (await startVersitygw(o.keeps === undefined ? {} : { keeps: o.keeps }))) : undefined;
@@ -54,11 +60,12 @@ export async function startStore(
           type: 's3',
           url: hostile.url,
           bucket: hostile.bucket,
+          ...(o.prefix !== undefined && { prefix: o.prefix }),
           region: hostile.region,
           keySecret: 'S3_KEY',
           secretSecret: 'S3_SECRET',
         };
-  const { first = [], others = [], keeps: _, gateway: __, ...rest } = o;
+  const { first = [], others = [], keeps: _, gateway: __, prefix: ___, ...rest } = o;
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-store-'));
   const options: ServiceOptions = {
     entry: 'worker/test/clock.ts',
