@@ -1,7 +1,8 @@
 /** The API keys of an account, as the Worker calls them on the account's object. */
 import type { EndedShare } from '../../../../shared/api.ts';
-import { err, type Result } from '../../result.ts';
+import { err, type Failure, type Result } from '../../result.ts';
 import type { AccountRecord, Recovery, StoredRecovery } from '../account-row.ts';
+import { isInvitation, maxInvitations } from '../keys/invitation.ts';
 import {
   exceedsIssuer,
   isSameHash,
@@ -28,7 +29,7 @@ export class KeyCalls extends AccountCalls {
   /** Adds a key within its issuer's scopes and expiry. */
   add(hash: string, key: NewKey): Promise<Result> {
     return this.context.as(hash, 'keys', (caller) => {
-      const failure = exceedsIssuer(caller.key, key);
+      const failure = exceedsIssuer(caller.key, key) ?? this.#tooMany(key);
       if (failure !== undefined) return failure;
       this.context.transaction(() => this.context.keys.add({ ...key, createdBy: caller.key.id }));
       return { ok: true };
@@ -52,7 +53,8 @@ export class KeyCalls extends AccountCalls {
   }
 
   /**
-   * Revokes a key with its shares and unfinished uploads: here first, where it counts, then in KV.
+   * Revokes a key with its shares and unfinished uploads, that of an invitation also with its
+   * files: here first, where it counts, then in KV.
    */
   revoke(
     hash: string,
@@ -113,16 +115,26 @@ export class KeyCalls extends AccountCalls {
     return { open: row.open, recovery: row.open && row.recovery() };
   }
 
+  #tooMany(added: NewKey): Failure | undefined {
+    const { keys, now } = this.context;
+    const valid = keys.list().filter((key) => isInvitation(key) && (key.expiresAt ?? Infinity) > now());
+    if (!isInvitation(added) || valid.length < maxInvitations) return undefined;
+    return err('quota_exceeded', `an account may have ${maxInvitations} invitations that have not ended`);
+  }
+
   /** Revokes keys, in one transaction with what must happen at the same moment. */
   async #revoke(ids: readonly string[], by: string | null, besides?: () => void): Promise<EndedShare[]> {
-    const { keys, outbox, shares, erased, now } = this.context;
+    const { keys, outbox, shares, files, alarm, erased, now } = this.context;
+    const invitations = ids.filter((id) => keys.isInvitation(id));
     const { ended, messages } = this.context.transaction(() => {
       besides?.();
       removeUploads(this.context, ids);
+      files.expireStoredBy(invitations);
       return { ended: shares.endOfKeys(ids, { by }), messages: keys.revoke(ids, by, outbox, now()) };
     });
     const fates = await deliverEnded(this.context, ended);
     await this.context.deliver(messages);
+    if (invitations.length > 0) await alarm.by(now());
     await erased();
     return fates;
   }
