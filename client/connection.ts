@@ -4,8 +4,8 @@ import {
   EventList,
   FileList,
   Receipt,
-  ShareList,
-  ShareReceipt,
+  type ShareList,
+  type ShareReceipt,
   type StoredFile,
 } from '../shared/api.ts';
 import { SealpinError } from '../shared/errors.ts';
@@ -13,18 +13,21 @@ import { rangeIn, type Range } from './blobs.ts';
 import { put, type PutOptions } from './put.ts';
 import { inboxes, type Inboxes } from './inboxes.ts';
 import type { UploadedFile } from './resumable-upload.ts';
-import {
-  removeAll,
-  sealAndStore,
-  storeAt,
-  type Outgoing,
-  type SendingOptions,
-  type SentFile,
-  type Words,
-} from './sending.ts';
 import { rotateAccount, type RotatedAccount, type RotationOptions } from './account-rotation.ts';
+import { invitations, type Invitations } from './invitations.ts';
+import type { Outgoing, SendingOptions, Words } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
-import { shareParcel, shareRecipients, type Shared, type ShareOptions } from './sharing.ts';
+import {
+  revokeShare,
+  sendFiles,
+  shareParcel,
+  shareRecipients,
+  sharesPage,
+  type PageOptions,
+  type Sent,
+  type Shared,
+  type ShareOptions,
+} from './sharing.ts';
 import { storedFile, type Shareable } from './stored-files.ts';
 import { uploadInParts } from './upload-in-parts.ts';
 import { abortable, contentOf, type Content, type Source, type StoredSource } from './web-bytes.ts';
@@ -55,17 +58,8 @@ export type ListOptions = {
   readonly signal?: AbortSignal | undefined;
 };
 
-/** Timeout of deleting a file that was stored for nothing. */
-export const removeMs = 10_000;
-
 /** A file that the service reads. `type` is its media type. */
 export type ServedFile = Content & { readonly size: number; readonly type: string };
-
-/**
- * Files that were sent: the link for the receiver, what the service keeps for it, and the files
- * there.
- */
-export type Sent = Shared & { readonly files: readonly SentFile[] };
 
 /**
  * Actions that an API key permits at a service. Every function throws what the service refuses
@@ -161,11 +155,7 @@ export interface Connection {
    * @example
    * const { shares } = await connection.shares({ limit: 10 });
    */
-  shares(options?: {
-    limit?: number | undefined;
-    cursor?: string | undefined;
-    signal?: AbortSignal | undefined;
-  }): Promise<ShareList>;
+  shares(options?: PageOptions): Promise<ShareList>;
   /**
    * Takes a share back. Its files stay stored. The receipt says how often it was opened before.
    * @throws SealpinError `not_found`
@@ -186,6 +176,8 @@ export interface Connection {
   rotateAccount(options?: RotationOptions): Promise<RotatedAccount>;
   /** Links by which anybody hands files over to this account. */
   readonly inbox: Inboxes;
+  /** Links by which somebody without an account sends files from this one. */
+  readonly invitation: Invitations;
 }
 
 /**
@@ -219,28 +211,10 @@ export function connect(o: {
     share: (files, options = {}) => share(http, o.apiKey, files, options),
     rotateAccount: (options = {}) => rotateAccount(http, options),
     inbox: inboxes(http, o.apiKey),
-    shares: ({ signal, ...query } = {}) => http.json(ShareList, { path: 'v1/shares', query, signal }),
-    unshare: (shareId, { signal } = {}) =>
-      http.json(ShareReceipt, { method: 'DELETE', path: `v1/shares/${encodeURIComponent(shareId)}`, signal }),
+    invitation: invitations(http),
+    shares: (options = {}) => sharesPage(http, options),
+    unshare: (shareId, { signal } = {}) => revokeShare(http, shareId, signal),
   };
-}
-
-async function sendFiles(
-  http: ServiceHttp,
-  files: Outgoing | readonly Outgoing[],
-  options: ShareOptions & SendingOptions,
-): Promise<Sent> {
-  shareRecipients(options);
-  const remove = (fileId: string) =>
-    http.json(Receipt, { method: 'DELETE', path: filePath(fileId), signal: AbortSignal.timeout(removeMs) });
-  const stored = await sealAndStore(files, { ...options, store: storeAt(http), remove });
-  try {
-    const about = { parcel: stored.parcel, files: stored.files.map(({ fileId }) => fileId) };
-    return { ...(await shareParcel(http, about, options)), files: stored.files };
-  } catch (error) {
-    await removeAll(stored.files, remove);
-    throw error;
-  }
 }
 
 function filePath(fileId: string): string {

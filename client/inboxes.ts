@@ -2,15 +2,7 @@
  * Inboxes: links by which anybody hands files over that only the owner of a key reads
  * (docs/links.md).
  */
-import {
-  FileList,
-  NewApiKeyResponse,
-  Revoked,
-  StoredFile,
-  type AccountDetails,
-  type ApiKeyRecord,
-  type NewApiKey,
-} from '../shared/api.ts';
+import { FileList, StoredFile, type AccountDetails, type ApiKeyRecord, type Revoked } from '../shared/api.ts';
 import { parseRecipients, type Identity, type Recipient } from '../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { readAll } from '../shared/streams/read-all.ts';
@@ -27,11 +19,11 @@ import {
 import { accountIdentities, accountOf } from './account-key.ts';
 import { openBlob } from './blobs.ts';
 import { identitiesOf } from './credentials.ts';
+import { createLimitedKey, revokeKey, type KeyTerms } from './limited-key.ts';
 import { put } from './put.ts';
 import { receivedFrom, type Received } from './receiving.ts';
 import { sealAndStore, storeAt, type Draft, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
-import { dayMs } from '../shared/time.ts';
 
 /**
  * An inbox that was made. `link` is for those who hand files over; nobody can make it again.
@@ -67,13 +59,7 @@ export interface Inboxes {
    *   limits: { bytes: 1e9 },
    * });
    */
-  create(o: {
-    label: string;
-    recipient: string;
-    expiresAt?: Date | string | undefined;
-    limits?: NonNullable<NewApiKey['limits']> | undefined;
-    signal?: AbortSignal | undefined;
-  }): Promise<CreatedInbox>;
+  create(o: KeyTerms & { recipient: string }): Promise<CreatedInbox>;
   /**
    * Lists deliveries, newest first, a page at a time; a page may be short before the last one.
    * @param o.limit how many files of the account are looked at; 100 when undefined
@@ -118,8 +104,7 @@ export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes 
       const identities = keys === undefined ? await accountIdentities(http, apiKey, signal) : identitiesOf({ keys });
       return receivedFrom(await openDelivery(http, id, { identities, signal }), http.url);
     },
-    close: (keyId, { signal } = {}) =>
-      http.json(Revoked, { method: 'DELETE', path: `v1/keys/${encodeURIComponent(keyId)}`, signal }),
+    close: (keyId, { signal } = {}) => revokeKey(http, keyId, signal),
   };
 }
 
@@ -168,9 +153,6 @@ function notADelivery(): SealpinError {
   return new SealpinError('parcel_invalid', 'this file is not one that was handed over to an inbox');
 }
 
-/** Defaults of an inbox: a link that is forgotten costs no more, and for no longer. */
-export const inboxDefaults = { days: 90, limits: { files: 200, bytes: 1024 ** 3 } };
-
 async function create(http: ServiceHttp, o: Parameters<Inboxes['create']>[0]): Promise<CreatedInbox> {
   const { label, recipient, expiresAt, limits, signal } = o;
   // Before there is a key that nobody could use: the link takes one kind of recipient.
@@ -179,34 +161,8 @@ async function create(http: ServiceHttp, o: Parameters<Inboxes['create']>[0]): P
       reason: 'unsupported_key',
     });
   parseRecipients(recipient);
-  const { key: own } = await accountOf(http, signal);
-  const request: NewApiKey = {
-    label,
-    scopes: ['write'],
-    expiresAt: new Date(expiresAt ?? defaultExpiry(own.expiresAt)).toISOString(),
-    limits: {
-      files: least(inboxDefaults.limits.files, own.limits?.files),
-      bytes: least(inboxDefaults.limits.bytes, own.limits?.bytes),
-      ...limits,
-    },
-  };
-  const { key, apiKey } = await http.json(NewApiKeyResponse, {
-    method: 'POST',
-    path: 'v1/keys',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(request),
-    signal,
-  });
+  const { key, apiKey } = await createLimitedKey(http, 'write', { label, expiresAt, limits, signal });
   return { link: printLink({ kind: 'inbox', service: http.url, apiKey, recipient }), key, recipient };
-}
-
-/** No default lies beyond the caller's own key. */
-function defaultExpiry(own: string | undefined): number {
-  return least(Date.now() + inboxDefaults.days * dayMs, own === undefined ? undefined : Date.parse(own));
-}
-
-function least(one: number, other = Infinity): number {
-  return Math.min(one, other);
 }
 
 /**

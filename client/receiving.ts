@@ -88,7 +88,7 @@ export type ReceiveOptions = {
 export async function receive(link: string, o: ReceiveOptions = {}): Promise<Received> {
   const { link: parsed } = parseLink(link);
   const from = o.from ?? parsed.service;
-  if (parsed.kind === 'inbox') throw notForReceiving();
+  if (parsed.kind === 'inbox' || parsed.kind === 'invitation') throw notForReceiving();
   if (parsed.kind === 'share') {
     const { keys, password, signal } = o;
     const given = keys === undefined ? [] : identitiesOf({ keys });

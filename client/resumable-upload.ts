@@ -73,6 +73,8 @@ type UploadToCreate = {
   readonly cid?: string | undefined;
   /** Asks the service to keep the file only if another one names it. */
   readonly provisional?: boolean | undefined;
+  /** Time at which the service deletes the file. */
+  readonly expiresAt?: Date | undefined;
   /**
    * Under which name the service encrypts the bytes to the account's key; without one it stores
    * them unchanged.
@@ -118,11 +120,12 @@ export async function createUpload(
 
 const toUtf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-function metadataOf({ cid, provisional = false, encryptAs }: UploadToCreate): Record<string, string> {
+function metadataOf({ cid, provisional = false, expiresAt, encryptAs }: UploadToCreate): Record<string, string> {
   const values = [
     ...(encryptAs === undefined ? [] : [`filename ${base64(toUtf8(encryptAs))}`]),
     ...(cid === undefined ? [] : [`cid ${base64(toUtf8(cid))}`]),
     ...(provisional ? [`provisional ${base64(toUtf8('true'))}`] : []),
+    ...(expiresAt === undefined ? [] : [`expiresAt ${base64(toUtf8(expiresAt.toISOString()))}`]),
   ];
   return values.length === 0 ? {} : { 'Upload-Metadata': values.join(',') };
 }

@@ -51,12 +51,16 @@ export type StorePayload = (
 /**
  * Stores payloads over `fetch`: small ones in one request, others in parts.
  * @param o.provisional only until a parcel names them
+ * @param o.expiresAt until then
  */
-export function storeAt(http: ServiceHttp, { provisional = false }: { provisional?: boolean } = {}): StorePayload {
+export function storeAt(
+  http: ServiceHttp,
+  { provisional = false, expiresAt }: { provisional?: boolean; expiresAt?: Date | undefined } = {},
+): StorePayload {
   return async (payload, { bytes, signal, onProgress }) => {
     if (bytes !== undefined && bytes > partBytes)
-      return uploadStream(http, payload, bytes, { signal, onProgress, provisional });
-    const file = await put(http, payload, { mode: 'plain', provisional, signal });
+      return uploadStream(http, payload, bytes, { signal, onProgress, provisional, expiresAt });
+    const file = await put(http, payload, { mode: 'plain', provisional, expiresAt, signal });
     onProgress(file.size);
     return file;
   };

@@ -1,9 +1,10 @@
 /** Shares: parcels that a service keeps for anyone who has the link. */
-import { membersOf, Share, ShareTerms, type ShareRequest } from '../shared/api.ts';
+import { membersOf, Receipt, Share, ShareList, ShareReceipt, ShareTerms, type ShareRequest } from '../shared/api.ts';
 import { passwordRecipient, type Backend, type PasswordKdf, type Recipient } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
 import { recipientsOf } from './credentials.ts';
+import { removeAll, sealAndStore, storeAt, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
 import type { ServiceHttp } from './service-http.ts';
 import { base64 } from './web-bytes.ts';
 
@@ -75,4 +76,61 @@ export async function shareParcel(
     signal: o.signal,
   });
   return { link: printLink({ kind: 'share', service: http.url, id: share.id, secret }), share };
+}
+
+/**
+ * Files that were sent: the link for the receiver, what the service keeps for it, and the files
+ * there.
+ */
+export type Sent = Shared & { readonly files: readonly SentFile[] };
+
+/** Timeout of deleting a file that was stored for nothing. */
+export const removeMs = 10_000;
+
+/**
+ * Seals and stores files, and makes a link for them; fails as `send` of a connection.
+ * @param o.expiresAt of the stored files; never where it is undefined
+ */
+export async function sendFiles(
+  http: ServiceHttp,
+  files: Outgoing | readonly Outgoing[],
+  options: ShareOptions & SendingOptions,
+  o: { expiresAt?: Date } = {},
+): Promise<Sent> {
+  shareRecipients(options);
+  const remove = (fileId: string) =>
+    http.json(Receipt, {
+      method: 'DELETE',
+      path: `v1/storage/${encodeURIComponent(fileId)}`,
+      signal: AbortSignal.timeout(removeMs),
+    });
+  const stored = await sealAndStore(files, { ...options, store: storeAt(http, o), remove });
+  try {
+    const about = { parcel: stored.parcel, files: stored.files.map(({ fileId }) => fileId) };
+    return { ...(await shareParcel(http, about, options)), files: stored.files };
+  } catch (error) {
+    await removeAll(stored.files, remove);
+    throw error;
+  }
+}
+
+/** A page of a list. */
+export type PageOptions = {
+  limit?: number | undefined;
+  cursor?: string | undefined;
+  signal?: AbortSignal | undefined;
+};
+
+/** A page of the shares that the API key sees. */
+export function sharesPage(http: ServiceHttp, { signal, ...query }: PageOptions): Promise<ShareList> {
+  return http.json(ShareList, { path: 'v1/shares', query, signal });
+}
+
+/** Ends a share. */
+export function revokeShare(
+  http: ServiceHttp,
+  shareId: string,
+  signal: AbortSignal | undefined,
+): Promise<ShareReceipt> {
+  return http.json(ShareReceipt, { method: 'DELETE', path: `v1/shares/${encodeURIComponent(shareId)}`, signal });
 }

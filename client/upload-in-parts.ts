@@ -48,7 +48,7 @@ export async function uploadStream(
   http: ServiceHttp,
   stream: ReadableStream<Uint8Array>,
   bytes: number,
-  o: PartsOptions & { provisional?: boolean },
+  o: PartsOptions & { provisional?: boolean; expiresAt?: Date | undefined },
 ): Promise<UploadedFile> {
   const { stream: hashed, result } = hashingStream(abortable(stream, o.signal));
   const parts = sentOnce(hashed, bytes);
@@ -69,13 +69,13 @@ export async function uploadStream(
 async function sendParts(
   http: ServiceHttp,
   parts: UploadSource,
-  o: PartsOptions & { cid?: string; provisional?: boolean },
+  o: PartsOptions & { cid?: string; provisional?: boolean; expiresAt?: Date | undefined },
 ): Promise<UploadedFile> {
   const { signal = new AbortController().signal } = o;
   const health = await http.json(Health, { path: 'v1/health', query: { live: 'true' }, signal });
   const transport = transportOf(http);
-  const { cid, provisional } = o;
-  const file = { bytes: parts.bytes, cid, provisional, idempotencyKey: crypto.randomUUID() };
+  const { cid, provisional, expiresAt } = o;
+  const file = { bytes: parts.bytes, cid, provisional, expiresAt, idempotencyKey: crypto.randomUUID() };
   const uploadId = await createUpload(transport, file, { signal });
   try {
     return await sendUpload(transport, uploadId, parts, {

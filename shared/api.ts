@@ -15,6 +15,7 @@ export {
   KeyId,
   type Recoverable,
   Scope,
+  fullScopes,
   scopes,
   ShareId,
 } from './api/fields.ts';

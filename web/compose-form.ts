@@ -21,8 +21,12 @@ export type Purpose = {
   readonly button: string;
   readonly hasTerms: boolean;
   readonly fixed?: readonly { name: string; size: number }[];
+  /** Time at which every link ends, whatever is chosen. */
+  readonly latest?: string | undefined;
   readonly submit: (draft: ComposedDraft) => void;
   readonly back?: () => void;
+  /** Label of the button that goes back, where it leads to something else. */
+  readonly backLabel?: string;
 };
 
 let purpose: Purpose | undefined;
@@ -38,7 +42,10 @@ export function compose(next: Purpose): void {
   byId('compose-button', HTMLButtonElement).textContent = next.button;
   byId('chooser', HTMLDivElement).hidden = next.fixed !== undefined;
   byId('terms', HTMLDivElement).hidden = !next.hasTerms;
-  byId('compose-back', HTMLButtonElement).hidden = next.back === undefined;
+  const back = byId('compose-back', HTMLButtonElement);
+  back.hidden = next.back === undefined;
+  back.textContent = next.backLabel ?? words.back;
+  showEnd();
   complain(undefined);
   showFiles();
   show('compose');
@@ -117,6 +124,14 @@ function showWays(): void {
   byId('keys-field', HTMLDivElement).hidden = !byId('by-keys', HTMLInputElement).checked;
 }
 
+/** Says so where links end before the chosen time. */
+function showEnd(): void {
+  const latest = purpose?.latest;
+  const chosenMs = Number(byId('expires', HTMLSelectElement).value);
+  const isCut = latest !== undefined && Date.now() + chosenMs > Date.parse(latest);
+  setText(byId('expires-end', HTMLParagraphElement), isCut ? words.guestEnd(dayText(latest, locale)) : undefined);
+}
+
 function submit(): void {
   const password = byId('password', HTMLInputElement);
   const keys = byId('keys', HTMLTextAreaElement);
@@ -169,7 +184,10 @@ export function startCompose(): void {
     event.preventDefault();
     if (!byId('compose', HTMLElement).hidden) addFiles(event.dataTransfer?.files ?? []);
   });
-  byId('terms', HTMLDivElement).addEventListener('change', showWays);
+  byId('terms', HTMLDivElement).addEventListener('change', () => {
+    showWays();
+    showEnd();
+  });
   byId('keys', HTMLTextAreaElement).setAttribute('aria-label', words.publicKeys);
   byId('password', HTMLInputElement).setAttribute('aria-label', words.password);
   byId('compose-form', HTMLFormElement).addEventListener('submit', (event) => {

@@ -2,6 +2,7 @@
 import { dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
 import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
+import { startConfirming } from './confirm-dialog.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import type { StoredView } from './protocol.ts';
@@ -13,8 +14,7 @@ const accountEngine = startSending();
 let scopes: readonly string[] = [];
 let cursor: string | undefined;
 let shared: StoredView | undefined;
-/** The file whose deletion is to be confirmed, and its row. */
-let doomed: { file: StoredView; element: HTMLElement } | undefined;
+const confirm = startConfirming('deleting');
 
 /**
  * Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are
@@ -111,17 +111,12 @@ async function sendDraft(how: 'sendOn' | 'change', { terms, words: said }: Compo
 }
 
 function confirmDeletion(file: StoredView, element: HTMLElement): void {
-  const dialog = byId('deleting', HTMLDialogElement);
-  byId('deleting-name', HTMLElement).textContent = shownName(file);
-  byId('deleting-text', HTMLParagraphElement).textContent = file.isSealed
-    ? words.deletingSealedText
-    : words.deletingText;
-  doomed = { file, element };
-  dialog.showModal();
-  byId('deleting-no', HTMLButtonElement).focus();
+  const text = file.isSealed ? words.deletingSealedText : words.deletingText;
+  byId('deleting-text', HTMLParagraphElement).textContent = text;
+  confirm(shownName(file), () => void remove(file, element));
 }
 
-async function remove({ file, element }: NonNullable<typeof doomed>): Promise<void> {
+async function remove(file: StoredView, element: HTMLElement): Promise<void> {
   const error = byId('stored-error', HTMLParagraphElement);
   setText(error, undefined);
   try {
@@ -140,11 +135,6 @@ async function remove({ file, element }: NonNullable<typeof doomed>): Promise<vo
 translate();
 startCompose();
 startSentLink(accountEngine, { change: composeChange, more: { label: words.backToFiles, go: () => show('stored') } });
-byId('deleting-no', HTMLButtonElement).addEventListener('click', () => byId('deleting', HTMLDialogElement).close());
-byId('deleting-yes', HTMLButtonElement).addEventListener('click', () => {
-  byId('deleting', HTMLDialogElement).close();
-  if (doomed !== undefined) void remove(doomed);
-});
 byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showPage());
 askForKey(accountEngine, {
   root: new URL('.', document.baseURI).href,

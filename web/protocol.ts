@@ -18,8 +18,9 @@ export type Found =
   | { kind: 'container'; needs: 'password' | 'keys' }
   /** A link of another service, whose own page opens it. */
   | { kind: 'elsewhere'; host: string; address: string }
-  /** A link for handing files over, which has a page of its own. */
-  | { kind: 'inbox'; address: string };
+  /** A link for handing files over, or for sending, which has a page of its own. */
+  | { kind: 'inbox'; address: string }
+  | { kind: 'invitation'; address: string };
 
 /** A password, or the text of a private key file. */
 export type Credentials = { password?: string | undefined; keys?: string | undefined };
@@ -76,6 +77,31 @@ export type SenderWords = { note?: string | undefined; from?: string | undefined
 /** A share that was made. */
 export type LinkView = { link: string; opens: number; expiresAt: string; needs?: 'password' | 'keys' | undefined };
 
+/**
+ * What an invitation permits: until when, and how much more at a time; without a member there is no
+ * such end.
+ */
+export type InvitationView = {
+  expiresAt?: string | undefined;
+  files?: number | undefined;
+  bytes?: number | undefined;
+};
+
+/** A link that was made before, without its secret. */
+export type MadeLinkView = {
+  shareId: string;
+  state: 'active' | 'used_up' | 'expired' | 'revoked';
+  opened: number;
+  opens: number;
+  password: boolean;
+  files: number;
+  createdAt: string;
+  expiresAt: string;
+};
+
+/** What ended with a link; `opened`: how often before, where that is known. */
+type TakenView = { opened?: number | undefined; isDeleted: boolean };
+
 /** A file of the account. `name` where the service knows one. */
 export type StoredView = {
   fileId: string;
@@ -102,7 +128,13 @@ export type Sending = {
    * Ends the last share, and deletes the files that were stored for it, where the key may;
    * `opened`: how often before, also by links that `change` ended.
    */
-  takeBack(o: undefined): { opened?: number | undefined; isDeleted: boolean };
+  takeBack(o: undefined): TakenView;
+  /** Reads the link of an invitation, which then sends. */
+  accept(o: { text: string; root: string }): InvitationView | { host: string; address: string };
+  /** A page of the links that the API key sees. */
+  links(o: { cursor?: string | undefined }): { links: MadeLinkView[]; cursor?: string | undefined };
+  /** Ends one of these links. */
+  takeBackLink(o: { shareId: string }): TakenView;
   list(o: { cursor?: string | undefined }): { files: StoredView[]; cursor?: string | undefined };
   remove(o: { fileId: string }): { isDestroyed: boolean };
   /** Reads the link of an inbox; `name` is what its owner calls it. */

@@ -58,9 +58,10 @@ function isOpenedHere(found: Found): boolean {
 }
 
 function showFound(found: Found): void {
-  if (found.kind === 'inbox') {
-    const go = { label: words.inboxGo, address: found.address };
-    return showProblem({ title: words.inboxTitle, text: words.inboxText, go });
+  if (found.kind === 'inbox' || found.kind === 'invitation') {
+    const isInbox = found.kind === 'inbox';
+    const go = { label: isInbox ? words.inboxGo : words.sendHome, address: found.address };
+    return showProblem({ title: words.inboxTitle, text: isInbox ? words.inboxText : words.invitationText, go });
   }
   if (found.kind === 'elsewhere') {
     const { host, address } = found;

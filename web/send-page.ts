@@ -1,24 +1,45 @@
 /** The document of `/send`: files, who may open them, and the link for them. */
+import { dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
 import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
-import { startSending } from './engine-client.ts';
+import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
+import { showMadeLinks, startMadeLinks } from './made-links.ts';
+import { showProblem, startRetrying, type Problem } from './problem-section.ts';
+import type { InvitationView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
-import { show, translate, words } from './states.ts';
+import { locale, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const engine = startSending();
+const root = new URL('.', document.baseURI).href;
 let sent: { name: string; size: number }[] = [];
+/** Link by which a guest is here, and what it permits. */
+let invitation: { text: string; view: InvitationView } | undefined;
 
 function composeNew(): void {
   clearCompose();
+  composeFiles();
+}
+
+function composeFiles(): void {
   compose({
     title: words.sendTitle,
-    text: words.sendText,
+    text: invitation === undefined ? words.sendText : guestText(invitation.view),
     button: words.send,
     hasTerms: true,
+    latest: invitation?.view.expiresAt,
     submit: (draft) => void submit(draft),
+    ...(invitation === undefined ? {} : { back: () => showMadeLinks(engine), backLabel: words.linksTitle }),
   });
+}
+
+function guestText({ expiresAt, files, bytes }: InvitationView): string {
+  const room = [
+    ...(files === undefined ? [] : [words.guestFiles(files)]),
+    ...(bytes === undefined ? [] : [words.guestSize(sizeText(bytes, locale))]),
+  ];
+  return words.guestText(expiresAt === undefined ? undefined : dayText(expiresAt, locale), room.join(', '));
 }
 
 async function submit({ files, ...about }: ComposedDraft): Promise<void> {
@@ -27,8 +48,15 @@ async function submit({ files, ...about }: ComposedDraft): Promise<void> {
     sent = files.map(({ name, size }) => ({ name, size }));
     showLink(view);
   } catch (error) {
-    composeAgain(describeSendingFailure(error, words));
+    refuse(error);
   }
+}
+
+/** Shows the form again, with what is wrong, or that the invitation is over. */
+function refuse(error: unknown): void {
+  const isOver = invitation !== undefined && error instanceof EngineError && error.code === 'unauthorized';
+  if (isOver) showProblem(problemOf(error, again));
+  else composeAgain(describeSendingFailure(error, words));
 }
 
 /** Shows the form for another share of the same files: the terms of a share are fixed. */
@@ -39,6 +67,7 @@ function composeChange(): void {
     button: words.newLink,
     hasTerms: true,
     fixed: sent,
+    latest: invitation?.view.expiresAt,
     submit: (draft) => void changeTerms(draft),
     back: () => show('sent'),
   });
@@ -48,16 +77,57 @@ async function changeTerms({ terms, words: said }: ComposedDraft): Promise<void>
   try {
     showLink(await transfer((options) => engine.call('change', { terms, words: said }, options)));
   } catch (error) {
-    composeAgain(describeSendingFailure(error, words));
+    refuse(error);
   }
+}
+
+/** Sends by an invitation from now on, with what it permits now. */
+async function accept(text: string, next: () => void): Promise<void> {
+  show('wait');
+  try {
+    const found = await engine.call('accept', { text, root });
+    if ('host' in found) {
+      const go = { label: words.elsewhereGo(found.host), address: found.address };
+      return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
+    }
+    invitation = { text, view: found };
+    next();
+  } catch (error) {
+    showProblem(problemOf(error, () => void accept(text, next)));
+  }
+}
+
+function problemOf(error: unknown, retry: () => void): Problem {
+  const code = error instanceof EngineError ? error.code : undefined;
+  if (code === 'link_invalid') return { title: words.incompleteTitle, text: words.incompleteText };
+  if (code === 'unauthorized') return { title: words.guestEndedTitle, text: words.guestEndedText };
+  return { title: words.unusableTitle, text: describeSendingFailure(error, words), retry };
+}
+
+/** Starts with a new form; a guest's says what the invitation permits by now. */
+function again(): void {
+  if (invitation === undefined) composeNew();
+  else void accept(invitation.text, composeNew);
+}
+
+/**
+ * Reads an invitation in the address, and takes it out of the address bar.
+ * @returns whether it has one
+ */
+function readAddress(): boolean {
+  const text = location.href;
+  if (!/%23|#./.test(text)) return false;
+  history.replaceState(null, '', 'send');
+  void accept(text, composeNew);
+  return true;
 }
 
 translate();
 startCompose();
-startSentLink(engine, { change: composeChange, more: { label: words.sendMore, go: composeNew } });
-askForKey(engine, {
-  root: new URL('.', document.baseURI).href,
-  text: words.signingSend,
-  scopes: ['write', 'share'],
-  go: composeNew,
+startRetrying();
+startSentLink(engine, { change: composeChange, more: { label: words.sendMore, go: again } });
+startMadeLinks(engine, () => {
+  if (invitation !== undefined) void accept(invitation.text, composeFiles);
 });
+addEventListener('hashchange', readAddress);
+if (!readAddress()) askForKey(engine, { root, text: words.signingSend, scopes: ['write', 'share'], go: composeNew });

@@ -1,17 +1,19 @@
 import { accountIdentities, accountOf, recipientOf } from '../../client/account-key.ts';
-import { inboxDefaults, inboxes, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
+import { inboxes, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
+import { keyDefaults } from '../../client/limited-key.ts';
 import { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError, type Code, otherwise } from '../../shared/errors.ts';
-import { parseLink, type Parcel } from '../../shared/link/index.ts';
+import type { Parcel } from '../../shared/link/index.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { pathsIn } from '../io/paths.ts';
 import { readContacts, type Contacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
-import { isLink, prepareDirectory, receiveInto } from '../files/received-files.ts';
-import { api, authorizedService } from '../remote/client.ts';
+import { prepareDirectory, receiveInto } from '../files/received-files.ts';
+import { authorizedService } from '../remote/client.ts';
+import { revokeLinkedKey } from '../files/linked-key.ts';
 import { everyFile } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -42,7 +44,7 @@ export const inboxCreate = defineCommand({
     expires: {
       type: 'string',
       valueHint: 'when',
-      description: `Until when: 12h, 30d or a date (${inboxDefaults.days}d)`,
+      description: `Until when: 12h, 30d or a date (${keyDefaults.days}d)`,
     },
     recipient: {
       type: 'string',
@@ -56,12 +58,12 @@ export const inboxCreate = defineCommand({
     'max-files': {
       type: 'string',
       valueHint: 'number',
-      description: `The most files; each delivery adds one (${inboxDefaults.limits.files})`,
+      description: `The most files; each delivery adds one (${keyDefaults.limits.files})`,
     },
     'max-bytes': {
       type: 'string',
       valueHint: 'size',
-      description: `The most bytes altogether, such as 500MB (${sizeText(inboxDefaults.limits.bytes)})`,
+      description: `The most bytes altogether, such as 500MB (${sizeText(keyDefaults.limits.bytes)})`,
     },
   },
   service: true,
@@ -184,18 +186,8 @@ export const inboxRevoke = defineCommand({
   service: true,
   examples: [{ command: 'sealpin inbox revoke 9f2c0d6be1a74583', does: 'Close an inbox' }],
   async run({ args, context }) {
-    const service = await authorizedService(context);
-    const routes = api(service, context);
-    const id = await keyIdOf(args.id, service, context);
-    const key = (await routes.listKeys()).keys.find((each) => each.id === id);
-    if (key === undefined)
-      throw new SealpinError('not_found', 'the account has no inbox with this ID', { hint: 'see: sealpin key list' });
-    if (key.scopes.some((scope) => scope !== 'write'))
-      throw new SealpinError('usage', 'this API key does not belong to an inbox', {
-        hint: 'see: sealpin key revoke --help',
-      });
-    const { revoked } = await routes.revokeKey(id, { cascade: false, destroy: false, self: false });
-    context.output.note(`closed "${key.label}"`);
+    const { label, revoked } = await revokeLinkedKey(args.id, { kind: 'inbox', scope: 'write' }, context);
+    context.output.note(`closed "${label}"`);
     await context.output.result({ revoked }, []);
   },
 });
@@ -321,14 +313,4 @@ function deliveryLines(
   const name = files ? `${from ?? '-'}: ${files.map(({ name: each }) => each).join(', ')}` : closed;
   if (stdout.isTTY !== true) return [`${id}  ${about}  ${name}`];
   return fittedRow({ about, name, below: [id] }, columnsOf(stdout));
-}
-
-/** The ID of the API key of an inbox; a link has the key itself, which tells its ID. */
-async function keyIdOf(text: string, service: Service, context: Context): Promise<string> {
-  if (!isLink(text)) return text;
-  const { link } = parseLink(text);
-  if (link.kind !== 'inbox')
-    throw new SealpinError('usage', 'this is not the link of an inbox', { hint: 'see: sealpin unshare --help' });
-  const { key } = await api({ ...service, apiKey: link.apiKey }, context).account();
-  return key.id;
 }

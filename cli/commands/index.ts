@@ -47,6 +47,12 @@ const table = {
   'inbox list': ['List what came', async () => (await import('./inbox.ts')).inboxList],
   'inbox open': ['Open what came', async () => (await import('./inbox.ts')).inboxOpen],
   'inbox revoke': ['Close an inbox', async () => (await import('./inbox.ts')).inboxRevoke],
+  'invite create': [
+    'Make a link by which others send files from here',
+    async () => (await import('./invite.ts')).inviteCreate,
+  ],
+  'invite list': ['List invitations', async () => (await import('./invite.ts')).inviteList],
+  'invite revoke': ['End an invitation', async () => (await import('./invite.ts')).inviteRevoke],
   list: ['List stored files, newest first', () => import('./list.ts')],
   delete: ['Delete a stored file (what that can and cannot do: --help)', () => import('./delete.ts')],
   get: ['Fetch what the service encrypted, and open it here', () => import('./get.ts')],

@@ -1,4 +1,4 @@
-import { type ApiKeyList, type NewApiKey, scopes, type Scope } from '../../shared/api.ts';
+import { type ApiKeyList, scopes, type Scope } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
@@ -7,7 +7,7 @@ import { yesArg } from '../flags/args.ts';
 import type { Context } from '../context.ts';
 import { type Api, api, authorizedService } from '../remote/client.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
-import { parseSize } from '../terminal/size.ts';
+import { parseLimits } from '../flags/limits-flag.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 
@@ -25,26 +25,6 @@ function parseScopes(text: string): Scope[] {
       hint: `the scopes are ${scopes.join(', ')}, with commas between them`,
     });
   return scopes.filter((scope) => words.includes(scope));
-}
-
-const limitNames = ['files', 'bytes', 'fileBytes'] as const;
-type GivenLimits = NonNullable<NewApiKey['limits']>;
-
-/** `files=100,bytes=10GB`, each at most once. @throws usage */
-function parseLimits(text: string): GivenLimits {
-  const limits: GivenLimits = {};
-  for (const part of text.split(',')) {
-    const [given = '', value = ''] = part.split('=', 2).map((word) => word.trim());
-    const name = limitNames.find((each) => each === given);
-    if (name === undefined || limits[name] !== undefined)
-      throw new SealpinError('usage', `--limits has ${JSON.stringify(given)} ${name ? 'twice' : 'in it'}`, {
-        hint: 'write files=100,bytes=10GB,fileBytes=1GB, or some of these',
-      });
-    const number = name === 'files' && !/^\d+$/.test(value) ? 0 : parseSize(value, `the limit ${name}`);
-    if (number < 1) throw new SealpinError('usage', `the limit ${name} is a number from 1 on`);
-    limits[name] = number;
-  }
-  return limits;
 }
 
 type ListedKey = ApiKeyList['keys'][number];

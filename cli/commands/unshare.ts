@@ -5,6 +5,7 @@ import { defineCommand } from '../command.ts';
 import { authorizedService } from '../remote/client.ts';
 import { isLink } from '../files/received-files.ts';
 import { sdkHttp } from '../remote/sdk.ts';
+import { countText } from '../terminal/size.ts';
 
 export const command = defineCommand({
   about:
@@ -29,6 +30,8 @@ export const command = defineCommand({
         ? `took back ${id}: ${openedText(opened ?? 0)}`
         : `took back ${id}: its record could not be reached yet, and is destroyed as soon as it can`,
     );
+    if (receipt.files !== undefined)
+      output.note(`deleted what was stored for it: ${countText(receipt.files.length, 'file')}`);
     if (recoverableUntil !== undefined)
       output.note(`the operator could restore the record until ${recoverableUntil.slice(0, 10)}`);
     if (backups !== undefined) output.note('the operator has backups, and does not say for how long');
@@ -43,7 +46,7 @@ function shareIdOf(text: string): string {
     throw new SealpinError('usage', 'this link cannot be taken back', {
       hint:
         'a link to a blob opens for as long as the blob is stored (sealpin delete); an inbox is ' +
-        'closed with: sealpin inbox revoke',
+        'closed with: sealpin inbox revoke, an invitation ended with: sealpin invite revoke',
     });
   }
   if (isShareId(text)) return text;

@@ -39,16 +39,16 @@ type OpenedLink = Pick<Parcel, 'note' | 'from'> & { readonly files: readonly Lin
 
 /** Recognizes text meant as a link, as opposed to a blob ID or a path. */
 export function isLink(text: string): boolean {
-  return /^\s*https?:\/\/[^#]*\/(?:s|b|drop)\/?(?:#|%23)/i.test(text);
+  return /^\s*https?:\/\/[^#]*\/(?:s|b|drop|send)\/?(?:#|%23)/i.test(text);
 }
 
 /**
  * Reads a link, and warns where the service has seen its secret.
  * @throws link_invalid, unsupported_version
  */
-export function readLink(text: string, { output }: Context): Exclude<Link, { kind: 'inbox' }> {
+export function readLink(text: string, { output }: Context): Extract<Link, { kind: 'share' | 'blob' }> {
   const { link, exposed } = parseLink(text);
-  if (link.kind === 'inbox') throw notForReceiving();
+  if (link.kind === 'inbox' || link.kind === 'invitation') throw notForReceiving();
   if (exposed)
     output.warn(
       'the link has %23 instead of #: a browser that opened it has sent its key to the service; ' +
@@ -63,7 +63,7 @@ export function readLink(text: string, { output }: Context): Exclude<Link, { kin
  * takes
  */
 export async function openLink(
-  link: Exclude<Link, { kind: 'inbox' }>,
+  link: Extract<Link, { kind: 'share' | 'blob' }>,
   credentials: LinkCredentials,
   context: Context,
 ): Promise<OpenedLink> {

@@ -6,7 +6,7 @@ import { stat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inboxes.ts';
 import { checkParcel, type SentFile, type Words } from '../../client/sending.ts';
-import { shareParcel, type Shared } from '../../client/sharing.ts';
+import { removeMs, shareParcel, type Shared } from '../../client/sharing.ts';
 import {
   detachedPayloadBytes,
   encryptPayload,
@@ -31,7 +31,6 @@ import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-b
 import { openSource } from './seal.ts';
 import type { ShareTerms } from '../flags/share-terms.ts';
 import { keepInHistory } from './history.ts';
-import { removeMs } from '../../client/connection.ts';
 
 /**
  * Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that

@@ -29,6 +29,7 @@ const marks: Readonly<Record<string, string>> = {
   words: '[a-z]+(?:-[a-z]+){9}',
   link: 'http://127\\.0\\.0\\.1:\\d+/s#1[0-9A-Za-z]{71}',
   inbox: 'http://127\\.0\\.0\\.1:\\d+/drop#sp_[0-9A-Za-z]{71}\\.age1tag1[0-9a-z]+',
+  invitation: 'http://127\\.0\\.0\\.1:\\d+/send#sp_[0-9A-Za-z]{71}',
   share: '[0-9A-Za-z]{22}',
   qr: '[█▀▄ ]+',
   any: '.*',

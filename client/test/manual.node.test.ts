@@ -45,6 +45,8 @@ test('the examples of the manual run, and print what they say', async () => {
       "[ 'active 1' ]",
       "{ id: 'ID', record: 'destroyed', opened: 1 }",
       "Ben [ 'receipts.txt' ]",
+      'N',
+      'N',
       'not_found not found',
       '',
     ].join('\n'),

@@ -68,10 +68,15 @@ export const OwnApiKey = v.object({
 export const Usage = v.object({ files: Count, bytes: Bytes });
 
 /**
- * `usage`, `quotaBytes`, how many bytes it may reach, and `rotation` are for keys with `read` only.
+ * `usage`, `quotaBytes`, how many bytes it may reach, and `rotation` are for keys with `read` only;
+ * the label of the account and its age are not for keys with `send`.
  */
 export const AccountDetails = v.object({
-  account: AccountWithRecovery,
+  account: v.object({
+    ...AccountWithRecovery.entries,
+    label: v.optional(AccountRecord.entries.label),
+    createdAt: v.optional(Timestamp),
+  }),
   usage: v.optional(Usage),
   quotaBytes: v.optional(Bytes),
   rotation: v.optional(RunningRotation),

@@ -9,8 +9,13 @@ export function isBase64(text: string): boolean {
 }
 export const Base64 = v.pipe(v.string(), v.check(isBase64, 'this is not base64'));
 
-/** Everything an API key may be allowed to do. */
-export const scopes = ['read', 'write', 'delete', 'keys', 'share'] as const;
+/** Scopes that API keys may have together. */
+export const fullScopes = ['read', 'write', 'delete', 'keys', 'share'] as const;
+/**
+ * Everything an API key may be allowed to do. A key with `send`, that of an invitation, has no
+ * other scope: it stores files for a while, and shares what it stored.
+ */
+export const scopes = [...fullScopes, 'send'] as const;
 export const Scope = v.picklist(scopes);
 export type Scope = v.InferOutput<typeof Scope>;
 

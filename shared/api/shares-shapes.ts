@@ -68,11 +68,12 @@ export type OpenedShare = v.InferOutput<typeof OpenedShare>;
 
 /**
  * `opened`: how often the record was handed out before, which nothing takes back; known once it is
- * destroyed.
+ * destroyed. `files`: the IDs of those that were deleted with it, of which there are receipts.
  */
 export const ShareReceipt = v.object({
   ...EndedShare.entries,
   opened: v.optional(Count),
+  files: v.optional(v.array(FileId)),
   ...Recoverable.entries,
 });
 export type ShareReceipt = v.InferOutput<typeof ShareReceipt>;

@@ -23,7 +23,9 @@ export type Link =
   /** `fileKey`: opens the blob; without it, the reader needs a key or password of their own. */
   | { kind: 'blob'; service: string; cid: string; fileKey?: Uint8Array }
   /** `apiKey`: may write to the account; `recipient`: whom the files are sealed to, `age1tag1…`. */
-  | { kind: 'inbox'; service: string; apiKey: string; recipient: string };
+  | { kind: 'inbox'; service: string; apiKey: string; recipient: string }
+  /** `apiKey`: may store and share for a while. */
+  | { kind: 'invitation'; service: string; apiKey: string };
 
 /** The version of share links. The others begin with a text that has a version of its own. */
 const shareVersion = '1';
@@ -61,6 +63,7 @@ export function printLink(link: Link): string {
 function fragmentOf(link: Link): string {
   if (link.kind === 'share') return withChecksum(`${shareVersion}${link.id}${encodeBase62(link.secret)}`);
   if (link.kind === 'inbox') return `${link.apiKey}.${link.recipient}`;
+  if (link.kind === 'invitation') return link.apiKey;
   return link.fileKey === undefined ? link.cid : withChecksum(`${link.cid}.${fileKeyText(link.fileKey)}`);
 }
 
@@ -111,7 +114,7 @@ function parseAddress(address: string): { kind: Link['kind']; service: string } 
   const url = plainAuthority.test(address) ? URL.parse(address) : null;
   if (url === null) throw notALink();
   const [, folder = '', page] = /^(.*\/)([^/]+)\/?$/.exec(url.pathname) ?? [];
-  const kind = (['share', 'blob', 'inbox'] as const).find((each) => linkKinds[each].page === page);
+  const kind = (['share', 'blob', 'inbox', 'invitation'] as const).find((each) => linkKinds[each].page === page);
   url.pathname = folder;
   const service = serviceOf(url);
   if (kind === undefined || service === undefined) throw notALink();
@@ -145,8 +148,16 @@ function blobParts(fragment: string): LinkParts | undefined {
 
 function inboxParts(fragment: string): LinkParts | undefined {
   const [apiKey = '', recipient = '', ...others] = fragment.split('.');
-  const isWhole = others.length === 0 && isApiKeyText(apiKey) && endsWithChecksum(apiKey) && isRecipient(recipient);
+  const isWhole = others.length === 0 && isWholeKey(apiKey) && isRecipient(recipient);
   return isWhole ? { kind: 'inbox', apiKey, recipient } : undefined;
+}
+
+function invitationParts(fragment: string): LinkParts | undefined {
+  return isWholeKey(fragment) ? { kind: 'invitation', apiKey: fragment } : undefined;
+}
+
+function isWholeKey(text: string): boolean {
+  return isApiKeyText(text) && endsWithChecksum(text);
 }
 
 function isRecipient(text: string): boolean {
@@ -167,4 +178,5 @@ const linkKinds = {
   share: { page: 's', parse: shareParts },
   blob: { page: 'b', parse: blobParts },
   inbox: { page: 'drop', parse: inboxParts },
+  invitation: { page: 'send', parse: invitationParts },
 } as const;

@@ -106,6 +106,7 @@ export const de: Words = {
   elsewhereGo: (host) => `Weiter zu ${host}`,
   inboxTitle: 'Dieser Link ist zum Senden',
   inboxText: 'Er ist die Adresse eines Eingangs: Er nimmt Dateien an und gibt keine heraus.',
+  invitationText: 'Er lädt dazu ein, Dateien zu senden. Zu Dateien führt er nicht.',
   noKeyTitle: 'Der Schlüssel fehlt',
   noKeyText:
     'Der Teil des Links hinter dem # fehlt. Haben Sie diese Seite neu geladen oder sind Sie zu ihr zurückgekehrt, ' +
@@ -186,6 +187,31 @@ export const de: Words = {
   whereKeyTitle: 'Woher Sie einen bekommen',
   whereKeyText: 'Von denen, die diesen Dienst betreiben, oder mit der Befehlszeile:',
   scopesMissing: (scopes) => `Dieser Schlüssel darf das nicht: Ihm fehlt ${scopes}.`,
+
+  guestText: (until, room) =>
+    `Sie sind eingeladen, Dateien zu senden${until === undefined ? '' : `, bis ${until}`}${room === '' ? '' : `: ${room}`}. ` +
+    'Sie werden auf dieser Seite verschlüsselt, und dieser Dienst kann sie nicht lesen.',
+  guestFiles: (files) => (files === 1 ? 'noch eine Datei' : `noch ${files} Dateien`),
+  guestSize: (size) => `zusammen ${size}`,
+  guestEnd: (until) => `Der Link endet mit Ihrer Einladung: ${until}.`,
+  guestEndedTitle: 'Diese Einladung ist beendet',
+  guestEndedText:
+    'Sie wurde zurückgenommen oder ist abgelaufen. Ihre Links sind beendet, und was mit ihr gesendet wurde, ist gelöscht. ' +
+    'Bitten Sie um eine neue.',
+  linksTitle: 'Ihre Links',
+  linksText:
+    'Alle, die mit dieser Einladung erstellt wurden, die neuesten zuerst. Der Dienst weiß nicht, wohin sie führen.',
+  linksNone: 'Mit dieser Einladung wurde kein Link erstellt, oder alle sind zurückgenommen.',
+  linkAbout: (files, made) => (files === 1 ? `Eine Datei, ${made}` : `${files} Dateien, ${made}`),
+  linkOpened: (opened, opens) => `${opened} von ${opens} Mal geöffnet`,
+  linkUntil: (until) => `bis ${until}`,
+  linkUsedUp: 'aufgebraucht',
+  linkExpired: 'abgelaufen',
+  linkPassword: 'mit Passwort',
+  takingTitle: 'Diesen Link zurücknehmen?',
+  takingText:
+    'Er endet sofort, und seine Dateien werden gelöscht. Was schon geöffnet wurde, lässt sich nicht rückgängig machen.',
+  linkTaken: (about) => `${about}: zurückgenommen.`,
 
   dropTitle: (name) => `Dateien für „${name}“`,
   dropText: 'Lesen können sie nur die Empfänger; weder dieser Dienst noch später Sie selbst.',

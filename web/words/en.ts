@@ -97,6 +97,7 @@ export const en = {
   elsewhereGo: (host: string) => `Go to ${host}`,
   inboxTitle: 'This link is for sending',
   inboxText: 'It is the address of an inbox: it takes files in and gives none out.',
+  invitationText: 'It is an invitation to send files. It leads to none.',
   noKeyTitle: 'The key is missing',
   noKeyText:
     'The part of the link behind the # is missing. If you reloaded this page or came back to it, open the link from ' +
@@ -176,6 +177,28 @@ export const en = {
   whereKeyTitle: 'Where to get one',
   whereKeyText: 'From the people who run this service, or with the command line:',
   scopesMissing: (scopes: string) => `This key may not do that: it lacks ${scopes}.`,
+
+  guestText: (until: string | undefined, room: string) =>
+    `You are invited to send files${until === undefined ? '' : ` until ${until}`}${room === '' ? '' : `: ${room}`}. ` +
+    'They are encrypted in this page, and this service cannot read them.',
+  guestFiles: (files: number) => (files === 1 ? 'one more file' : `${files} more files`),
+  guestSize: (size: string) => `${size} altogether`,
+  guestEnd: (until: string) => `The link ends with your invitation: ${until}.`,
+  guestEndedTitle: 'This invitation has ended',
+  guestEndedText:
+    'It was taken back, or its time is over. Its links have ended, and what was sent with it is deleted. Ask for a new one.',
+  linksTitle: 'Your links',
+  linksText: 'All that were made with this invitation, the newest first. The service does not know what they lead to.',
+  linksNone: 'No link was made with this invitation, or all are taken back.',
+  linkAbout: (files: number, made: string) => (files === 1 ? `One file, ${made}` : `${files} files, ${made}`),
+  linkOpened: (opened: number, opens: number) => `opened ${opened} of ${opens} times`,
+  linkUntil: (until: string) => `until ${until}`,
+  linkUsedUp: 'used up',
+  linkExpired: 'expired',
+  linkPassword: 'with a password',
+  takingTitle: 'Take this link back?',
+  takingText: 'It ends at once, and its files are deleted. What was opened before cannot be undone.',
+  linkTaken: (about: string) => `${about}: taken back.`,
 
   dropTitle: (name: string) => `Files for “${name}”`,
   dropText: 'Only they can read them; not this service, nor you later.',

@@ -41,7 +41,8 @@ function begin(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSigna
 
 async function find({ text, root, opening }: Parameters<Receiving['find']>[0], signal: AbortSignal): Promise<Found> {
   const { link, exposed } = linkIn(text, root);
-  if (link.kind === 'inbox') return { kind: 'inbox', address: printLink(link) };
+  const { kind } = link;
+  if (kind === 'inbox' || kind === 'invitation') return { kind, address: printLink(link) };
   if (link.service !== root) return { kind: 'elsewhere', host: new URL(link.service).host, address: printLink(link) };
   return link.kind === 'share' ? findShare(link, opening, exposed, signal) : findBlob(link, exposed, signal);
 }

@@ -4,20 +4,26 @@
  * else.
  */
 import { accountOf } from '../../client/account-key.ts';
-import { connect, removeMs } from '../../client/connection.ts';
+import { connect } from '../../client/connection.ts';
 import { handOver } from '../../client/inboxes.ts';
+import { parseInvitation } from '../../client/invitations.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch } from '../../client/service-http.ts';
-import { shareParcel, shareRecipients, type Shared, type ShareOptions } from '../../client/sharing.ts';
+import { removeMs, shareParcel, shareRecipients, type Shared, type ShareOptions } from '../../client/sharing.ts';
 import { detachedPayloadBytes } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import type { ShareReceipt } from '../../shared/api.ts';
+import { otherwise, SealpinError } from '../../shared/errors.ts';
 import { parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
 import type { LinkView, SenderWords, Sending, FormTerms, StoredView } from '../protocol.ts';
+import { dayMs } from '../../shared/time.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
 import { uploadFetch } from './upload-fetch.ts';
 
-/** Account that is signed in. */
-type SignedIn = { readonly service: string; readonly apiKey: string };
+/**
+ * Account that is signed in. `until`: of a guest, the end of the invitation in ms; Infinity for one
+ * without end.
+ */
+type SignedIn = { readonly service: string; readonly apiKey: string; readonly until?: number };
 
 /**
  * The last share. `again` shares the same under other terms; `stored`: the files that are in the
@@ -78,6 +84,27 @@ async function signIn({ root, apiKey }: { root: string; apiKey: string }, signal
 
 type ReturnOf<Name extends keyof Sending> = Promise<ReturnType<Sending[Name]>>;
 
+async function accept({ text, root }: Parameters<Sending['accept']>[0], signal: AbortSignal): ReturnOf<'accept'> {
+  const link = parseInvitation(text);
+  const { service, apiKey } = link;
+  if (service !== root) return { host: new URL(service).host, address: printLink(link) };
+  const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
+  if (!key.scopes.includes('send')) throw new SealpinError('link_invalid');
+  const { expiresAt, left } = key;
+  account = { service, apiKey, until: expiresAt === undefined ? Infinity : Date.parse(expiresAt) };
+  last = undefined;
+  return { expiresAt, files: left?.files, bytes: left?.bytes };
+}
+
+/**
+ * Returns the end of what is stored for a link; undefined where it has none. A guest's link lasts
+ * no longer than that, and a slow upload takes hours.
+ */
+function storedUntil({ expiresInMs }: FormTerms): Date | undefined {
+  const { until } = signedIn();
+  return until === undefined ? undefined : new Date(Math.min(Date.now() + Math.max(expiresInMs, dayMs), until));
+}
+
 async function sendByLink({ files, terms, words }: Parameters<Sending['send']>[0], running: Running): ReturnOf<'send'> {
   const { signal } = running;
   const { fetch, onProgress } = reportedProgress(files, running);
@@ -88,7 +115,7 @@ async function sendByLink({ files, terms, words }: Parameters<Sending['send']>[0
   shareRecipients(optionsOf(terms)); // what is wrong with a password or a key is told before anything is stored
   const stored = await sealAndStore(outgoing(files), {
     ...words,
-    store: storeAt(http),
+    store: storeAt(http, { expiresAt: storedUntil(terms) }),
     remove,
     signal,
     onProgress,
@@ -112,7 +139,7 @@ async function change({ terms, words }: Parameters<Sending['change']>[0], signal
   const shared = await before.again({ ...optionsOf(terms), ...words }, signal);
   let opened: number | undefined;
   try {
-    opened = await endShare(before.shareId, signal);
+    opened = (await endShare(before.shareId, signal))?.opened;
   } catch (error) {
     // The share before stays the only one.
     await endShare(shared.share.id, AbortSignal.timeout(removeMs)).catch(() => undefined);
@@ -122,18 +149,9 @@ async function change({ terms, words }: Parameters<Sending['change']>[0], signal
   return view(shared, terms);
 }
 
-/**
- * Ends a share.
- * @returns how often it was opened; undefined where that is not known, as for one that ended before
- * and was forgotten
- */
-async function endShare(shareId: string, signal: AbortSignal): Promise<number | undefined> {
-  try {
-    return (await connect(signedIn()).unshare(shareId, { signal })).opened;
-  } catch (error) {
-    if (isSealpinError(error, 'not_found')) return undefined;
-    throw error;
-  }
+/** Ends a share. @returns undefined for one that ended before, and was forgotten */
+function endShare(shareId: string, signal: AbortSignal): Promise<ShareReceipt | undefined> {
+  return otherwise(connect(signedIn()).unshare(shareId, { signal }), 'not_found', undefined);
 }
 
 function sum(one: number | undefined, other: number | undefined): number | undefined {
@@ -159,14 +177,37 @@ async function sendOn(
 async function takeBack(signal: AbortSignal): ReturnOf<'takeBack'> {
   const { shareId, stored, openedBefore } = lastShare();
   const connection = connect(signedIn());
-  const opened = sum(openedBefore, await endShare(shareId, signal));
+  const ended = await endShare(shareId, signal);
+  const opened = sum(openedBefore, ended?.opened);
   let isDeleted = stored.length > 0;
-  for (const { fileId } of stored)
+  for (const { fileId } of ended?.files === undefined ? stored : [])
     await connection.delete(fileId, { signal }).catch(() => {
       isDeleted = false; // a key without `delete`: what stays can be opened by nobody
     });
   last = undefined;
   return { isDeleted, opened };
+}
+
+async function takeBackLink({ shareId }: { shareId: string }, signal: AbortSignal): ReturnOf<'takeBackLink'> {
+  const ended = await endShare(shareId, signal);
+  return { opened: ended?.opened, isDeleted: ended?.files !== undefined };
+}
+
+async function listLinks({ cursor }: { cursor?: string | undefined }, signal: AbortSignal): ReturnOf<'links'> {
+  const page = await connect(signedIn()).shares({ limit: 20, signal, cursor });
+  return {
+    links: page.shares.map(({ id: shareId, files, opens, opensLeft, ...share }) => ({
+      shareId,
+      state: share.state,
+      opened: opens - opensLeft,
+      opens,
+      password: share.password,
+      files: files.length,
+      createdAt: share.createdAt,
+      expiresAt: share.expiresAt,
+    })),
+    cursor: page.cursor,
+  };
 }
 
 async function listFiles({ cursor }: { cursor?: string | undefined }, signal: AbortSignal): ReturnOf<'list'> {
@@ -210,6 +251,9 @@ serveCalls<Sending>({
   change: (argument, { signal }) => change(argument, signal),
   sendOn: (argument, { signal }) => sendOn(argument, signal),
   takeBack: (_, { signal }) => takeBack(signal),
+  accept: (argument, { signal }) => accept(argument, signal),
+  links: (argument, { signal }) => listLinks(argument, signal),
+  takeBackLink: (argument, { signal }) => takeBackLink(argument, signal),
   list: (argument, { signal }) => listFiles(argument, signal),
   async remove({ fileId }, { signal }) {
     const { key } = await connect(signedIn()).delete(fileId, { signal });

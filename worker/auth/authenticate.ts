@@ -42,7 +42,7 @@ export async function authenticate(c: Ctx): Promise<Principal> {
   if (cached === undefined) await limitUnknownKey(c);
   else {
     rememberKey(key.hash);
-    await limitAccount(c, key.account, cached.scopes);
+    await limitAccount(c, key.account, cached);
   }
   await checkOrigin(c, key.account);
   c.set('usedBy', { account: key.account, keyId: keyIdOf(key.hash) });

@@ -11,11 +11,17 @@ const periodSeconds = 60;
 /**
  * Counts a request with a key that KV has. All keys of an account are counted together, because a
  * key with `keys` can make any number of them; but those that can only store, as the links of
- * inboxes have them, are counted apart: who was given one cannot keep the owner out.
+ * inboxes have them, are counted apart: who was given one cannot keep the owner out. Each
+ * invitation, of which there are few, is counted by itself: no guest keeps another one out.
  * @throws rate_limited, overloaded
  */
-export function limitAccount(c: Ctx, account: string, scopes: readonly Scope[]): Promise<void> {
+export function limitAccount(
+  c: Ctx,
+  account: string,
+  { id, scopes }: { readonly id: string; readonly scopes: readonly Scope[] },
+): Promise<void> {
   c.set('countedFor', 'account');
+  if (scopes.includes('send')) return limit(c, c.env.KEY_LIMIT, `invitation:${account}:${id}`);
   const onlyStores = scopes.every((scope) => scope === 'write');
   return limit(c, c.env.KEY_LIMIT, `${onlyStores ? 'writers' : 'account'}:${account}`);
 }

@@ -1,9 +1,15 @@
-/** What headers announce of a body: its length, and whether it is coded. */
+/** Announcements of a body in its headers: its length, its type, and whether it is coded. */
 
 /** The announced length of a body in bytes; 0 without one. */
 export function lengthOf(headers: Headers): number {
   const length = Number(headers.get('Content-Length') ?? 0);
   return Number.isSafeInteger(length) ? length : 0;
+}
+
+/** The media type of a body, without its parameters, in lower case. */
+export function essenceOf(headers: Headers): string {
+  const [type = ''] = (headers.get('Content-Type') ?? '').split(';');
+  return type.trim().toLowerCase();
 }
 
 /**

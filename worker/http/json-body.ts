@@ -2,6 +2,7 @@
 import * as v from 'valibot';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
+import { essenceOf } from './body-headers.ts';
 import { invalidRequest } from './validation.ts';
 
 /** Bytes of a body, unless a route takes more. */
@@ -22,8 +23,7 @@ export async function readJson<S extends v.GenericSchema>(
   shape: S,
   maxBytes = defaultBytes,
 ): Promise<v.InferOutput<S>> {
-  const [type = ''] = (request.headers.get('Content-Type') ?? '').split(';');
-  if (!jsonTypes.includes(type.trim().toLowerCase()))
+  if (!jsonTypes.includes(essenceOf(request.headers)))
     throw new SealpinError('unsupported_media_type', 'the body has another type than application/json', {
       hint: 'send Content-Type: application/json',
     });

@@ -34,7 +34,7 @@ function describeRoute(route: Route): JsonSchema {
     tags: [tagOf(route.path)],
     summary,
     description: about.join('\n\n'),
-    security: isOpen(route) ? [] : [{ [who]: scopesOf(route) ?? [] }],
+    security: isOpen(route) ? [] : (scopesOf(route) ?? [[]]).map((scopes) => ({ [who]: scopes })),
     ...(parameters.length === 0 ? {} : { parameters }),
     requestBody: taken && { required: body !== undefined, content: contentOf(taken) },
     responses: responsesOf(route),
@@ -65,7 +65,8 @@ const access: Record<Exclude<Route['who'], 'key'>, string> = {
 
 function accessOf(route: Route): string {
   if (route.who !== 'key') return access[route.who];
-  const scopes = (route.scopes ?? []).map((scope) => `\`${scope}\``).join(' and ');
+  const named = (scopesOf(route) ?? []).map((all) => all.map((scope) => `\`${scope}\``).join(' and '));
+  const scopes = named.join(', or ');
   return `Needs an API key${scopes === '' ? '' : ` with ${scopes}`}.`;
 }
 

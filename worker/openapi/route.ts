@@ -65,11 +65,16 @@ type RouteText = {
  * Caller of a route: anybody, anybody within the rate limit of an `address`, the operator, a
  * `monitor` with the `METRICS_TOKEN`, or the holder of an API key. The account checks the key and
  * its scope in the call that also does the work; `scopes` are all those that it asks for (a test
- * compares them).
+ * compares them), and `invited` says that one with `send` will do as well.
  */
 type Access =
   | { who: 'anybody' | 'address' | 'operator' | 'monitor'; handler: (c: Ctx) => Response | Promise<Response> }
-  | { who: 'key'; scopes?: readonly Scope[]; handler: (c: Ctx, principal: Principal) => Promise<Response> };
+  | {
+      who: 'key';
+      scopes?: readonly Scope[];
+      invited?: true;
+      handler: (c: Ctx, principal: Principal) => Promise<Response>;
+    };
 
 /** A row of the table of routes. */
 export type Route = Call & RouteRow;
@@ -111,9 +116,13 @@ export const commonCodes: readonly Code[] = [
 /** The codes of a route that takes JSON and nothing else. */
 const jsonCodes: readonly Code[] = ['invalid_json', 'too_large', 'unsupported_media_type'];
 
-/** The scopes that the API key of a request needs; undefined where it takes no such key. */
-export function scopesOf(route: Route): readonly Scope[] | undefined {
-  return route.who === 'key' ? (route.scopes ?? []) : undefined;
+/**
+ * The scopes that the API key of a request needs, and others that will do instead; undefined where
+ * it takes no such key.
+ */
+export function scopesOf(route: Route): (readonly Scope[])[] | undefined {
+  if (route.who !== 'key') return undefined;
+  return [route.scopes ?? [], ...(route.invited === true ? [['send'] as const] : [])];
 }
 
 /** All codes that a route may respond with. */

@@ -21,8 +21,12 @@ export const oldestBrowsers = ['chrome119', 'firefox124', 'safari17.4'];
  */
 const documents = [
   { paths: ['', 's', 'b'], states: ['receive'], script: 'web/receive-page.js' },
-  { paths: ['send'], states: ['api-key', 'compose', 'sending', 'sent'], script: 'web/send-page.js' },
-  { paths: ['drop'], states: ['drop', 'compose', 'sending'], script: 'web/drop-page.js' },
+  {
+    paths: ['send'],
+    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'links'],
+    script: 'web/send-page.js',
+  },
+  { paths: ['drop'], states: ['waiting', 'drop', 'compose', 'sending'], script: 'web/drop-page.js' },
   { paths: ['files'], states: ['api-key', 'stored', 'compose', 'sending', 'sent'], script: 'web/files-page.js' },
 ] as const;
 

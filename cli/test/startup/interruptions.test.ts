@@ -28,6 +28,7 @@ const silent = [
   'start, stop, status, rebuild, keygen, contact add, contact list, contact remove, login, profile list, profile use',
   'profile remove, encrypt, chacha-encrypt, ecc-encrypt, send, share, shares, unshare',
   'inbox create, inbox list, inbox revoke',
+  'invite create, invite list, invite revoke',
   'list, verify, key create, key list, key revoke, key export, key restore, key rotate, account create, account list',
   'account quota, account disable, account enable, account delete, migrate, completions',
 ].flatMap((line) => line.split(', '));

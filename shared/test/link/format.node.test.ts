@@ -25,8 +25,9 @@ const isWhole = (fragment: string): boolean =>
 /** The parts of a link that has its exact form. */
 function parse(link: string): Record<string, string> {
   const [, service = '', name = '', fragment = ''] = present(
-    /^(https?:\/\/.+\/)(s|b|drop)#([0-9A-Za-z._]+)$/.exec(link),
+    /^(https?:\/\/.+\/)(s|b|drop|send)#([0-9A-Za-z._]+)$/.exec(link),
   );
+  if (name === 'send') return { kind: 'invitation', service, apiKey: fragment };
   if (name === 'drop') {
     const [apiKey = '', recipient = ''] = fragment.split('.');
     return { kind: 'inbox', service, apiKey, recipient };

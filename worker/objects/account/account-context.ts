@@ -2,7 +2,6 @@
  * The parts of an account's object that its calls share: its rows, its clock and alarm, and who may
  * call.
  */
-import type { Scope } from '../../../shared/api.ts';
 import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { Alarm, backoffMs, soonest } from '../alarm.ts';
 import type { Removal } from '../pin/pin-steps.ts';
@@ -13,7 +12,8 @@ import { send, type AccountEnv } from './delivery.ts';
 import { EventRows } from './event-rows.ts';
 import { FileRows } from './files/file-rows.ts';
 import { ReceiptRows } from './files/receipt-rows.ts';
-import { KeyRows, type KeyMaterial, type KeyRecord } from './keys/key-rows.ts';
+import { storing } from './keys/invitation.ts';
+import { KeyRows, type KeyMaterial, type KeyRecord, type Needed } from './keys/key-rows.ts';
 import { KeyUsage } from './keys/key-usage.ts';
 import { RotationRows } from './keys/rotation-rows.ts';
 import { Outbox } from './outbox.ts';
@@ -97,20 +97,21 @@ export class AccountContext {
    * Finds the key with a hash.
    * @returns unauthorized, insufficient_scope, account_disabled where it may not be used
    */
-  authorize(hash: string, scope: Scope | undefined): Result<Caller> {
+  authorize(hash: string, scope: Needed): Result<Caller> {
     const account = this.row.open;
     if (account === undefined) return err('unauthorized');
     const found = this.keys.authorize(hash, scope, this.now());
     if (!found.ok) return found;
     if (this.settings.get().disabled) return err('account_disabled');
-    if (found.key.scopes.includes('write')) this.files.provisional.postpone(found.key.id, this.now());
+    if (storing.some((each) => found.key.scopes.includes(each)))
+      this.files.provisional.postpone(found.key.id, this.now());
     return { ok: true, key: found.key, account };
   }
 
   /** Runs an operation for the caller with this key, if the key is valid and has the scope. */
   async as<T extends object>(
     hash: string,
-    scope: Scope | undefined,
+    scope: Needed,
     operation: (caller: Caller) => Result<T> | Promise<Result<T>>,
   ): Promise<Result<T>> {
     const caller = this.authorize(hash, scope);

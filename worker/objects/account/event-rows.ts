@@ -44,6 +44,7 @@ const kinds: Readonly<Record<Scope, readonly string[]>> = {
   delete: [],
   keys: ['account', 'file', 'key'],
   share: ['share'],
+  send: [],
 };
 
 /**

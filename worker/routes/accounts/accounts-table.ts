@@ -64,12 +64,13 @@ export const accountRoutes: readonly Route[] = [
   }),
   route('post', '/v1/keys', 'createKey', {
     summary: 'Creates an API key within the scopes, the expiry and the limits of the caller’s',
+    description: '`send` goes with no other scope, and needs `write`, `share` and `delete`.',
     who: 'key',
     scopes: ['keys'],
     body: { [json]: NewApiKey },
     responses: { 201: { [json]: NewApiKeyResponse } },
     links: { revokeKey: { id: '/key/id' } },
-    codes: ['forbidden', 'conflict'],
+    codes: ['forbidden', 'conflict', 'quota_exceeded'],
     handler: createKey,
   }),
   route('get', '/v1/keys', 'listKeys', {
@@ -93,7 +94,7 @@ export const accountRoutes: readonly Route[] = [
     summary: 'What happened in the account, oldest first, for 90 days',
     description:
       'A key sees what it did itself; with `read` the events of files, with `share` of shares, with `keys` of keys, ' +
-      'files and the account.',
+      'files and the account. Not for a key with `send`.',
     who: 'key',
     query: EventQuery,
     responses: { 200: { [json]: EventList } },

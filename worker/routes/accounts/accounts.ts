@@ -7,7 +7,7 @@ import {
   AccountQuery,
   NewAccount,
   Recover,
-  scopes,
+  fullScopes,
   type AccountDetails,
   type AccountList,
   type AccountReceipt,
@@ -38,6 +38,7 @@ import { accountSummary, accountView, keyView, rotationView } from './account-vi
 import type { Account } from '../../objects/account/account.ts';
 import type { AccountRecord } from '../../objects/account/account-row.ts';
 import { isSameHash, type NewKey } from '../../objects/account/keys/key-rows.ts';
+import { isInvitation } from '../../objects/account/keys/invitation.ts';
 import { newRecovery, parseRecoveryKey, parseRecoveryText } from '../../objects/account/keys/recovery-file.ts';
 
 /** Creates an account with its own key pair and a first API key with all scopes. */
@@ -108,8 +109,9 @@ export async function readAccount(c: Ctx, principal: Principal): Promise<Respons
   const left = { files: allowance.files, bytes: allowance.bytes };
   const { quotaBytes } = settings;
   const seesUsage = key.scopes.includes('read');
+  const { id, publicKey, ...others } = accountView(account);
   const body: AccountDetails = {
-    account: { ...accountView(account), recovery: account.recoveryKey ?? undefined },
+    account: { id, publicKey, ...(!isInvitation(key) && { ...others, recovery: account.recoveryKey ?? undefined }) },
     usage: seesUsage ? { files: usage.files, bytes: usage.bytes } : undefined,
     quotaBytes: seesUsage ? (quotaBytes ?? undefined) : undefined,
     rotation: previous === null ? undefined : rotationView(previous, remaining),
@@ -174,7 +176,7 @@ async function newFullKey(
     hash: apiKey.hash,
     signer: signerOf(apiKey),
     label,
-    scopes: [...scopes],
+    scopes: [...fullScopes],
     createdAt: Date.now(),
     expiresAt: null,
     createdBy: null,

@@ -3,11 +3,11 @@ import { isContentType, UploadQuery, type NewlyStoredFile } from '../../../share
 import { encryptDetached, keyIdOf, plaintextBytes, recipientFromSpki } from '../../../shared/crypto/index.ts';
 import { describe, isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { carType, leafBytes, parseCid } from '../../../shared/ipfs/index.ts';
-import { unwrap } from '../../objects/result.ts';
+import { toError, unwrap } from '../../objects/result.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { leafMemory } from '../../leaf-memory.ts';
 import { parseFilename } from '../../../shared/filename.ts';
-import { isEncoded } from '../../http/body-headers.ts';
+import { essenceOf, isEncoded } from '../../http/body-headers.ts';
 import { parseDisposition } from '../../http/content-disposition.ts';
 import { parseDetails } from '../../http/validation.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../../http/digest-fields.ts';
@@ -28,6 +28,7 @@ import { parseClaim } from '../../upload/idempotency-key.ts';
 import { errorText, log } from '../../log.ts';
 import type { FileDetails, FileRecord, NewFile } from '../../objects/account/files/file-rows.ts';
 import type { Claim } from '../../objects/account/uploads/claims.ts';
+import { exceedsInvitation } from '../../objects/account/keys/invitation.ts';
 import type { KeyMaterial, KeyRecord } from '../../objects/account/keys/key-rows.ts';
 import { storedBytes } from '../../objects/account/keys/reserved.ts';
 import { atServices } from '../../backends/unavailable.ts';
@@ -98,6 +99,8 @@ async function handle(c: Ctx, caller: Uploader, o: UploadRequest): Promise<Respo
   try {
     const announced = parseAnnounced(c, mode);
     if (announced.isOnly) checkSeesNames(principal, key);
+    const refused = exceedsInvitation(c.env, key, { mode, ...announced.details }, Date.now());
+    if (refused !== undefined) throw toError(refused);
     if (begun.first !== undefined) return await replay(c, principal, begun, begun.first, announced);
     checkLength(c.req.raw, limitBytes);
     const form = announced.json ? 'json' : 'bytes';
@@ -304,12 +307,6 @@ function newFile(
  * 4.10.21) and the default of `curl -d`.
  */
 const forms = ['multipart/form-data', 'application/x-www-form-urlencoded'];
-
-/** The media type of a body, without its parameters. */
-function essenceOf(headers: Headers): string {
-  const [type = ''] = (headers.get('Content-Type') ?? '').split(';');
-  return type.trim().toLowerCase();
-}
 
 function isJson(headers: Headers): boolean {
   return essenceOf(headers) === 'application/json';

@@ -86,12 +86,13 @@ export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
 export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> {
   const id = parseShareId(c);
   checkRecoverable(c.env);
-  const { record, backedUp } = await unwrap(caller.account.shares.revoke(caller.key.hash, id));
+  const { record, files, backedUp } = await unwrap(caller.account.shares.revoke(caller.key.hash, id, c.var.requestId));
   const status = record === 'destroyed' ? await lookAt(c, id) : undefined;
   const body: ShareReceipt = {
     id,
     record,
     opened: status && status.opens - status.opensLeft,
+    files: files.length > 0 ? files : undefined,
     ...recoverable(c.env, backedUp),
   };
   return c.json(body, 200, noStore);

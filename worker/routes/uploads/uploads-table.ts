@@ -58,6 +58,7 @@ function creation(mode: 'encrypted' | 'plain'): Route[] {
         (mode === 'plain' ? 'of a file as it is' : 'encrypted to the account’s public key'),
       who: 'key',
       scopes: ['write'],
+      ...(mode === 'plain' ? { invited: true } : {}),
       requiredHeaders: version,
       headers: {
         'Upload-Length': 'bytes of the file',
@@ -105,6 +106,7 @@ const rows: readonly Route[] = [
     summary: 'Returns the offset of an upload; a request that continues it is ended',
     who: 'key',
     scopes: ['write'],
+    invited: true,
     ignoresUnknownQuery: true,
     requiredHeaders: version,
     responses: { 200: null },
@@ -117,6 +119,7 @@ const rows: readonly Route[] = [
     summary: 'Continues an upload; 204 with the last bytes names the file',
     who: 'key',
     scopes: ['write'],
+    invited: true,
     requiredHeaders: { ...version, 'Upload-Offset': 'where the bytes belong' },
     headers: {
       'Upload-Length': 'bytes of the file, told later',

@@ -156,6 +156,7 @@ const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> 
   },
   plant: {
     plain: ({ call }) => call.ask('storePlain', {}, bytes),
+    brief: ({ call }) => call.ask('storePlain', { expiresAt: new Date(Date.now() + 60_000).toISOString() }, bytes),
     encrypted: ({ call }) => call.ask('storeEncrypted', {}, bytes),
     share: ({ call }) => call.ask('createShare', { record: 'AAAA', files: [], password: false }),
     key: ({ call }) => call.ask('createKey', { label: 'planted', scopes: ['keys'] }),

@@ -2,7 +2,7 @@
  * The actors of SECURITY.md, and what of each is tried. A column lists what succeeds of all that is
  * tried in it, in this order.
  */
-import { scopes, type Scope } from '../../../shared/api.ts';
+import { fullScopes, type Scope } from '../../../shared/api.ts';
 
 export const columns = ['withhold', 'roll back', 'swap', 'plant', 'delete'] as const;
 export type Column = (typeof columns)[number];
@@ -64,14 +64,15 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
     { as: 'stranger', sees: [] },
     { as: 'nobody', sees: [] },
   ],
-  'API key, `write`': [{ as: { scopes: ['write'] }, sees: ['label'], plant: ['plain', 'encrypted'] }],
+  'API key, `write`': [{ as: { scopes: ['write'] }, sees: ['label'], plant: ['plain', 'brief', 'encrypted'] }],
+  'API key, `send`': [{ as: { scopes: ['send'] }, sees: [], plant: ['brief'] }],
   'API key, `read` and `write`': [
     {
       as: { scopes: ['read', 'write'] },
       sees: readable,
       withhold: ['retag'],
       swap: ['rename'],
-      plant: ['plain', 'encrypted'],
+      plant: ['plain', 'brief', 'encrypted'],
     },
   ],
   'API key, `read`': [{ as: { scopes: ['read'] }, sees: readable }],
@@ -104,12 +105,12 @@ export const tried: Readonly<Record<string, readonly Actor[]>> = {
   ],
   'API key with all scopes': [
     {
-      as: { scopes },
+      as: { scopes: fullScopes },
       knowsShare: true,
       sees: [...readable, 'keyEvents', 'shareEvents', 'keys', 'shares', 'share'],
       withhold: ['useUp', 'revokeShare', 'retag'],
       swap: ['rename'],
-      plant: ['plain', 'encrypted', 'share', 'key'],
+      plant: ['plain', 'brief', 'encrypted', 'share', 'key'],
       // The last one revokes the key of the owner.
       delete: ['expiry', 'file', 'files', 'share', 'key', 'rotate'],
     },

@@ -1,7 +1,7 @@
 /** Accounts and API keys: what a key may do, and what nobody can do without one. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
-import { Problem, scopes, type NewAccountResponse, type Scope } from '../../../shared/api.ts';
+import { fullScopes, Problem, type NewAccountResponse, type Scope } from '../../../shared/api.ts';
 import { identityFromPkcs8, open, parseApiKey, unsealPrivateKey } from '../../../shared/crypto/index.ts';
 import { bytesOf, client, problemOf, type Client } from '../client.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
@@ -192,7 +192,7 @@ describe('an API key', () => {
 
   it('that is the last one to read, or to manage keys, for as long goes only when that is said', async () => {
     const { owner } = await newAccount();
-    const manager = await owner.withKey([...scopes]);
+    const manager = await owner.withKey([...fullScopes]);
     await manager.revokeKey({ id: owner.id });
     // Neither a reader that ends before it, nor one that has ended, takes its place.
     await manager.withKey(['read', 'keys'], { expiresAt: soon(3_600_000) });

@@ -6,7 +6,13 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
-import { NewAccountResponse, Problem, scopes, type EventList, type NewApiKeyResponse } from '../../../shared/api.ts';
+import {
+  fullScopes,
+  NewAccountResponse,
+  Problem,
+  type EventList,
+  type NewApiKeyResponse,
+} from '../../../shared/api.ts';
 import {
   generateKeyPair,
   open,
@@ -70,7 +76,7 @@ describe('an account with a recovery key', () => {
     );
     const text = await openedFile(account);
     const { apiKey, key } = v.parse(NewAccountResponse, await jsonOf(recover(account.id, text), 201));
-    expect(key).toMatchObject({ scopes: [...scopes], label: 'recovered' });
+    expect(key).toMatchObject({ scopes: [...fullScopes], label: 'recovered' });
     for (const gone of [account.owner, client(service.url, other.apiKey)])
       expect(await problemOf(gone('/v1/account'))).toBe('401 unauthorized');
     const recovered = client(service.url, apiKey);

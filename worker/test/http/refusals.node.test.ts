@@ -128,7 +128,10 @@ describe('a request with a wrong value', () => {
       ]),
       [{ label: 'x', scopes: [] }, 'scopes must be a list that is not empty'],
       [{ label: 'x', scopes: 'read' }, 'scopes must be a list'],
-      [{ label: 'x', scopes: ['read', 'hunter2'] }, 'scopes[1] must be read or write or delete or keys or share'],
+      [
+        { label: 'x', scopes: ['read', 'hunter2'] },
+        'scopes[1] must be read or write or delete or keys or share or send',
+      ],
       [{ label: 'x', scopes: ['read', 'read'] }, 'a scope appears twice'],
       [{ label: 'x', scopes: ['read'], expiresAt: 'hunter2' }, 'expiresAt must be a time such as 2030-01-31T00:00:00Z'],
       [{ label: 'x', scopes: ['read'], quota: 'hunter2' }, 'there is no member quota'],
@@ -170,7 +173,7 @@ describe('a request with a wrong value', () => {
       v.parse(Problem, await (await call.json(pathOf('createKey'), body)).json()).errors;
     expect(await errorsOf({ label: 7, scopes: ['read', 'hunter2'] })).toEqual([
       { pointer: '#/label', detail: 'label must be a string' },
-      { pointer: '#/scopes/1', detail: 'scopes[1] must be read or write or delete or keys or share' },
+      { pointer: '#/scopes/1', detail: 'scopes[1] must be read or write or delete or keys or share or send' },
     ]);
     expect(await errorsOf('hunter2')).toEqual([{ pointer: '#', detail: 'the body must be an object' }]);
     const [odd] = (await errorsOf({ label: 'x', scopes: ['read'], 'a/b~c d': 1 })) ?? [];

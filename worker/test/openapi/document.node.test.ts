@@ -163,7 +163,7 @@ it('are OpenAPI 3.1 of this version, and name the codes that each route may have
   }
   for (const route of routes) {
     const described = present(operations.find(({ operationId }) => operationId === route.operationId));
-    const schemes = described.security.flatMap((each) => Object.keys(each));
+    const schemes = [...new Set(described.security.flatMap((each) => Object.keys(each)))];
     const ofSchemes = schemes.flatMap(
       (name) => present(document.components.securitySchemes[name])['x-codes'] as string[],
     );

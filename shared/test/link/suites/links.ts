@@ -52,6 +52,9 @@ export function links(tool: Tool, backend: Backend): void {
       fc.record({ kind: fc.constant('blob'), service, cid }),
       fc.record({ kind: fc.constant('blob'), service, cid, fileKey: fc.oneof(bytes(16), bytes(32)) }),
       fc.tuple(fc.constantFrom(...inboxes), service).map(([inbox, service]) => ({ ...inbox, service })),
+      fc
+        .tuple(fc.constantFrom(...inboxes), service)
+        .map(([{ apiKey }, service]) => ({ kind: 'invitation', apiKey, service })),
     ) as fc.Arbitrary<Link>;
   };
 
@@ -99,6 +102,7 @@ export function links(tool: Tool, backend: Backend): void {
         share: /^1[0-9A-Za-z]{71}$/,
         blob: /^b[a-z2-7]{58}(?:\.(?:[0-9A-Za-z]{28}|[0-9A-Za-z]{49}))?$/,
         inbox: /^sp_[0-9A-Za-z]{71}\.age1tag1[0-9a-z]{59}$/,
+        invitation: /^sp_[0-9A-Za-z]{71}$/,
       };
       fc.assert(
         fc.property(await anyLink(), (link) => {
@@ -269,6 +273,8 @@ export function links(tool: Tool, backend: Backend): void {
       { kind: 'blob', service: good.service, cid: cid.slice(1) },
       { kind: 'blob', service: good.service, cid, fileKey: new Uint8Array(31) },
       { ...inbox, apiKey: inbox.apiKey.slice(1) },
+      { ...inbox, kind: 'invitation', apiKey: inbox.apiKey.slice(1) },
+      { ...inbox, kind: 'invitation', apiKey: inbox.apiKey.replace('R9vns', 'R9vnt') },
       { ...inbox, recipient: 'age1x' },
       { ...inbox, recipient: inbox.recipient.toUpperCase() },
     ] as Link[]) {

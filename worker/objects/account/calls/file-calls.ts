@@ -9,6 +9,7 @@ import type { ReceiptRecord } from '../files/receipt-rows.ts';
 import type { KeyMaterial } from '../keys/key-rows.ts';
 import { referenceRemoval } from '../outbox.ts';
 import type { Ended } from '../shares/share-rows.ts';
+import type { AccountContext } from '../account-context.ts';
 import { AccountCalls } from './account-calls.ts';
 
 /**
@@ -115,7 +116,7 @@ export class FileCalls extends AccountCalls {
     return this.context.as(hash, 'delete', async ({ key }) => {
       const removed = this.context.transaction(() => {
         if (version !== undefined && files.find(fileId)?.version !== version) return changedMeanwhile();
-        return this.#remove(fileId, 'deleted', key.id, requestId) ?? files.missing(fileId);
+        return removeFile(this.context, fileId, 'deleted', { by: key.id, requestId }) ?? files.missing(fileId);
       });
       if ('ok' in removed) return removed;
       await this.context.deliver([...removed.ended.map(({ message }) => message), removed.message]);
@@ -145,7 +146,9 @@ export class FileCalls extends AccountCalls {
       const removed = this.context.transaction(() => {
         const finishing = fileIds.map((fileId) => files.missing(fileId)).find(({ code }) => code === 'finishing');
         if (finishing !== undefined) return finishing;
-        return fileIds.filter((fileId) => this.#remove(fileId, 'deleted', key.id, requestId) !== undefined);
+        return fileIds.filter(
+          (fileId) => removeFile(this.context, fileId, 'deleted', { by: key.id, requestId }) !== undefined,
+        );
       });
       if ('ok' in removed) return removed;
       await alarm.by(now());
@@ -190,36 +193,10 @@ export class FileCalls extends AccountCalls {
     if (expired.length === 0) return;
     const requestId = crypto.randomUUID();
     this.context.transaction(() => {
-      for (const fileId of expired) this.#remove(fileId, 'expired', null, requestId);
+      for (const fileId of expired) removeFile(this.context, fileId, 'expired', { by: null, requestId });
     });
     await alarm.by(now());
     await erased();
-  }
-
-  /**
-   * Removes a file in a transaction of the caller's, who then delivers.
-   * @param by the ID of the key that does it; null: the clock
-   * @param requestId goes with the messages
-   */
-  #remove(
-    fileId: string,
-    reason: DeletionReason,
-    by: string | null,
-    requestId: string,
-  ): { ended: Ended[]; message: number } | undefined {
-    const { files, claims, outbox, events, shares, receipts, now } = this.context;
-    const file = files.remove(fileId, 'ready');
-    if (file === undefined) return undefined;
-    claims.drop(fileId);
-    events.add({ action: `file.${reason}`, by, subject: fileId });
-    const ended = shares.endOfFile(fileId, { by, requestId });
-    receipts.add(
-      file,
-      reason,
-      ended.map(({ id }) => id),
-      now(),
-    );
-    return { ended, message: outbox.add(referenceRemoval(file), { requestId }) };
   }
 
   #receipt(fileId: string): Result<{ receipt: ReceiptRecord }> {
@@ -230,4 +207,29 @@ export class FileCalls extends AccountCalls {
 
 function changedMeanwhile(): Failure {
   return err('conflict', 'other requests keep changing this file', conflictSeconds);
+}
+
+/**
+ * Removes a file in a transaction of the caller's, who then delivers.
+ * @param o.by the ID of the key that does it; null: the clock
+ * @param o.requestId goes with the messages
+ */
+export function removeFile(
+  { files, claims, outbox, events, shares, receipts, now }: AccountContext,
+  fileId: string,
+  reason: DeletionReason,
+  { by, requestId }: { by: string | null; requestId: string },
+): { ended: Ended[]; message: number } | undefined {
+  const file = files.remove(fileId, 'ready');
+  if (file === undefined) return undefined;
+  claims.drop(fileId);
+  events.add({ action: `file.${reason}`, by, subject: fileId });
+  const ended = shares.endOfFile(fileId, { by, requestId });
+  receipts.add(
+    file,
+    reason,
+    ended.map(({ id }) => id),
+    now(),
+  );
+  return { ended, message: outbox.add(referenceRemoval(file), { requestId }) };
 }

@@ -1,8 +1,9 @@
 /** The API keys of an account, as the Worker calls them on the account's object. */
 import type { EndedShare } from '../../../../shared/api.ts';
-import { err, type Result } from '../../result.ts';
+import { err, type Failure, type Result } from '../../result.ts';
 import type { AccountContext } from '../account-context.ts';
 import type { AccountRecord, Recovery, StoredRecovery } from '../account-row.ts';
+import { isInvitation, maxInvitations } from '../keys/invitation.ts';
 import {
   exceedsIssuer,
   isSameHash,
@@ -34,7 +35,7 @@ export class KeyCalls extends AccountCalls {
    */
   add(hash: string, key: NewKey, spki: Uint8Array): Promise<Result> {
     return this.context.as(hash, 'keys', (caller) => {
-      const failure = exceedsIssuer(caller.key, key);
+      const failure = exceedsIssuer(caller.key, key) ?? this.#tooMany(key);
       if (failure !== undefined) return failure;
       if (key.sealed !== null && !this.context.isCurrent(spki))
         return err('conflict', 'the key pair of the account was replaced meanwhile', 1);
@@ -60,7 +61,8 @@ export class KeyCalls extends AccountCalls {
   }
 
   /**
-   * Revokes a key with its shares and unfinished uploads: here first, where it counts, then in KV.
+   * Revokes a key with its shares and unfinished uploads, that of an invitation also with its
+   * files: here first, where it counts, then in KV.
    */
   revoke(
     hash: string,
@@ -123,25 +125,42 @@ export class KeyCalls extends AccountCalls {
     const { row } = this.context;
     return { open: row.open, recovery: row.open && row.recovery() };
   }
+
+  #tooMany(added: NewKey): Failure | undefined {
+    const { keys, now } = this.context;
+    const valid = keys.list().filter((key) => isInvitation(key) && (key.expiresAt ?? Infinity) > now());
+    if (!isInvitation(added) || valid.length < maxInvitations) return undefined;
+    return err('quota_exceeded', `an account may have ${maxInvitations} invitations that have not ended`);
+  }
 }
 
-/** What ends with keys that were revoked: shares, and the messages that tell KV. */
-type RevokedKeys = { ended: Ended[]; messages: number[] };
+/**
+ * What ends with keys that were revoked: shares, the messages that tell KV, and whether files of
+ * invitations ended, which the alarm removes.
+ */
+type RevokedKeys = { ended: Ended[]; messages: number[]; endsFiles: boolean };
 
 /**
  * Revokes keys with their unfinished uploads and shares, in a transaction of the caller's, who then
  * delivers.
  */
 export function revokeKeys(context: AccountContext, ids: readonly string[], by: string | null): RevokedKeys {
-  const { keys, outbox, shares, now } = context;
+  const { keys, outbox, shares, files, now } = context;
+  const invitations = ids.filter((id) => keys.isInvitation(id));
   removeUploads(context, ids);
-  return { ended: shares.endOfKeys(ids, { by }), messages: keys.revoke(ids, by, outbox, now()) };
+  files.expireStoredBy(invitations);
+  const endsFiles = invitations.length > 0;
+  return { endsFiles, ended: shares.endOfKeys(ids, { by }), messages: keys.revoke(ids, by, outbox, now()) };
 }
 
 /** Tells others of keys that were revoked. @returns what became of the shares */
-export async function deliverRevoked(context: AccountContext, { ended, messages }: RevokedKeys): Promise<EndedShare[]> {
+export async function deliverRevoked(
+  context: AccountContext,
+  { ended, messages, endsFiles }: RevokedKeys,
+): Promise<EndedShare[]> {
   const fates = await deliverEnded(context, ended);
   await context.deliver(messages);
+  if (endsFiles) await context.alarm.by(context.now());
   await context.erased();
   return fates;
 }

@@ -6,6 +6,7 @@ import type { PinPlan } from '../../pin/pin-ownership.ts';
 import { err, type Failure, type Result } from '../../result.ts';
 import { addReference } from '../delivery.ts';
 import type { FileRecord, NewFile } from '../files/file-rows.ts';
+import { exceedsInvitation, isInvitation, storing } from '../keys/invitation.ts';
 import { exceedsAllowance, type Allowance } from '../keys/key-limits.ts';
 import type { KeyMaterial } from '../keys/key-rows.ts';
 import { referenceRemoval } from '../outbox.ts';
@@ -51,7 +52,7 @@ export class PendingCalls extends AccountCalls {
     bytes = 0,
   ): Promise<Result<KeyMaterial & Begun & { renewMs: number }>> {
     const { alarm, claims, now } = this.context;
-    return this.context.as(hash, 'write', async (caller) => {
+    return this.context.as(hash, storing, async (caller) => {
       const begun = this.#begin(claim, fileId, caller.key.id, bytes);
       if (!begun.ok) return begun;
       if (claim !== undefined) await alarm.by(now() + pendingMs);
@@ -62,7 +63,7 @@ export class PendingCalls extends AccountCalls {
 
   /** Renews the claim of an upload that is running. */
   renewClaim(hash: string, fileId: string, claim: Claim): Promise<Result> {
-    return this.context.as(hash, 'write', () => this.context.claims.renew(claim, fileId) ?? { ok: true });
+    return this.context.as(hash, storing, () => this.context.claims.renew(claim, fileId) ?? { ok: true });
   }
 
   /** Releases the claim and the parts of an upload that has ended, unless its file is stored. */
@@ -80,7 +81,7 @@ export class PendingCalls extends AccountCalls {
   /** Writes the row of a part, then the reference, before the part is pinned. */
   intendPart(hash: string, part: NewPart): Promise<Result<PinPlan>> {
     const { parts, alarm, env, now } = this.context;
-    return this.context.as(hash, 'write', async ({ account }) => {
+    return this.context.as(hash, storing, async ({ account }) => {
       parts.intend(part, now() + pendingMs);
       await alarm.by(now() + pendingMs);
       const result = await addReference(env, { ...part, fileId: part.id, account: account.id, isPart: true });
@@ -105,7 +106,7 @@ export class PendingCalls extends AccountCalls {
    */
   commitPart(hash: string, { id, uploadId }: Pick<NewPart, 'id' | 'uploadId'>): Promise<Result> {
     const { parts, now } = this.context;
-    return this.context.as(hash, 'write', () =>
+    return this.context.as(hash, storing, () =>
       this.context.transaction(() => {
         if (!parts.commit(id)) return timedOut();
         parts.keepUntil(uploadId, now() + pendingMs);
@@ -118,8 +119,9 @@ export class PendingCalls extends AccountCalls {
    * Writes the pending row, then the reference, before the file is pinned: from here on, they say
    * what to undo.
    * @returns `spki` alone where its header must be sealed to that one, the account's new public
-   * key; why it may not: the claim was taken over, the key has no room for it, or there is a file
-   * with its name where it is to be the only one; what `Pin` fails with
+   * key; why it may not: the key may not store it for so long, the claim was taken over, the key has
+   * no room for it, or there is a file with its name where it is to be the only one; what `Pin`
+   * fails with
    */
   prepare(
     hash: string,
@@ -127,18 +129,19 @@ export class PendingCalls extends AccountCalls {
     terms: UploadTerms,
   ): Promise<Result<(PinPlan & { createdAt: number }) | { spki: Uint8Array }>> {
     const { claims, files, alarm, env, now } = this.context;
-    return this.context.as(hash, 'write', async ({ key, account: { id: account, spki } }) => {
+    return this.context.as(hash, storing, async ({ key, account: { id: account, spki } }) => {
       if (file.header !== null && !this.context.isCurrent(terms.spki)) return { ok: true, spki };
       const createdAt = now();
       const { cid, service, fileId } = file;
       const { claim, isOnly, isProvisional, requestId } = terms;
       const failure =
+        exceedsInvitation(env, key, file, createdAt) ??
         claims.renew(claim, fileId) ??
         exceedsAllowance(files.allowance(key.id), file.bytes) ??
         (isOnly ? files.checkNameUnused(fileId, file.filename) : undefined);
       if (failure !== undefined) return failure;
       files.add(file, key.id, createdAt, createdAt + pendingMs);
-      if (isProvisional) files.provisional.add(fileId, key.id);
+      if (isProvisional || isInvitation(key)) files.provisional.add(fileId, key.id);
       await alarm.by(createdAt + pendingMs);
       const result = await addReference(env, { cid, service, fileId, account, requestId });
       if (result.ok) return { ...result, createdAt };
@@ -198,8 +201,10 @@ export class PendingCalls extends AccountCalls {
   }
 
   #commit(fileId: string, by: string, { claim, isOnly, names }: UploadTerms): Failure | undefined {
-    const { claims, files, parts } = this.context;
+    const { claims, files, parts, keys, now } = this.context;
+    const isEnded = keys.isInvitation(by) && !keys.isValid(by, now());
     const failure =
+      (isEnded ? err('unauthorized', 'the invitation has ended') : undefined) ??
       claims.keep(claim, fileId) ??
       files.checkAllowance(fileId) ??
       (isOnly ? files.checkNameUnused(fileId, files.pendingName(fileId)) : undefined) ??

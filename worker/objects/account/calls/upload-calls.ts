@@ -5,7 +5,9 @@ import { err, type Failure, type Result } from '../../result.ts';
 import type { AccountContext, Caller } from '../account-context.ts';
 import { addReference } from '../delivery.ts';
 import type { FileDetails } from '../files/file-rows.ts';
+import { exceedsInvitation, isInvitation, storing } from '../keys/invitation.ts';
 import { exceedsAllowance } from '../keys/key-limits.ts';
+import type { KeyRecord } from '../keys/key-rows.ts';
 import { storedBytes } from '../keys/reserved.ts';
 import type { Claim } from '../uploads/claims.ts';
 import type { NewPart } from '../uploads/part-rows.ts';
@@ -17,9 +19,9 @@ import { removeUpload, retryMs, UploadFinisher } from './upload-finisher.ts';
 
 /**
  * Limits on unfinished uploads: of an account, and of one API key, so that no key takes the place
- * of the others.
+ * of the others. Those of invitations do not count for the account.
  */
-const maxUnfinished = { account: 100, key: 10 };
+const maxUnfinished = { account: 100, key: 10, invitation: 4 };
 /** Time for which an upload may rest before it expires, in ms: 7 days. */
 const restMs = 7 * 86_400_000;
 /**
@@ -77,15 +79,16 @@ export class UploadCalls extends AccountCalls {
     { details, isProvisional }: BegunFile,
     claim: Claim | undefined,
   ): Promise<Result<{ upload: UploadRecord; replayed: boolean }>> {
-    return this.context.as(hash, 'write', async ({ key }) => {
-      const { uploads, claims, files, alarm, now } = this.context;
+    return this.context.as(hash, storing, async ({ key }) => {
+      const { uploads, claims, files, alarm, env, now } = this.context;
       const { uploadId, mode, length } = upload;
-      const expiresAt = now() + restMs;
+      const expiresAt = restUntil(now(), key, details);
       const begun = this.context.transaction((): Result<{ first?: string }> => {
         const taken: Result<{ first?: string }> = claim === undefined ? { ok: true } : claims.take(claim, uploadId);
         if (!taken.ok || taken.first !== undefined) return taken;
         const failure =
-          tooMany(uploads.countUnfinished(key.id)) ??
+          exceedsInvitation(env, key, { mode, ...details }, now()) ??
+          tooMany(key, uploads.countUnfinished(key.id)) ??
           exceedsAllowance(files.allowance(key.id), length === null ? 0 : storedBytes(mode, length));
         if (failure !== undefined) {
           claims.drop(uploadId);
@@ -93,7 +96,7 @@ export class UploadCalls extends AccountCalls {
         }
         uploads.add(upload, key.id, expiresAt);
         files.addDetails(uploadId, details);
-        if (isProvisional) files.provisional.add(uploadId, key.id);
+        if (isProvisional || isInvitation(key)) files.provisional.add(uploadId, key.id);
         claims.keep(claim, uploadId);
         return taken;
       });
@@ -181,7 +184,7 @@ export class UploadCalls extends AccountCalls {
 
   /** Writes the row of a part, then the reference, before the part is pinned. */
   intendPart(hash: string, lease: string, part: NewPart): Promise<Result<PinPlan>> {
-    return this.context.as(hash, 'write', async ({ account }) => {
+    return this.context.as(hash, storing, async ({ account }) => {
       const { uploads, parts, env, alarm, now } = this.context;
       if (!uploads.isHeld(part.uploadId, lease)) return takenOver();
       // Until it is committed, and long enough for a pin that is on its way.
@@ -208,7 +211,7 @@ export class UploadCalls extends AccountCalls {
     lease: string,
     { partId, ending, spki, ...progress }: Commit,
   ): Promise<Result<{ expiresAt: number } | { spki: Uint8Array }>> {
-    return this.context.as(hash, 'write', async ({ key, account }) => {
+    return this.context.as(hash, storing, async ({ key, account }) => {
       const isSealed = ending !== undefined && ending.header !== null;
       if (isSealed && !this.context.isCurrent(spki)) return { ok: true, spki: account.spki };
       const { uploads, parts, files, alarm, erased, now } = this.context;
@@ -219,7 +222,7 @@ export class UploadCalls extends AccountCalls {
         if (uploads.isHeld(uploadId, lease)) await this.#finisher.fail(uploadId, full.code);
         return full;
       }
-      const expiresAt = now() + restMs;
+      const expiresAt = restUntil(now(), key, files.detailsOf(uploadId));
       const retryAt = now() + retryMs(1);
       const failure = this.context.transaction((): Failure | undefined => {
         if (!uploads.isHeld(uploadId, lease)) return takenOver();
@@ -281,7 +284,7 @@ export class UploadCalls extends AccountCalls {
 
   /** An upload of the caller's key. */
   #find(hash: string, uploadId: string): Result<{ upload: UploadRecord; spki: Uint8Array }> {
-    const caller = this.context.authorize(hash, 'write');
+    const caller = this.context.authorize(hash, storing);
     return caller.ok ? this.#findOf(caller, uploadId, false) : caller;
   }
 
@@ -304,10 +307,15 @@ export class UploadCalls extends AccountCalls {
   }
 }
 
-function tooMany({ all, own }: { all: number; own: number }): Failure | undefined {
-  if (own >= maxUnfinished.key)
-    return err('too_many_uploads', `an API key may have ${maxUnfinished.key} unfinished uploads`);
-  if (all >= maxUnfinished.account)
+/** The time until which an upload may rest: no longer than its key and its file last. */
+function restUntil(nowMs: number, key: KeyRecord, file: FileDetails): number {
+  return Math.min(nowMs + restMs, key.expiresAt ?? Infinity, file.expiresAt ?? Infinity);
+}
+
+function tooMany(key: KeyRecord, { all, own }: { all: number; own: number }): Failure | undefined {
+  const most = isInvitation(key) ? maxUnfinished.invitation : maxUnfinished.key;
+  if (own >= most) return err('too_many_uploads', `this API key may have ${most} unfinished uploads`);
+  if (!isInvitation(key) && all >= maxUnfinished.account)
     return err('too_many_uploads', `an account may have ${maxUnfinished.account} unfinished uploads`);
   return undefined;
 }

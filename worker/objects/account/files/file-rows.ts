@@ -103,8 +103,10 @@ export class FileRows {
 
   #allowance(by: string, reserved: readonly Reserved[]): Allowance {
     const reservedBytes = reserved.reduce((sum, { bytes }) => sum + bytes, 0);
-    const accountBytes = this.#others.settings.allowanceBytes(reservedBytes);
-    return { ...this.#limits.allowance(by, reserved), accountBytes };
+    const quota = this.#others.settings.allowanceBytes(reservedBytes);
+    const allowance = this.#limits.allowance(by, reserved);
+    const least = Math.min(quota ?? Infinity, allowance.accountBytes ?? Infinity);
+    return { ...allowance, accountBytes: least === Infinity ? undefined : least };
   }
 
   /**
@@ -269,6 +271,16 @@ export class FileRows {
   missing(fileId: string): Failure {
     const isFinishing = exists(this.#sql, `upload WHERE id = ? AND state = 'finishing'`, fileId);
     return isFinishing ? err('finishing', undefined, finishingSeconds) : err('not_found');
+  }
+
+  /** Lets the files that these keys stored, all of which expire some time, expire now. */
+  expireStoredBy(apiKeys: readonly string[]): void {
+    this.#sql.exec(
+      `UPDATE file_detail SET expires_at = min(expires_at, ?1) WHERE file_id IN
+         (SELECT file_id FROM file WHERE created_by IN (SELECT value FROM json_each(?2)))`,
+      this.#others.now(),
+      JSON.stringify(apiKeys),
+    );
   }
 
   /** Removes a row in that state, its header overwritten with zeros first. */

@@ -1,6 +1,7 @@
 /** The limits of API keys, and what counts for them. */
 import { err, type Failure } from '../../result.ts';
-import { all, insert, list } from '../../sql.ts';
+import { all, exists, insert, list } from '../../sql.ts';
+import { ofInvitation } from './invitation.ts';
 import type { Reserved } from './reserved.ts';
 
 /**
@@ -10,7 +11,8 @@ export type Limits = { files?: number | undefined; bytes?: number | undefined; f
 
 /**
  * Amounts that a key may still store; undefined if nothing limits them. `bytes`: altogether;
- * `fileBytes`: in one file, by the limits of keys; `accountBytes`: by the quota of the account.
+ * `fileBytes`: in one file, by the limits of keys; `accountBytes`: by the quota of the account, and
+ * for an invitation by the limits of the keys that it descends from.
  */
 export type Allowance = {
   files: number | undefined;
@@ -18,6 +20,9 @@ export type Allowance = {
   fileBytes: number | undefined;
   accountBytes: number | undefined;
 };
+
+/** An allowance that the smallest file exceeds, in bytes. */
+const noFile = -1;
 
 /** The columns of limits in a key's row; null: no limit, or a key without any. */
 export type LimitColumns = { max_files: number | null; max_bytes: number | null; max_file_bytes: number | null };
@@ -93,7 +98,7 @@ export class KeyLimits {
    * Returns what a key may still store besides what is reserved, by its own limits and those of its
    * ancestors.
    */
-  allowance(id: string, reserved: readonly Reserved[]): Omit<Allowance, 'accountBytes'> {
+  allowance(id: string, reserved: readonly Reserved[]): Allowance {
     const limits = all<{ key_id: string; files: number | null; bytes: number | null; file: number | null }>(
       this.#sql,
       `${line} SELECT key_id, max_files - files AS files, max_bytes - bytes AS bytes, max_file_bytes AS file
@@ -101,16 +106,29 @@ export class KeyLimits {
       id,
     );
     const lines = limits.length === 0 ? undefined : this.#linesOf(reserved);
-    const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity };
+    const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity, accountBytes: Infinity };
+    const isInvitation = limits.length > 0 && exists(this.#sql, `api_key WHERE id = ? AND id ${ofInvitation}`, id);
     for (const limit of limits) {
       const counted = reserved.filter(({ apiKey }) => lines?.get(apiKey)?.has(limit.key_id) === true);
-      const bytes = counted.reduce((sum, each) => sum + each.bytes, 0);
-      allowance.files = Math.min(allowance.files, (limit.files ?? Infinity) - counted.length);
-      allowance.bytes = Math.min(allowance.bytes, (limit.bytes ?? Infinity) - bytes);
-      allowance.fileBytes = Math.min(allowance.fileBytes, limit.file ?? Infinity, allowance.bytes);
+      const files = (limit.files ?? Infinity) - counted.length;
+      const bytes = (limit.bytes ?? Infinity) - counted.reduce((sum, each) => sum + each.bytes, 0);
+      if (isInvitation && limit.key_id !== id) {
+        // No number of these is for a guest: other guests count in it.
+        const most = files < 1 ? noFile : Math.min(bytes, limit.file ?? Infinity);
+        allowance.accountBytes = Math.min(allowance.accountBytes, most);
+        continue;
+      }
+      allowance.files = Math.min(allowance.files, files);
+      allowance.bytes = Math.min(allowance.bytes, bytes);
+      allowance.fileBytes = Math.min(allowance.fileBytes, limit.file ?? Infinity, bytes);
     }
     const left = (count: number): number | undefined => (count === Infinity ? undefined : Math.max(0, count));
-    return { files: left(allowance.files), bytes: left(allowance.bytes), fileBytes: left(allowance.fileBytes) };
+    return {
+      files: left(allowance.files),
+      bytes: left(allowance.bytes),
+      fileBytes: left(allowance.fileBytes),
+      accountBytes: allowance.accountBytes === Infinity ? undefined : allowance.accountBytes,
+    };
   }
 
   /** Finds the keys for which counts what each of these keys stores. */

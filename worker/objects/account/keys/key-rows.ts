@@ -2,6 +2,7 @@
 import type { Scope } from '../../../../shared/api.ts';
 import { keyIdOf } from '../../../../shared/crypto/index.ts';
 import type { EventRows } from '../event-rows.ts';
+import { covers, isInvitation } from './invitation.ts';
 import { exceedsLimits, KeyLimits, limitsOf, type LimitColumns, type Limits } from './key-limits.ts';
 import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
 import type { Outbox } from '../outbox.ts';
@@ -30,6 +31,9 @@ export type KeyMaterial = {
  */
 export type NewKey = KeyRecord & { hash: string; signer: Uint8Array; sealed: Uint8Array | null };
 
+/** The scope that an operation asks for, or several of which one is enough. */
+export type Needed = Scope | readonly Scope[] | undefined;
+
 type StoredKey = RecordOf<typeof hiddenKeyColumns> & { key: KeyRecord };
 
 /** Keys with their limits. */
@@ -47,8 +51,8 @@ const lastMs = 253_402_300_799_999;
 /**
  * Checks a new key against the key that issues it, whose scopes, expiry and limits it must not
  * exceed.
- * @returns undefined where it does not; `invalid_request` when the expiry is no time,
- * `insufficient_scope`, `forbidden`
+ * @returns undefined where it does not; `invalid_request` when the expiry is no time, or for scopes
+ * that do not go together, `insufficient_scope`, `forbidden`
  */
 export function exceedsIssuer(
   issuer: KeyRecord,
@@ -57,7 +61,9 @@ export function exceedsIssuer(
   // A comparison with NaN is false, and SQLite stores NaN as NULL: a key without an end.
   if (issued.expiresAt !== null && !(Number.isSafeInteger(issued.expiresAt) && issued.expiresAt <= lastMs))
     return err('invalid_request', 'expiresAt must be a time until the year 9999');
-  const lacking = issued.scopes.filter((scope) => !issuer.scopes.includes(scope));
+  if (isInvitation(issued) && issued.scopes.length > 1)
+    return err('invalid_request', 'send is the only scope of a key that has it');
+  const lacking = issued.scopes.filter((scope) => !covers(issuer, scope));
   if (lacking.length > 0)
     return err('insufficient_scope', `the new key would have scopes that yours lacks: ${lacking.join(', ')}`);
   if (issuer.expiresAt !== null && (issued.expiresAt === null || issued.expiresAt > issuer.expiresAt)) {
@@ -108,14 +114,15 @@ export class KeyRows {
    * for.
    * @returns `unauthorized`, `insufficient_scope`
    */
-  authorize(hash: string, scope: Scope | undefined, nowMs: number): Result<{ key: KeyRecord }> {
+  authorize(hash: string, needed: Needed, nowMs: number): Result<{ key: KeyRecord }> {
     const [row] = this.#read('WHERE id = ?', keyIdOf(hash));
     // A hash that is not there is compared, too, so that the time reveals nothing.
     const same = isSameHash(row?.hash ?? '0'.repeat(hash.length), hash);
     const valid = row !== undefined && same && row.revokedAt === null && (row.key.expiresAt ?? Infinity) > nowMs;
     if (!valid) return err('unauthorized');
-    if (scope !== undefined && !row.key.scopes.includes(scope))
-      return err('insufficient_scope', `this needs a key with the scope ${scope}`);
+    const scopes = [needed ?? []].flat();
+    if (scopes.length > 0 && !scopes.some((scope) => row.key.scopes.includes(scope)))
+      return err('insufficient_scope', `this needs a key with the scope ${scopes[0]}`);
     return { ok: true, key: row.key };
   }
 
@@ -144,6 +151,16 @@ export class KeyRows {
     this.#events.add({ action: 'key.created', by: key.createdBy, subject: key.id });
   }
 
+  /** Tells whether this key, revoked or not, is that of an invitation. */
+  isInvitation(id: string): boolean {
+    return this.#read('WHERE id = ?', id).some(({ key }) => isInvitation(key));
+  }
+
+  /** Tells whether this key is neither revoked nor expired. */
+  isValid(id: string, nowMs: number): boolean {
+    return this.#read('WHERE id = ? AND revoked_at IS NULL', id).some(({ key }) => (key.expiresAt ?? Infinity) > nowMs);
+  }
+
   /** The keys that are not revoked, oldest first. */
   list(): KeyRecord[] {
     return this.#read('WHERE revoked_at IS NULL ORDER BY created_at, api_key.rowid').map(({ key }) => key);
@@ -157,7 +174,7 @@ export class KeyRows {
   revocable(caller: KeyRecord, id: string, options: RevokeOptions, nowMs: number): Result<{ ids: string[] }> {
     const keys = this.#withDescendants(id, options.cascade);
     if (keys.length === 0) return err('not_found');
-    if (keys.some((key) => key.scopes.some((scope) => !caller.scopes.includes(scope))))
+    if (keys.some((key) => key.scopes.some((scope) => !covers(caller, scope))))
       return err('insufficient_scope', 'a key among these has a scope that yours lacks');
     const ids = keys.map((key) => key.id);
     if (!options.self && ids.includes(caller.id))

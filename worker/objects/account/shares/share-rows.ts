@@ -1,8 +1,9 @@
 /** The shares of an account, as rows. The records are in the objects `Share`. */
 import { json, recordOf, rowOf, type RecordOf } from '../../columns.ts';
-import { all, first, insert, least } from '../../sql.ts';
+import { all, exists, first, insert, least } from '../../sql.ts';
 import type { EventRows } from '../event-rows.ts';
 import type { Outbox } from '../outbox.ts';
+import { ofInvitation } from '../keys/invitation.ts';
 import { hiddenShareColumns, shareColumns as ownColumns } from '../tables.ts';
 
 /** Columns of a share with its files. */
@@ -80,10 +81,24 @@ export class ShareRows {
     return true;
   }
 
-  /** Counts shares that have not expired: of the account, and of an API key. */
-  countUnexpired(nowMs: number, apiKey: string): { all: number; own: number } {
-    const query = 'SELECT count(*) AS "all", coalesce(sum(api_key = ?), 0) AS own FROM share WHERE expires_at > ?';
-    return first(this.#sql, query, apiKey, nowMs) ?? { all: 0, own: 0 };
+  /**
+   * Counts shares that have not expired: of the account, without those of invitations, and of an
+   * API key; `kept`: all of that key that have a row.
+   */
+  count(nowMs: number, apiKey: string): { all: number; own: number; kept: number } {
+    const query = `SELECT coalesce(sum(expires_at > ?1 AND NOT api_key ${ofInvitation}), 0) AS "all",
+      coalesce(sum(expires_at > ?1 AND api_key = ?2), 0) AS own, coalesce(sum(api_key = ?2), 0) AS kept FROM share`;
+    return first(this.#sql, query, nowMs, apiKey) ?? { all: 0, own: 0, kept: 0 };
+  }
+
+  /** An active share. */
+  find(id: string): Row | undefined {
+    return activeShares(this.#sql, 'id = ?', id)[0];
+  }
+
+  /** Tells whether a file is in a share. */
+  hasFile(fileId: string): boolean {
+    return exists(this.#sql, 'share_file WHERE file_id = ?', fileId);
   }
 
   /** Active shares before the cursor `before`, newest first. */
@@ -91,6 +106,16 @@ export class ShareRows {
     const shares = activeShares(this.#sql, 'seq < ? ORDER BY seq DESC LIMIT ?', before, limit + 1);
     const next = shares.length > limit ? shares[limit - 1]?.number : undefined;
     return { shares: shares.slice(0, limit), next };
+  }
+
+  /**
+   * The same of one API key, by cursors that count its shares only, and so tell nothing of others.
+   */
+  pageOf(apiKey: string, { before = Infinity, limit }: { before: number | undefined; limit: number }): SharePage {
+    const own = activeShares(this.#sql, 'api_key = ? ORDER BY seq DESC', apiKey);
+    const from = Math.max(0, own.length - before + 1);
+    const next = own.length > from + limit ? own.length - (from + limit) + 1 : undefined;
+    return { shares: own.slice(from, from + limit), next };
   }
 
   /** Ends a share that is active, in a transaction of the caller's, who then delivers. */

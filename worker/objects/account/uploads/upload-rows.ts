@@ -3,6 +3,7 @@ import type { Code } from '../../../../shared/errors.ts';
 import { digestBytes } from '../../../../shared/ipfs/index.ts';
 import { recordOf, rowOf, type RecordOf } from '../../columns.ts';
 import { all, exists, first, insert, least, update } from '../../sql.ts';
+import { ofInvitation } from '../keys/invitation.ts';
 import { uploadColumns } from '../tables.ts';
 
 type Row = RecordOf<typeof uploadColumns>;
@@ -40,7 +41,7 @@ const secrets = ['sealed_key', 'sealed_metadata', 'sealed_rest'];
 const contents = [...secrets, 'tail', 'header', 'filename', 'content_type'];
 
 /** The most rows of a list. All uploads that can be continued fit. */
-const listRows = 200;
+const listRows = 500;
 
 const isUnfinished = `state IN ('open', 'finishing')`;
 
@@ -71,9 +72,13 @@ export class UploadRows {
     return this.#read(where, createdBy ?? null, listRows);
   }
 
-  /** Counts uploads that are not finished: of the account, and of an API key. */
+  /**
+   * Counts uploads that are not finished: of the account, without those of invitations, and of an
+   * API key.
+   */
   countUnfinished(createdBy: string): { all: number; own: number } {
-    const query = `SELECT count(*) AS "all", coalesce(sum(api_key = ?), 0) AS own FROM upload WHERE ${isUnfinished}`;
+    const query = `SELECT coalesce(sum(NOT api_key ${ofInvitation}), 0) AS "all",
+      coalesce(sum(api_key = ?), 0) AS own FROM upload WHERE ${isUnfinished}`;
     return first(this.#sql, query, createdBy) ?? { all: 0, own: 0 };
   }
 

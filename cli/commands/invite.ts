@@ -1,0 +1,107 @@
+import { invitations } from '../../client/invitations.ts';
+import { keyDefaults } from '../../client/limited-key.ts';
+import type { ApiKeyRecord } from '../../shared/api.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { parseExpiry } from '../flags/expiry.ts';
+import { parseLimits } from '../flags/limits-flag.ts';
+import { authorizedService } from '../remote/client.ts';
+import { revokeLinkedKey } from '../files/linked-key.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+import { fittedRow } from '../terminal/fitted-row.ts';
+import { sizeText } from '../terminal/size.ts';
+import { columnsOf } from '../terminal/streams.ts';
+
+const defaultName = 'guest';
+
+export const inviteCreate = defineCommand({
+  about:
+    'Prints a link for somebody without an account. In a browser, its holder sends files, which this service stores ' +
+    'encrypted, sees the links that they made, and takes them back. It is an API key that reads nothing and ' +
+    'sees nothing else of your account. All of its links end with it.',
+  args: {
+    name: { type: 'string', valueHint: 'name', description: `What sealpin invite list calls it (${defaultName})` },
+    expires: {
+      type: 'string',
+      valueHint: 'when',
+      description: `Until when: 12h, 30d or a date (${keyDefaults.days}d)`,
+    },
+    limits: {
+      type: 'string',
+      valueHint: 'limits',
+      description:
+        'What may be stored at a time: files, bytes, fileBytes of one file ' +
+        `(files=${keyDefaults.limits.files},bytes=${sizeText(keyDefaults.limits.bytes).replace(' ', '')})`,
+    },
+  },
+  service: true,
+  examples: [
+    { command: 'sealpin invite create --name ann --expires 30d', does: 'Ann may send files for 30 days' },
+    { command: 'sealpin invite create --name ann --limits files=20,bytes=100MB', does: 'Little at a time' },
+  ],
+  async run({ args, context }) {
+    const { output, signal } = context;
+    const expiresAt = args.expires === undefined ? undefined : parseExpiry(args.expires, context.now());
+    const limits = args.limits === undefined ? undefined : parseLimits(args.limits);
+    const service = await authorizedService(context);
+    const created = await invitations(sdkHttp(service, context)).create({
+      label: args.name ?? defaultName,
+      expiresAt,
+      limits,
+      signal,
+    });
+    const { link, key } = created;
+    output.note(`invitation "${key.label}", ${termsText(key)}; the link is shown only this once`);
+    output.note('anyone with the link can send, and take back what was sent with it');
+    output.note(`end it, with all of its links, with: sealpin invite revoke ${key.id}`);
+    if (service.local) output.note('it leads to the service on this computer: others cannot reach it');
+    await output.result(created, [link]);
+  },
+});
+
+export const inviteList = defineCommand({
+  about: 'For each: the ID of its API key, until when, what may be stored at a time, and its name.',
+  args: {},
+  service: true,
+  examples: [{ command: 'sealpin invite list', does: 'Who may send files, and until when' }],
+  async run({ context }) {
+    const { output, signal } = context;
+    const http = sdkHttp(await authorizedService(context), context);
+    const listed = await invitations(http).list({ signal });
+    await output.result(
+      { invitations: listed },
+      listed.flatMap((key) => lines(key, context)),
+    );
+    if (listed.length === 0) output.note('nobody is invited');
+  },
+});
+
+export const inviteRevoke = defineCommand({
+  about: 'Ends the invitation. Its links stop working at once, and what was stored for them is deleted.',
+  args: { id: { type: 'positional', description: 'The ID of its API key (see: sealpin invite list), or its link' } },
+  service: true,
+  examples: [{ command: 'sealpin invite revoke 9f2c0d6be1a74583', does: 'End an invitation' }],
+  async run({ args, context }) {
+    const { label, revoked } = await revokeLinkedKey(args.id, { kind: 'invitation', scope: 'send' }, context);
+    context.output.note(`ended "${label}", with its links and files`);
+    await context.output.result({ revoked }, []);
+  },
+});
+
+function termsText({ expiresAt, limits: { files, bytes, fileBytes } = {} }: ApiKeyRecord): string {
+  const most = [
+    ...(files === undefined ? [] : [`${files} files`]),
+    ...(bytes === undefined ? [] : [sizeText(bytes)]),
+    ...(fileBytes === undefined ? [] : [`${sizeText(fileBytes)} a file`]),
+  ];
+  return [`until ${expiresAt?.slice(0, 10) ?? 'it is revoked'}`, ...(most.length > 0 ? [most.join(', ')] : [])].join(
+    ', for ',
+  );
+}
+
+function lines(key: ApiKeyRecord, { stdout, now }: Context): string[] {
+  const isOver = key.expiresAt !== undefined && Date.parse(key.expiresAt) <= now();
+  const about = isOver ? `ended ${key.expiresAt?.slice(0, 10)}` : termsText(key);
+  if (stdout.isTTY !== true) return [`${key.id}  ${about}  ${key.label}`];
+  return fittedRow({ about, name: key.label, below: [key.id] }, columnsOf(stdout));
+}

@@ -1,0 +1,126 @@
+/** Invitations: links by which somebody without an account sends files, for a while. */
+import { ApiKeyList, type ApiKeyRecord, type Revoked, type ShareList, type ShareReceipt } from '../shared/api.ts';
+import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { parseLink, printLink, type Link } from '../shared/link/index.ts';
+import { dayMs } from '../shared/time.ts';
+import { accountOf } from './account-key.ts';
+import { createLimitedKey, revokeKey, type KeyTerms } from './limited-key.ts';
+import type { Outgoing, SendingOptions } from './sending.ts';
+import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
+import { revokeShare, sendFiles, sharesPage, type PageOptions, type Sent, type ShareOptions } from './sharing.ts';
+
+/**
+ * An invitation that was made. `link` is for the guest; nobody can make it again. `key.id` revokes
+ * it.
+ */
+export type CreatedInvitation = { readonly link: string; readonly key: ApiKeyRecord };
+
+/**
+ * The invitations of an account. Every function throws what the service refuses with, by its code,
+ * and as `connect` says.
+ */
+export interface Invitations {
+  /**
+   * Makes an invitation: an API key that sends what it stores, and sees and takes back what it
+   * sent. Needs an API key with `keys`, `write`, `share` and `delete`.
+   * @param o.label what the list calls it
+   * @param o.expiresAt when it ends, with all of its links; in 90 days, or when the caller's key
+   * expires before that, if undefined
+   * @param o.limits what may be stored by it at a time: files (200 if undefined), bytes (1 GiB if
+   * undefined), and bytes of one file; the limits of the caller's key where those are lower
+   * @throws SealpinError `unsupported_version` where the service is older than invitations
+   * @example
+   * const { link } = await connection.invitation.create({ label: 'Ann', limits: { bytes: 1e9 } });
+   */
+  create(o: KeyTerms): Promise<CreatedInvitation>;
+  /**
+   * Lists invitations that are not revoked, as API keys; one that has expired is among them.
+   * @example
+   * for (const { label, expiresAt } of await connection.invitation.list()) console.log(label, expiresAt);
+   */
+  list(o?: { signal?: AbortSignal | undefined }): Promise<ApiKeyRecord[]>;
+  /** Ends an invitation, by the ID of its key: its links end, and what was stored for them. */
+  revoke(keyId: string, o?: { signal?: AbortSignal | undefined }): Promise<Revoked>;
+}
+
+/** The invitations of a connection. */
+export function invitations(http: ServiceHttp): Invitations {
+  return {
+    async create(terms) {
+      const { key, apiKey } = await createLimitedKey(http, 'send', terms).catch((error: unknown) => {
+        if (!isSealpinError(error, 'invalid_request') || !error.message.startsWith('scopes')) throw error;
+        throw new SealpinError('unsupported_version', 'the service is older than invitations', {
+          hint: 'ask its operator to update it',
+          cause: error,
+        });
+      });
+      return { link: printLink({ kind: 'invitation', service: http.url, apiKey }), key };
+    },
+    async list({ signal } = {}) {
+      const { keys } = await http.json(ApiKeyList, { path: 'v1/keys', signal });
+      return keys.filter(({ scopes }) => scopes.includes('send'));
+    },
+    revoke: (keyId, { signal } = {}) => revokeKey(http, keyId, signal),
+  };
+}
+
+/** A guest's part of a connection: what the API key of an invitation permits. */
+export interface Guest {
+  /**
+   * Sends files as `send` of a connection does. They stay no longer than the link, whose
+   * `expiresAt` is in 7 days where it is undefined, or when the invitation ends.
+   * @example
+   * const { link } = await connectAsGuest(invitation).send(input.files, { opens: 1 });
+   */
+  send(files: Outgoing | readonly Outgoing[], options?: ShareOptions & SendingOptions): Promise<Sent>;
+  /** A page of the links that were made by this invitation, newest first. */
+  shares(options?: PageOptions): Promise<ShareList>;
+  /** Takes a link back, with the files that were stored for it. */
+  unshare(shareId: string, options?: { signal?: AbortSignal | undefined }): Promise<ShareReceipt>;
+}
+
+/** Days for which a guest's link lasts where nothing is said. */
+const defaultDays = 7;
+
+/**
+ * Connects by the link of an invitation. Nothing is sent yet.
+ * @throws SealpinError `link_invalid`, also for the link of something else; `unsupported_version`
+ * @example
+ * const { shares } = await connectAsGuest(invitation).shares();
+ */
+export function connectAsGuest(link: string, { fetch }: { fetch?: Fetch | undefined } = {}): Guest {
+  const { service, apiKey } = parseInvitation(link);
+  const http = serviceHttp({ service, apiKey, fetch });
+  return {
+    async send(files, options = {}) {
+      const expiresAt = await guestExpiry(http, options);
+      return sendFiles(http, files, { ...options, expiresAt }, { expiresAt });
+    },
+    shares: (options = {}) => sharesPage(http, options),
+    unshare: (shareId, { signal } = {}) => revokeShare(http, shareId, signal),
+  };
+}
+
+/** The end of what a guest sends: no later than the invitation. */
+async function guestExpiry(
+  http: ServiceHttp,
+  { expiresAt, signal }: { expiresAt?: Date | string | undefined; signal?: AbortSignal | undefined },
+): Promise<Date> {
+  if (expiresAt !== undefined) return new Date(expiresAt);
+  const { key } = await accountOf(http, signal);
+  const latest = key.expiresAt === undefined ? Infinity : Date.parse(key.expiresAt);
+  return new Date(Math.min(Date.now() + defaultDays * dayMs, latest));
+}
+
+/**
+ * Reads the link of an invitation.
+ * @throws SealpinError `link_invalid`, also for the link of something else; `unsupported_version`
+ */
+export function parseInvitation(text: string): Extract<Link, { kind: 'invitation' }> {
+  const { link } = parseLink(text);
+  if (link.kind === 'invitation') return link;
+  throw new SealpinError('link_invalid', 'the link is not one of an invitation', {
+    reason: 'not_a_link',
+    hint: 'ask for the link of an invitation',
+  });
+}

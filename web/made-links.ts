@@ -1,0 +1,105 @@
+/** The state that lists the links which an invitation has made, to be taken back. */
+import { dayText } from './amounts.ts';
+import { startConfirming } from './confirm-dialog.ts';
+import { EngineError, type Engine } from './engine-client.ts';
+import { describeSendingFailure } from './failure-words.ts';
+import type { MadeLinkView, Sending } from './protocol.ts';
+import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
+
+type Sender = Engine<Sending>;
+
+const list = byId('made-links', HTMLUListElement);
+const more = byId('links-more', HTMLButtonElement);
+const confirm = startConfirming('taking');
+let cursor: string | undefined;
+let leave: (() => void) | undefined;
+
+function aboutText({ files, createdAt }: MadeLinkView): string {
+  const date = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' });
+  return words.linkAbout(files, date.format(new Date(createdAt)));
+}
+
+function stateText({ state, opened, opens, expiresAt, password }: MadeLinkView): string {
+  const isOver = {
+    active: undefined,
+    used_up: words.linkUsedUp,
+    expired: words.linkExpired,
+    revoked: words.takenTitle,
+  };
+  const ending = isOver[state] ?? words.linkUntil(dayText(expiresAt, locale));
+  return [words.linkOpened(opened, opens), ending, ...(password ? [words.linkPassword] : [])].join(' · ');
+}
+
+function row(engine: Sender, link: MadeLinkView): HTMLElement {
+  const part = partsOf('made-link');
+  const element = part('li', HTMLLIElement);
+  const about = part('.name', HTMLParagraphElement);
+  about.textContent = aboutText(link);
+  about.id = `made-${link.shareId}`;
+  part('.size', HTMLElement).textContent = stateText(link);
+  const take = part('.take', HTMLButtonElement);
+  take.id = `take-${link.shareId}`;
+  take.setAttribute('aria-labelledby', `${take.id} ${about.id}`);
+  take.addEventListener('click', () => confirm(aboutText(link), () => void takeBack(engine, link, element)));
+  return element;
+}
+
+/** Does something, and says why where it fails. */
+async function attempt(work: () => Promise<void>): Promise<void> {
+  const error = byId('links-error', HTMLParagraphElement);
+  setText(error, undefined);
+  try {
+    await work();
+  } catch (failure) {
+    // What is there instead says that the invitation is over.
+    if (failure instanceof EngineError && failure.code === 'unauthorized') return leave?.();
+    setText(error, describeSendingFailure(failure, words));
+    announce(error.textContent);
+  }
+}
+
+function takeBack(engine: Sender, link: MadeLinkView, element: HTMLElement): Promise<void> {
+  return attempt(async () => {
+    await engine.call('takeBackLink', { shareId: link.shareId });
+    element.remove();
+    showText();
+    byId('links-title', HTMLHeadingElement).focus();
+    announce(words.linkTaken(aboutText(link)));
+  });
+}
+
+function showText(): void {
+  const isEmpty = list.children.length === 0 && cursor === undefined;
+  byId('links-text', HTMLParagraphElement).textContent = isEmpty ? words.linksNone : words.linksText;
+}
+
+async function showPage(engine: Sender): Promise<void> {
+  more.disabled = true;
+  await attempt(async () => {
+    const page = await engine.call('links', { cursor });
+    // A link that was taken back elsewhere moves others to this page.
+    const known = new Set([...list.querySelectorAll('button')].map(({ id }) => id));
+    const added = page.links.filter(({ shareId }) => !known.has(`take-${shareId}`));
+    list.append(...added.map((link) => row(engine, link)));
+    ({ cursor } = page);
+    more.hidden = cursor === undefined;
+    showText();
+  });
+  more.disabled = false;
+}
+
+/** Shows the state, with what there is now. */
+export function showMadeLinks(engine: Sender): void {
+  list.replaceChildren();
+  cursor = undefined;
+  byId('links-text', HTMLParagraphElement).textContent = words.busy;
+  show('links');
+  void showPage(engine);
+}
+
+/** Starts the buttons of the state, once. @param back leaves it */
+export function startMadeLinks(engine: Sender, back: () => void): void {
+  more.addEventListener('click', () => void showPage(engine));
+  leave = back;
+  byId('links-back', HTMLButtonElement).addEventListener('click', back);
+}

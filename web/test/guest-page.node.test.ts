@@ -1,0 +1,215 @@
+/**
+ * The page of an invitation, in Chromium: a guest sends, sees and takes back, with a link alone.
+ */
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { connect, connectAsGuest, receive, type Connection } from '../../client/index.ts';
+import { withProgram } from '../../testkit/programs/programs.ts';
+import { nothing, readStorage } from './in-page.ts';
+import { Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
+import { first, itemOf, present } from '../../testkit/present.ts';
+
+const name = 'canary of the name.txt';
+const text = 'canary of the plaintext';
+const file = (fileName = name, buffer = Buffer.from(text)) => ({ name: fileName, mimeType: 'text/plain', buffer });
+
+withProgram('chromium', { probe: ['--version'] }, () => {
+  let receiver: Receiver;
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+  });
+  afterAll(() => receiver.close());
+
+  async function invited(days = 90, limits = {}): Promise<{ host: Connection; link: string; id: string }> {
+    const { apiKey } = await receiver.service.account();
+    const host = connect({ service: receiver.root, apiKey });
+    const expiresAt = new Date(Date.now() + days * 86_400_000);
+    const { link, key } = await host.invitation.create({ label: 'canary of the label', expiresAt, limits });
+    return { host, link, id: key.id };
+  }
+
+  async function open(address: string, o: OpenOptions = {}): Promise<Watched> {
+    const watched = await receiver.open(address, o);
+    onTestFinished(async () => {
+      await watched.close();
+      expect(watched.complaints).toEqual([]);
+    });
+    return watched;
+  }
+
+  const shows = (page: Page, state: string): Promise<void> => page.locator(`#${state}:not([hidden])`).waitFor();
+
+  async function send(page: Page, files = [file()]): Promise<string> {
+    await page.locator('#choose').setInputFiles(files);
+    await page.locator('#compose-button').click();
+    await shows(page, 'sent');
+    return page.locator('#sent-link').inputValue();
+  }
+
+  test('a guest sends, sees and takes back, and nothing of it is in an address, a log or the browser', async () => {
+    const { host, link } = await invited();
+    const secret = itemOf(link.split('#'), 1);
+    const { page, requests } = await open(link);
+    await shows(page, 'compose');
+    expect(page.url()).toBe(`${receiver.root}send`);
+    expect(await page.locator('#compose-text').innerText()).toMatch(
+      /^You are invited to send files until .+: 200 more files, 1\.1 GB altogether\. /,
+    );
+    const kept = await send(page);
+    const { files } = await receive(kept);
+    expect(await (await first(files).open()).text()).toBe(text);
+    await page.getByRole('button', { name: 'Send something else' }).click();
+    await shows(page, 'compose');
+    expect(await page.locator('#compose-text').innerText()).toContain('199 more files');
+    const taken = await send(page, [file(), file('second')]);
+    await page.getByRole('button', { name: 'Send something else' }).click();
+    await page.getByRole('button', { name: 'Your links' }).click();
+    await shows(page, 'links');
+    const rows = page.locator('#made-links > li');
+    await expect.poll(() => rows.count()).toBe(2);
+    expect(await rows.first().innerText()).toMatch(/^2 files, .+\n+opened 0 of 5 times · until /);
+    expect(await rows.last().innerText()).toMatch(/^One file, .+\n+opened 1 of 5 times · until /);
+
+    await rows.first().getByRole('button', { name: 'Take it back' }).click();
+    await page.getByRole('button', { name: 'Keep it' }).click();
+    expect(await rows.count()).toBe(2);
+    await rows.first().getByRole('button', { name: 'Take it back' }).click();
+    await page.locator('#taking-yes').click();
+    await expect.poll(() => rows.count()).toBe(1);
+    expect(await page.getByRole('status').first().innerText()).toMatch(/^2 files, .*: taken back\.$/);
+    await expect(receive(taken)).rejects.toMatchObject({ code: 'gone' });
+    expect((await receive(kept)).files).toHaveLength(1);
+    expect((await host.list()).files).toHaveLength(1);
+
+    expect(await page.evaluate(readStorage)).toEqual(nothing);
+    // It goes to this service alone, in the header of requests.
+    const sent = requests.slice(1).map((each) => each.replace(`"authorization":"Bearer ${secret}"`, ''));
+    const seen = [...sent, ...receiver.service.log].join('\n');
+    for (const canary of [secret, 'canary', encodeURIComponent(name)]) expect(seen).not.toContain(canary);
+  });
+
+  test('a changed link has the same files, and the one before takes none of them with it', async () => {
+    const { host, link } = await invited();
+    const { page } = await open(link);
+    await shows(page, 'compose');
+    const before = await send(page);
+    await page.getByRole('button', { name: 'Change' }).click();
+    await page.getByRole('button', { name: 'Make the link' }).click();
+    await shows(page, 'sent');
+    const after = await page.locator('#sent-link').inputValue();
+    await expect(receive(before)).rejects.toMatchObject({ code: 'gone' });
+    expect(await (await first((await receive(after)).files).open()).text()).toBe(text);
+    await page.getByRole('button', { name: 'Take it back' }).click();
+    await shows(page, 'taken');
+    expect(await page.locator('#taken-text').innerText()).toContain('The files are deleted.');
+    expect((await host.list()).files).toEqual([]);
+  });
+
+  test('links end with the invitation, and the page says so at the date', async () => {
+    const { link } = await invited(3);
+    const { page } = await open(link);
+    await shows(page, 'compose');
+    const ends = page.locator('#expires-end');
+    expect(await ends.innerText()).toMatch(/^The link ends with your invitation: \d+ \w+/);
+    await page.locator('#expires').selectOption({ index: 1 });
+    expect(await ends.isVisible()).toBe(false);
+    await page.locator('#expires').selectOption({ index: 3 });
+    expect(await ends.isVisible()).toBe(true);
+    await send(page);
+    const [share] = (await connectAsGuest(link).shares()).shares;
+    const days = (Date.parse(present(share).expiresAt) - Date.now()) / 86_400_000;
+    expect(days).toBeGreaterThan(2.9);
+    expect(days).toBeLessThan(3);
+  });
+
+  test('an invitation that has ended says so, before and after files are chosen; so does a broken link', async () => {
+    const { host, link, id } = await invited();
+    const { page } = await receiver.open(link);
+    onTestFinished(() => page.close());
+    await shows(page, 'compose');
+    await host.invitation.revoke(id);
+    await page.locator('#choose').setInputFiles([file()]);
+    await page.locator('#compose-button').click();
+    await page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
+    await page.goto('about:blank');
+    const other = await invited();
+    await page.goto(other.link);
+    await shows(page, 'compose');
+    await send(page);
+    await page.getByRole('button', { name: 'Send something else' }).click();
+    await page.getByRole('button', { name: 'Your links' }).click();
+    await page.locator('#made-links button').waitFor();
+    await other.host.invitation.revoke(other.id);
+    await page.locator('#made-links button').click();
+    await page.locator('#taking-yes').click();
+    await page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
+    await page.goto('about:blank');
+    await page.goto(link);
+    await page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
+    await page.goto('about:blank');
+    await page.goto(link.slice(0, -3));
+    await page.getByRole('heading', { name: 'This link is incomplete' }).waitFor();
+    await page.goto(receiver.root);
+    await page.locator('#link').fill(link);
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: 'Send files' }).last().click();
+    await page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
+  });
+
+  test('a full invitation says so, and takes files again once a link is taken back', async () => {
+    const { link } = await invited(9, { files: 1 });
+    const { page } = await receiver.open(link);
+    onTestFinished(() => page.close());
+    await shows(page, 'compose');
+    await send(page);
+    await page.getByRole('button', { name: 'Send something else' }).click();
+    await page.locator('#choose').setInputFiles([file()]);
+    await page.locator('#compose-button').click();
+    await page.locator('#compose-error', { hasText: 'There is no room for it' }).waitFor();
+    await page.getByRole('button', { name: 'Your links' }).click();
+    await page.locator('#made-links button').click();
+    await page.locator('#taking-yes').click();
+    await page.getByText('No link was made with this invitation').waitFor();
+    await page.getByRole('button', { name: 'Send files' }).click();
+    await shows(page, 'compose');
+    await page.locator('#compose-button').click();
+    await shows(page, 'sent');
+  });
+
+  test.each(['en', 'de'])(
+    'axe finds nothing, a narrow page has no part beside it, and keys reach all: %s',
+    async (locale) => {
+      const { link } = await invited(3);
+      const { page } = await open(link, { locale, viewport: { width: 320, height: 640 }, colorScheme: 'dark' });
+      const isClean = async (state: string): Promise<void> => {
+        await shows(page, state);
+        expect(await violations(page), state).toEqual([]);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth), state).toBe(320);
+      };
+      const focused = (): Promise<string> => page.evaluate(() => document.activeElement?.id ?? '');
+      const tabTo = async (target: RegExp): Promise<void> => {
+        for (let count = 0; count < 25 && !target.test(await focused()); count += 1) await page.keyboard.press('Tab');
+        expect(await focused()).toMatch(target);
+      };
+      await isClean('compose');
+      await send(page);
+      await tabTo(/^sent-more$/);
+      await page.keyboard.press('Enter');
+      await shows(page, 'compose');
+      await tabTo(/^compose-back$/);
+      await page.keyboard.press('Enter');
+      await page.locator('#made-links > li').waitFor();
+      await isClean('links');
+      expect(await focused()).toBe('links-title');
+      await tabTo(/^take-/);
+      await page.keyboard.press('Enter');
+      await page.locator('#taking[open]').waitFor();
+      expect(await violations(page)).toEqual([]);
+      expect(await focused()).toBe('taking-no');
+      await page.keyboard.press('Escape');
+      await tabTo(/^links-back$/);
+      await page.keyboard.press('Enter');
+      await isClean('compose');
+    },
+  );
+});
