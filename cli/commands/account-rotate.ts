@@ -95,7 +95,8 @@ async function showEndings({ http, routes, apiKey, key }: Asking, { output, sign
   const deliveries = await sealedToAccount(http, apiKey, signal);
   if (deliveries > 0)
     output.warn(
-      `${deliveries === 1 ? 'a delivery' : `${deliveries} deliveries`} to inboxes of --recipient account will open no more`,
+      `${deliveries === 1 ? 'a delivery' : `${deliveries} deliveries`} to inboxes of --recipient account ` +
+        'will open no more',
     );
   return deliveries > 0;
 }

@@ -123,7 +123,7 @@ test('a backup from before is restored after it, and the next one needs a new fo
   expect(await got(first(files).fileId)).toBe('kept');
 });
 
-test('deliveries that only the key before opens are named first, and open with that key once it is exported', async () => {
+test('deliveries that only the key before opens are named first, and open with it once exported', async () => {
   const inbox = await sealpin(['inbox', 'create', 'old one', '--recipient', 'account', '--quiet']);
   await writeFile(join(directory, 'letter'), 'Dear Ann');
   const link = inbox.stdout.trim();
