@@ -8,7 +8,6 @@ import { packageRoot } from '../cli/local/package-root.ts';
 import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { SealpinError } from '../shared/errors.ts';
 
-/** Usage of the commands. */
 const usage = `npm run setup -- [--kubo-url <https://…>] [--name <worker>] [--domain <host>] [--url <https://…>]
                  [--account <label>] [--api-key-file <path>]
 npm run doctor -- [--url <https://…>]
@@ -33,7 +32,6 @@ export type DeployOptions = {
   domain: string | undefined;
   /** Label of the first account. */
   account: string | undefined;
-  /** Path of the file for its API key. */
   apiKeyFile: string;
 };
 
@@ -48,7 +46,6 @@ const ofSetup = {
   'api-key-file': textOption,
 };
 
-/** The commands. */
 export type CommandName = 'setup' | 'doctor' | 'backup' | 'restore';
 
 /** Parses flags. @param cwd what relative paths begin at @throws usage */

@@ -16,7 +16,6 @@ import type { LinkView, SenderWords, Sending, FormTerms, StoredView } from '../p
 import { serveCalls, type Running } from './serve-calls.ts';
 import { uploadFetch } from './upload-fetch.ts';
 
-/** Account that is signed in. */
 type SignedIn = { readonly service: string; readonly apiKey: string };
 
 /**

@@ -71,7 +71,6 @@ type Access =
   | { who: 'anybody' | 'address' | 'operator' | 'monitor'; handler: (c: Ctx) => Response | Promise<Response> }
   | { who: 'key'; scopes?: readonly Scope[]; handler: (c: Ctx, principal: Principal) => Promise<Response> };
 
-/** A row of the table of routes. */
 export type Route = Call & RouteRow;
 type RouteRow = RouteText & Access;
 

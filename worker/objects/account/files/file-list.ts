@@ -25,7 +25,6 @@ export type FileFilter = {
   contentType?: string | undefined;
   /** Prefix of the name. The rows of encrypted files have none. */
   name?: string | undefined;
-  /** Search tag. */
   tag?: string | undefined;
   /** The ID of an API key. */
   createdBy?: string | undefined;
@@ -37,7 +36,6 @@ export type PageOptions = { after: number | undefined; limit: number; ascending:
 /** `next` is the cursor of the next page, where there may be one. */
 export type Page = { files: FileRecord[]; next: number | undefined };
 
-/** A condition of SQL with its parameters. */
 type Condition = [text: string, ...values: SqlStorageValue[]];
 
 /**

@@ -41,7 +41,6 @@ export type FileUpdate = {
   plain?: (Pick<FileInfo, 'metadata' | 'tags'> & { filename: string | null; contentType: string }) | undefined;
   /** Time in ms; null: never. */
   expiresAt?: number | null | undefined;
-  /** Search tags. */
   tags?: readonly string[] | undefined;
 };
 

@@ -26,7 +26,6 @@ export type NewKey = KeyRecord & { hash: string; signer: Uint8Array; sealed: Uin
 
 type StoredKey = RecordOf<typeof hiddenKeyColumns> & { key: KeyRecord };
 
-/** Keys with their limits. */
 const keys = 'SELECT * FROM api_key LEFT JOIN key_limit ON key_limit.key_id = api_key.id';
 
 /**
