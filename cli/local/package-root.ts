@@ -14,10 +14,10 @@ const localPackage = '@sealpin/local';
 /**
  * The folder that holds package.json, wrangler.toml, worker/ and shared/: the checkout, or the
  * installed `@sealpin/local`.
- * @param from a folder of the command line
  * @throws not_installed when there is no `@sealpin/local`, or one of another version
  */
-export function packageRoot(from = import.meta.dirname): string {
+export function packageRoot(): string {
+  const from = import.meta.dirname;
   for (let dir = from; dir !== dirname(dir); dir = dirname(dir)) {
     if (existsSync(join(dir, 'wrangler.toml')) && manifestOf(dir)?.name === 'sealpin') return dir;
   }
