@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { createWriteStream, existsSync, readFileSync } from 'node:fs';
+import { createWriteStream, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,6 @@ import { peakMiB } from './process-stats.ts';
 /** The command line as shipped. */
 export const command = join(packageRoot(), 'dist/sealpin.cjs');
 
-/** Builds the command line. */
 export function buildCommand(): void {
   execFileSync(process.execPath, [join(packageRoot(), 'cli/build.ts')]);
 }
@@ -30,14 +29,9 @@ export type CliFixture = {
 /**
  * Builds the command line, starts a service and makes a key pair; removes all of it when `use`
  * ends.
- * @param o.keep uses the command line that is already built, if there is one: other processes may
- * be running it
  */
-export async function* withCli<T>(
-  use: (fixture: CliFixture) => AsyncIterable<T>,
-  { keep = false } = {},
-): AsyncGenerator<T> {
-  if (!keep || !existsSync(command)) buildCommand();
+export async function* withCli<T>(use: (fixture: CliFixture) => AsyncIterable<T>): AsyncGenerator<T> {
+  buildCommand();
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
   const data = `--data-dir=${join(dir, 'data')}`;
   try {

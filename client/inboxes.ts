@@ -88,7 +88,6 @@ export interface Inboxes {
   close(keyId: string, o?: { signal?: AbortSignal | undefined }): Promise<Revoked>;
 }
 
-/** The inboxes of a connection. */
 export function inboxes(http: ServiceHttp, apiKey: string | undefined): Inboxes {
   return {
     create: (o) => create(http, o),

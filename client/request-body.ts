@@ -7,7 +7,6 @@ import { observed, peeked } from '../shared/streams/pulled.ts';
 import { cidOf } from './blobs.ts';
 import { abortable, blobOf, isReadOnce, openSource, type Source } from './web-bytes.ts';
 
-/** The body of a request. */
 export type Body = {
   readonly body: Blob | ReadableStream<Uint8Array>;
   /** The CID of its bytes; undefined where it is known only once they are sent. */

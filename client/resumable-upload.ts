@@ -66,7 +66,6 @@ const maxPartBytes = 64 * 1024 * 1024;
 const collections = { plain: 'v1/uploads/plain', encrypted: 'v1/uploads/encrypted' } as const;
 const protocol = { 'Tus-Resumable': '1.0.0' };
 
-/** Properties of an upload to be created. */
 type UploadToCreate = {
   readonly bytes: number;
   /** CID that the service must compute, where it is known. */
@@ -180,7 +179,6 @@ class Sending {
     }
   }
 
-  /** Asks for the offset at which to resume. */
   async #askOffset(): Promise<number> {
     const { signal } = this.#options;
     const reply = await this.#transport.request({ method: 'HEAD', path: this.#path, headers: protocol, signal });

@@ -8,7 +8,6 @@ import { removeAll, sealAndStore, storeAt, type Outgoing, type SendingOptions, t
 import type { ServiceHttp } from './service-http.ts';
 import { base64 } from './web-bytes.ts';
 
-/** Terms of a share. */
 export type ShareOptions = Readonly<ShareTerms> & {
   /** In 7 days when undefined. The service has a maximum. */
   readonly expiresAt?: Date | string | undefined;

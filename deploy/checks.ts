@@ -23,7 +23,6 @@ import { accountsOf, kvNamespaces, restoreSecret, secretNames, type Wrangler } f
 const roundTripMs = 60_000;
 const responseMs = 15_000;
 
-/** Subject of the checks. */
 export type Subject = {
   configuration: Configuration;
   wrangler: Wrangler;

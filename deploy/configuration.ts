@@ -20,7 +20,6 @@ import {
 import type { ConfiguredService } from '../worker/backends/services.ts';
 import { configuredBackends } from '../worker/backends/services.ts';
 
-/** Configuration of a deployment. */
 export type Configuration = {
   name: string;
   /** The Cloudflare account, where the file names one. */
@@ -50,7 +49,6 @@ type ParsedConfiguration = {
   r2_buckets?: { binding: string; bucket_name?: string }[];
 };
 
-/** The binding of the KV namespace. */
 export const kvBinding = 'API_KEYS';
 
 /**

@@ -8,7 +8,6 @@ import { isSealpinError } from '../shared/errors.ts';
  */
 export type Finding = { ok: true | undefined; what: string } | { ok: false; what: string; todo: string };
 
-/** A finding as lines for a terminal. */
 export function linesOf(finding: Finding): string[] {
   const sign = finding.ok === undefined ? '–' : finding.ok ? '✓' : '✗';
   const line = `${sign} ${visible(finding.what)}`;

@@ -8,7 +8,6 @@ import { packageRoot } from '../cli/local/package-root.ts';
 import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { SealpinError } from '../shared/errors.ts';
 
-/** Usage of the commands. */
 const usage = `npm run setup -- [--name <worker>] [--backend r2|s3|kubo] [--public-gateway on|off]
                  [--bucket <name>] [--s3-url <https://…>] [--region <name>]
                  [--kubo-url <https://…>] [--domain <host>] [--url <https://…>]
@@ -44,7 +43,6 @@ export type DeployOptions = {
   domain: string | undefined;
   /** Label of the first account. */
   account: string | undefined;
-  /** Path of the file for its API key. */
   apiKeyFile: string;
 };
 
@@ -64,7 +62,6 @@ const ofSetup = {
   'api-key-file': textOption,
 };
 
-/** The commands. */
 export type CommandName = 'setup' | 'doctor' | 'backup' | 'restore';
 
 /** Parses flags. @param cwd what relative paths begin at @throws usage */

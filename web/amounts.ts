@@ -29,7 +29,8 @@ export function durationText(seconds: number, locale: string): string {
 }
 
 /** A day: 28 November, with the year where it is another one. @param time as RFC 3339 has it */
-export function dayText(time: string, locale: string, now = new Date()): string {
+export function dayText(time: string, locale: string): string {
+  const now = new Date();
   const date = new Date(time);
   const isSoon = date.getTime() - now.getTime() < 86_400_000;
   return new Intl.DateTimeFormat(locale, {

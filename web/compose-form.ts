@@ -11,7 +11,6 @@ const lifetimes = [hourMs, dayMs, 7 * dayMs, 30 * dayMs];
 const counts = [1, 5, 20, 100];
 const defaults = { lifetime: 7 * dayMs, count: 5 };
 
-/** Input of the form. */
 export type ComposedDraft = { files: File[]; terms: FormTerms; words: SenderWords };
 
 /** Purpose of the form. `fixed`: files that are stored already, which cannot be chosen. */

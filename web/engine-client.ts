@@ -40,9 +40,7 @@ type WaitingCall = {
   onStalled(error: EngineError): void;
 };
 
-/** Starts the engine that receives. */
 export const startReceiving = (): Engine<Receiving> => startEngine('web/engine.js');
-/** Starts the engine that sends. */
 export const startSending = (): Engine<Sending> => startEngine('web/sealing-engine.js');
 
 function startEngine<C extends Calls>(address: PageScript): Engine<C> {

@@ -149,7 +149,6 @@ export type Calls = Record<string, (argument: any) => unknown>;
 /** An error as it passes between threads. */
 export type Failure = { code: Code | 'aborted'; reason?: Reason | undefined; message: string };
 
-/** From the page. */
 type EngineRequest<C extends Calls> = {
   [Name in keyof C]: { id: number; call: Name; argument: Parameters<C[Name]>[0] };
 }[keyof C];

@@ -24,7 +24,6 @@ function letGo(): void {
   release = undefined;
 }
 
-/** Shows a link. */
 export function showLink(view: LinkView): void {
   release ??= holdOpen();
   const text = view.needs === undefined ? [words.sentText, words.sentAnyone] : [words.sentText];

@@ -63,7 +63,6 @@ function bytesOf(env: Env, name: 'MAX_UPLOAD_BYTES' | 'MAX_FILE_BYTES'): number 
   return bytes;
 }
 
-/** Requests that a limit allows in a number of seconds. */
 export type RateLimitPolicy = { requests: number; seconds: number };
 
 /**

@@ -6,7 +6,6 @@ export type LogLine = { event: string; requestId?: string | undefined } & Record
   string | number | boolean | null | undefined
 >;
 
-/** Writes one line. */
 export function log(line: LogLine): void {
   // oxlint-disable-next-line no-console -- this is the log
   console.log(JSON.stringify(line));

@@ -42,7 +42,6 @@ export function layoutOf(folder: string, { cwd }: Pick<Environment, 'cwd'>): Lay
   };
 }
 
-/** The CAR of a blob. */
 export function carPath({ blobs }: Layout, cid: string): string {
   return join(blobs, `${cid}.car`);
 }

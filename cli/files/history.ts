@@ -15,7 +15,6 @@ export type StoredEntry = {
   readonly v: 1;
   readonly cid: string;
   readonly fileId: string;
-  /** URL of the service. */
   readonly service: string;
   /** Name of the file that was encrypted, without its directory; undefined for a pipe. */
   readonly name?: string | undefined;

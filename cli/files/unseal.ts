@@ -228,7 +228,6 @@ function isTar(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
 }
 
-/** Destination of the plaintext. */
 type PlaintextDestination = Pick<Sink, 'room' | 'abort'> & {
   commit(): Promise<string | undefined>;
   /** Writes all of it. @returns how many bytes, and the note about what was written */

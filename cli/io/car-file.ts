@@ -12,7 +12,6 @@ import { type FileIdentity, readFlags } from './input.ts';
 export type CarFile = {
   /** The CID of the one file in it. */
   readonly root: string;
-  /** Identity of the file. */
   readonly identity: FileIdentity;
   /** Its blocks, each read again when it is asked for. */
   readonly source: BlockSource;

@@ -21,7 +21,6 @@ export type HttpResponse = {
   readonly body: ReadableStream<Uint8Array>;
 };
 
-/** One request. */
 export type RequestOptions = {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE';
   readonly headers?: Readonly<Record<string, string>>;

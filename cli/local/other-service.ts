@@ -12,7 +12,6 @@ import { loadRun, localPaths, type Run } from './state.ts';
 /** Timeout of a service that neither answers nor ends, in ms: `stop` waits as long. */
 const otherMs = 60_000;
 
-/** Timeout of an answer, in ms. */
 const answerMs = 5_000;
 
 async function answers(dataDir: string): Promise<boolean> {

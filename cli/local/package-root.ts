@@ -15,12 +15,12 @@ const localPackage = '@sealpin/local';
 /**
  * The folder that holds package.json, wrangler.toml, worker/ and shared/: the checkout, the
  * installed `@sealpin/local`, or the one in the executable.
- * @param from a folder of the command line
  * @throws not_installed when there is no `@sealpin/local`, or one of another version
  */
-export function packageRoot(from = import.meta.dirname): string {
+export function packageRoot(): string {
   const embedded = embeddedLocal();
   if (embedded !== undefined) return embedded;
+  const from = import.meta.dirname;
   for (let dir = from; dir !== dirname(dir); dir = dirname(dir)) {
     if (existsSync(join(dir, 'wrangler.toml')) && manifestOf(dir)?.name === 'sealpin') return dir;
   }

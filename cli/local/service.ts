@@ -36,7 +36,6 @@ const drainMs = 10_000;
 /** Timeout of a question for the address while a crashed workerd is replaced. */
 const restartMs = 5_000;
 
-/** Options of `start`. */
 export type StartOptions = {
   /** Absolute; exists. */
   readonly dataDir: string;

@@ -10,7 +10,6 @@ import { pathsIn } from '../io/paths.ts';
 /** `config.json` after parsing. */
 export type Config = {
   readonly v: 1;
-  /** URL of the service. */
   readonly service?: string | undefined;
   readonly apiKey?: string | undefined;
   /** URLs of trustless gateways, asked after the service. */

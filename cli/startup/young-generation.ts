@@ -3,7 +3,6 @@
 /** Modules of Node that the commands use and that are large. */
 const nodeModules = ['node:crypto', 'node:fs/promises', 'node:http', 'node:stream', 'node:stream/web'];
 
-/** Flags of V8. */
 const flags = ['--semi-space-growth-factor=1', '--no-incremental-marking'];
 
 /**

@@ -13,7 +13,6 @@ export type ServiceLimits = {
   readonly fileBytes: number | null;
 };
 
-/** The limits of a service. */
 export function limitsOf({ maxUploadBytes, maxFileBytes = 0 }: Health): ServiceLimits {
   const fileBytes = maxUploadBytes === null ? null : Math.max(maxUploadBytes, maxFileBytes);
   return { requestBytes: maxUploadBytes, uploadBytes: maxFileBytes, fileBytes };

@@ -49,7 +49,6 @@ export type SpoolState = {
 type World = Pick<Context, 'dataDir' | 'stdout' | 'cwd'>;
 
 const idBytes = 16;
-/** The files of a spool. */
 const spoolFiles = ['container', 'state.json'];
 
 /**

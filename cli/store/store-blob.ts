@@ -54,7 +54,6 @@ export async function store(
   }
 }
 
-/** A container as it is sent. */
 type SentContainer = {
   readonly body: Parameters<Api['store']>[0];
   /** Its CID, where that is known before it is sent. */

@@ -43,7 +43,6 @@ export async function targetAt(service: Service, context: Pick<Context, 'signal'
 /** Result of a copy. `bytes`: of the file that was sent. */
 export type Copied = { readonly fileId: string; readonly cid: string; readonly bytes: number };
 
-/** Options of sending a copy. */
 type CopySending = { readonly idempotencyKey: string; readonly onBytes: (bytes: number) => void };
 
 /** Size of the part of an upload in several requests that is in memory. */

@@ -79,7 +79,6 @@ type Sealing = Destination & {
   readonly identity?: Identity | undefined;
   readonly encrypt: (input: Input) => Promise<Container>;
   readonly keep?: boolean;
-  /** Of the progress. */
   readonly label: string;
   readonly context: Context;
 };

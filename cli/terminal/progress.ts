@@ -13,7 +13,6 @@ export interface Progress {
 }
 
 const nothing = (): void => undefined;
-/** Shows nothing. */
 export const silentProgress: Progress = { add: nothing, hide: nothing, done: nothing };
 
 const intervalMs = 100;

@@ -150,7 +150,7 @@ describe('an inbox for which nothing else is said', () => {
   });
 });
 
-describe('what an inbox has no room for', () => {
+describe('what does not fit into an inbox', () => {
   test.each([
     ['files', { files: 3 }, 3, 'has room for 3 more files, and the delivery has 4'],
     ['bytes', { bytes: 30_000 }, 2, 'more bytes'],
@@ -167,7 +167,7 @@ describe('what an inbox has no room for', () => {
     expect(await stored()).toBe(0);
   });
 
-  test('is told from what it has room for to the byte', async () => {
+  test('is told from what fits, to the byte', async () => {
     const { link, key } = await create({ limits: { files: 2, bytes: 60_000 } });
     await handOver(link, { source: pattern(20_000), name: 'x' });
     await connection.inbox.close(key.id);

@@ -140,7 +140,7 @@ describe.runIf(hasTusd())('an upload', () => {
     expect(pauses).toEqual([7000]);
   });
 
-  test('waits longer each time, gives up after eight attempts without a new byte, and can be continued', async () => {
+  test('waits longer each time, ends after eight attempts without a new byte, and can be resumed', async () => {
     let isBroken = true;
     const { id, cid, data, sent, pauses, transport, options } = await uploadThrough(({ method }) =>
       method === 'PATCH' && isBroken ? { kind: 'break', afterBytes: 0 } : undefined,
@@ -198,7 +198,7 @@ describe.runIf(hasTusd())('an upload', () => {
     await expect(sent).rejects.toMatchObject({ code: 'service_answer' });
   });
 
-  test('gives up when the service accepts nothing', async () => {
+  test('ends when the service accepts nothing', async () => {
     const { sent, passed } = await uploadThrough(({ method }) =>
       method === 'PATCH' ? { kind: 'answer', status: 204, headers: { 'upload-offset': '0' } } : undefined,
     );

@@ -216,7 +216,7 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
     expect({ folder: await folder.read(), worker: cloudflare.workers.get('sealpin') }).toEqual(before);
   });
 
-  test('says what to do where Cloudflare refuses the Worker or its secrets, and goes on from there', async () => {
+  test('says what to do where Cloudflare refuses the Worker or its secrets, and resumes from there', async () => {
     const folder = await newFolder();
     const env = { ...cloudflare.env, KUBO_TOKEN: kubo.token };
     const flags = [

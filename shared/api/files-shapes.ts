@@ -155,7 +155,6 @@ function cursorParameter(pattern: RegExp, description: string) {
   return v.optional(shape);
 }
 
-/** A page of a list. */
 export const PageQuery = v.object({
   limit: v.optional(
     v.pipe(

@@ -53,7 +53,6 @@ export const AccountChanges = v.strictObject({
 });
 export type AccountChanges = v.InferOutput<typeof AccountChanges>;
 
-/** A CID on the denylist. */
 export const DeniedCid = v.object({ cid: Cid, createdAt: Timestamp });
 export type DeniedCid = v.InferOutput<typeof DeniedCid>;
 

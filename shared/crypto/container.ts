@@ -42,7 +42,6 @@ export type Opened =
 /** Returns other identities to try, for example another password; undefined to stop. */
 export type Again = (failure: SealpinError) => Promise<readonly Identity[] | undefined>;
 
-/** Options for encrypting. */
 export type EncryptOptions = {
   /** `age` (every age tool opens it) or `sealpin` (AES-256-GCM). */
   format: Format;

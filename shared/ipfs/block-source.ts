@@ -11,7 +11,6 @@ import type { Cid } from './cid.ts';
 export interface BlockSource {
   /** Its name in errors. */
   readonly id: string;
-  /** One block. */
   block(cid: string, signal: AbortSignal): Promise<Uint8Array>;
   /** `length` bytes of the file `cid` from byte `offset`: many leaves in one request. */
   read?(cid: string, offset: number, length: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;

@@ -33,8 +33,8 @@ export const maxRecordBytes = maxParcelBytes + 1024;
  * Draws the ID of a share: 128 bits as 22 base62 characters.
  * @throws SealpinError `random_failed`
  */
-export function newShareId(backend: Backend = webBackend): string {
-  return encodeBase62(draw(backend, idBytes));
+export function newShareId(): string {
+  return encodeBase62(draw(webBackend, idBytes));
 }
 
 /**

@@ -138,7 +138,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await said(id)).toEqual(['pull', 'pull', 'broken']);
   });
 
-  test('a download whose page is silent fails, and one whose page says that it has to wait does not', async () => {
+  test('a download whose page is silent fails, and one whose page says that it must wait does not', async () => {
     const [silent, slow] = [await begin('silent', [1000]), await begin('slow', [1000])];
     expect(await keptWaiting('slow', silent.failure())).not.toBeNull();
     for (const answer of [size - 1000, 'end']) await send('slow', answer);

@@ -268,7 +268,6 @@ export const en = {
   footerText: 'Encrypted and decrypted in your browser. No cookies, no tracking.',
 };
 
-/** The words of a language. */
 export type Words = typeof en;
 /** Words that take no value. */
 export type Word = { [Key in keyof Words]: Words[Key] extends string ? Key : never }[keyof Words];

@@ -174,7 +174,6 @@ export type Intake = Pick<PinningService, 'id' | 'verifiesImports' | 'pin'> & {
 /** A file that a replica is to hold. */
 export type SourceFile = {
   cid: string;
-  /** Sources of its blocks. */
   sources: readonly BlockSource[];
   /** Called with the id of a source that gave a wrong block. */
   onMismatch(source: string): void;

@@ -28,7 +28,6 @@ export type App = {
     code?: Code;
   };
 };
-/** The context of one request. */
 export type Ctx = Context<App>;
 
 /**

@@ -145,7 +145,6 @@ export const notAsCode: MiddlewareHandler<App> = async (c, next) => {
   await next();
 };
 
-/** Runs a handler for HEAD only. */
 export function onlyHead(handler: Handler<App>): Handler<App> {
   return async (c, next) => (isHead(c) ? await handler(c, next) : await next());
 }

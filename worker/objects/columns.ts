@@ -73,8 +73,8 @@ export function choice<T extends string>(name: string, choices: readonly T[]): C
 }
 
 /** A time: in ms since 1970, and as text in JSON. */
-export function time(name: string, definition = 'INTEGER NOT NULL'): Column<number, string> {
-  return { ...integer(name, definition), show: (ms) => new Date(ms).toISOString(), parse: Date.parse };
+export function time(name: string): Column<number, string> {
+  return { ...integer(name), show: (ms) => new Date(ms).toISOString(), parse: Date.parse };
 }
 
 export function flag(name: string, definition = 'INTEGER NOT NULL'): Column<boolean> {
@@ -146,7 +146,6 @@ export function addColumns(sql: SqlStorage, table: string, columns: Columns): st
   return missing.map(({ name }) => name);
 }
 
-/** Reads a row. */
 export function recordOf<C extends Columns>(columns: C, row: Readonly<Record<string, SqlStorageValue>>): RecordOf<C> {
   const members = Object.entries(columns).map(([member, column]) => [member, column.read(row[column.name] ?? null)]);
   return Object.fromEntries(members) as RecordOf<C>;

@@ -5,7 +5,6 @@ export type SqlValue = SqlStorageValue | Uint8Array;
 
 type Row = Record<string, SqlStorageValue>;
 
-/** All rows of a query. */
 export function all<T extends Row>(sql: SqlStorage, query: string, ...values: SqlValue[]): T[] {
   return sql.exec<T>(query, ...values).toArray();
 }

@@ -77,7 +77,6 @@ export const responseHeaders = {
   },
 } as const satisfies Record<string, ResponseHeader>;
 
-/** The name of a header that a response may have. */
 export type ResponseHeaderName = keyof typeof responseHeaders;
 
 /** The headers of problems, by what they say. */

@@ -76,7 +76,6 @@ type Access =
       handler: (c: Ctx, principal: Principal) => Promise<Response>;
     };
 
-/** A row of the table of routes. */
 export type Route = Call & RouteRow;
 type RouteRow = RouteText & Access;
 

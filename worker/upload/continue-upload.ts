@@ -124,7 +124,6 @@ type ResumedUploadOptions = {
   service: Intake;
   /** Bytes that the request brings; undefined if it does not say. */
   bytes: number | undefined;
-  /** ID of the request, for the log. */
   requestId: string;
 };
 

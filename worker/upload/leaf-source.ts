@@ -65,7 +65,6 @@ export function plainLeaves({ offset, tail, beginning: known }: LeafState, isFir
   };
 }
 
-/** Leaves of an encrypted payload. */
 export function encryptedLeaves(sealer: PayloadSealer): LeafSource {
   return {
     async write(bytes) {

@@ -19,7 +19,6 @@ export type SendOptions = {
 /** File that a service holds and has not pinned yet: its CID and its length in bytes. */
 export type SentFile = { cid: string; bytes: number };
 
-/** Source of the pieces. */
 export type Pieces<T> = {
   /** The next piece; undefined at the end. One call at a time. */
   next(): Promise<T | undefined>;

@@ -24,7 +24,6 @@ const requiredOptions = {
 /** Kubo's own limit on names of pins, in bytes. */
 const nameBytes = 255;
 
-/** Runs `add`. */
 export async function addFile(store: Store, { request, response, query }: RpcCall): Promise<void> {
   for (const [name, value] of Object.entries(requiredOptions)) {
     const given = query.get(name);

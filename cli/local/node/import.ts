@@ -17,7 +17,6 @@ import { verify } from './verify.ts';
 /** Kubo's records of an import. */
 type Counts = { BlockCount: number; BlockBytesCount: number };
 
-/** Runs `dag/import`. */
 export async function dagImport(store: Store, { request, response, query }: RpcCall): Promise<void> {
   if (flag(query, 'pin-roots', true))
     throw new RpcError('this node imports without pins: pin-roots must be false', { client: true });

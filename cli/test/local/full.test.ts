@@ -34,7 +34,7 @@ const program = `
   console.log(JSON.stringify({ refused, removed, list, after }));
 `;
 
-test('on a full disk nothing is stored, files are deleted, and it goes on when there is room', async (context) => {
+test('on a full disk nothing is stored, files are deleted, and storing resumes with free space', async (context) => {
   const ran = await onSmallDisk(context, {
     disk: await directory(),
     mebibytes: 48,

@@ -369,7 +369,7 @@ describe('a port', () => {
   });
 });
 
-test('a Worker that does not build is told with the place', async () => {
+test('a Worker that does not build is reported with the line', async () => {
   await writeFile(join(dir, 'broken.ts'), 'export const a = ;\n');
   await expect(bundle(join(dir, 'broken.ts'))).rejects.toMatchObject({
     code: 'build_failed',

@@ -5,7 +5,7 @@ import { directory } from './node-harness.ts';
 
 const leaf = (cid: string) => ({ cid, offset: 0, bytes: 1, node: null, links: [] });
 
-test('staged rows are not visible, and are removed when the file is given up', async () => {
+test('staged rows are not visible, and are removed when the file is abandoned', async () => {
   const path = join(await directory(), 'node.db');
   const catalog = openCatalog(path);
   catalog.stage('a', [leaf('x')]);

@@ -5,10 +5,8 @@ import { sealpinV1 } from './sealpin-v1.ts';
 
 const formatRows: Readonly<Record<Format, FormatRow>> = { age, sealpin: sealpinV1 };
 
-/** All formats. */
 export const formats: readonly FormatRow[] = Object.values(formatRows);
 
-/** Returns a format by its name. */
 export function formatOf(name: Format): FormatRow {
   return formatRows[name];
 }

@@ -4,7 +4,6 @@
  */
 import { base62Characters, checksumCharacters, decodeBase62 } from './base62.ts';
 
-/** Prefix of an API key. */
 export const apiKeyPrefix = 'sp_';
 /** Bytes of an account id and of a secret. */
 export const accountBytes = 16;

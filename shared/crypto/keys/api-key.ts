@@ -34,8 +34,8 @@ export function newAccountId(backend: Backend = webBackend): string {
 }
 
 /** Draws a secret: 256 bits as 43 base62 characters; throws `random_failed`. */
-export function newSecretText(backend: Backend = webBackend): string {
-  return encodeBase62(draw(backend, secretBytes));
+export function newSecretText(): string {
+  return encodeBase62(draw(webBackend, secretBytes));
 }
 
 /** Makes an API key of an account; throws `random_failed`. @param account from `newAccountId` */

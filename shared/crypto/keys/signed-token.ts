@@ -29,7 +29,6 @@ export function signerOf(key: Pick<ApiKey, 'secret'>): Uint8Array {
   return ed25519.getPublicKey(seedOf(key));
 }
 
-/** Signs claims with an API key. */
 export function signToken(key: Pick<ApiKey, 'hash' | 'secret'>, claims: object): string {
   const encode = (value: object): string => base64urlnopad.encode(utf8(JSON.stringify(value)));
   const signed = `${encode({ alg: 'EdDSA', kid: keyIdOf(key.hash) })}.${encode(claims)}`;

@@ -50,7 +50,6 @@ export function fullChunksIn(chunking: Chunking, bytes: number, sizeBytes: numbe
   return chunking.fullLast ? Math.max(0, Math.ceil(bytes / sizeBytes) - 1) : Math.floor(bytes / sizeBytes);
 }
 
-/** Counts the chunks of a plaintext. */
 export function chunkCount(chunking: Chunking, plaintextBytes: number): number {
   return fullChunksIn(chunking, plaintextBytes, chunking.chunkBytes) + 1;
 }

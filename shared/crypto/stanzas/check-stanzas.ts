@@ -7,7 +7,6 @@ function rowOf(stanza: Stanza, format: FormatRow): StanzaRow | undefined {
   return format.stanzas.get(stanza.args[0] ?? '');
 }
 
-/** Returns the stanzas of a kind. */
 export function stanzasOfKind(
   stanzas: readonly Stanza[],
   kind: StanzaRow['kind'],

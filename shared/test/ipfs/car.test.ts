@@ -41,7 +41,7 @@ describe('carOf', () => {
 });
 
 describe('fileFromCar', () => {
-  it('S64: gives up on a CAR that never has the file', async () => {
+  it('S64: stops at a CAR that never has the file', async () => {
     const stranger = await stored(randomBytes(leafBytes, 'stranger'));
     const one = (await carByLibrary(big.cid, [stranger.cid], stranger.blocks)).subarray(59);
     const header = (await car()).subarray(0, 59);
@@ -58,7 +58,7 @@ describe('fileFromCar', () => {
     expect(sent).toBeLessThan(30);
   });
 
-  it('S64: gives up on a CAR of endless tiny blocks, which cost no bytes', async () => {
+  it('S64: stops at a CAR of endless tiny blocks, which cost no bytes', async () => {
     const empty = await stored(new Uint8Array());
     const sections = (await carByLibrary(big.cid, [empty.cid], empty.blocks)).subarray(59);
     const many = new Uint8Array(sections.length * 1000);

@@ -126,7 +126,7 @@ describe('openFile', () => {
     expect(cancelled).toBe(true);
   });
 
-  it('asks for a leaf by itself that a CAR has wrong, and gives up where that is wrong as well', async () => {
+  it('asks for a leaf by itself that a CAR has wrong, and fails if that is wrong as well', async () => {
     const { cid, blocks, single, asked, file } = await stored(randomBytes(3 * leafBytes));
     const [, second = ''] = [...blocks.keys()].filter((each) => each !== cid);
     const damaged: BlockSource = {

@@ -111,7 +111,7 @@ describe('observed', () => {
     });
   });
 
-  test('waits for what is done with a chunk before it goes on', async () => {
+  test('waits for what is done with a chunk before it continues', async () => {
     const order: string[] = [];
     const stream = observed(counting(1).stream, {
       async onChunk() {

@@ -8,7 +8,6 @@ import type { Rpc } from './kubo-rpc.ts';
 /** Kubo's words for a missing block, offline and after a search. */
 const missing = /not found|could not find/;
 
-/** The CID in that message. */
 const missingCid = /could not find ([a-zA-Z0-9]{1,128})/;
 
 /** Seconds after which a client may send collected blocks again: collecting goes on for a while. */

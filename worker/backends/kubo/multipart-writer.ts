@@ -3,7 +3,6 @@ import { leafMemory } from '../../leaf-memory.ts';
 
 export type MultipartWriter = {
   contentType: string;
-  /** Body of the request. */
   body: ReadableStream<Uint8Array>;
   /**
    * Writes a piece of the file; resolves when it has been taken. Where the runtime is done with the

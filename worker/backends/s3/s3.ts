@@ -4,10 +4,8 @@ import type { Bucket, ListedObject } from '../objects/bucket.ts';
 import { inParallel } from '../objects/store-requests.ts';
 import { elementsIn, s3Requests, textIn, type S3Options, type S3Requests } from './s3-requests.ts';
 
-/** Keys of a page that is removed. */
 const pageKeys = 500;
 
-/** A bucket of S3. */
 export function s3Bucket(o: S3Options): Bucket {
   const { id } = o;
   const { once, again } = s3Requests(o);

@@ -88,7 +88,6 @@ export class AccountContext {
     this.claims = new Claims(sql, { isReady, now, leaseMs });
   }
 
-  /** Does work in one transaction. */
   transaction<T>(work: () => T): T {
     return this.storage.transactionSync(work);
   }

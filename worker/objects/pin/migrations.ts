@@ -83,7 +83,6 @@ export class Migrations {
     for (const cid of cids) this.move(cid, from, to);
   }
 
-  /** Starts to move a CID. */
   move(cid: string, from: string, to: string): void {
     const { rows, now } = this.#context;
     const existing = rows.find(cid, to);

@@ -40,7 +40,6 @@ const maxBodyBytes = 128 * 1024;
 
 const noStore = { 'Cache-Control': 'no-store' };
 
-/** Makes a share. */
 export async function createShare(c: Ctx, caller: Principal): Promise<Response> {
   const { shares } = caller.account;
   const { key } = await unwrap(shares.sharer(caller.key.hash));

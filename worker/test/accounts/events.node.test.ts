@@ -64,7 +64,7 @@ describe('the events of an account', () => {
     expect(rows.length / 9).toBeLessThan(250);
   });
 
-  it('have a file that tus finished, and none that failed or was sent again', async () => {
+  it('have a file that tus completed, and none that failed or was sent again', async () => {
     const tus = { 'Tus-Resumable': '1.0.0' };
     const made = await owner.call.ask('createUploadPlain', {}, { headers: { ...tus, 'Upload-Length': '3' } });
     const patch = { ...tus, 'Upload-Offset': '0', 'Content-Type': 'application/offset+octet-stream' };

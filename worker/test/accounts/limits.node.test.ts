@@ -92,7 +92,7 @@ describe('an API key with limits', () => {
     expect(status).toBe(413);
   });
 
-  it('of two uploads at once stores one where there is room for one', async () => {
+  it('of two uploads at once stores one where only one fits', async () => {
     const call = await limited({ files: 1 });
     const statuses = await Promise.all(
       Array.from({ length: 4 }, async () => (await put(call, fresh(10), 'encrypted')).status),

@@ -142,7 +142,7 @@ describe('an account', () => {
     await owner.call.store('plain', fresh(600));
   });
 
-  it('of several uploads at once stores what its quota has room for', async () => {
+  it('of several uploads at once stores what its quota allows', async () => {
     await change(owner.id, { quotaBytes: 1000 });
     const statuses = await Promise.all(
       Array.from({ length: 4 }, async () => (await put(owner.call, fresh(400))).status),

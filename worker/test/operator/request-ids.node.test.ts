@@ -105,7 +105,7 @@ it('what many deletions in one request leave to the alarm is done under the ID o
   expect(idsOf('pin/rm')).toEqual([deleted.id]);
 });
 
-it('an upload that is finished in the alarm is finished under the ID of the request with its last bytes', async () => {
+it('an upload that completes in the alarm completes under the ID of the request with its last bytes', async () => {
   refused = ['pin/add'];
   const body = new Uint8Array(300).fill(7);
   const headers = { 'Tus-Resumable': '1.0.0', 'Content-Type': 'application/offset+octet-stream' };

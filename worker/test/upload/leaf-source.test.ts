@@ -15,7 +15,7 @@ describe.each([
   ['plain', async () => plainLeaves(nothing, true), 0],
   ['encrypted', encrypted, 16_384 + 16],
 ])('%s', (_, open, most) => {
-  it('as many bytes as there is room for make one leaf full, and leave little for the next one', async () => {
+  it('as many bytes as fit make one leaf full, and leave little for the next one', async () => {
     const source = await open();
     for (const before of [0, 1, 16_384, 100_000, leafBytes - 17]) {
       // A read may give fewer bytes.

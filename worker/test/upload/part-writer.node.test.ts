@@ -155,7 +155,7 @@ it('leaves are announced together, fewer towards the end that is expected', asyn
   )?.held;
 });
 
-it('a part that ends has its leaves announced, and one that is given up has not', async () => {
+it('a part that ends has its leaves announced, and one that is abandoned has not', async () => {
   const announced: number[] = [];
   const announcer = leafAnnouncer(async (first, digests) => void announced.push(first, digests.length / 32));
   const writer = new PartWriter({ service, signal, firstLeaf: 2, now: Date.now, announcer });

@@ -264,7 +264,7 @@ it('HEAD tells offset, length and the metadata as they were given, and when the 
   }
 });
 
-it('DELETE ends an upload, and leaves the file of a finished one', async () => {
+it('DELETE ends an upload, and leaves the file of a complete one', async () => {
   const open = await create(call, 'encrypted', 10);
   await patch(call, open.path, 0, random(4));
   const done = await create(call, 'plain', 4);

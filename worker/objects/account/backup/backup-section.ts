@@ -102,7 +102,6 @@ function keyRows(sql: SqlStorage, after: string, limit: number): Placed<BackupKe
   });
 }
 
-/** Files that are stored. */
 const fileSection = section('files', 'f', fileRows, (sql, file) => {
   const { number, fileId, tags, denied, isBehind } = file;
   insert(sql, 'file', { ...rowOf(fileColumns, parsed(fileColumns, file)), state: 'ready' });

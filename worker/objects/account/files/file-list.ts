@@ -39,7 +39,6 @@ export type PageOptions = { after: number | undefined; limit: number; ascending:
 /** `next` is the cursor of the next page, where there may be one. */
 export type Page = { files: FileRecord[]; next: number | undefined };
 
-/** A condition of SQL with its parameters. */
 type Condition = [text: string, ...values: SqlStorageValue[]];
 
 /**

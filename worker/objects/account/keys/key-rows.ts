@@ -36,7 +36,6 @@ export type Needed = Scope | readonly Scope[] | undefined;
 
 type StoredKey = RecordOf<typeof hiddenKeyColumns> & { key: KeyRecord };
 
-/** Keys with their limits. */
 const keys = 'SELECT * FROM api_key LEFT JOIN key_limit ON key_limit.key_id = api_key.id';
 
 /**

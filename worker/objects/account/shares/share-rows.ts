@@ -6,7 +6,6 @@ import type { Outbox } from '../outbox.ts';
 import { ofInvitation } from '../keys/invitation.ts';
 import { hiddenShareColumns, shareColumns as ownColumns } from '../tables.ts';
 
-/** Columns of a share with its files. */
 export const shareColumns = { ...ownColumns, files: json<string[]>('files') };
 const rowColumns = { ...shareColumns, ...hiddenShareColumns };
 
@@ -40,7 +39,6 @@ export function activeShares(sql: SqlStorage, rest: string, ...values: SqlStorag
   return rows.map((row) => recordOf(rowColumns, row));
 }
 
-/** Writes the rows of a share. */
 export function insertShare(sql: SqlStorage, share: Omit<Row, 'number'> & { number?: number }): void {
   insert(sql, 'share', rowOf({ ...ownColumns, ...hiddenShareColumns }, share));
   share.files.forEach((fileId, place) => insert(sql, 'share_file', { share_id: share.id, file_id: fileId, place }));

@@ -96,7 +96,7 @@ test('a peer whose disk is full refuses once, and then others take what it would
   expect(codes.at(-1)).toBe('disk_full');
 });
 
-test('a read begins with the peer that is to hold the file, and goes on to others where that one is away', async () => {
+test('a read begins at the peer that is to hold the file, and continues at others where it is away', async () => {
   const peers = await fakePeers(3, 2);
   const read = async (n: number) => {
     const [cid] = await blockOf(n);

@@ -172,7 +172,7 @@ test('a page of a hundred pins is read, with all the addresses that one may have
   expect(await replica.stat(cid, signal)).toBe('held');
 });
 
-test('one that goes on listing it has not removed it', async () => {
+test('one that still lists it has not removed it', async () => {
   const { replica } = await service(
     listOf({ status: 'pinned' }),
     { status: 202 },
