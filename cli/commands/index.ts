@@ -89,6 +89,7 @@ const table = {
     async () => (await import('./manage-accounts.ts')).accountDelete,
   ],
   migrate: ['Move files to another pinning service (for the operator)', () => import('./migrate.ts')],
+  repair: ['Have every backend looked at, and copy again what is lost (for the operator)', () => import('./repair.ts')],
   completions: [
     'Print the completions for a shell',
     async () => (await import('./completions.ts')).completionsCommand(loadCommands),

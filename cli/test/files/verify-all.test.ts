@@ -1,4 +1,7 @@
-/** `sealpin verify --all` beside a service that fails in the middle: it says what, and where to continue. */
+/**
+ * `sealpin verify --all` beside a service that fails in the middle: it says what, and where to
+ * continue.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
