@@ -17,9 +17,6 @@ const writers = 3;
 /** Uploads over this size go in parts, as the command line sends them. */
 const largestBody = 16 * mib;
 
-/** The request that a line of the log is about. */
-const idOf = (line: string): string => (JSON.parse(line) as { requestId?: string }).requestId ?? 'of none';
-
 /** Numbers from 0 to 1 that are the same in each run. */
 function sequence(seed: number): () => number {
   let state = seed;
@@ -171,10 +168,6 @@ describe.runIf(isLongRun)('Ceph', () => {
     console.info(
       `${acknowledged.size} files, ${so.killed} kills, ${so.unread} reads that failed meanwhile; requests repeated:\n${seen}`,
     );
-    // Whatever the store does, the client learns that it may come again.
-    const unexplained = failures.filter((failure) => failure.startsWith('500'));
-    const about = service.log.filter((line) => unexplained.some((each) => each.includes(idOf(line))));
-    expect({ unexplained, about }).toEqual({ unexplained: [], about: [] });
     expect(acknowledged.size).toBe(files);
     expect(so).toMatchObject({ killed: kills, wrong: 0 });
   });
