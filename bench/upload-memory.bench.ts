@@ -1,10 +1,12 @@
 /**
  * The memory of workerd while uploads run, in one request each and in several (tus), with the
- * embedded IPFS node behind it.
+ * embedded IPFS node behind it, or an object store.
  */
 import { randomBytes } from 'node:crypto';
 import { summarize, type Bench, MiB } from './figure.ts';
 import { forgetPeak, peakMiB, residentMiB } from './process-stats.ts';
+import { atVersitygw, type AtBackend } from './stores.bench.ts';
+import { hasVersitygw } from '../testkit/object-stores/versitygw.ts';
 import { startService, type Service } from '../testkit/service.ts';
 import { sendAndRead, sendFor } from './worker-fixture.ts';
 
@@ -30,22 +32,30 @@ export const bench: Bench = {
         ['in one request', inOne],
         ['in several requests', inSeveral],
       ] as const) {
-        const runs: number[] = [];
-        for (let round = 0; round < serviceRounds; round += 1) runs.push(await aboveIdle(count, upload));
-        const { median: value, spread } = summarize(runs);
-        const figure = `workerd above idle, ${count} at once ${form}`;
-        yield { figure, unit: 'MiB', value, spread, target: { value: { atMost } } };
+        for (const [backend, start] of backends) {
+          const runs: number[] = [];
+          for (let round = 0; round < serviceRounds; round += 1) runs.push(await aboveIdle(count, upload, start));
+          const { median: value, spread } = summarize(runs);
+          const figure = `workerd above idle, ${count} at once ${form}${backend}`;
+          yield { figure, unit: 'MiB', value, spread, target: { value: { atMost } } };
+        }
       }
   },
 };
+
+/** Services by where their files are. */
+const backends: (readonly [name: string, start: () => Promise<AtBackend>])[] = [
+  ['', () => startService().then((service) => ({ service, close: () => service.close() }))],
+  ...(hasVersitygw() ? ([[', at an S3 store', atVersitygw]] as const) : []),
+];
 
 type UploadForm = (service: Service, headers: Record<string, string>, index: number) => Promise<unknown>;
 
 /**
  * By how much the memory of workerd grows at its peak while so many uploads run at once, in MiB.
  */
-async function aboveIdle(count: number, upload: UploadForm): Promise<number> {
-  const service = await startService();
+async function aboveIdle(count: number, upload: UploadForm, start: () => Promise<AtBackend>): Promise<number> {
+  const { service, close } = await start();
   try {
     // A key has ten unfinished uploads at most.
     const keys = await Promise.all(Array.from({ length: Math.ceil(count / 10) }, () => service.account()));
@@ -55,7 +65,7 @@ async function aboveIdle(count: number, upload: UploadForm): Promise<number> {
     await Promise.all(Array.from({ length: count }, (_, index) => upload(service, headersOf(index), index)));
     return (peakMiB(service.pid) ?? 0) - idle;
   } finally {
-    await service.close();
+    await close();
   }
 }
 

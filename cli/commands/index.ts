@@ -104,6 +104,7 @@ const table = {
   ],
   'account rotate': ['Replace the key pair of your account', () => import('./account-rotate.ts')],
   migrate: ['Move files to another pinning service (for the operator)', () => import('./migrate.ts')],
+  repair: ['Have every backend looked at, and copy again what is lost (for the operator)', () => import('./repair.ts')],
   completions: [
     'Print the completions for a shell',
     async () => (await import('./completions.ts')).completionsCommand(loadCommands),

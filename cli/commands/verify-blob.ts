@@ -54,7 +54,7 @@ export const command = defineCommand({
       throw new SealpinError('usage', 'verify needs an ID, --all or --local', {
         hint: 'one of them; --open, --key and --password-file go with an ID',
       });
-    if (args.after !== undefined && (args.id !== undefined || !/^[\da-z]{1,10}$/.test(args.after)))
+    if (args.after !== undefined && (args.id !== undefined || !/^[\da-z-]{1,40}$/.test(args.after)))
       throw new SealpinError('usage', '--after is a position that verify --all or --local has named');
     if (args.all) return await verifyAccount(args.after, context);
     if (args.local) return await verifyLocal(args.after, context);

@@ -1,4 +1,4 @@
-/** What the operator is told of files that a backend does not hold as it should. */
+/** Lines for the operator about files that a backend does not hold as it should. */
 import type { SurveyedPin } from '../../shared/api.ts';
 
 /** What helps, by the code of the last error. */

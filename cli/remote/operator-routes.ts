@@ -7,6 +7,7 @@ import {
   MigrationList,
   NewAccountResponse,
   PinPage,
+  Repair,
   type AccountChanges,
   type NewAccount,
   type SurveyedPin,
@@ -14,10 +15,12 @@ import {
 } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
-import { type ApiCaller, queryOf, requester } from './client.ts';
+import { headerOf } from '../io/http.ts';
+import { type ApiCaller, call, json, queryOf, requester } from './client.ts';
 import { pages } from './pages.ts';
 
 const pageAccounts = 100;
+const pagePins = 100;
 /** Far more than a service has: a hostile one must not make us ask without end. */
 const maxPages = 10_000;
 
@@ -47,6 +50,20 @@ export function operator(service: ApiCaller, context: Pick<Context, 'signal' | '
     change: (id: string, changes: AccountChanges) =>
       forAccount(request(AccountSummary, accountPath(id), 'PATCH', changes)),
     remove: (id: string) => forAccount(request(AccountReceipt, accountPath(id), 'DELETE')),
+    /**
+     * Has every pin looked at.
+     * @returns when that began, by the service's clock where it says so, in ms
+     */
+    async repair(): Promise<number> {
+      const { signal, timeouts } = context;
+      const response = await call(service, 'v1/operator/repair', { method: 'POST', signal, timeouts });
+      await json(response, Repair, service.url);
+      const begun = Date.parse(headerOf(response, 'date') ?? '');
+      return Number.isNaN(begun) ? Date.now() : begun;
+    },
+    /** A page of all pins. */
+    pinPage: (cursor: string | undefined) =>
+      request(PinPage, `v1/operator/pins${queryOf({ limit: pagePins, cursor })}`),
     /** The pins in a state. */
     async *pins(state: SurveyState): AsyncGenerator<SurveyedPin, void, undefined> {
       const found = pages(async (page) => {

@@ -1,6 +1,7 @@
 /** The commands of the node: the subset of Kubo's RPC that the Worker needs. */
 import { readSync, closeSync } from 'node:fs';
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
+import { cidOf, parseCid } from '../../../shared/ipfs/index.ts';
 import { errnoOf } from '../../errno.ts';
 import { addFile } from './add.ts';
 import type { BlockLocation } from './catalog.ts';
@@ -30,6 +31,7 @@ export function commands(store: Store, id: Uint8Array): Map<string, RpcCommand> 
     ['dag/import', (call) => dagImport(store, call)],
     ['dag/stat', (call) => dagStat(store, call)],
     ['block/get', (call) => blockGet(store, call)],
+    ['block/rm', (call) => blockRm(store, call)],
     ['block/stat', (call) => blockStat(store, call)],
     ['pin/add', (call) => pinAdd(store, call)],
     ['pin/rm', (call) => pinRm(store, call)],
@@ -98,6 +100,19 @@ function leaf(store: Store, location: BlockLocation): Uint8Array {
   } finally {
     closeSync(fd);
   }
+}
+
+/**
+ * Removes nothing by itself: a damaged block goes with the last pin of the files that have it, or
+ * is replaced when it is sent again.
+ */
+function blockRm(store: Store, { query, response }: RpcCall): void {
+  const wanted = cid(query);
+  const location = store.catalog.find(wanted);
+  const block = location === undefined ? undefined : (location.node ?? leaf(store, location));
+  const isDamaged =
+    block !== undefined && cidOf(parseCid(wanted).codec, hash('sha256', block, 'buffer')).text !== wanted;
+  json(response, { Hash: wanted, ...(isDamaged && { Error: 'another file has this block' }) });
 }
 
 function blockStat(store: Store, { query, response }: RpcCall): void {

@@ -1,4 +1,7 @@
-/** `sealpin verify --all` beside a service that fails in the middle: it says what, and where to continue. */
+/**
+ * `sealpin verify --all` beside a service that fails in the middle: it says what, and where to
+ * continue.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { expect, test } from 'vitest';
 import { SealpinError } from '../../../shared/errors.ts';
@@ -46,7 +49,7 @@ async function serviceWith(
       const start = Number.parseInt(cursor, 36);
       const end = Math.min(count, start + Number(searchParams.get('limit') ?? pageItems));
       const files = cids.slice(start, end).map((cid, at) => ({ ...storedFile(cid, 10), fileId: fileIdOf(start + at) }));
-      return json(response, 200, { files, ...(end < count && { cursor: end.toString(36) }) });
+      return json(response, 200, { files, ...(end < count && { cursor: `${end.toString(36)}-e1090bfa` }) });
     },
     'GET /ipfs/': ({ url = '' }: IncomingMessage, response) => {
       const index = indexes.get(url.slice('/ipfs/'.length).split('?')[0] ?? '') ?? -1;
@@ -107,14 +110,20 @@ test('where the service goes away, the run says where to continue, and the rest 
   const stopped = await verify(service);
   expect(stopped).toMatchObject({ exit: 1, stdout: '' });
   expect(stopped.stderr).toContain(`sealpin: warning: ${fileIdOf(20)} (`);
-  expect(stopped.stderr).toContain('sealpin: 230 files were read; the rest: sealpin verify --all --after 5k\n');
+  expect(stopped.stderr).toContain(
+    'sealpin: 230 files were read; the rest: sealpin verify --all --after 5k-e1090bfa\n',
+  );
   expect(stopped.stderr).not.toContain(fileIdOf(230));
   Object.assign(state, { isThere: true });
   const inJson = await verify(service, ['--json']);
   expect(inJson.exit).toBe(1);
-  expect(said(inJson)).toMatchObject({ files: 230, bad: [{ fileId: fileIdOf(20), code: 'not_found' }], next: '5k' });
+  expect(said(inJson)).toMatchObject({
+    files: 230,
+    bad: [{ fileId: fileIdOf(20), code: 'not_found' }],
+    next: '5k-e1090bfa',
+  });
   Object.assign(state, { isThere: true, falls: false });
-  expect(said(await verify(service, ['--after', '5k', '--json']))).toEqual({ files: 50, size: 400, bad: [] });
+  expect(said(await verify(service, ['--after', '5k-e1090bfa', '--json']))).toEqual({ files: 50, size: 400, bad: [] });
 });
 
 test('where no file can be read, a few are asked for, and not all', async () => {
@@ -135,6 +144,10 @@ test('an interruption says where to continue', async () => {
   });
   const ran = await verify(service, [], stop.signal);
   expect(ran.exit).toBe(130);
-  expect(ran.stderr).toContain('sealpin: 120 files were read; the rest: sealpin verify --all --after 2s\n');
-  expect(said(await verify(service, ['--after', '2s', '--json']))).toEqual({ files: 150, size: 1200, bad: [] });
+  expect(ran.stderr).toContain('sealpin: 120 files were read; the rest: sealpin verify --all --after 2s-e1090bfa\n');
+  expect(said(await verify(service, ['--after', '2s-e1090bfa', '--json']))).toEqual({
+    files: 150,
+    size: 1200,
+    bad: [],
+  });
 });

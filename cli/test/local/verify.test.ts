@@ -4,7 +4,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { localPaths } from '../../local/state.ts';
-import { here, remove, startHere, store, type RunningHere } from './harness.ts';
+import { call, here, remove, startHere, store, type RunningHere } from './harness.ts';
 import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 
 let service: RunningHere;
@@ -82,6 +82,23 @@ test('all that an account and the node have is verified, and what is damaged or 
     expect(stderr).not.toMatch(/try again|stopped in the middle|status 502/);
   }
   expect((await verify(present(small).fileId)).code).toBe(0);
+
+  const repair = (...more: string[]) => here(['repair', ...more, `--data-dir=${service.dataDir}`]);
+  // Its bytes are read at the backend.
+  await call(service, `/v1/storage/${present(large).fileId}/verification`, { method: 'POST' });
+  const repaired = await repair();
+  expect(repaired).toMatchObject({ code: 1, stdout: '' });
+  for (const { cid, fileId } of [present(large), present(lost)])
+    expect(repaired.stderr).toContain(`sealpin: warning: ${cid} (file ${fileId}): local has lost it`);
+  expect(repaired.stderr).toContain('store the same bytes again\n');
+  // What is damaged goes first, and the client is told to come again.
+  const init = { method: 'POST', body: new Uint8Array(itemOf(contents, 1)), headers: { 'content-type': 'image/png' } };
+  const refused = await call(service, '/v1/storage/plain', init);
+  expect(refused.status).toBe(503);
+  expect(refused.headers.get('retry-after')).toBe('1');
+  for (const bytes of contents) await store(service, 'plain', new Uint8Array(bytes));
+  expect(parsed((await repair('--json')).stdout)).toEqual({ pins: 3, copying: 0, waiting: 0, bad: [] });
+  expect(await verify('--all')).toMatchObject({ code: 0 });
 });
 
 test('one of an ID, --all and --local is verified', async () => {

@@ -25,7 +25,7 @@ const Options = v.strictObject(
  */
 export const s3Adapter: Adapter<typeof Options> = {
   options: Options,
-  triedAgainst: 'versitygw 1.8.0',
+  triedAgainst: 'versitygw 1.8.0, and Ceph 16.2.15 while its disks and its gateway are killed; no hosted service',
   make({ keySecret, secretSecret, prefix, ...where }, { id, serviceId, secretOf, fetch, misconfigured }) {
     const secret = (name: string): string => {
       const value = secretOf(name);

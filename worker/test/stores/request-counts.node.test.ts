@@ -5,10 +5,14 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { bytesOf } from '../client.ts';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { isLongRun } from '../../../testkit/long-run.ts';
+import { startHostileStore } from '../../../testkit/object-stores/hostile-store.ts';
+import { startService } from '../../../testkit/service.ts';
+import { bytesOf, client } from '../client.ts';
 import { create, mib, patch } from '../uploads/tus-client.ts';
 import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { startZeroStore } from './zero-store.ts';
 
 /** The largest object, which the number of requests for a large file follows from. */
 const objectBytes = 16 * mib;
@@ -34,11 +38,11 @@ describe.skipIf(why !== undefined)('a store gets', () => {
   afterAll(() => store?.close());
 
   /** Counts the requests of some work: those for data by themselves, others as they are priced. */
-  async function costsOf(work: () => Promise<unknown>): Promise<Costs> {
-    const before = store.hostile?.requests.length ?? 0;
+  async function costsOf(work: () => Promise<unknown>, at = store.hostile): Promise<Costs> {
+    const before = at?.requests.length ?? 0;
     await work();
     const costs: Costs = { data: 0, listed: 0, read: 0, removed: 0 };
-    for (const { method, key } of store.hostile?.requests.slice(before) ?? []) {
+    for (const { method, key } of at?.requests.slice(before) ?? []) {
       const isListing = key.startsWith('?');
       if (method === 'DELETE') costs.removed += 1;
       else if (key.includes('/data/') && !isListing) costs.data += 1;
@@ -101,6 +105,46 @@ describe.skipIf(why !== undefined)('a store gets', () => {
     expect(whole.read).toBeLessThanOrEqual(overhead.read.read);
     expect((await read(id, { Range: 'bytes=50000000-50000009' })).data).toBe(1);
     expect((await remove(id)).removed).toBe(many + 1);
+  });
+
+  test.runIf(isLongRun)('no more for 10 GiB of zeros, which nobody keeps', async () => {
+    const zeros = await startZeroStore();
+    onTestFinished(() => zeros.close());
+    const hostile = await startHostileStore(zeros);
+    onTestFinished(() => hostile.close());
+    const { url, bucket, region, keyId, secret } = hostile;
+    const entry = { id: 's3', type: 's3', url, bucket, region, keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
+    const service = await startService({
+      vars: { BACKENDS: JSON.stringify([entry]), S3_KEY: keyId, S3_SECRET: secret },
+    });
+    onTestFinished(() => service.close());
+    const call = client(service.url, (await service.account()).apiKey);
+    const size = 10 * 2 ** 30;
+    const piece = new Uint8Array(64 * mib);
+    let id = '';
+    const written = await costsOf(async () => {
+      const created = await create(call, 'plain', size);
+      ({ id } = created);
+      for (let at = 0; at < size; at += piece.length)
+        expect((await patch(call, created.path, at, piece)).status).toBe(204);
+    }, hostile);
+    const isThere = async () => (await call(`/v1/storage/${id}?data=false`)).status;
+    await expect.poll(isThere, { timeout: 60_000 }).toBe(200);
+    const least = Math.ceil(size / objectBytes);
+    expect(written.data).toBeGreaterThanOrEqual(least);
+    // A machine that is busy with other things has smaller objects now and then.
+    expect(written.data).toBeLessThanOrEqual(least * 1.1);
+    expect(written.listed).toBeLessThanOrEqual(overhead.write.listed);
+    expect(written.read).toBeLessThanOrEqual(overhead.write.read);
+    let bytes = 0;
+    const whole = await costsOf(async () => {
+      const response = await call(`/v1/storage/${id}/content`);
+      expect(response.status, response.status === 200 ? '' : await response.text()).toBe(200);
+      for await (const chunk of response.body ?? []) bytes += chunk.length;
+    }, hostile);
+    expect(bytes).toBe(size);
+    expect(whole).toMatchObject({ data: written.data, listed: overhead.read.listed });
+    expect(whole.read).toBeLessThanOrEqual(overhead.read.read);
   });
 });
 if (why !== undefined) test.skip(why);

@@ -17,6 +17,7 @@ import { concat } from '../../../../shared/streams/concat.ts';
 import { storeOf } from '../../../backends/configured.ts';
 import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
 import {
+  encodeIndex,
   indexOf,
   maxIndexBytes,
   tooManyNodes,
@@ -144,8 +145,14 @@ export class StoredPins {
     const { rows, env, now } = this.#o;
     const { cid, service } = found;
     const store = storeOf(env, service, found.request_id ?? undefined);
+    const options = { signal, limits: { idleMs: blockMs } };
+    const file = await openFile(cid, sources, options).catch((error: unknown) => Promise.reject(sourceError(error)));
+    const shapeOf = () => this.#shape(cid, sources, AbortSignal.any([signal, AbortSignal.timeout(nodesMs)]));
     if (found.state !== 'copying' || found.object === null) {
       const id = newObjectId();
+      // What no index can describe is refused before its bytes are sent.
+      if (parseCid(cid).codec !== 'raw')
+        encodeIndex(await indexOf(cid, { id, size: file.size, objects: [], ...(await shapeOf()) }));
       const before = found.object;
       rows.change(found, { state: 'copying', cursor: 0, object: id });
       if (before !== null) await unwrap((await this.#o.shard(before)).objects.abandon(before));
@@ -155,8 +162,6 @@ export class StoredPins {
     const { objects: calls } = await this.#o.shard(id);
     const upload = { id, service, account: '', upload: cid };
     const { from } = await unwrap(calls.open(upload, { numbers: 1, forMs: copyMs }));
-    const options = { signal, limits: { idleMs: blockMs } };
-    const file = await openFile(cid, sources, options).catch((error: unknown) => Promise.reject(sourceError(error)));
     const end = Math.min(file.size, cursor + (attempts > 1 ? step.slowBytes : step.bytes));
     if (cursor < end || file.size === 0) {
       const piece = pieceOf(file.read(cursor, end), end - cursor);
@@ -169,8 +174,7 @@ export class StoredPins {
     const objects = await this.#objects(store, id, file.size, signal);
     const row = rows.find(cid, service);
     if (row === undefined) return false;
-    const shape = await this.#shape(cid, sources, AbortSignal.any([signal, AbortSignal.timeout(nodesMs)]));
-    await this.#keep(store, row, await indexOf(cid, { id, size: file.size, objects, ...shape }));
+    await this.#keep(store, row, await indexOf(cid, { id, size: file.size, objects, ...(await shapeOf()) }));
     return true;
   }
 

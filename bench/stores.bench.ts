@@ -1,0 +1,106 @@
+/** Files at each kind of backend, through the service: throughput, and memory of uploads. */
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { interleave, peer, type Bench, type Figure, figureOf, MiB } from './figure.ts';
+import { embeddedNode, kuboNode } from './node-fixture.ts';
+import { sendAndRead } from './worker-fixture.ts';
+import { hasVersitygw, startVersitygw } from '../testkit/object-stores/versitygw.ts';
+import { kuboProgram } from '../testkit/programs/kubo.ts';
+import { startService, type Service } from '../testkit/service.ts';
+
+/** `npm run bench stores`. */
+export const bench: Bench = {
+  name: 'stores',
+  measures: 'files at Kubo, at the embedded node, in R2 of Miniflare and at versitygw, through the service',
+  run: throughput,
+};
+
+const body = randomBytes(90 * MiB);
+
+/** A service with one backend. */
+export type AtBackend = { service: Service; close(): Promise<void> };
+
+/** A service whose files are at versitygw, a process of its own. */
+export async function atVersitygw(): Promise<AtBackend> {
+  const gateway = await startVersitygw();
+  const { url, bucket, region, keyId, secret } = gateway;
+  const entry = { id: 's3', type: 's3', url, bucket, region, keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
+  const vars = { BACKENDS: JSON.stringify([entry]), S3_KEY: keyId, S3_SECRET: secret };
+  return await withBackend(vars, () => gateway.close());
+}
+
+async function withBackend(vars: Record<string, string>, after: () => Promise<void>): Promise<AtBackend> {
+  const service = await startService({ vars });
+  return { service, close: () => service.close().then(after) };
+}
+
+async function atNode(node: Awaited<ReturnType<typeof kuboNode>>): Promise<AtBackend> {
+  const { url, token } = await node.start();
+  const entry = { id: 'node', type: 'kubo', url, tokenSecret: 'KUBO_TOKEN' };
+  return await withBackend({ BACKENDS: JSON.stringify([entry]), KUBO_TOKEN: token }, () => node.remove());
+}
+
+async function* throughput(): AsyncGenerator<Figure> {
+  const inR2 = [{ id: 'r2', type: 'r2', binding: 'BUCKET' }];
+  const started = {
+    embedded: await atNode(await embeddedNode()),
+    r2: await withBackend({ BACKENDS: JSON.stringify(inR2) }, async () => undefined),
+    ...(kuboProgram() !== undefined && { kubo: await atNode(await kuboNode()) }),
+    ...(hasVersitygw() && { versitygw: await atVersitygw() }),
+  };
+  const all: Partial<Record<Kind, AtBackend>> = started;
+  try {
+    const reads: Partial<Record<Kind, number>> = {};
+    const tasks: Record<string, () => Promise<number>> = {};
+    for (const [kind, { service }] of Object.entries(all) as [Kind, AtBackend][]) {
+      const { apiKey } = await service.account();
+      tasks[kind] = async () => {
+        const { stored, read } = await speeds(service, { Authorization: `Bearer ${apiKey}` });
+        reads[kind] = read;
+        return stored;
+      };
+      tasks[`${kind} read`] = async () => reads[kind] ?? 0;
+    }
+    const samples = await interleave(tasks, 5);
+    for (const [what, suffix] of [
+      ['stored', ''],
+      ['read', ' read'],
+    ] as const)
+      for (const kind of Object.keys(all).filter((each) => each !== 'kubo')) {
+        const [own, kubo] = [samples[`${kind}${suffix}`], samples[`kubo${suffix}`]];
+        if (own === undefined) continue;
+        yield figureOf(`${names[kind as Kind]}, 90 MiB ${what}`, 'MiB/s', own, kubo && { peer: peer('Kubo', kubo) });
+      }
+  } finally {
+    for (const { close } of Object.values(all)) await close();
+  }
+}
+
+type Kind = keyof typeof names;
+const names = { embedded: 'embedded node', r2: 'R2 in Miniflare', kubo: 'Kubo', versitygw: 'versitygw' };
+
+/** Stores, reads and deletes a file that is like none before, in MiB/s. */
+async function speeds({ url }: Service, headers: Record<string, string>): Promise<{ stored: number; read: number }> {
+  // Another byte in each leaf.
+  for (let at = 0; at < body.length; at += MiB) randomBytes(8).copy(body, at);
+  const timed = async <T>(work: () => Promise<T>): Promise<[rate: number, result: T]> => {
+    const begun = performance.now();
+    const result = await work();
+    return [body.length / MiB / ((performance.now() - begun) / 1000), result];
+  };
+  const type = { ...headers, 'Content-Type': 'image/png' };
+  const [stored, answer] = await timed(() => sendAndRead(url, 'POST', '/v1/storage/plain', type, body));
+  const path = `/v1/storage/${(JSON.parse(answer) as { fileId: string }).fileId}`;
+  const [read] = await timed(() => drained(new URL(`${path}/content`, url), headers));
+  await sendAndRead(url, 'DELETE', path, headers);
+  return { stored, read };
+}
+
+/** Reads a body to its end, and keeps nothing of it. */
+async function drained(url: URL, headers: Record<string, string>): Promise<void> {
+  const [response] = (await once(get(url, { headers }), 'response')) as [IncomingMessage];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) bytes += chunk.length;
+  if (bytes !== body.length) throw new Error(`${url.pathname}: ${response.statusCode}, ${bytes} bytes`);
+}

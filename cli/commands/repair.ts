@@ -1,0 +1,66 @@
+/** `sealpin repair`: what the operator does where bytes may be missing or damaged. */
+import type { SurveyedPin } from '../../shared/api.ts';
+import { sleep } from '../../shared/streams/timing.ts';
+import { defineCommand } from '../command.ts';
+import { troubleOf } from '../files/pins-in-trouble.ts';
+import { operatedService } from '../remote/client.ts';
+import { operator } from '../remote/operator-routes.ts';
+import { countText } from '../terminal/size.ts';
+
+/**
+ * Time between two looks at the same page, in ms, and how often in a row nothing may happen to it.
+ */
+const pollMs = 1_000;
+const idlePolls = 20;
+/** The header `Date` has whole seconds. */
+const secondMs = 1_000;
+
+export const command = defineCommand({
+  about:
+    'For the operator of the service. Each backend is asked for each file that it should have; what ' +
+    'is lost there, or could not be copied, is copied again from another one. The service does it by ' +
+    'itself: this command begins it, waits until all of it was looked at, and names what is wrong, ' +
+    'with what to do. Exits with 0 when nothing is. All bytes are read by: sealpin verify --all, and ' +
+    'of the local service by: sealpin verify --local.',
+  args: {},
+  service: true,
+  interrupted: 'the service continues by itself: the same command shows what is wrong in the end',
+  examples: [{ command: 'sealpin repair', does: 'All that the local service, or that of the profile, has' }],
+  async run({ context }) {
+    const { output, signal } = context;
+    const routes = operator(await operatedService(context), context);
+    const begun = await routes.repair();
+    const isWaiting = ({ dueAt }: SurveyedPin): boolean => dueAt !== undefined && Date.parse(dueAt) <= begun + secondMs;
+    const bad: SurveyedPin[] = [];
+    const so = { pins: 0, copying: 0, waiting: 0 };
+    for (let cursor: string | undefined, idle = 0, before = 0; ;) {
+      const { pins, cursor: next } = await routes.pinPage(cursor);
+      const waiting = pins.filter(isWaiting).length;
+      idle = waiting === before ? idle + 1 : 0;
+      before = waiting;
+      if (waiting > 0 && idle < idlePolls) {
+        await sleep(pollMs, signal);
+        continue;
+      }
+      for (const pin of pins) {
+        so.pins += 1;
+        if (isWaiting(pin)) so.waiting += 1;
+        else if (pin.state === 'wanted' || pin.state === 'copying') so.copying += 1;
+        else if (pin.state === 'lost' || pin.state === 'failed') bad.push(pin);
+        if (bad.at(-1) === pin && !output.json) output.warn(troubleOf(pin));
+      }
+      if (next === undefined) break;
+      cursor = next;
+    }
+    output.note(
+      bad.length === 0
+        ? `${countText(so.pins - so.waiting, 'pin')} looked at: no backend lacks its bytes`
+        : `${bad.length} of ${countText(so.pins, 'pin')} ${bad.length === 1 ? 'has' : 'have'} lost ${bad.length === 1 ? 'its' : 'their'} bytes`,
+    );
+    if (so.copying > 0) output.note(`bytes are copied for ${countText(so.copying, 'pin')}`);
+    if (so.waiting > 0)
+      output.warn(`${countText(so.waiting, 'pin')} not looked at yet: does the backend respond? see: sealpin status`);
+    await output.result({ ...so, bad }, []);
+    return bad.length + so.waiting === 0 ? 0 : 1;
+  },
+});
