@@ -67,6 +67,7 @@ export class Behaviour {
    * @param work what the backend does, when it arrives @param signal takes it back before that
    */
   request<T>(label: string, work: () => T | Promise<T>, signal?: AbortSignal | null): Promise<T> {
+    signal?.throwIfAborted();
     const { scheduler, random } = this;
     const { owner } = scheduler;
     const { promise, resolve, reject } = Promise.withResolvers<T>();

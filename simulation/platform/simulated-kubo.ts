@@ -27,6 +27,7 @@ export class SimulatedKubo {
   /** The `fetch` of its address. */
   async fetch(url: URL, { body, signal }: RequestInit): Promise<Response> {
     const { behaviour } = this;
+    signal?.throwIfAborted();
     const sent = await sentWithin(body as ReadableStream<Uint8Array> | null | undefined, signal);
     const command = url.pathname.replace('/api/v0/', '');
     const label = `${command} ${url.searchParams.get('arg') ?? ''}`;

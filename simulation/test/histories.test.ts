@@ -18,3 +18,9 @@ test.for(['1', '2', '3', '5'])('nothing is violated in a year of the seed %s', a
   const run = await runPlan(code, planOf(code, seed, 1));
   expect(run.violation, run.history.join('\n')).toBeUndefined();
 });
+
+test('an object goes on with its work where a bucket never answers to a stream', async () => {
+  const run = await runPlan(code, planOf(code, '1', 3));
+  expect(run.history.join('\n')).toContain('"trouble":"hangs"');
+  expect(run.violation, run.history.join('\n')).toBeUndefined();
+});

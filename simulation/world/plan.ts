@@ -8,7 +8,10 @@ import type { Topology } from './simulated-service.ts';
 
 export type Mode = 'plain' | 'encrypted';
 
-/** Action of a client or of the operator. `of`: the ID of the step whose file, share or key it is about. */
+/**
+ * Action of a client or of the operator. `of`: the ID of the step whose file, share or key it is
+ * about.
+ */
 export type Action =
   | { kind: 'store'; mode: Mode; content: number; days?: number; isRepeatable: boolean; lie?: 'cid' | 'length' }
   | { kind: 'upload'; mode: Mode; content: number; pieces: number; days: number; isAbandoned: boolean }
@@ -88,6 +91,8 @@ class Builder {
   #files: number[] = [];
   #shares: number[] = [];
   #keys: number[] = [];
+  /** The account of each step. */
+  readonly #owners = new Map<number, number>();
   #id = 0;
 
   constructor(random: Random, topology: Topology) {
@@ -103,15 +108,14 @@ class Builder {
     const times = Array.from({ length: 6 + random.below(14) }, when).toSorted((a, b) => a - b);
     for (const each of times) {
       const id = (this.#id += 1);
-      const isOfKey = this.#keys.length > 0 && random.chance(0.2);
       const does = this.#action(id);
-      steps.push({
-        id,
-        atMs: each,
-        does,
-        by: random.below(accounts),
-        ...(isOfKey && { withKey: this.#one(this.#keys) }),
-      });
+      // Others than the owner of a file ask for it as well, but seldom.
+      const owner = 'of' in does && !random.chance(0.08) ? this.#owners.get([does.of].flat()[0] ?? 0) : undefined;
+      const by = owner ?? random.below(accounts);
+      this.#owners.set(id, by);
+      const keys = this.#keys.filter((key) => this.#owners.get(key) === by);
+      const isOfKey = keys.length > 0 && random.chance(0.2);
+      steps.push({ id, atMs: each, does, by, ...(isOfKey && { withKey: this.#one(keys) }) });
     }
     const faults = random.chance(0.2) ? 0 : 1 + random.below(5);
     for (let i = 0; i < faults; i += 1) steps.push({ id: (this.#id += 1), atMs: when(), fails: this.#fault(spanMs) });

@@ -1,6 +1,6 @@
 /**
- * Checks of what must hold when everything has come to rest: nothing fails any more, and there was time for
- * every repair.
+ * Checks of what must hold when everything has come to rest: nothing fails any more, and there was
+ * time for every repair.
  */
 import { newOwner } from '../host/scheduler.ts';
 import { shardName } from '../../worker/objects/pin/shard-names.ts';

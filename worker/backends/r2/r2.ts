@@ -4,6 +4,7 @@
  */
 import * as v from 'valibot';
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
+import { within } from '../../../shared/streams/timing.ts';
 import type { Adapter } from '../contract.ts';
 import type { Bucket, ObjectBody } from '../objects/bucket.ts';
 import { objectStore } from '../objects/object-store.ts';
@@ -34,6 +35,9 @@ function isBucket(value: unknown): value is R2Bucket {
   return typeof value === 'object' && value !== null && 'createMultipartUpload' in value;
 }
 
+/** The longest that a stream may take, in ms: as long as an alarm may. */
+const streamMs = 900_000;
+
 const onlyIfNew = { onlyIf: { etagDoesNotMatch: '*' } } as const;
 
 function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place'> {
@@ -52,11 +56,16 @@ function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place'> {
   const asked = async <T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> =>
     await repeated(id, signal, async () => await request().catch((cause: unknown) => Promise.reject(failed(cause))));
 
+  const late = (): never => {
+    throw new SealpinError('pinning_timeout', `${id} did not take an object within ${streamMs / 60_000} minutes`);
+  };
+
   async function put(key: string, body: ObjectBody, onlyNew: boolean, signal: AbortSignal): Promise<boolean> {
     const options = onlyNew ? onlyIfNew : undefined;
     if (body instanceof Uint8Array) return (await asked(signal, () => bucket.put(key, body, options))) !== null;
     try {
-      const stored = await bucket.put(key, body.stream as ReadableStream, options);
+      // The bucket knows no signal: who waits goes on without its answer.
+      const stored = await within(bucket.put(key, body.stream as ReadableStream, options), streamMs, late, signal);
       if (stored !== null && stored.size !== body.length)
         throw new SealpinError('pinning_failed', `${id} took ${stored.size} bytes of ${body.length}`);
       return stored !== null;

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Migration, StoredFile } from '../../../shared/api.ts';
-import { isLongRun } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import { answersLate, startHostileStore, type HostileStore } from '../../../testkit/object-stores/hostile-store.ts';
 import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
@@ -19,9 +19,9 @@ import { client, jsonOf, type Client } from '../client.ts';
 import { foreignCar, linksPerNode } from './foreign-car.ts';
 
 const mib = 1_048_576;
-const files = isLongRun ? 1000 : 12;
+const files = long ? 1000 : 12;
 const lanes = 8;
-const slow = { timeout: isLongRun ? 1_800_000 : 50_000, interval: 200 };
+const slow = { timeout: long ? 1_800_000 : 50_000, interval: 200 };
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 type Id = 'kubo' | 'node' | 'r2' | 's3';
@@ -126,7 +126,7 @@ const cidsOf = (kept: readonly Kept[]): string[] => kept.map(({ file }) => file.
 
 const missing = kuboProgram() === undefined ? noKubo : hasVersitygw() ? undefined : noVersitygw;
 
-describe.skipIf(missing !== undefined)('everything moves', { timeout: isLongRun ? 5_400_000 : 120_000 }, () => {
+describe.skipIf(missing !== undefined)('everything moves', { timeout: long ? 5_400_000 : 120_000 }, () => {
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'sealpin-migrating-'));
     [kubo, node, gateway] = await Promise.all([
@@ -195,7 +195,7 @@ describe.skipIf(missing !== undefined)('everything moves', { timeout: isLongRun 
     expect(await cidsIn('s3')).toEqual(cidsOf(kept));
   });
 
-  test.runIf(isLongRun)('what no store can take is listed with the reason, and stays where it is', async () => {
+  test.runIf(long)('what no store can take is listed with the reason, and stays where it is', async () => {
     await restart('node');
     // Nodes of 4.6 MB over leaves of which most are the same: a CAR has 32,768 blocks at most.
     const [nodes, leafBytes] = [5, 4096];

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { isLongRun } from '../../../testkit/long-run.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { startHostileStore } from '../../../testkit/object-stores/hostile-store.ts';
 import { startService } from '../../../testkit/service.ts';
 import { bytesOf, client } from '../client.ts';
@@ -107,7 +107,7 @@ describe.skipIf(why !== undefined)('a store gets', () => {
     expect((await remove(id)).removed).toBe(many + 1);
   });
 
-  test.runIf(isLongRun)('no more for 10 GiB of zeros, which nobody keeps', async () => {
+  test.runIf(long)('no more for 10 GiB of zeros, which nobody keeps', async () => {
     const zeros = await startZeroStore();
     onTestFinished(() => zeros.close());
     const hostile = await startHostileStore(zeros);

@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { long } from '../../testkit/long-run.ts';
+import { loadCode } from '../host/isolate.ts';
+import { planOf, runPlan } from '../runner.ts';
+import { shrink } from '../shrink.ts';
+import { plantedFaults } from './planted-faults.ts';
+
+/** Of the short form: those that the first seeds find. */
+const quick = plantedFaults.filter(({ seed }) => Number(seed) <= 2).slice(0, 2);
+
+test.for(long ? plantedFaults : quick)('a simulation finds that $name', async (fault) => {
+  const code = await loadCode([fault]);
+  const run = await runPlan(code, planOf(code, fault.seed, 2));
+  expect(run.violation).toMatch(fault.found);
+});
+
+test('every planted fault is a change of what the product has', async () => {
+  const files = Map.groupBy(plantedFaults, ({ file }) => file);
+  // Faults of one line exclude each other, so that each is bundled in a turn of its own.
+  const turns = Math.max(...[...files.values()].map(({ length }) => length));
+  for (let turn = 0; turn < turns; turn += 1)
+    await loadCode([...files.values()].flatMap((each) => each.slice(turn, turn + 1)));
+  await expect(loadCode([{ file: 'worker/env.ts', from: 'not there', to: '' }])).rejects.toThrow('does not have once');
+});
+
+test.runIf(long)('a plan that fails is shrunk to the steps that matter', async () => {
+  const [fault] = plantedFaults;
+  const code = await loadCode(fault && [fault]);
+  const plan = planOf(code, fault?.seed ?? '', 2);
+  const small = await shrink(code, { plan, run: await runPlan(code, plan) }, () => undefined);
+  expect(small.run.violation).toMatch(/says twice|left/);
+  expect(small.plan.bursts.flatMap(({ steps }) => steps).length).toBeLessThan(8);
+});
