@@ -73,7 +73,15 @@ describe('a marked process', () => {
 });
 
 describe('the control socket', () => {
-  const status = { url: 'http://127.0.0.1:1', pid: 1, startedAt: 'now', version: '0', ipfs: 'none', running: 0 };
+  const status = {
+    url: 'http://127.0.0.1:1',
+    port: 1,
+    pid: 1,
+    startedAt: 'now',
+    version: '0',
+    ipfs: 'none',
+    running: 0,
+  };
 
   test('answers its owner, also below a path that is longer than a socket may have', async () => {
     for (const folder of [join(dir, 's'), join(dir, 'long'.repeat(30), 'er'.repeat(20))]) {
@@ -226,7 +234,7 @@ describe('the guard before the Worker', () => {
     workerd = await startWorkerd({
       stateDir: join(dir, 'guard-state'),
       tmpDir: dir,
-      port,
+      listen: port,
       code,
       vars: {},
       log: () => undefined,

@@ -74,6 +74,7 @@ const restored: Kind = { good: [] };
 const receiving: Kind = { good: ['here', 'folder', 'linkToFolder', 'missing'] };
 const pair: Kind = { good: ['here', 'missing'] };
 const oldPair: Kind = { good: [] };
+const backends: Kind = { good: [] };
 const text = 'text';
 
 /** Kind of each argument by its name, and by command where it differs. */
@@ -104,11 +105,12 @@ const kinds: Readonly<Record<string, Kind | typeof text>> = {
   dir: receiving,
   'backup folder': backup,
   'restore folder': restored,
+  '--backends': backends,
 };
 /** Arguments that name no file. */
 const texts = [
   'name id password url from to size key_id label link shell file_id --name --service --profile --scopes --expires --limits --limit',
-  '--port --kubo-api --cors-origin --mode --quota --values --inbox --note --from --opens --max-files --max-bytes copy-…',
+  '--port --kubo-api --origin --proxy --cors-origin --mode --quota --values --inbox --note --from --opens --max-files --max-bytes copy-…',
 ].flatMap((line) => line.split(' ').map((name) => name.replace('-…', ' …')));
 
 function kindOf({ command, arg }: Subject): Kind | typeof text | undefined {
