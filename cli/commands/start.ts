@@ -1,18 +1,23 @@
 /** `sealpin start`: the whole service on this machine. */
 import { enableCompileCache } from 'node:module';
+import { resolve } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { parseBackupDays } from '../../shared/backup-days.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
+import { readSmall } from '../io/input.ts';
 import { makeDataDirectory } from '../io/paths.ts';
 import { startDetached } from '../local/detach.ts';
 import { chooseKubo, parseKuboWish } from '../local/external-kubo.ts';
+import { parseProxies } from '../local/front/proxies.ts';
 import { packageRoot } from '../local/package-root.ts';
 import { runningService } from '../local/other-service.ts';
 import { quietSqlite } from '../io/quiet-sqlite.ts';
 import { localPaths } from '../local/state.ts';
 import { heldLog, printReady } from '../local/start-output.ts';
+import { parseBackends, settingsIn, type Backends } from '../local/worker-vars.ts';
+import { visible } from '../terminal/output.ts';
 
 const defaultPort = 7420;
 
@@ -20,7 +25,9 @@ export const command = defineCommand({
   about:
     'Runs exactly the Worker that `wrangler deploy` sends, in workerd, with a built-in IPFS node ' +
     'that is not on the network; --kubo-api adds a Kubo, which may be. The first start creates an ' +
-    'account and keeps its API key in the data directory. Ctrl-C stops the service.',
+    'account and keeps its API key in the data directory. With --origin it is a service for others, ' +
+    'behind a proxy that terminates TLS (see docs/self-hosting.md): it has no account of its own. ' +
+    'Ctrl-C stops the service.',
   args: {
     port: {
       type: 'string',
@@ -33,6 +40,23 @@ export const command = defineCommand({
       description:
         'Store new files in this Kubo (its RPC address), also at later starts; none: stop using it. Token: ' +
         'SEALPIN_KUBO_TOKEN',
+    },
+    origin: {
+      type: 'string',
+      valueHint: 'origin',
+      description: 'Be a service for others at this address, such as https://files.example.com',
+    },
+    proxy: {
+      type: 'string',
+      valueHint: 'addresses',
+      description:
+        'With --origin: who may connect, as addresses or CIDR blocks, separated by commas (127.0.0.1,::1). It must set X-Forwarded-For',
+    },
+    backends: {
+      type: 'string',
+      valueHint: 'file',
+      path: true,
+      description: 'Store in these backends, in JSON as BACKENDS has it; their secrets are environment variables',
     },
     'cors-origin': {
       type: 'string',
@@ -56,11 +80,21 @@ export const command = defineCommand({
       command: 'sealpin start --kubo-api http://127.0.0.1:5001',
       does: 'With a Kubo of your own, which later starts use again',
     },
+    {
+      command: 'sealpin start --origin https://files.example.com --backends backends.json',
+      does: 'For others, behind a proxy on this machine',
+    },
   ],
   async run({ args, context }) {
     const port = parsePort(args.port);
     const kubo = parseKuboWish(args['kubo-api'], context.env['SEALPIN_KUBO_TOKEN']);
-    const origins = args['cors-origin'] === undefined ? [] : [parseOrigin(args['cors-origin'])];
+    const origins = args['cors-origin'] === undefined ? [] : [parseOrigin(args['cors-origin'], '--cors-origin')];
+    const front = parseFront(args);
+    if (args.backends !== undefined && args['kubo-api'] !== undefined)
+      throw new SealpinError('usage', '--backends and --kubo-api exclude each other', {
+        hint: 'give the Kubo an entry of the type kubo in the file',
+      });
+    const backends = args.backends === undefined ? undefined : await readBackends(args.backends, context);
     const backupDays = parseBackupDays(context.env['BACKUP_DAYS']);
     await refuseSecond(context, args);
     packageRoot(); // refused here, before anything is written
@@ -70,11 +104,13 @@ export const command = defineCommand({
     if (args.rollback !== undefined && !(await goBack(args.rollback, context))) return;
     const { secrets: keyFile, cache } = localPaths(context.dataDir);
     if (args.detach) {
-      await chooseKubo(context.dataDir, kubo, context.signal); // refused here, and not in the log of the process
-      const flags = { port: args.port, 'kubo-api': args['kubo-api'], 'cors-origin': args['cors-origin'] };
+      if (backends === undefined) await chooseKubo(context.dataDir, kubo, context.signal); // refused here, and not in the log of the process
+      const file = args.backends === undefined ? undefined : resolve(context.cwd, args.backends);
+      const { port: wanted, 'kubo-api': kuboApi, 'cors-origin': corsOrigin, origin, proxy } = args;
+      const flags = { port: wanted, 'kubo-api': kuboApi, 'cors-origin': corsOrigin, origin, proxy, backends: file };
       const ready = await startDetached(context, flags);
       for (const sentence of ready.recovered) context.output.warn(sentence);
-      await printReady(context, { ...ready, keyFile, stop: 'stop it with: sealpin stop' });
+      await printReady(context, { ...ready, front, keyFile, stop: 'stop it with: sealpin stop' });
       return;
     }
     // Miniflare is 6 MB of source: V8's compiled code of one start is kept for the next.
@@ -85,6 +121,9 @@ export const command = defineCommand({
       dataDir: context.dataDir,
       port,
       kubo,
+      front,
+      backends,
+      settings: front === undefined && backends === undefined ? {} : settingsIn(context.env),
       origins,
       backupDays,
       log: log.line,
@@ -92,7 +131,7 @@ export const command = defineCommand({
       log.release();
       throw error;
     });
-    await printReady(context, { ...service, keyFile, stop: 'Ctrl-C stops it; continue in another terminal' });
+    await printReady(context, { ...service, front, keyFile, stop: 'Ctrl-C stops it; continue in another terminal' });
     log.release();
     // Where it cannot stop, `stopped` says so, too.
     const onSignal = (): void => void service.stop().catch(() => undefined);
@@ -121,16 +160,19 @@ function parsePort(text: string | undefined): number {
   return port;
 }
 
+/** Flags that say what kind of service it is. */
+const kindFlags = ['port', 'kubo-api', 'origin', 'proxy', 'backends'] as const;
+
 /**
  * Refuses a second start, and names the flags that were not applied. One that ends is waited for.
  */
 async function refuseSecond(
   { dataDir, signal }: Context,
-  args: { readonly port: string | undefined; readonly 'kubo-api': string | undefined },
+  args: Readonly<Record<(typeof kindFlags)[number], string | undefined>>,
 ): Promise<void> {
   const run = await runningService(dataDir, signal);
   if (run === null) return;
-  const flags = (['port', 'kubo-api'] as const).filter((name) => args[name] !== undefined).map((name) => `--${name}`);
+  const flags = kindFlags.filter((name) => args[name] !== undefined).map((name) => `--${name}`);
   const unused =
     flags.length === 0 ? '' : `; ${flags.join(' and ')} ${flags.length === 1 ? 'was' : 'were'} not applied`;
   throw new SealpinError('already_running', `the local service is already running at ${run.url}${unused}`, {
@@ -138,12 +180,36 @@ async function refuseSecond(
   });
 }
 
+/** A list of backends has some hundred bytes each. */
+const maxBackendsBytes = 64 * 1024;
+
+async function readBackends(path: string, context: Context): Promise<Backends> {
+  const what = 'a list of backends';
+  const bytes = await readSmall(path, { limitBytes: maxBackendsBytes, what, environment: context });
+  return parseBackends(new TextDecoder().decode(bytes), visible(path), context.env);
+}
+
+/** Parses `--origin` and `--proxy`. @throws usage */
+function parseFront({ origin, proxy }: { origin: string | undefined; proxy: string | undefined }) {
+  if (origin === undefined) {
+    if (proxy === undefined) return undefined;
+    throw new SealpinError('usage', '--proxy needs --origin', {
+      hint: 'say at which address others reach the service',
+    });
+  }
+  if (!parseOrigin(origin, '--origin').startsWith('https:'))
+    throw new SealpinError('usage', `--origin ${origin} is not an https: address`, {
+      hint: 'let a proxy such as Caddy or nginx terminate TLS: see docs/self-hosting.md',
+    });
+  return { origin, proxies: parseProxies(proxy) };
+}
+
 /** An origin, as a browser sends it in `Origin` (RFC 6454 section 6.2). */
-function parseOrigin(text: string): string {
+function parseOrigin(text: string, flag: string): string {
   const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol) || url.origin !== text) {
-    throw new SealpinError('usage', `--cors-origin ${text} is not an origin`, {
-      hint: 'an origin is scheme, host and port, such as http://localhost:3000',
+    throw new SealpinError('usage', `${flag} ${text} is not an origin`, {
+      hint: `an origin is scheme, host and port, such as ${flag === '--origin' ? 'https://files.example.com' : 'http://localhost:3000'}`,
     });
   }
   return text;

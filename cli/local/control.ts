@@ -32,6 +32,8 @@ export type Homes = { readonly kubo?: KuboState; readonly left?: StoredCounts & 
 /** The status that a running service reports. */
 export type Status = {
   url: string;
+  /** Of the listener. */
+  port: number;
   pid: number;
   startedAt: string;
   version: string;
@@ -79,17 +81,21 @@ function isControl(name: string | undefined): name is Control {
  */
 const maxSocketPathBytes = 103;
 
+/** Refuses a path that is too long for a socket. @throws config_invalid */
+export function refuseLongSocket(path: string): void {
+  if (Buffer.byteLength(path) <= maxSocketPathBytes) return;
+  throw new SealpinError('config_invalid', `the path of the data directory is too long: ${path}`, {
+    hint: 'choose a shorter one with --data-dir',
+  });
+}
+
 /**
  * Runs `use` with a path that is short enough for a socket; on Linux through the folder's
  * descriptor.
  */
 async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(path) <= maxSocketPathBytes) return use(path);
-  if (process.platform !== 'linux') {
-    throw new SealpinError('config_invalid', `the path of the data directory is too long: ${path}`, {
-      hint: 'choose a shorter one with --data-dir',
-    });
-  }
+  if (process.platform !== 'linux') refuseLongSocket(path);
   const folder = openSync(dirname(path), 'r');
   try {
     return await use(`/proc/self/fd/${folder}/${basename(path)}`);

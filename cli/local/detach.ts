@@ -28,7 +28,8 @@ const patienceMs = 10_000;
 /** A service that takes requests. */
 type Ready = {
   readonly url: string;
-  readonly account: string;
+  readonly port: number;
+  readonly account: string | undefined;
   readonly homes: Homes;
   readonly recovered: readonly string[];
 };
@@ -74,8 +75,9 @@ export async function startDetached(
     const ready = await status(paths.control, answerMs);
     if (ready !== undefined && ready.pid === child.pid) {
       child.unref();
-      const { account = '' } = await loadSecrets(dataDir);
-      return { url: ready.url, account, homes: ready, recovered: ready.recovered ?? [] };
+      const { account } = await loadSecrets(dataDir);
+      const { url, port, recovered = [] } = ready;
+      return { url, port, account, homes: ready, recovered };
     }
     const now = performance.now();
     if (!isAnnounced && now - begunAt > patienceMs) {

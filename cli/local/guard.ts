@@ -2,7 +2,8 @@
  * The module in front of the Worker under `sealpin start`, in workerd: web pages must not control a
  * service on loopback. A page can send a request to 127.0.0.1 (then it has a foreign Origin or
  * Sec-Fetch-Site; a link on it, to a page, passes), or let its own name resolve to it (then the
- * Host is foreign). The guard also counts running requests, has erased rows removed from the disk
+ * Host is foreign). Requests of a public service come from the process in front, which has examined
+ * them. The guard also counts running requests, has erased rows removed from the disk
  * before the response, and keeps requests for accounts and shares that do not exist from their
  * objects. None of this is deployed.
  */
@@ -17,14 +18,21 @@ import worker, { Account as DeployedAccount, Share as DeployedShare } from './wo
 
 type Namespace = { idFromName(name: string): { toString(): string }; getByName(name: string): unknown };
 
+type Kv = { put(...args: unknown[]): Promise<void> };
+
 type GuardEnv = {
   LOCAL_PORT: string;
   LOCAL_CONTROL: string;
   /** Origins, separated by commas, whose pages may call. */
   LOCAL_ORIGINS?: string;
+  /** Origin of a public service. */
+  LOCAL_ORIGIN?: string;
+  KEY_LIMIT_POLICY?: string;
+  ADDRESS_LIMIT_POLICY?: string;
+  API_KEYS: Kv;
   /**
    * Node's view of an object's database, at `/<class>/<id>`: GET looks for it, POST removes deleted
-   * rows.
+   * rows. `/kv`: writes KV through to the disk.
    */
   LOCAL_DATABASE?: { fetch(url: string, init?: RequestInit): Promise<Response> };
   ACCOUNT: Namespace;
@@ -55,6 +63,10 @@ async function eraseFile(className: ClassName, ctx: LocalContext, env: unknown):
 }
 
 class LocalAccount extends DeployedAccount {
+  constructor(context: unknown, env: GuardEnv) {
+    super(context, durable(env));
+  }
+
   protected override erased(): Promise<void> {
     return eraseFile('Account', this.ctx, this.env);
   }
@@ -164,12 +176,13 @@ function onlyExisting(className: ClassName, namespace: Namespace, env: GuardEnv)
     getByName(name) {
       const id = namespace.idFromName(name).toString();
       if (existing.has(id)) return namespace.getByName(name);
-      return callsOf(async (path, args) => {
+      const call = async (path: readonly string[], args: unknown[]): Promise<unknown> => {
         const isKnown = making.includes(path.at(-1) ?? '') || (await exists(className, id, env));
         let target: unknown = namespace.getByName(isKnown ? name : nobody);
         for (const member of path.slice(0, -1)) target = Reflect.get(target as object, member);
         return await (target as Record<string, (...args: unknown[]) => unknown>)[path.at(-1) ?? '']?.(...args);
-      });
+      };
+      return callsOf(call, [], { name });
     },
   };
 }
@@ -177,12 +190,18 @@ function onlyExisting(className: ClassName, namespace: Namespace, env: GuardEnv)
 /**
  * Wraps a call as an object with members of any name.
  * @param call gets the names that lead to what is called
+ * @param values members that are no calls
  */
-function callsOf(call: (path: readonly string[], args: unknown[]) => Promise<unknown>, path: readonly string[] = []) {
+function callsOf(
+  call: (path: readonly string[], args: unknown[]) => Promise<unknown>,
+  path: readonly string[] = [],
+  values: Readonly<Record<string, unknown>> = {},
+) {
   return new Proxy(() => undefined, {
-    // It is no promise.
-    get: (_, name): unknown =>
-      typeof name === 'string' && name !== 'then' ? callsOf(call, [...path, name]) : undefined,
+    get(_, name): unknown {
+      if (typeof name !== 'string' || name === 'then') return undefined; // it is no promise
+      return Object.hasOwn(values, name) ? values[name] : callsOf(call, [...path, name]);
+    },
     apply: (_, _self, args: unknown[]) => call(path, args),
   });
 }
@@ -193,6 +212,57 @@ async function exists(className: ClassName, id: string, { LOCAL_DATABASE: databa
   return ok;
 }
 
+/**
+ * KV whose values are on the disk when a write is acknowledged: workerd renames their files into
+ * place without a sync, so a power cut would leave keys without what they stand for.
+ */
+function writtenThrough({ API_KEYS: kv, LOCAL_DATABASE: database }: GuardEnv): Kv {
+  const put = async (...args: unknown[]): Promise<void> => {
+    await kv.put(...args);
+    const response = await database?.fetch('http://local/kv', { method: 'POST' });
+    if (response?.ok === false) throw new Error(await response.text());
+  };
+  return new Proxy(kv, {
+    get(target, name): unknown {
+      if (name === 'put') return put;
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+}
+
+/** The environments of accounts, which tell KV of their keys. */
+const durableEnvs = new WeakMap<GuardEnv, GuardEnv>();
+
+function durable(env: GuardEnv): GuardEnv {
+  const made = durableEnvs.get(env) ?? { ...env, API_KEYS: writtenThrough(env) };
+  durableEnvs.set(env, made);
+  return made;
+}
+
+/** Keys that a limit counts at once; who calls from more networks is not held up by it anyway. */
+const maxCounted = 100_000;
+
+/**
+ * A rate limit as the platform has it, for the one isolate that there is.
+ * @param policy requests/seconds; the Worker refuses any other text
+ */
+function limiterOf(policy = ''): { limit(o: { key: string }): Promise<{ success: boolean }> } {
+  const [, requests = Number.POSITIVE_INFINITY, seconds = 1] = /^([0-9]+)\/([0-9]+)$/.exec(policy)?.map(Number) ?? [];
+  const counts = new Map<string, number>();
+  let period = 0;
+  return {
+    async limit({ key }) {
+      const now = Math.floor(Date.now() / (seconds * 1000));
+      if (now !== period || counts.size >= maxCounted) counts.clear();
+      period = now;
+      const count = (counts.get(key) ?? 0) + 1;
+      counts.set(key, count);
+      return { success: count <= requests };
+    },
+  };
+}
+
 /** The environments of the Worker, which keeps what it knows by them. */
 const guardedEnvs = new WeakMap<GuardEnv, GuardEnv>();
 
@@ -200,8 +270,33 @@ function guarded(env: GuardEnv): GuardEnv {
   const known = guardedEnvs.get(env);
   if (known !== undefined) return known;
   const { ACCOUNT, SHARE } = env;
-  const made = { ...env, ACCOUNT: onlyExisting('Account', ACCOUNT, env), SHARE: onlyExisting('Share', SHARE, env) };
+  const made = {
+    ...env,
+    ACCOUNT: onlyExisting('Account', ACCOUNT, env),
+    SHARE: onlyExisting('Share', SHARE, env),
+    API_KEYS: writtenThrough(env),
+    ...(env.LOCAL_ORIGIN !== undefined && {
+      KEY_LIMIT: limiterOf(env.KEY_LIMIT_POLICY),
+      ADDRESS_LIMIT: limiterOf(env.ADDRESS_LIMIT_POLICY),
+    }),
+  };
   guardedEnvs.set(env, made);
+  return made;
+}
+
+function refusalOf({ headers, method }: Request, env: GuardEnv): Refusal | undefined {
+  if (env.LOCAL_ORIGIN !== undefined)
+    return { detail: 'the request did not come through the listener', hint: `use the address ${env.LOCAL_ORIGIN}` };
+  const origins = (env.LOCAL_ORIGINS ?? '').split(',').map((origin) => origin.trim());
+  return refusal(headers, env.LOCAL_PORT, { origins, method });
+}
+
+/** The request at the origin that its client used. */
+function publicly(request: Request, { LOCAL_ORIGIN: origin }: GuardEnv): Request {
+  if (origin === undefined) return request;
+  const { pathname, search } = new URL(request.url);
+  const made = new Request(`${origin}${pathname}${search}`, request);
+  made.headers.delete('sealpin-front');
   return made;
 }
 
@@ -209,15 +304,15 @@ export * from './worker.js';
 export { LocalAccount as Account, LocalShare as Share };
 export default {
   async fetch(request: Request, env: GuardEnv, context: unknown): Promise<Response> {
-    const token = request.headers.get('sealpin-control') ?? '';
-    if (timingSafeEqual(utf8(token), utf8(env.LOCAL_CONTROL))) return Response.json({ running: running.size });
-    const origins = (env.LOCAL_ORIGINS ?? '').split(',').map((origin) => origin.trim());
-    const reason = refusal(request.headers, env.LOCAL_PORT, { origins, method: request.method });
+    const isOurs = (name: string): boolean =>
+      timingSafeEqual(utf8(request.headers.get(name) ?? ''), utf8(env.LOCAL_CONTROL));
+    if (isOurs('sealpin-control')) return Response.json({ running: running.size });
+    const reason = isOurs('sealpin-front') ? undefined : refusalOf(request, env);
     if (reason !== undefined) return refuse(request, reason);
     const end = countRunning(request);
     let body: Promise<void> | undefined;
     try {
-      const response = await worker.fetch(request, guarded(env), context);
+      const response = await worker.fetch(publicly(request, env), guarded(env), context);
       if (response.body === null || request.method === 'HEAD') return response;
       const through = throughFor(response);
       if (through === undefined) return new Response(await response.arrayBuffer(), response);

@@ -4,7 +4,7 @@
  */
 import type * as Module from 'miniflare';
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
@@ -31,14 +31,18 @@ export type WorkerdOptions = {
   stateDir: string;
   /** Folder for temporary files; exists. */
   tmpDir: string;
-  /** On 127.0.0.1. */
-  port: number;
+  /** Port on 127.0.0.1, or the folder of the socket, which only this user can enter. */
+  listen: number | SocketFolder;
   /** The Worker's and the guard's code. */
   code: WorkerCode;
   /** Variables and secrets of the Worker. */
   vars: Record<string, string>;
   /** Other origins whose pages may call. */
   origins?: readonly string[];
+  /** Origin of a public service. Requests then come from this process, which has examined them. */
+  origin?: string | undefined;
+  /** Writes through to the disk what KV holds. */
+  syncKv?(): Promise<void>;
   /** Reports that an object has a file; without this, every object counts as existing. */
   exists?(className: ClassName, objectId: string): boolean;
   /** Removes deleted rows from the file of an object; false when the file was busy. */
@@ -49,9 +53,31 @@ export type WorkerdOptions = {
   onRestart?(): void | Promise<void>;
 };
 
+/** A folder in which workerd listens on a socket. */
+export type SocketFolder = { folder: string };
+
+/** Miniflare writes an address as host and port; workerd says 0 for that of a socket. */
+const socketPort = 0;
+
+function portOf(listen: number | SocketFolder): number {
+  return typeof listen === 'number' ? listen : socketPort;
+}
+
+/** The path of the socket in a folder. */
+export function socketIn({ folder }: SocketFolder): string {
+  return `${join(folder, 'worker')}:${socketPort}`;
+}
+
+/** workerd binds no path that is there already, also not the one of its predecessor. */
+function removeSocketIn(listen: number | SocketFolder): void {
+  if (typeof listen !== 'number') rmSync(socketIn(listen), { force: true });
+}
+
 /** A running workerd with the Worker and the guard in it. */
 export type Workerd = {
   processes: ProcessMark[];
+  /** Headers by which the guard knows that this process has examined a request. */
+  headers: readonly [name: string, value: string];
   /**
    * Reports that the workerd that listens on the port still runs, so that no other program can have
    * the port.
@@ -59,6 +85,8 @@ export type Workerd = {
   isReady(): boolean;
   /** Resolves with the reason when workerd crashed and could not be replaced. */
   failed: Promise<Error>;
+  /** Asks the Worker. @param init of the request, as the operator sends it */
+  ask(path: string, headers: Record<string, string>): Promise<{ status: number; text(): Promise<string> }>;
   /** The number of requests whose response has not ended. */
   running(): Promise<number>;
   /** Swaps the code; state and port stay. */
@@ -113,8 +141,12 @@ export function serviceState(directory: string) {
   };
 }
 
-/** Miniflare's options for one Worker named `sealpin` that listens on a port of 127.0.0.1. */
-function optionsFor(port: number, worker: WorkerDescription): Module.MiniflareOptions {
+/** Miniflare's options for one Worker named `sealpin` that listens where it is told. */
+function optionsFor(listen: number | SocketFolder, worker: WorkerDescription): Module.MiniflareOptions {
+  const socket =
+    typeof listen === 'number'
+      ? { host: '127.0.0.1', port: listen }
+      : { host: `unix:${join(listen.folder, 'worker')}`, port: socketPort };
   return convertV4MiniflareOptions({
     host: '127.0.0.1',
     port: 0,
@@ -124,7 +156,7 @@ function optionsFor(port: number, worker: WorkerDescription): Module.MiniflareOp
     modulesRoot: '/',
     compatibilityDate: compatibilityDate(),
     // Bypasses Miniflare's own entry Worker, which recompresses responses and obeys MF-* headers.
-    unsafeDirectSockets: [{ host: '127.0.0.1', port }],
+    unsafeDirectSockets: [socket],
     ...worker,
   });
 }
@@ -132,13 +164,18 @@ function optionsFor(port: number, worker: WorkerDescription): Module.MiniflareOp
 /**
  * Starts workerd with one Worker named `sealpin` and the compatibility date of wrangler.toml;
  * resolves when it accepts requests.
- * @param port of the Worker itself on 127.0.0.1; 0: any free one, see `unsafeGetDirectURL`
+ * @param listen port of the Worker itself on 127.0.0.1, 0: any free one, see `unsafeGetDirectURL`;
+ * or the folder of its socket
  * @param tmpDir where Miniflare puts temporary files; when given, the process keeps its own signal
  * handlers, too
  * @throws port_in_use; not_installed without CA certificates
  */
-export async function launch(port: number, worker: WorkerDescription, tmpDir?: string): Promise<Module.Miniflare> {
-  const construct = () => new Miniflare(optionsFor(port, worker));
+export async function launch(
+  listen: number | SocketFolder,
+  worker: WorkerDescription,
+  tmpDir?: string,
+): Promise<Module.Miniflare> {
+  const construct = () => new Miniflare(optionsFor(listen, worker));
   const miniflare = tmpDir === undefined ? construct() : withoutSignalHandlers(construct, tmpDir);
   try {
     await miniflare.ready;
@@ -146,7 +183,7 @@ export async function launch(port: number, worker: WorkerDescription, tmpDir?: s
   } catch (error) {
     await miniflare.dispose().catch(() => undefined); // the first error is the one to report
     if (errnoOf(error) === 'ERR_ADDRESS_IN_USE')
-      throw new SealpinError('port_in_use', `port ${port} is in use by another program`);
+      throw new SealpinError('port_in_use', `port ${portOf(listen)} is in use by another program`);
     // workerd reads them at its start; the message is that of its TLS library.
     if (errnoOf(error) === 'ERR_RUNTIME_FAILURE' && String(error).includes('No CA certificates were loaded'))
       throw new SealpinError('not_installed', 'the Workers runtime found no CA certificates on this machine', {
@@ -167,9 +204,10 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   const { promise: failed, resolve: resolveFailed } = Promise.withResolvers<Error>();
   let processes: ProcessMark[] = [];
   const logEvent = (event: string, error: string): void => options.log(JSON.stringify({ event, error }));
+  const removeSocket = (): void => removeSocketIn(options.listen);
   const workerWith = (code: WorkerCode): WorkerDescription => ({
     ...serviceState(options.stateDir),
-    log: new CrashLog(logEvent, resolveFailed),
+    log: new CrashLog({ onEvent: logEvent, onCrash: removeSocket, onFailure: resolveFailed }),
     unsafeRuntimeEnv: { [ownerVariable]: options.stateDir },
     unsafeHandleRuntimeRestart: async () => {
       processes = workerdsOf(options.stateDir);
@@ -184,15 +222,16 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     compatibilityFlags: guardFlags,
     bindings: {
       ...options.vars,
-      LOCAL_PORT: String(options.port),
+      LOCAL_PORT: String(portOf(options.listen)),
       LOCAL_CONTROL: control,
       LOCAL_ORIGINS: (options.origins ?? []).join(','),
+      ...(options.origin !== undefined && { LOCAL_ORIGIN: options.origin }),
     },
     serviceBindings: {
       LOCAL_DATABASE: (request: Module.Request) => answerOnDatabase(request, options),
     },
   });
-  const miniflare = await launch(options.port, workerWith(options.code), options.tmpDir);
+  const miniflare = await launch(options.listen, workerWith(options.code), options.tmpDir);
   processes = workerdsOf(options.stateDir);
   return {
     get processes() {
@@ -200,12 +239,16 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     },
     isReady: () => processes.length > 0 && processes.every(isRunning),
     failed,
+    headers: ['sealpin-front', control],
+    ask: (path, headers) =>
+      miniflare.dispatchFetch(`http://local${path}`, { headers: { ...headers, 'sealpin-front': control } }),
     async running() {
       const response = await miniflare.dispatchFetch('http://local/', { headers: { 'sealpin-control': control } });
       return ((await response.json()) as { running: number }).running;
     },
     async replace(code) {
-      await miniflare.setOptions(optionsFor(options.port, workerWith(code)));
+      removeSocket();
+      await miniflare.setOptions(optionsFor(options.listen, workerWith(code)));
       await miniflare.ready;
       processes = workerdsOf(options.stateDir);
     },
@@ -213,8 +256,15 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   };
 }
 
-/** Answers whether an object has a database, and erases one. */
-async function answerOnDatabase(request: Module.Request, { exists, erase }: WorkerdOptions): Promise<Module.Response> {
+/** Answers whether an object has a database, erases one, and writes KV through. */
+async function answerOnDatabase(
+  request: Module.Request,
+  { exists, erase, syncKv }: WorkerdOptions,
+): Promise<Module.Response> {
+  if (new URL(request.url).pathname === '/kv') {
+    await syncKv?.();
+    return new MiniflareResponse(null, { status: 204 });
+  }
   const [, name, id = ''] = /^\/(\w+)\/([0-9a-f]{64})$/.exec(new URL(request.url).pathname) ?? [];
   const className = erasingClasses.find((each) => each === name);
   if (className === undefined) return new MiniflareResponse('there is no such object', { status: 400 });
@@ -224,24 +274,31 @@ async function answerOnDatabase(request: Module.Request, { exists, erase }: Work
   return new MiniflareResponse(erased ? null : 'the file was busy', { status: erased ? 204 : 503 });
 }
 
+type CrashCalls = {
+  onEvent(event: string, error: string): void;
+  /** Runs before workerd is started again. */
+  onCrash(): void;
+  onFailure(error: Error): void;
+};
+
 /** Miniflare reports a crash, and a restart that failed, only in its log. */
 class CrashLog extends Log {
-  readonly #onEvent: (event: string, error: string) => void;
-  readonly #onFailure: (error: Error) => void;
+  readonly #calls: CrashCalls;
 
-  constructor(onEvent: (event: string, error: string) => void, onFailure: (error: Error) => void) {
+  constructor(calls: CrashCalls) {
     super(LogLevel.WARN);
-    this.#onEvent = onEvent;
-    this.#onFailure = onFailure;
+    this.#calls = calls;
   }
 
   override warn(message: string): void {
-    if (message.includes('crashed')) this.#onEvent('workerd.crashed', message);
+    if (!message.includes('crashed')) return;
+    this.#calls.onCrash();
+    this.#calls.onEvent('workerd.crashed', message);
   }
 
   override error(error: Error): void {
-    this.#onEvent('workerd.error', error.message);
-    if (errnoOf(error) === 'ERR_RUNTIME_FAILURE') this.#onFailure(error);
+    this.#calls.onEvent('workerd.error', error.message);
+    if (errnoOf(error) === 'ERR_RUNTIME_FAILURE') this.#calls.onFailure(error);
   }
 
   override logWithLevel(): void {}

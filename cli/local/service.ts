@@ -7,28 +7,30 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
 import { CleanupStack, once, serialize } from './cleanup-stack.ts';
-import { type Controls, type Homes, listenForControl } from './control.ts';
+import { type Controls, type Homes, listenForControl, refuseLongSocket } from './control.ts';
 import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
 import { openAccount } from './default-account.ts';
 import {
   askHomes,
   chooseKubo,
-  embeddedId,
   homesOf,
-  type Kubo,
   type KuboChoice,
   kuboId,
   type KuboWish,
   rememberKubo,
 } from './external-kubo.ts';
-import type { Workerd } from './miniflare.ts';
+import { startFront } from './front/front.ts';
+import type { Proxies } from './front/proxies.ts';
+import type { SocketFolder, Workerd } from './miniflare.ts';
 import { isFull } from './node/reserve.ts';
 import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess, type ProcessMark } from './process.ts';
 import { takeSnapshot } from './snapshot/held-snapshot.ts';
-import { localPaths, saveRun, type Secrets } from './state.ts';
-import { rebuildWorkerCode, workerCode } from './code/worker-code.ts';
+import { localPaths, saveOrigin, saveRun, type Secrets } from './state.ts';
+import { workerVars, type Backends } from './worker-vars.ts';
+import { kvWriter, syncFolders } from './write-through.ts';
+import { rebuildWorkerCode, workerCode, type WorkerCode } from './code/worker-code.ts';
 
 /** Timeout of `rebuild` for running requests before it swaps the Worker under them. */
 const drainMs = 10_000;
@@ -39,10 +41,16 @@ const restartMs = 5_000;
 export type StartOptions = {
   /** Absolute; exists. */
   readonly dataDir: string;
-  /** On 127.0.0.1; 0: any free one. */
+  /** Of the listener, which is on 127.0.0.1 but for the proxies of `front`; 0: any free one. */
   readonly port: number;
   /** The Kubo that takes new bytes, before the embedded node. */
   readonly kubo: KuboWish;
+  /** Where clients reach a public service, and through which proxies. */
+  readonly front?: { readonly origin: string; readonly proxies: Proxies } | undefined;
+  /** Backends of `--backends`, before the embedded node. */
+  readonly backends?: Backends | undefined;
+  /** Settings of the Worker. */
+  readonly settings?: Readonly<Record<string, string>>;
   /** Other origins, such as `http://localhost:3000`, whose pages may call. */
   readonly origins?: readonly string[];
   /** `BACKUP_DAYS`: how long backups of the service are kept; undefined: unknown. */
@@ -54,8 +62,11 @@ export type StartOptions = {
 /** A running local service. */
 export type StartedService = {
   readonly url: string;
-  readonly account: string;
-  readonly apiKey: string;
+  /** Of the listener. */
+  readonly port: number;
+  /** The account of a service on loopback, which is its user's. */
+  readonly account: string | undefined;
+  readonly apiKey: string | undefined;
   readonly homes: Homes;
   /** Resolves when the service has stopped; rejects when it stopped because of a failure. */
   readonly stopped: Promise<void>;
@@ -85,55 +96,51 @@ export async function startService(options: StartOptions): Promise<StartedServic
 async function start(options: StartOptions, cleanup: CleanupStack): Promise<StartedService> {
   const { dataDir } = options;
   const paths = localPaths(dataDir);
-  const { secrets, stateDir, crashed, log } = await prepareDirectory(options, cleanup);
+  const refused: string[] = [];
+  const ownLog = (line: string): void => {
+    if (line.includes('"misconfigured"')) refused.push(line);
+    options.log(line);
+  };
+  const { secrets, stateDir, crashed, log } = await prepareDirectory({ ...options, log: ownLog }, cleanup);
   const whenReleased = crashed ? untilReleased : <T>(listen: () => Promise<T>) => listen();
   if (options.port !== 0) await whenReleased(() => freePort(options.port)); // reported before anything is done
-  const choice = await chooseKubo(dataDir, options.kubo);
+  const choice = await chosenKubo(options);
   await rememberKubo(dataDir, choice);
   // NODE_COMPILE_CACHE moves what V8 compiled and what is built here
   const cacheDir = getCompileCacheDir() ?? paths.cache;
   // If it must be built, the compiler works in a process of its own while this one reads Miniflare.
-  const [code, { startWorkerd }] = await Promise.all([workerCode(cacheDir), import('./miniflare.ts')]);
+  const [code] = await Promise.all([workerCode(cacheDir), import('./miniflare.ts')]);
   const { node, recovered } = await nodeOf(paths.ipfs, secrets.rpcToken, log);
   cleanup.add(() => node.close());
 
   const run = new RunFile(dataDir);
   cleanup.add(() => saveRun(dataDir, undefined));
-  const { workerd, url } = await onFreePort(options.port, async (port) => {
-    const url = `http://127.0.0.1:${port}`;
-    await run.write(url);
-    const workerd = await startWorkerd({
-      stateDir,
-      tmpDir: paths.tmp,
-      port,
-      code,
-      log,
-      origins: options.origins ?? [],
-      exists: (className, objectId) => hasObject(stateDir, className, objectId),
-      erase: (className, objectId) => eraseLive(stateDir, className, objectId),
-      onRestart: () => (run.workerd === undefined ? undefined : run.write(url)),
-      vars: workerVars(secrets, node.url, choice, options),
-    });
-    return { workerd, url };
-  });
-  cleanup.add(() => eraseDeleted(stateDir));
-  cleanup.add(() => workerd.close());
+  const vars = workerVars({ ...options, secrets, nodeUrl: node.url, kubo: choice.kubo });
+  const { workerd, url, port } = await listening({ options, cleanup, stateDir, code, log, vars, run });
   run.workerd = workerd;
   await run.write(url);
 
-  const { account, apiKey } = await openAccount(url, dataDir, secrets);
+  await refuseMisconfigured(options, { workerd, secrets, lines: refused });
+  const own = options.front === undefined ? await openAccount(url, dataDir, secrets) : undefined;
+  await syncFolders(paths.local);
+  const before = await saveOrigin(dataDir, options.front?.origin, secrets);
+  if (before !== undefined) {
+    recovered.push(`the address of this service is now ${url}: links to ${before} have ended`);
+    log(JSON.stringify({ event: 'origin.changed', detail: recovered.at(-1) }));
+  }
   const { stop, stopped } = stopOf(cleanup, workerd, url);
-  const about = { url, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, workerd, cacheDir, stop };
+  const about = { url, port, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, workerd, cacheDir, stop };
   const snapshot: Controls['snapshot'] = ({ known }, closed) =>
-    takeSnapshot({ dataDir, stateDir, url, node, ...secrets }, known, closed);
+    takeSnapshot({ dataDir, stateDir, ask: workerd.ask, node, ...secrets }, known, closed);
   const verify: Controls['verify'] = ({ position }) => node.verify(position);
   const acts = { verify, snapshot, writeRunFile: (url: string) => run.write(url) };
   const socket = await listenForControl(paths.control, controlsOf({ ...about, ...acts }));
   cleanup.add(() => socket.close());
   return {
     url,
-    account,
-    apiKey,
+    port,
+    account: own?.account,
+    apiKey: own?.apiKey,
     homes: homesOf(choice),
     stopped,
     stop: async () => {
@@ -141,6 +148,86 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
       await stopped;
     },
   };
+}
+
+/** What a service needs to listen. */
+type Listening = {
+  readonly options: StartOptions;
+  readonly cleanup: CleanupStack;
+  readonly stateDir: string;
+  readonly code: WorkerCode;
+  readonly log: (line: string) => void;
+  readonly vars: Record<string, string>;
+  readonly run: RunFile;
+};
+
+/** Starts workerd, and for a public service what listens in front of it. @throws port_in_use */
+async function listening(o: Listening): Promise<{ workerd: Workerd; url: string; port: number }> {
+  const { front, port: wanted, dataDir } = o.options;
+  if (front === undefined)
+    return await onFreePort(wanted, async (port) => {
+      const url = `http://127.0.0.1:${port}`;
+      return { workerd: await workerdAt(port, url, o), url, port };
+    });
+  const { origin: url, proxies } = front;
+  const { socketIn } = await import('./miniflare.ts');
+  const socket = { folder: localPaths(dataDir).tmp };
+  const path = socketIn(socket);
+  refuseLongSocket(path);
+  const workerd = await workerdAt(socket, url, o);
+  return await onFreePort(wanted, async (port) => {
+    const { close } = await startFront({ origin: url, proxies, port, path, headers: workerd.headers, log: o.log });
+    o.cleanup.add(close);
+    return { workerd, url, port };
+  });
+}
+
+async function workerdAt(listen: number | SocketFolder, url: string, o: Listening): Promise<Workerd> {
+  const { options, stateDir, run, cleanup } = o;
+  const { startWorkerd } = await import('./miniflare.ts');
+  await run.write(url);
+  const workerd = await startWorkerd({
+    stateDir,
+    tmpDir: localPaths(options.dataDir).tmp,
+    listen,
+    code: o.code,
+    log: o.log,
+    origins: options.origins ?? [],
+    origin: options.front?.origin,
+    exists: (className, objectId) => hasObject(stateDir, className, objectId),
+    erase: (className, objectId) => eraseLive(stateDir, className, objectId),
+    syncKv: kvWriter(stateDir),
+    onRestart: () => (run.workerd === undefined ? undefined : run.write(url)),
+    vars: o.vars,
+  });
+  cleanup.add(() => eraseDeleted(stateDir));
+  cleanup.add(() => workerd.close());
+  return workerd;
+}
+
+/**
+ * Asks the Worker whether it can use its settings: a deployed one would say it to each request.
+ * @param o.lines of its log about that
+ * @throws config_invalid
+ */
+async function refuseMisconfigured(
+  { front, backends }: StartOptions,
+  o: { readonly workerd: Workerd; readonly secrets: Secrets; readonly lines: readonly string[] },
+): Promise<void> {
+  if (front === undefined && backends === undefined) return;
+  const { status } = await o.workerd.ask('/v1/health', { authorization: `Bearer ${o.secrets.adminToken}` });
+  if (status !== 500) return;
+  const { error } = JSON.parse(o.lines.at(-1) ?? '{}') as { error?: string };
+  throw new SealpinError('config_invalid', error ?? 'the service cannot use its settings', {
+    hint: 'see "Settings" and "Backends" in docs/operating.md',
+  });
+}
+
+/** The Kubo of `--kubo-api`. A list of backends names its own, and may have that one in it. */
+async function chosenKubo({ dataDir, kubo, backends }: StartOptions): Promise<KuboChoice> {
+  if (backends === undefined) return await chooseKubo(dataDir, kubo);
+  const choice = await chooseKubo(dataDir, { none: true });
+  return backends.entries.some(({ id }) => id === kuboId) ? {} : choice;
 }
 
 /** What other commands find this process by. */
@@ -198,45 +285,12 @@ function stopOf(
 }
 
 /**
- * Variables and secrets of the Worker, as `wrangler.toml` and its secrets give them to a deployed
- * one.
- */
-function workerVars(
-  secrets: Secrets,
-  nodeUrl: string,
-  { kubo }: KuboChoice,
-  { origins = [], backupDays }: StartOptions,
-): Record<string, string> {
-  return {
-    ADMIN_TOKEN: secrets.adminToken,
-    METRICS_TOKEN: secrets.metricsToken,
-    PINNING_SERVICES: JSON.stringify(pinningServices(nodeUrl, kubo)),
-    IPFS_TOKEN: secrets.rpcToken,
-    KUBO_TOKEN: kubo?.token ?? '',
-    SERVICE_ID: secrets.serviceId,
-    MAX_UPLOAD_BYTES: '',
-    PUBLIC_GATEWAY: 'on',
-    CORS_ORIGINS: origins.join(','),
-    // The objects of this machine cannot be restored to an earlier point in time.
-    RECOVERY_DAYS: '0',
-    BACKUP_DAYS: String(backupDays ?? ''),
-  };
-}
-
-/** The list for the Worker: the first takes new bytes, and files at the other one stay readable. */
-function pinningServices(nodeUrl: string, kubo: Kubo | undefined): Record<string, string>[] {
-  const node = { id: embeddedId, type: 'kubo', url: nodeUrl, tokenSecret: 'IPFS_TOKEN' };
-  if (kubo === undefined) return [node];
-  const token = kubo.token === undefined ? {} : { tokenSecret: 'KUBO_TOKEN' };
-  return [{ id: kuboId, type: 'kubo', url: kubo.url, ...token }, node];
-}
-
-/**
  * Collects the calls that `stop`, `status`, `rebuild` and the other commands make to the running
  * service.
  */
 function controlsOf(o: {
   readonly url: string;
+  readonly port: number;
   readonly startedAt: string;
   /** URL of the embedded node. */
   readonly nodeUrl: string;
@@ -262,6 +316,7 @@ function controlsOf(o: {
     },
     status: async () => ({
       url,
+      port: o.port,
       pid: process.pid,
       startedAt: o.startedAt,
       version: packageJson.version,

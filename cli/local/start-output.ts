@@ -1,6 +1,7 @@
 /** Output of `start`: that the service is ready, and each line of its log. */
 import type { Context } from '../context.ts';
 import type { Homes } from './control.ts';
+import type { Proxies } from './front/proxies.ts';
 import { describeLeft, describePeers } from './external-kubo.ts';
 
 /**
@@ -11,23 +12,36 @@ export async function printReady(
   { output }: Context,
   o: {
     readonly url: string;
-    readonly account: string;
+    readonly port?: number | undefined;
+    readonly account: string | undefined;
     readonly homes: Homes;
+    /** Of a public service. */
+    readonly front?: { readonly proxies: Proxies } | undefined;
     readonly keyFile: string;
     readonly stop: string;
   },
 ): Promise<void> {
-  const { url, account, keyFile } = o;
+  const { url, port, keyFile, front } = o;
   const { kubo, left } = o.homes;
-  output.note(`the service listens at ${url}`);
+  if (front === undefined) output.note(`the service listens at ${url}`);
+  else {
+    output.note(`the service is ${url}`);
+    output.note(`it listens on port ${port} for the proxy at ${front.proxies.names.join(', ')}`);
+  }
   output.note(`open links and encrypted files in a browser at ${url}/`);
   if (kubo?.status === 'ok')
     output.note(`new files go to the Kubo at ${kubo.url} (${kubo.version}, ${describePeers(kubo.peers)})`);
   if (left !== undefined) output.warn(describeLeft(left));
-  output.note(`the API key of its account is in ${keyFile} (apiKey)`);
-  output.note('try the HTTP API:', curlLines(url, keyFile));
+  if (front === undefined) {
+    output.note(`the API key of its account is in ${keyFile} (apiKey)`);
+    output.note('try the HTTP API:', curlLines(url, keyFile));
+  } else {
+    output.note(`the operator's token is in ${keyFile} (adminToken)`);
+    output.note('make an account with: sealpin account create');
+  }
   output.note(o.stop);
-  await output.result({ url, account, keyFile, ...(kubo && { kubo }) }, [url]);
+  const account = front === undefined ? { account: o.account } : { port };
+  await output.result({ url, ...account, keyFile, ...(kubo && { kubo }) }, [url]);
 }
 
 /**

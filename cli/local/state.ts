@@ -1,10 +1,10 @@
 /**
  * The files of the local service in `local/` of the data directory: `secrets.json` (0600: its
  * tokens, its account's API key), `run.json` (the processes and address of the running service),
- * `kubo.json` (the Kubo that it uses, or used), `version.json` (which sealpin it belongs to),
- * `copies/` (the state before an upgrade), `lock`, `control.sock`, `service.log`, `state/`
- * (Miniflare's KV and Durable Objects), `ipfs/` (the blocks), `reserve` (room for deletions on a
- * full disk), `tmp/` and `cache/` (which may go).
+ * `kubo.json` (the Kubo that it uses, or used), `origin.json` (where a public service is),
+ * `version.json` (which sealpin it belongs to), `copies/` (the state before an upgrade), `lock`,
+ * `control.sock`, `service.log`, `state/` (Miniflare's KV and Durable Objects), `ipfs/` (the
+ * blocks), `reserve` (room for deletions on a full disk), `tmp/` and `cache/` (which may go).
  */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
@@ -35,6 +35,9 @@ export type Run = { v: 1; service: ProcessMark; workerd: ProcessMark[]; url: str
 /** The Kubo of `start --kubo-api`, without credentials. `inUse`: whether the last start used it. */
 export type KuboMark = { v: 1; url: string; peerId: string; inUse: boolean };
 
+/** The origin of a service that was started with `--origin`. */
+type OriginMark = { v: 1; origin: string };
+
 /** The paths below a data directory that the local service uses. */
 export function localPaths(dataDir: string) {
   const local = join(dataDir, 'local');
@@ -43,6 +46,7 @@ export function localPaths(dataDir: string) {
     secrets: join(local, 'secrets.json'),
     run: join(local, 'run.json'),
     kubo: join(local, 'kubo.json'),
+    origin: join(local, 'origin.json'),
     lock: join(local, 'lock'),
     control: join(local, 'control.sock'),
     log: join(local, 'service.log'),
@@ -124,7 +128,7 @@ async function readState<T extends { v: 1 }>(
  * Writes one of the JSON files above, for its owner only, so that a crash leaves the old one or the
  * new one.
  */
-export async function writeState(path: string, value: { readonly v: 1 }): Promise<void> {
+export async function writeState<T extends { readonly v: 1 }>(path: string, value: T): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`;
   const file = await open(temporary, 'w', 0o600);
   try {
@@ -193,20 +197,37 @@ export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
 }
 
 /**
- * The running local service of a data directory with the API key of its account and the operator's
- * token, if there is one. The service itself reports where it listens, on a socket that only this
+ * Saves at which origin the service is; undefined: on loopback.
+ * @returns the address that its links had before, if it was another one
+ */
+export async function saveOrigin(
+  dataDir: string,
+  origin: string | undefined,
+  { account }: Secrets,
+): Promise<string | undefined> {
+  const path = localPaths(dataDir).origin;
+  const known = (await readState<OriginMark>(path, ['origin']))?.origin;
+  if (known === origin) return undefined;
+  await (origin === undefined ? rm(path, { force: true }) : writeState(path, { v: 1, origin }));
+  // Only a service on loopback makes an account of its own.
+  return known ?? (account === undefined ? undefined : 'http://127.0.0.1');
+}
+
+/**
+ * The running local service of a data directory with the operator's token and the API key of its
+ * account, if there is one. The service itself reports where it listens, on a socket that only this
  * user can open: another user's program may have taken the port in a file, and must not get the
  * key.
  * @throws service_unreachable when it runs but takes no requests
  */
 export async function localService(
   dataDir: string,
-): Promise<{ url: string; apiKey: string; adminToken: string } | undefined> {
+): Promise<{ url: string; apiKey: string | undefined; adminToken: string } | undefined> {
   const run = await loadRun(dataDir);
   if (run === undefined || !isRunning(run.service)) return undefined;
   const paths = localPaths(dataDir);
   const secrets = await savedSecrets(dataDir);
-  if (secrets?.apiKey === undefined) return undefined;
+  if (secrets === undefined) return undefined;
   try {
     const { url } = await control(paths.control, 'address');
     return { url, apiKey: secrets.apiKey, adminToken: secrets.adminToken };

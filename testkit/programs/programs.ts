@@ -64,6 +64,7 @@ export function programCache(): string {
 const built: Record<string, string> = {
   'age-current': 'age-v1.3.1/age',
   'age-current-keygen': 'age-v1.3.1/age-keygen',
+  caddy: 'caddy-v2.10.2/caddy',
   'cryptography-python': 'cryptography-48.0.0/bin/python',
   rage: 'rage-0.12.1/bin/rage',
   'rage-keygen': 'rage-0.12.1/bin/rage-keygen',

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { AccountList, BackupPage, parseResponse } from '../../../shared/api.ts';
 import { SealpinError } from '../../../shared/errors.ts';
+import type { Workerd } from '../miniflare.ts';
 
 /**
  * Marks every account of a running service, by asking for a page of its backup.
@@ -11,10 +12,7 @@ import { SealpinError } from '../../../shared/errors.ts';
  * @returns all of them
  * @throws service_answer
  */
-export async function markRunning(
-  service: { readonly url: string; readonly adminToken: string },
-  marked: ReadonlySet<string> = new Set(),
-): Promise<Set<string>> {
+export async function markRunning(service: Operated, marked: ReadonlySet<string> = new Set()): Promise<Set<string>> {
   const all = new Set<string>();
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
     const query = new URLSearchParams({ limit: '100', ...(cursor !== '' && { cursor }) });
@@ -31,17 +29,16 @@ export async function markRunning(
   return all;
 }
 
+/** The Worker of a service, as its operator asks it. */
+type Operated = { readonly ask: Workerd['ask']; readonly adminToken: string };
+
 /** @returns undefined where there is no such thing */
-async function ask(
-  { url, adminToken }: { readonly url: string; readonly adminToken: string },
-  path: string,
-): Promise<unknown> {
+async function ask({ ask: askWorker, adminToken }: Operated, path: string): Promise<unknown> {
   const headers = { authorization: `Bearer ${adminToken}` };
-  const response = await fetch(`${url}/v1/operator/${path}`, { headers }).catch((cause: unknown) => {
+  const response = await askWorker(`/v1/operator/${path}`, headers).catch((cause: unknown) => {
     throw new SealpinError('service_unreachable', 'the runtime of the service takes no requests', { cause });
   });
-  const body: unknown = await response.json();
-  if (response.ok) return body;
+  if (response.status === 200) return JSON.parse(await response.text()) as unknown;
   if (response.status === 404) return undefined;
   throw new SealpinError('service_answer', `the service did not mark its accounts (status ${response.status})`);
 }

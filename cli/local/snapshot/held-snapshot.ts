@@ -13,6 +13,7 @@ import { errnoOf } from '../../errno.ts';
 import { once } from '../cleanup-stack.ts';
 import { control } from '../control.ts';
 import { endLeftover, stateDirOf, workerdsOf } from '../leftover.ts';
+import type { Workerd } from '../miniflare.ts';
 import type { RunningNode } from '../node/server.ts';
 import { Agent } from '../../io/node-http.ts';
 import { lockWhenFree } from '../other-service.ts';
@@ -26,7 +27,7 @@ export const indexCopy = 'node.db';
 
 /**
  * Takes a snapshot of a running service.
- * @param o.adminToken marks the accounts as backed up
+ * @param o.ask asks the Worker; `adminToken` marks the accounts as backed up
  * @param known files that need not be copied
  * @param closed releases the snapshot, and removes it
  */
@@ -34,7 +35,7 @@ export async function takeSnapshot(
   o: {
     readonly dataDir: string;
     readonly stateDir: string;
-    readonly url: string;
+    readonly ask: Workerd['ask'];
     readonly adminToken: string;
     readonly node: Pick<RunningNode, 'keep'>;
   },

@@ -13,7 +13,7 @@ const indexSuffix = '-shm';
 
 /** Folders below `local/`, with everything in them, and single files. */
 const folders = ['state/do', 'state/kv'];
-const singles = ['kubo.json', 'version.json'];
+const singles = ['kubo.json', 'origin.json', 'version.json'];
 
 /** Stamps of files by their path: a file with the same stamp has the same content. */
 export type Stamps = Readonly<Record<string, string>>;

@@ -36,6 +36,9 @@ export async function here(args: readonly string[], vars: Record<string, string>
 export type Running = {
   dataDir: string;
   url: string;
+  /** Of the listener of a public service. */
+  port: number;
+  /** A public service has none. */
   apiKey: string;
   pid: number;
   stderr(): string;
@@ -44,6 +47,9 @@ export type Running = {
   /** Ends it by this signal and waits; gives the exit code. */
   end(signal?: NodeJS.Signals): Promise<number | null>;
 };
+
+/** Output of `start --json`. */
+type Ready = { url: string; port?: number; keyFile: string };
 
 async function newDataDir(): Promise<string> {
   return await realpath(await mkdtemp(join(tmpdir(), 'sealpin-test-')));
@@ -81,11 +87,12 @@ export async function startLocal(
     });
     child.once('close', (code) => reject(new Error(`sealpin start ended with ${code}: ${stderr}`)));
   });
-  const { url, keyFile } = JSON.parse(line) as { url: string; keyFile: string };
+  const { url, port: listening = 0, keyFile } = JSON.parse(line) as Ready;
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
   return {
     dataDir,
     url,
+    port: listening,
     apiKey,
     pid: present(child.pid),
     stderr: () => stderr,
@@ -123,12 +130,13 @@ export async function startHere(
   const failed = ended.then(({ exit }): never => {
     throw new Error(`sealpin start ended with ${exit}: ${stderr.text}`);
   });
-  const { url, keyFile } = JSON.parse(await Promise.race([ready, failed])) as { url: string; keyFile: string };
+  const { url, port: listening = 0, keyFile } = JSON.parse(await Promise.race([ready, failed])) as Ready;
   failed.catch(() => undefined);
   const { apiKey } = JSON.parse(await readFile(keyFile, 'utf8')) as { apiKey: string };
   return {
     dataDir,
     url,
+    port: listening,
     apiKey,
     stderr: () => stderr.text,
     ended: ended.then(({ exit }) => exit),

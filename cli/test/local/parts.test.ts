@@ -74,7 +74,15 @@ describe('a marked process', () => {
 });
 
 describe('the control socket', () => {
-  const status = { url: 'http://127.0.0.1:1', pid: 1, startedAt: 'now', version: '0', ipfs: 'none', running: 0 };
+  const status = {
+    url: 'http://127.0.0.1:1',
+    port: 1,
+    pid: 1,
+    startedAt: 'now',
+    version: '0',
+    ipfs: 'none',
+    running: 0,
+  };
   const calm: Controls = {
     address: async () => ({ url: status.url }),
     status: async () => status,
@@ -229,7 +237,7 @@ describe('the guard before the Worker', () => {
     workerd = await startWorkerd({
       stateDir: join(dir, 'guard-state'),
       tmpDir: dir,
-      port,
+      listen: port,
       code,
       vars: {},
       log: () => undefined,

@@ -320,7 +320,8 @@ test.runIf(process.platform === 'linux')('a snapshot is taken while no thread of
     };
     const closed = new AbortController();
     const { dataDir, url } = service;
-    const o = { dataDir, stateDir: localPaths(dataDir).state, url, adminToken, node: { keep } };
+    const ask = (path: string, headers: Record<string, string>) => fetch(`${url}${path}`, { headers });
+    const o = { dataDir, stateDir: localPaths(dataDir).state, ask, adminToken, node: { keep } };
     const taken = takeSnapshot(o, {}, closed.signal);
     if (message === undefined) expect(existsSync((await taken).dir)).toBe(true);
     else await expect(taken).rejects.toThrow(message);

@@ -75,6 +75,7 @@ const restored: Kind = { good: [] };
 const receiving: Kind = { good: ['here', 'folder', 'linkToFolder', 'missing'] };
 const pair: Kind = { good: ['here', 'missing'] };
 const oldPair: Kind = { good: [] };
+const backends: Kind = { good: [] };
 const text = 'text';
 
 /** Kind of each argument by its name, and by command where it differs. */
@@ -107,11 +108,12 @@ const kinds: Readonly<Record<string, Kind | typeof text>> = {
   'service restore dir': restored,
   'backup folder': backup,
   'restore folder': restored,
+  '--backends': backends,
 };
 /** Arguments that name no file. */
 const texts = [
   'name id password url from to size key_id label link shell file_id --name --service --profile --scopes --expires',
-  '--rollback --limits --limit --port --kubo-api --cors-origin --mode --quota --values --inbox --note --from --opens',
+  '--rollback --limits --limit --port --origin --proxy --kubo-api --cors-origin --mode --quota --values --inbox --note --from --opens',
   '--max-files --max-bytes --after copy-…',
 ].flatMap((line) => line.split(' ').map((name) => name.replace('-…', ' …')));
 

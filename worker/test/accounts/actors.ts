@@ -129,11 +129,13 @@ export const elsewhere: Readonly<Record<string, readonly string[]>> = {
   'Holder of a link': ['client/test/sharing.node.test.ts', 'worker/test/shares/shares.node.test.ts'],
   'Holder of the recovery key': ['worker/test/accounts/recovery.node.test.ts'],
   'Recipient of a file': ['shared/test/crypto/suites/containers.ts', 'client/test/receiving.node.test.ts'],
+  'Who reaches the listener, and is not the proxy': ['cli/test/front/front.test.ts'],
   'Other users of your machine': ['cli/test/files/canary.test.ts', 'cli/test/local/parts.test.ts'],
 };
 
 /** Actors of whom no test says anything: what they can do follows from where they are. */
 export const untried: readonly string[] = [
+  'The proxy of a service on a server',
   'Anyone who can deploy the Worker',
   'Cloudflare',
   'Your own processes, root',

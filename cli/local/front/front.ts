@@ -1,0 +1,142 @@
+/**
+ * The listener of a public service, behind a proxy that terminates TLS. Only the proxy can connect;
+ * what it says of the client is checked here, and nothing else that speaks of clients gets to the
+ * Worker. The runtime itself listens on a socket of this user alone.
+ */
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { SealpinError } from '../../../shared/errors.ts';
+import { problemType, toProblem } from '../../../shared/problem-object.ts';
+import { errnoOf } from '../../errno.ts';
+import { createServer } from '../../io/node-http.ts';
+import { forwardedHeaders, type Refused } from './forwarded-headers.ts';
+import { plainAddress, type Proxies } from './proxies.ts';
+import { readRest, relay } from './relay.ts';
+
+/** Options of the listener. */
+export type FrontOptions = {
+  /** Origin at which clients reach the service, such as `https://files.example.com`. */
+  readonly origin: string;
+  readonly proxies: Proxies;
+  /** 0 is not allowed. */
+  readonly port: number;
+  /** Path of the socket of the runtime. */
+  readonly path: string;
+  /** Headers by which the runtime knows this process. */
+  readonly headers: readonly string[];
+  /** Gets lines of JSON. */
+  log(line: string): void;
+};
+
+/** Proxies keep connections for a minute or two, and must not meet one that was just closed. */
+const keepAliveMs = 150_000;
+
+/** Strangers that the log names, so that one who tries again and again does not fill it. */
+const maxStrangers = 100;
+
+/** Listens until `close`. @throws port_in_use */
+export async function startFront(options: FrontOptions): Promise<{ close(): Promise<void> }> {
+  const servers: Server[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(
+      servers.map((server) => {
+        const closed = new Promise((resolve) => server.close(resolve));
+        server.closeAllConnections();
+        return closed;
+      }),
+    );
+  };
+  const listen = async (host: string): Promise<void> => {
+    const server = serverOf(options);
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(options.port, host, resolve);
+    });
+    servers.push(server);
+  };
+  // Machines without IPv6, or without IPv4, have the other one.
+  const isMissing = (error: unknown) => ['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes(errnoOf(error) ?? '');
+  try {
+    for (const host of options.proxies.hosts ?? ['::']) {
+      await listen(host).catch((error: unknown) => {
+        if (!isMissing(error)) throw error;
+      });
+    }
+    if (servers.length === 0) await listen('0.0.0.0');
+  } catch (error) {
+    await close();
+    if (!['EADDRINUSE', 'EACCES'].includes(errnoOf(error) ?? '')) throw error;
+    throw new SealpinError('port_in_use', `port ${options.port} is in use by another program`, { cause: error });
+  }
+  return { close };
+}
+
+function serverOf(options: FrontOptions): Server {
+  const { proxies, log } = options;
+  const { host, port } = new URL(options.origin);
+  const hosts = port === '' ? [host, `${host}:443`] : [host];
+  const handle = (request: IncomingMessage, response: ServerResponse): void => {
+    const { url = '', method = '', rawHeaders, socket } = request;
+    const forwarded = forwardedHeaders(rawHeaders, { hosts, method, peer: socket.remoteAddress ?? '' });
+    if ('status' in forwarded) return refuse(request, response, { log, ...forwarded });
+    // A path, or `OPTIONS *`: a whole URL would bring a second host with it.
+    if (!url.startsWith('/') && url !== '*') return refuse(request, response, { log, status: 400, ...wholeUrl });
+    relay(request, response, { path: options.path, forwarded, headers: options.headers }).catch((error: unknown) => {
+      log(JSON.stringify({ event: 'front.failed', error: String(error) }));
+      if (response.headersSent) response.destroy();
+      else respond(request, response, { status: 503, code: 'overloaded', detail: undefined, hint: undefined });
+    });
+  };
+  // An upload may take days, and the Worker ends one that stalls.
+  const server = createServer({ requestTimeout: 0, keepAliveTimeout: keepAliveMs }, handle);
+  // The runtime says when it reads the body.
+  server.on('checkContinue', handle);
+  const strangers = new Set<string>();
+  server.on('connection', (socket: Socket) => {
+    const { remoteAddress: peer = '' } = socket;
+    if (proxies.has(peer)) return;
+    socket.destroy();
+    if (strangers.has(peer) || strangers.size === maxStrangers) return;
+    strangers.add(peer);
+    log(JSON.stringify({ event: 'front.stranger', error: `${plainAddress(peer)} is not a proxy of this service` }));
+  });
+  return server;
+}
+
+const wholeUrl = { detail: 'the target of the request is not a path', hint: 'send the path alone' };
+
+function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { log, status, detail, hint }: Refused & Pick<FrontOptions, 'log'>,
+): void {
+  const code = status === 421 ? 'forbidden' : 'invalid_request';
+  const requestId = respond(request, response, { status, code, detail, hint });
+  const { method } = request;
+  log(JSON.stringify({ event: 'request', requestId, method, route: 'refused', status, ms: 0, reason: detail }));
+}
+
+/** Answers with a problem object, and reads no body. */
+function respond(
+  request: IncomingMessage,
+  response: ServerResponse,
+  o: {
+    status: number;
+    code: 'forbidden' | 'invalid_request' | 'overloaded';
+    detail: string | undefined;
+    hint: string | undefined;
+  },
+): string {
+  const { status, code, detail, hint } = o;
+  const requestId = randomUUID();
+  const problem = toProblem(new SealpinError(code), { type: problemType(code), detail, hint, requestId });
+  response.writeHead(status, {
+    'content-type': 'application/problem+json',
+    'cache-control': 'no-store',
+    'x-request-id': requestId,
+    ...(status === 503 && { 'retry-after': '5' }),
+  });
+  response.end(`${JSON.stringify({ ...problem, status })}\n`, () => readRest(request));
+  return requestId;
+}

@@ -1,0 +1,97 @@
+/** One request to the runtime and back, with neither body ever held in memory. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { pipeline } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { errnoOf } from '../../errno.ts';
+import { request as httpRequest } from '../../io/node-http.ts';
+import { endToEnd, type Forwarded } from './forwarded-headers.ts';
+
+/** Wait for a runtime that is being replaced, in ms. */
+const absentMs = 5_000;
+
+/** Time for a client to send the rest of a body that nobody reads any more, in ms. */
+const restMs = 5_000;
+
+/** Connects to the runtime. No byte of the request is read before, so it can wait for a new one. */
+async function connected(path: string): Promise<Socket> {
+  for (const end = performance.now() + absentMs; ; await sleep(20)) {
+    try {
+      return await new Promise((resolve, reject) => {
+        const socket = connect(path);
+        socket.once('error', reject);
+        socket.once('connect', () => {
+          socket.off('error', reject);
+          resolve(socket);
+        });
+      });
+    } catch (error) {
+      const isAbsent = ['ENOENT', 'ECONNREFUSED', 'EAGAIN'].includes(errnoOf(error) ?? '');
+      if (!isAbsent || performance.now() > end) throw error;
+    }
+  }
+}
+
+/**
+ * Passes a request on, and its response back. Resolves when the response has begun, or when the
+ * client has left.
+ * @param o.path of the socket of the runtime
+ * @param o.headers besides those of the client
+ * @throws what kept it from being answered, if nothing of a response was sent
+ */
+export async function relay(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { path, forwarded, headers }: { path: string; forwarded: Forwarded; headers: readonly string[] },
+): Promise<void> {
+  const socket = await connected(path);
+  if (response.destroyed) {
+    socket.destroy();
+    return;
+  }
+  const upstream = httpRequest({
+    createConnection: () => socket,
+    method: request.method,
+    path: request.url,
+    headers: [...forwarded.headers, ...headers, ...(forwarded.hasBody ? ['Expect', '100-continue'] : [])],
+    setHost: false,
+  });
+  // Also when it is complete: then there is nothing to end.
+  response.once('close', () => upstream.destroy());
+  // Asked for first, since the runtime closes the connection on a body that it does not want, and a
+  // response that is not yet read would be lost with it.
+  let isAwaited = forwarded.hasBody;
+  upstream.once('continue', () => {
+    isAwaited = false;
+    if (forwarded.expects) response.writeContinue();
+    request.pipe(upstream);
+  });
+  if (isAwaited) upstream.flushHeaders();
+  else upstream.end();
+  await new Promise<void>((resolve, reject) => {
+    upstream.once('response', (answer) => {
+      // What the client sends next would be the body that it was not asked for.
+      const isUnasked = isAwaited && forwarded.expects;
+      if (isUnasked) response.shouldKeepAlive = false;
+      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, endToEnd(answer.rawHeaders));
+      response.flushHeaders();
+      // A response that breaks off breaks the connection, so that it does not look complete.
+      pipeline(answer, response, () => (isUnasked ? request.destroy() : readRest(request)));
+      resolve();
+    });
+    // After the response has begun, `pipeline` knows.
+    upstream.on('error', (error) => {
+      if (response.destroyed) resolve();
+      else reject(error);
+    });
+  });
+}
+
+/** Reads the rest of a body that nobody wants, so that its client gets to read the response. */
+export function readRest(request: IncomingMessage): void {
+  if (request.complete || request.destroyed) return;
+  request.unpipe();
+  request.resume();
+  const limit = setTimeout(() => request.destroy(), restMs);
+  request.once('close', () => clearTimeout(limit));
+}
