@@ -8,7 +8,7 @@ import { streamOf } from '../shared/crypto/bytes.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { observed } from '../shared/streams/pulled.ts';
 import { readAll } from '../shared/streams/read-all.ts';
-import { isLoopback } from './loopback.ts';
+import { isLoopback } from '../shared/loopback.ts';
 import { parseProblem, problemError } from './service-problem.ts';
 
 /** Part of `fetch` that is used. */

@@ -2,7 +2,7 @@
  * The wrangler configuration of a deployment: what Sealpin needs of it, and what is wrong with it.
  */
 import { unstable_readConfig as readConfig } from 'wrangler';
-import { isLoopback } from '../client/loopback.ts';
+import { isLoopback } from '../shared/loopback.ts';
 import { SealpinError, isSealpinError } from '../shared/errors.ts';
 import {
   backendsSetting,

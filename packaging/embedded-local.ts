@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { constants, zstdCompressSync } from 'node:zlib';
-import { embeddedRoot, type EmbeddedList } from '../cli/local/embedded.ts';
+import { embeddedRoot, type EmbeddedList } from '../cli/local/code/embedded.ts';
 import { packageRoot } from '../cli/local/package-root.ts';
 
 type Dependencies = Readonly<Record<string, string>>;

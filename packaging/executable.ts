@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { inject } from 'postject';
 import { commandOptions, lateNoble } from '../cli/startup/command-bundle.ts';
-import { embeddedAssets } from '../cli/local/embedded.ts';
+import { embeddedAssets } from '../cli/local/code/embedded.ts';
 import { embeddedFiles } from './embedded-local.ts';
 
 /**

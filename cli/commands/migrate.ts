@@ -8,7 +8,7 @@ import { sleep } from '../../shared/streams/timing.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { troubleOf } from '../files/pins-in-trouble.ts';
-import { embeddedId, kuboId } from '../local/external-kubo.ts';
+import { embeddedId, kuboId } from '../local/backends/external-kubo.ts';
 import { operatedService } from '../remote/client.ts';
 import { operator, type Operator } from '../remote/operator-routes.ts';
 import { findService } from '../remote/service-choice.ts';

@@ -9,14 +9,14 @@ import type { Context } from '../context.ts';
 import { readSmall } from '../io/input.ts';
 import { makeDataDirectory } from '../io/paths.ts';
 import { startDetached } from '../local/detach.ts';
-import { chooseKubo, parseKuboWish } from '../local/external-kubo.ts';
+import { chooseKubo, parseKuboWish } from '../local/backends/external-kubo.ts';
 import { parseProxies } from '../local/front/proxies.ts';
 import { packageRoot } from '../local/package-root.ts';
 import { runningService } from '../local/other-service.ts';
 import { quietSqlite } from '../io/quiet-sqlite.ts';
 import { localPaths } from '../local/state.ts';
 import { heldLog, printReady } from '../local/start-output.ts';
-import { parseBackends, settingsIn, type Backends } from '../local/worker-vars.ts';
+import { parseBackends, settingsIn, type Backends } from '../local/backends/worker-vars.ts';
 import { visible } from '../terminal/output.ts';
 
 const defaultPort = 7420;

@@ -4,7 +4,7 @@ import { SealpinError, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { type Homes, control } from '../local/control.ts';
-import { describeLeft, describePeers } from '../local/external-kubo.ts';
+import { describeLeft, describePeers } from '../local/backends/external-kubo.ts';
 import { leftoverOfStopped } from '../local/leftover.ts';
 import { localPaths } from '../local/state.ts';
 import { api } from '../remote/client.ts';

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
 import { within } from '../../shared/streams/timing.ts';
-import { isLoopback } from '../../client/loopback.ts';
+import { isLoopback } from '../../shared/loopback.ts';
 import { bytesFrom, release } from './byte-stream.ts';
 import { visible } from '../terminal/output.ts';
 import type { Timeouts } from '../timeouts.ts';

@@ -2,7 +2,7 @@
  * Rules for the requests that a listener on loopback accepts. Pure, because it runs in workerd and
  * in Node.
  */
-import { loopbackNames } from '../../client/loopback.ts';
+import { loopbackNames } from '../../shared/loopback.ts';
 
 /** Part of `Headers` that is used; names are in lower case. */
 type HeadersOf = { get(name: string): string | null; keys(): Iterable<string> };

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
-import { embeddedLocal } from './embedded.ts';
+import { embeddedLocal } from './code/embedded.ts';
 
 /**
  * Package with what the command line's own package leaves out: 220 MB that only a service on this

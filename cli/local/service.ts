@@ -18,7 +18,7 @@ import {
   kuboId,
   type KuboWish,
   rememberKubo,
-} from './external-kubo.ts';
+} from './backends/external-kubo.ts';
 import { startFront } from './front/front.ts';
 import type { Proxies } from './front/proxies.ts';
 import type { SocketFolder, Workerd } from './miniflare.ts';
@@ -28,7 +28,7 @@ import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess, type ProcessMark } from './process.ts';
 import { takeSnapshot } from './snapshot/held-snapshot.ts';
 import { localPaths, saveOrigin, saveRun, type Secrets } from './state.ts';
-import { workerVars, type Backends } from './worker-vars.ts';
+import { workerVars, type Backends } from './backends/worker-vars.ts';
 import { kvWriter, syncFolders } from './write-through.ts';
 import { rebuildWorkerCode, workerCode, type WorkerCode } from './code/worker-code.ts';
 

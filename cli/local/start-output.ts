@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import type { Homes } from './control.ts';
 import type { Proxies } from './front/proxies.ts';
-import { describeLeft, describePeers } from './external-kubo.ts';
+import { describeLeft, describePeers } from './backends/external-kubo.ts';
 
 /**
  * Prints the address of a service that is ready, where its API key is, a request to try, and

@@ -128,7 +128,7 @@ async function readState<T extends { v: 1 }>(
  * Writes one of the JSON files above, for its owner only, so that a crash leaves the old one or the
  * new one.
  */
-export async function writeState<T extends { readonly v: 1 }>(path: string, value: T): Promise<void> {
+export async function writeState(path: string, value: OriginMark | { readonly v: 1 }): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`;
   const file = await open(temporary, 'w', 0o600);
   try {

@@ -16,7 +16,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { carType } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, sendRequest, type RequestOptions } from '../io/http.ts';
-import { isLoopback } from '../../client/loopback.ts';
+import { isLoopback } from '../../shared/loopback.ts';
 import { urlBelow, type Shape } from '../../client/service-http.ts';
 import { codeOf, parseProblem, problemError } from '../../client/service-problem.ts';
 import { visible } from '../terminal/output.ts';

@@ -12,7 +12,7 @@ import type { Context } from '../../context.ts';
 import { ifMissing, writeFailure } from '../../errno.ts';
 import { holdFolder } from '../../io/held-folder.ts';
 import { removeLeftovers, syncDirectory, syncFile, temporaryPath } from '../../io/unfinished.ts';
-import { embeddedId } from '../../local/external-kubo.ts';
+import { embeddedId } from '../../local/backends/external-kubo.ts';
 import { isFull } from '../../local/node/reserve.ts';
 import { indexCopy, snapshotGone, withSnapshot } from '../../local/snapshot/held-snapshot.ts';
 import { filesOf, isDatabase, logBytesOf, type Snapshot, writtenAt } from '../../local/snapshot/state-files.ts';

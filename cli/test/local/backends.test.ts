@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
 import { startNode, type RunningNode } from '../../local/node/server.ts';
-import { parseBackends, settingsIn } from '../../local/worker-vars.ts';
+import { parseBackends, settingsIn } from '../../local/backends/worker-vars.ts';
 import { call, refusal, remove, startHere, store } from './harness.ts';
 
 let directory: string;

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { long } from '../../../testkit/long-run.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { control } from '../../local/control.ts';
-import { askKubo, describeLeft, parseKuboWish } from '../../local/external-kubo.ts';
+import { askKubo, describeLeft, parseKuboWish } from '../../local/backends/external-kubo.ts';
 import { heldLog, printReady } from '../../local/start-output.ts';
 import { loadKubo, localPaths } from '../../local/state.ts';
 import { contextIn } from '../environment.ts';

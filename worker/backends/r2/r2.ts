@@ -40,19 +40,21 @@ const streamMs = 900_000;
 
 const onlyIfNew = { onlyIf: { etagDoesNotMatch: '*' } } as const;
 
+/** The failure of a request: R2 says what is wrong by a number in the message. */
+function failureOf(id: string, cause: unknown): SealpinError {
+  if (isSealpinError(cause)) return cause;
+  const message = `${id}: ${cause instanceof Error ? cause.message : String(cause)}`;
+  if (/\((10006|10007|10002|10003|10004)\)/.test(message))
+    return new SealpinError('misconfigured', message, {
+      hint: 'the operator must check that the bucket exists, and what is bound to the Worker',
+      cause,
+    });
+  const wait = /\((10058|10043)\)/.test(message) ? { retryAfterSeconds: slowDownSeconds } : {};
+  return new SealpinError('pinning_unavailable', message, { ...wait, cause });
+}
+
 function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place'> {
-  /** R2 says what is wrong by a number in the message. */
-  function failed(cause: unknown): SealpinError {
-    if (isSealpinError(cause)) return cause;
-    const message = `${id}: ${cause instanceof Error ? cause.message : String(cause)}`;
-    if (/\((10006|10007|10002|10003|10004)\)/.test(message))
-      return new SealpinError('misconfigured', message, {
-        hint: 'the operator must check that the bucket exists, and what is bound to the Worker',
-        cause,
-      });
-    const wait = /\((10058|10043)\)/.test(message) ? { retryAfterSeconds: slowDownSeconds } : {};
-    return new SealpinError('pinning_unavailable', message, { ...wait, cause });
-  }
+  const failed = (cause: unknown): SealpinError => failureOf(id, cause);
   const asked = async <T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> =>
     await repeated(id, signal, async () => await request().catch((cause: unknown) => Promise.reject(failed(cause))));
 
@@ -64,7 +66,7 @@ function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place'> {
     const options = onlyNew ? onlyIfNew : undefined;
     if (body instanceof Uint8Array) return (await asked(signal, () => bucket.put(key, body, options))) !== null;
     try {
-      // The bucket knows no signal: who waits goes on without its answer.
+      // The bucket knows no signal: who waits continues without its answer.
       const stored = await within(bucket.put(key, body.stream as ReadableStream, options), streamMs, late, signal);
       if (stored !== null && stored.size !== body.length)
         throw new SealpinError('pinning_failed', `${id} took ${stored.size} bytes of ${body.length}`);

@@ -119,9 +119,9 @@ export class PendingCalls extends AccountCalls {
    * Writes the pending row, then the reference, before the file is pinned: from here on, they say
    * what to undo.
    * @returns `spki` alone where its header must be sealed to that one, the account's new public
-   * key; why it may not: the key may not store it for so long, the claim was taken over, the key has
-   * no room for it, or there is a file with its name where it is to be the only one; what `Pin`
-   * fails with
+   * key; why it may not: the key may not store it for so long, the claim was taken over, the key
+   * has no allowance left for it, or there is a file with its name where it is to be the only one;
+   * what `Pin` fails with
    */
   prepare(
     hash: string,

@@ -3,13 +3,13 @@
  * responds, and whether it is the one that holds the files of this data directory. Its RPC:
  * https://docs.ipfs.tech/reference/kubo/rpc/.
  */
-import { SealpinError, isSealpinError } from '../../shared/errors.ts';
-import { type HttpResponse, readText, sendRequest } from '../io/http.ts';
-import { visible } from '../terminal/output.ts';
-import type { Timeouts } from '../timeouts.ts';
-import type { Homes, StoredCounts } from './control.ts';
-import { isLoopback } from '../../client/loopback.ts';
-import { loadKubo, localPaths, saveKubo } from './state.ts';
+import { SealpinError, isSealpinError } from '../../../shared/errors.ts';
+import { type HttpResponse, readText, sendRequest } from '../../io/http.ts';
+import { visible } from '../../terminal/output.ts';
+import type { Timeouts } from '../../timeouts.ts';
+import type { Homes, StoredCounts } from '../control.ts';
+import { isLoopback } from '../../../shared/loopback.ts';
+import { loadKubo, localPaths, saveKubo } from '../state.ts';
 
 /** The IDs of the Kubo and of the embedded node, in stored rows and in `PINNING_SERVICES`. */
 export const kuboId = 'kubo';
@@ -162,7 +162,7 @@ export async function chooseKubo(dataDir: string, wish: KuboWish, signal?: Abort
   const url = wish.url ?? (known?.inUse === true && wish.none !== true ? known.url : undefined);
   const countStored = async (): Promise<StoredCounts> => {
     // Loads SQLite, about which some versions of Node warn
-    const { countStoredAt } = await import('./stored-counts.ts');
+    const { countStoredAt } = await import('../stored-counts.ts');
     return countStoredAt(localPaths(dataDir).state, kuboId);
   };
   if (url === undefined) {

@@ -1,7 +1,7 @@
 /** Variables and secrets of the Worker, as `wrangler.toml` has those of a deployed one. */
-import { SealpinError } from '../../shared/errors.ts';
+import { SealpinError } from '../../../shared/errors.ts';
 import { embeddedId, kuboId, type Kubo } from './external-kubo.ts';
-import type { Secrets } from './state.ts';
+import type { Secrets } from '../state.ts';
 
 /** A backend, as `BACKENDS` describes it. */
 type Entry = { readonly id?: unknown; readonly type?: unknown; readonly [member: string]: unknown };

@@ -6,9 +6,9 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writ
 import { dirname, join } from 'node:path';
 import { getAsset, isSea } from 'node:sea';
 import { zstdDecompressSync } from 'node:zlib';
-import { SealpinError } from '../../shared/errors.ts';
-import { errnoOf } from '../errno.ts';
-import { ownCacheFolder } from '../io/cache-folder.ts';
+import { SealpinError } from '../../../shared/errors.ts';
+import { errnoOf } from '../../errno.ts';
+import { ownCacheFolder } from '../../io/cache-folder.ts';
 
 /** The names of the assets. */
 export const embeddedAssets = { list: 'local.json', bytes: 'local.zst' } as const;
