@@ -50,7 +50,8 @@ export const command = defineCommand({
       type: 'string',
       valueHint: 'addresses',
       description:
-        'With --origin: who may connect, as addresses or CIDR blocks, separated by commas (127.0.0.1,::1). It must set X-Forwarded-For',
+        'With --origin: who may connect, as addresses or CIDR blocks, separated by commas (127.0.0.1,::1). ' +
+        'It must set X-Forwarded-For',
     },
     backends: {
       type: 'string',
@@ -104,7 +105,8 @@ export const command = defineCommand({
     if (args.rollback !== undefined && !(await goBack(args.rollback, context))) return;
     const { secrets: keyFile, cache } = localPaths(context.dataDir);
     if (args.detach) {
-      if (backends === undefined) await chooseKubo(context.dataDir, kubo, context.signal); // refused here, and not in the log of the process
+      // Refused here, and not in the log of the process.
+      if (backends === undefined) await chooseKubo(context.dataDir, kubo, context.signal);
       const file = args.backends === undefined ? undefined : resolve(context.cwd, args.backends);
       const { port: wanted, 'kubo-api': kuboApi, 'cors-origin': corsOrigin, origin, proxy } = args;
       const flags = { port: wanted, 'kubo-api': kuboApi, 'cors-origin': corsOrigin, origin, proxy, backends: file };
@@ -209,7 +211,9 @@ function parseOrigin(text: string, flag: string): string {
   const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol) || url.origin !== text) {
     throw new SealpinError('usage', `${flag} ${text} is not an origin`, {
-      hint: `an origin is scheme, host and port, such as ${flag === '--origin' ? 'https://files.example.com' : 'http://localhost:3000'}`,
+      hint:
+        'an origin is scheme, host and port, such as ' +
+        (flag === '--origin' ? 'https://files.example.com' : 'http://localhost:3000'),
     });
   }
   return text;

@@ -189,15 +189,16 @@ export const de: Words = {
   scopesMissing: (scopes) => `Dieser Schlüssel darf das nicht: Ihm fehlt ${scopes}.`,
 
   guestText: (until, room) =>
-    `Sie sind eingeladen, Dateien zu senden${until === undefined ? '' : `, bis ${until}`}${room === '' ? '' : `: ${room}`}. ` +
+    `Sie sind eingeladen, Dateien zu senden${until === undefined ? '' : `, bis ${until}`}` +
+    `${room === '' ? '' : `: ${room}`}. ` +
     'Sie werden auf dieser Seite verschlüsselt, und dieser Dienst kann sie nicht lesen.',
   guestFiles: (files) => (files === 1 ? 'noch eine Datei' : `noch ${files} Dateien`),
   guestSize: (size) => `zusammen ${size}`,
   guestEnd: (until) => `Der Link endet mit Ihrer Einladung: ${until}.`,
   guestEndedTitle: 'Diese Einladung ist beendet',
   guestEndedText:
-    'Sie wurde zurückgenommen oder ist abgelaufen. Ihre Links sind beendet, und was mit ihr gesendet wurde, ist gelöscht. ' +
-    'Bitten Sie um eine neue.',
+    'Sie wurde zurückgenommen oder ist abgelaufen. Ihre Links sind beendet, und was mit ihr gesendet wurde, ' +
+    'ist gelöscht. Bitten Sie um eine neue.',
   linksTitle: 'Ihre Links',
   linksText:
     'Alle, die mit dieser Einladung erstellt wurden, die neuesten zuerst. Der Dienst weiß nicht, wohin sie führen.',

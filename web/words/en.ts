@@ -186,7 +186,8 @@ export const en = {
   guestEnd: (until: string) => `The link ends with your invitation: ${until}.`,
   guestEndedTitle: 'This invitation has ended',
   guestEndedText:
-    'It was taken back, or its time is over. Its links have ended, and what was sent with it is deleted. Ask for a new one.',
+    'It was taken back, or its time is over. Its links have ended, and what was sent with it is deleted. ' +
+    'Ask for a new one.',
   linksTitle: 'Your links',
   linksText: 'All that were made with this invitation, the newest first. The service does not know what they lead to.',
   linksNone: 'No link was made with this invitation, or all are taken back.',

@@ -281,7 +281,7 @@ describe('a peer that is not the proxy', () => {
 });
 
 describe('a data directory', () => {
-  test('that was a service on loopback becomes a public one, keeps its files, and says once that its links end', async () => {
+  test('from loopback becomes a public one, keeps its files, and says once that its links end', async () => {
     const local = await startHere();
     const data = new Uint8Array(randomBytes(1000));
     const { fileId } = await store(local, 'encrypted', data);

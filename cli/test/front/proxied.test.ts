@@ -85,7 +85,8 @@ const proxies: Record<string, (place: Place) => Promise<Proxy>> = {
     const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
       .map((of) => `${of}_temp_path ${dir}/${of};`)
       .join('\n');
-    const config = `daemon off;\npid ${dir}/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${folders}\n${server}}\n`;
+    const http = `http {\naccess_log off;\n${folders}\n${server}}\n`;
+    const config = `daemon off;\npid ${dir}/pid;\nerror_log stderr;\nevents {}\n${http}`;
     await writeFile(join(dir, 'nginx.conf'), config);
     return { args: ['-p', dir, '-e', 'stderr', '-c', 'nginx.conf'] };
   },

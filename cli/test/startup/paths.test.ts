@@ -113,8 +113,8 @@ const kinds: Readonly<Record<string, Kind | typeof text>> = {
 /** Arguments that name no file. */
 const texts = [
   'name id password url from to size key_id label link shell file_id --name --service --profile --scopes --expires',
-  '--rollback --limits --limit --port --origin --proxy --kubo-api --cors-origin --mode --quota --values --inbox --note --from --opens',
-  '--max-files --max-bytes --after copy-…',
+  '--rollback --limits --limit --port --origin --proxy --kubo-api --cors-origin --mode --quota --values --inbox --note',
+  '--from --opens --max-files --max-bytes --after copy-…',
 ].flatMap((line) => line.split(' ').map((name) => name.replace('-…', ' …')));
 
 function kindOf({ command, arg }: Subject): Kind | typeof text | undefined {

@@ -288,9 +288,12 @@ describe('the limits of a guest', () => {
     await share(guest, [fileId]);
     const [row] = (await owner.object.rows('share')).filter((each) => each['api_key'] === guest.id);
     const columns = Object.keys(present(row)).filter((name) => !['seq', 'id'].includes(name));
+    const ends = 'CASE WHEN i < 400 THEN 1 ELSE expires_at END';
+    const values = columns.map((name) => (name === 'expires_at' ? ends : name));
     await owner.object.change(
-      `INSERT INTO share (id, ${columns.join()}) WITH RECURSIVE n(i) AS (SELECT 2 UNION SELECT i + 1 FROM n WHERE i < 500)
-       SELECT printf('%022d', i), ${columns.map((name) => (name === 'expires_at' ? `CASE WHEN i < 400 THEN 1 ELSE ${name} END` : name)).join()} FROM n, share`,
+      `INSERT INTO share (id, ${columns.join()})
+       WITH RECURSIVE n(i) AS (SELECT 2 UNION SELECT i + 1 FROM n WHERE i < 500)
+       SELECT printf('%022d', i), ${values.join()} FROM n, share`,
     );
     expect(await problemOf(guest.ask('createShare', request([fileId])))).toBe(full);
     await owner.object.change(`UPDATE share SET api_key = '${other.id}' WHERE seq % 2 = 0`);

@@ -162,7 +162,7 @@ describe('a link of an invitation', () => {
     expect(await isThere(fileId)).toEqual([false]);
   });
 
-  it('ends with its files when the host takes it back, who may delete; else the files stay until their end', async () => {
+  it('ends with its files when a host who may delete takes it back; else they stay until their end', async () => {
     const [one, other] = [await store(guest), await store(guest)];
     const [first, second] = [await share(guest, [one.fileId]), await share(guest, [other.fileId])];
     await owner.call.deleteShare({ shareId: first.id });
