@@ -158,6 +158,24 @@ for (const name of Object.keys(proxies)) {
         }
       });
 
+      test('an inbox takes what somebody without an account sends, and its owner lists and opens it', async () => {
+        await inHome(['keygen']);
+        const link = await inHome(['inbox', 'create', 'letters']);
+        expect(link).toContain(`${origin}/drop#`);
+        await writeFile(join(dir, 'letter'), 'for Ann alone');
+        const home = join(dir, 'sender');
+        await mkdir(home, { recursive: true });
+        const anybody = { NODE_EXTRA_CA_CERTS: present(env['NODE_EXTRA_CA_CERTS']) };
+        const sent = await sealpin(['send', '--inbox', link, join(dir, 'letter'), `--data-dir=${home}`], anybody);
+        expect(sent).toMatchObject({ code: 0 });
+        const { deliveries } = JSON.parse(await inHome(['inbox', 'list', '--json'])) as {
+          deliveries: { id: string }[];
+        };
+        const [delivery] = deliveries;
+        await inHome(['inbox', 'open', present(delivery).id, join(dir, 'opened')]);
+        expect(await readFile(join(dir, 'opened/letter'), 'utf8')).toBe('for Ann alone');
+      });
+
       test('the operator sees the service by its address', async () => {
         const { stdout, code } = await sealpin(['account', 'list', `--data-dir=${service.dataDir}`], env);
         expect(stdout).toContain('ann');
