@@ -58,7 +58,11 @@ export async function packInto(folder: string, built: readonly BuiltPackage[]): 
 }
 
 async function buildSealpin(path: string): Promise<BuiltPackage> {
-  await copy(packageDocuments, path, (source) => !/\.(?:svg|png|py|go|sh|ts)$/.test(source));
+  await copy(
+    packageDocuments,
+    path,
+    (source) => !/\.(?:svg|png|json|py|go|sh|ts)$|\/(?:architecture|survival)\.md$/.test(source),
+  );
   const bundles = [await bundleCommand(join(path, 'bin')), await bundleSdk(join(path, 'lib'))];
   await writeDeclarations(Object.values(sdkEntries), join(path, 'types'));
   const licenses = await licensesOf(bundles.flatMap(({ inputs }) => Object.keys(inputs)));

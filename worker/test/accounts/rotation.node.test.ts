@@ -3,7 +3,7 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { scopes, type Scope } from '../../../shared/api.ts';
+import { fullScopes, type Scope } from '../../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
@@ -279,9 +279,9 @@ describe('who asks for a rotation', () => {
     expect(await refused(['read', 'write'])).toBe('403 insufficient_scope');
     expect(await refused(['keys', 'write'])).toBe('403 insufficient_scope');
     expect(await refused(['read', 'keys'])).toBe('403 insufficient_scope');
-    expect(await refused(scopes, soon())).toBe('409 conflict');
+    expect(await refused(fullScopes, soon())).toBe('409 conflict');
     expect((await call.getAccount()).account.publicKey).toBe(publicKey);
-    const equal = await call.withKey(scopes);
+    const equal = await call.withKey(fullScopes);
     expect(await rotate(equal)).toMatchObject([{ done: true }]);
     expect(await problemOf(call.ask('getAccount'))).toBe('401 unauthorized');
   });
@@ -305,7 +305,7 @@ describe('who asks for a rotation', () => {
 
   it('joins the rotation that another request has begun at the same time, or has lost its key', async () => {
     const { call } = await newOwner(service);
-    const other = await call.withKey(scopes);
+    const other = await call.withKey(fullScopes);
     const files = await Promise.all(Array.from({ length: 5 }, (_, index) => call.store('encrypted', `${index}`)));
     const publicKey = await replacedBy(call);
     const asked = [call, call, other, other].map(async (by) => ({
@@ -332,7 +332,7 @@ describe('who asks for a rotation', () => {
     const { call } = owner;
     const file = await call.store('encrypted', 'x');
     const publicKey = await begun(owner);
-    const second = await call.withKey(scopes);
+    const second = await call.withKey(fullScopes);
     await second.revokeKey({ id: (await call.getAccount()).key.id });
     expect(await problemOf(call.ask('rotateAccount', { publicKey }))).toBe('401 unauthorized');
     expect(await rotate(second)).toMatchObject([{ done: true }]);
