@@ -384,8 +384,7 @@ describe('faults', () => {
   });
 
   test('a HEAD asks for no bytes of the file', async () => {
-    peer.steps.length = 0;
-    peer.seen.length = 0;
+    for (const asked of [peer.steps, peer.seen]) asked.length = 0;
     for (const query of ['', '?format=raw', '?format=car']) await get(`${cid}${query}`, {}, 'HEAD');
     // A node gives the nodes of a file by blocks.
     expect(pinsParts ? peer.seen : peer.steps).not.toContain(pinsParts ? 'cat' : 'read');
