@@ -203,7 +203,7 @@ describe('the end of an invitation', () => {
     await begin(guest, mib);
     await owner.object.fail('commit', 'late');
     const late = ask(guest, 'on its way', soon(hourMs));
-    await owner.object.awaits('commit');
+    await expect.poll(() => owner.object.awaits('commit')).toBe(true);
     expect(await owner.call.revokeKey({ id: guest.id })).toMatchObject({
       revoked: [guest.id],
       shares: [{ id: link.id }],
