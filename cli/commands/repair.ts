@@ -55,7 +55,7 @@ export const command = defineCommand({
     output.note(
       bad.length === 0
         ? `${countText(so.pins - so.waiting, 'pin')} looked at: no backend lacks its bytes`
-        : `bytes are lost of ${bad.length} of ${countText(so.pins, 'pin')}`,
+        : `in trouble: ${bad.length} of ${countText(so.pins, 'pin')}`,
     );
     if (so.copying > 0) output.note(`bytes are copied for ${countText(so.copying, 'pin')}`);
     if (so.waiting > 0)

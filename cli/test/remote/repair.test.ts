@@ -36,7 +36,7 @@ test('all pins are looked at before it is said what is wrong, and what to do', a
   expect(ran.stderr.split('\n')).toEqual([
     `${of('b')}: store has lost it: content_mismatch; store the same bytes again`,
     `${of('d')}: store does not take it: store answered 507: no room; make room there, or pay for more`,
-    'sealpin: 2 of 4 pins have lost their bytes',
+    'sealpin: in trouble: 2 of 4 pins',
     'sealpin: bytes are copied for 1 pin',
     '',
   ]);
