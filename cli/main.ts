@@ -39,7 +39,7 @@ export async function main(argv: readonly string[], environment: Environment): P
     }
     const words = isHelp ? argv.slice(1) : argv;
     const [verb = '', noun = ''] = words;
-    const command = (await loadCommand(verb)) ?? (await loadCommand(`${verb} ${noun}`));
+    const command = (await loadCommand(`${verb} ${noun}`)) ?? (await loadCommand(verb));
     if (command === undefined) throw await unknownCommand(verb, noun);
     const own = words.slice(command.name.split(' ').length);
     if (isHelp || asksForHelp(own)) {

@@ -9,7 +9,6 @@ import {
   identityFromPkcs8,
   openPreviousKey,
   parseApiKey,
-  recipientFromSpki,
   unsealPrivateKey,
   type Identity,
 } from '../shared/crypto/index.ts';
@@ -19,14 +18,6 @@ import type { ServiceHttp } from './service-http.ts';
 /** Fetches what the service knows of the account. */
 export function accountOf(http: ServiceHttp, signal: AbortSignal | undefined): Promise<AccountDetails> {
   return http.json(AccountDetails, { path: 'v1/account', signal });
-}
-
-/**
- * The public key of an account in one line, `age1tag1…`.
- * @throws SealpinError `service_answer` when it is none
- */
-export function recipientOf({ account }: AccountDetails): string {
-  return recipientFromSpki(spkiOf(account.publicKey)).text;
 }
 
 /**

@@ -4,6 +4,7 @@ import {
   EventList,
   FileList,
   Receipt,
+  type Share,
   type ShareList,
   type ShareReceipt,
   type StoredFile,
@@ -18,12 +19,14 @@ import { invitations, type Invitations } from './invitations.ts';
 import type { Outgoing, SendingOptions, Words } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
 import {
+  changeShare,
   revokeShare,
   sendFiles,
   shareParcel,
   shareRecipients,
   sharesPage,
   type PageOptions,
+  type ShareChanges,
   type Sent,
   type Shared,
   type ShareOptions,
@@ -157,6 +160,16 @@ export interface Connection {
    */
   shares(options?: PageOptions): Promise<ShareList>;
   /**
+   * Changes how often and how long a share opens, while it has not ended. Its days count from when
+   * it was made.
+   * @throws SealpinError `not_found`, `gone` where it has ended, `invalid_request` for more than
+   * the service allows and for fewer opens than were used, `forbidden` where it would outlive its
+   * API key
+   * @example
+   * const { opensLeft } = await connection.changeShare(share.id, { opens: 10 });
+   */
+  changeShare(shareId: string, changes: ShareChanges): Promise<Share>;
+  /**
    * Takes a share back. Its files stay stored. The receipt says how often it was opened before.
    * @throws SealpinError `not_found`
    * @example
@@ -213,6 +226,7 @@ export function connect(o: {
     inbox: inboxes(http, o.apiKey),
     invitation: invitations(http),
     shares: (options = {}) => sharesPage(http, options),
+    changeShare: (shareId, changes) => changeShare(http, shareId, changes),
     unshare: (shareId, { signal } = {}) => revokeShare(http, shareId, signal),
   };
 }

@@ -9,6 +9,8 @@ import { readAll } from '../shared/streams/read-all.ts';
 import {
   maxRecordBytes,
   openParcelWith,
+  type ParcelPlace,
+  type Signing,
   parseLink,
   printLink,
   sealedParcelType,
@@ -118,15 +120,28 @@ async function openDelivery(
 ): Promise<Parcel> {
   const path = `v1/storage/${encodeURIComponent(id)}`;
   const about = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
-  return openSealed(await readDelivery(http, about, signal), identities);
+  return openSealed(await readDelivery(http, about, signal), identities, placeOf(http, about));
 }
 
 /**
  * Opens the parcel that `readDelivery` gave.
+ * @param place of the inbox, which a signature is compared with
  * @throws SealpinError `parcel_invalid`, `decrypt_failed`, and what the formats say
  */
-export function openSealed(sealed: Uint8Array<ArrayBuffer>, identities: readonly Identity[]): Promise<Parcel> {
-  return openParcelWith(new Blob([sealed]).stream(), { identities });
+export function openSealed(
+  sealed: Uint8Array<ArrayBuffer>,
+  identities: readonly Identity[],
+  place?: ParcelPlace,
+): Promise<Parcel> {
+  return openParcelWith(new Blob([sealed]).stream(), { identities, place });
+}
+
+/** Place of a delivery: the inbox is the API key that stored it. */
+export function placeOf(
+  { url }: Pick<ServiceHttp, 'url'>,
+  { createdBy }: Pick<StoredFile, 'createdBy'>,
+): ParcelPlace | undefined {
+  return createdBy === undefined ? undefined : { service: url, id: createdBy };
 }
 
 /** Recognizes the parcel of a delivery. Its media type proves nothing. */
@@ -260,10 +275,19 @@ export async function deliver(
   {
     recipients,
     names,
+    signing,
     signal,
-  }: { recipients: readonly Recipient[]; names: readonly string[] | undefined; signal: AbortSignal | undefined },
+  }: {
+    recipients: readonly Recipient[];
+    names: readonly string[] | undefined;
+    /** Who signs it, and the ID of the inbox's API key. */
+    signing?: Pick<Signing, 'signer' | 'id'> | undefined;
+    signal: AbortSignal | undefined;
+  },
 ): Promise<void> {
-  const sealed = new Blob([await sealParcelTo(parcel, { recipients })], { type: sealedParcelType });
+  const to = recipients.flatMap(({ text = [] }) => text);
+  const signed = signing && { ...signing, service: http.url, recipients: to };
+  const sealed = new Blob([await sealParcelTo(parcel, { recipients, signing: signed })], { type: sealedParcelType });
   try {
     await put(http, sealed, { mode: 'plain', names, signal });
   } catch (error) {

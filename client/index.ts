@@ -14,7 +14,7 @@ export { receive, type AskedPassword, type Received, type ReceivedFile, type Rec
 export type { UploadedFile } from './resumable-upload.ts';
 export type { RotatedAccount, RotationOptions } from './account-rotation.ts';
 export type { Outgoing, SendingOptions, SentFile, Words } from './sending.ts';
-export type { Sent, Shared, ShareOptions } from './sharing.ts';
+export type { Sent, ShareChanges, Shared, ShareOptions } from './sharing.ts';
 export type { Shareable } from './stored-files.ts';
 export type { Fetch } from './service-http.ts';
 export { signUrl, type SignedDownload, type SignedUpload } from './sign-url.ts';

@@ -1,5 +1,12 @@
 /** Invitations: links by which somebody without an account sends files, for a while. */
-import { ApiKeyList, type ApiKeyRecord, type Revoked, type ShareList, type ShareReceipt } from '../shared/api.ts';
+import {
+  ApiKeyList,
+  type ApiKeyRecord,
+  type Revoked,
+  type Share,
+  type ShareList,
+  type ShareReceipt,
+} from '../shared/api.ts';
 import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { parseLink, printLink, type Link } from '../shared/link/index.ts';
 import { dayMs } from '../shared/time.ts';
@@ -7,7 +14,16 @@ import { accountOf } from './account-key.ts';
 import { createLimitedKey, revokeKey, type KeyTerms } from './limited-key.ts';
 import type { Outgoing, SendingOptions } from './sending.ts';
 import { serviceHttp, type Fetch, type ServiceHttp } from './service-http.ts';
-import { revokeShare, sendFiles, sharesPage, type PageOptions, type Sent, type ShareOptions } from './sharing.ts';
+import {
+  changeShare,
+  revokeShare,
+  sendFiles,
+  sharesPage,
+  type PageOptions,
+  type Sent,
+  type ShareChanges,
+  type ShareOptions,
+} from './sharing.ts';
 
 /**
  * An invitation that was made. `link` is for the guest; nobody can make it again. `key.id` revokes
@@ -75,6 +91,8 @@ export interface Guest {
   send(files: Outgoing | readonly Outgoing[], options?: ShareOptions & SendingOptions): Promise<Sent>;
   /** A page of the links that were made by this invitation, newest first. */
   shares(options?: PageOptions): Promise<ShareList>;
+  /** Changes how often and how long a link opens; its files stay as long. */
+  changeShare(shareId: string, changes: ShareChanges): Promise<Share>;
   /** Takes a link back, with the files that were stored for it. */
   unshare(shareId: string, options?: { signal?: AbortSignal | undefined }): Promise<ShareReceipt>;
 }
@@ -97,6 +115,7 @@ export function connectAsGuest(link: string, { fetch }: { fetch?: Fetch | undefi
       return sendFiles(http, files, { ...options, expiresAt }, { expiresAt });
     },
     shares: (options = {}) => sharesPage(http, options),
+    changeShare: (shareId, changes) => changeShare(http, shareId, changes),
     unshare: (shareId, { signal } = {}) => revokeShare(http, shareId, signal),
   };
 }

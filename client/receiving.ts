@@ -14,7 +14,7 @@ import { isSealpinError, SealpinError } from '../shared/errors.ts';
 import { sleep } from '../shared/streams/timing.ts';
 import type { GatewayFetch } from '../shared/ipfs/index.ts';
 import type { BufferPool } from '../shared/streams/buffer-pool.ts';
-import { openParcel, parseLink, type Link, type Parcel } from '../shared/link/index.ts';
+import { openParcel, parseLink, type Link, type Parcel, type ParcelSignature } from '../shared/link/index.ts';
 import { secondsUntilAgain } from './attempts.ts';
 import { accessTo, openBlob, rangeIn, type Range } from './blobs.ts';
 import { identitiesOf, type With } from './credentials.ts';
@@ -46,6 +46,8 @@ export type ReceivedFile = {
 export type Received = {
   readonly note?: string | undefined;
   readonly from?: string | undefined;
+  /** Who signed it, and whether that is right; undefined: nobody did. */
+  readonly signed?: ParcelSignature | undefined;
   readonly files: readonly ReceivedFile[];
 };
 
@@ -172,7 +174,13 @@ export async function openShare(
   const { record } = await recordOf(http, id, crypto.randomUUID(), signal);
   for (let failed = 1; ; failed += 1) {
     try {
-      return await openParcel(record, { secret, password, identities: o.identities, backend });
+      return await openParcel(record, {
+        secret,
+        password,
+        identities: o.identities,
+        place: { service: http.url, id },
+        backend,
+      });
     } catch (error) {
       const isWrong = isSealpinError(error, 'decrypt_failed') && error.reason === 'wrong_password';
       password = isWrong && typeof o.password === 'function' ? await asked(o.password, failed) : undefined;

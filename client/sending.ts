@@ -1,5 +1,11 @@
 /** Sending files: each is sealed under a key of its own, and a parcel has the keys. */
-import { detachedPayloadBytes, encryptPayload, webBackend, type Backend } from '../shared/crypto/index.ts';
+import {
+  detachedPayloadBytes,
+  encryptPayload,
+  webBackend,
+  type Backend,
+  type ParcelSigner,
+} from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import { encodeParcel, type Parcel, type ParcelFile } from '../shared/link/index.ts';
 import { observed } from '../shared/streams/pulled.ts';
@@ -137,16 +143,20 @@ export async function sealAndStore(
 
 /**
  * Checks what a parcel will have, before anything is sent.
+ * @param signer signs it later
+ * @param recipients to whom it is sealed then
  * @returns a parcel that has at least as many bytes
  * @throws SealpinError `invalid_filename`, `parcel_invalid`
  */
-export function checkParcel({
-  files,
-  ...words
-}: Pick<Parcel, 'note' | 'from'> & { readonly files: readonly Named[] }): Parcel {
+export function checkParcel(
+  { files, ...words }: Pick<Parcel, 'note' | 'from'> & { readonly files: readonly Named[] },
+  signer?: ParcelSigner,
+  recipients: readonly string[] = [],
+): Parcel {
   const someFile = { cid: someCid, fileKey: new Uint8Array(32), size: Number.MAX_SAFE_INTEGER };
   const parcel = { files: files.map(({ name, type }) => ({ ...someFile, name, type })), ...words };
-  encodeParcel(parcel);
+  const place = { service: 'https://sealpin.example/', id: '0'.repeat(22) };
+  encodeParcel(parcel, signer && { ...place, signer, recipients });
   return parcel;
 }
 

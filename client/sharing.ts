@@ -1,8 +1,23 @@
 /** Shares: parcels that a service keeps for anyone who has the link. */
-import { membersOf, Receipt, Share, ShareList, ShareReceipt, ShareTerms, type ShareRequest } from '../shared/api.ts';
-import { passwordRecipient, type Backend, type PasswordKdf, type Recipient } from '../shared/crypto/index.ts';
+import {
+  membersOf,
+  Receipt,
+  Share,
+  ShareList,
+  ShareReceipt,
+  ShareTerms,
+  type ShareChange,
+  type ShareRequest,
+} from '../shared/api.ts';
+import {
+  passwordRecipient,
+  type Backend,
+  type ParcelSigner,
+  type PasswordKdf,
+  type Recipient,
+} from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
-import { printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
+import { newShareId, printLink, sealParcel, type Parcel } from '../shared/link/index.ts';
 import { recipientsOf } from './credentials.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing, type SendingOptions, type SentFile } from './sending.ts';
 import type { ServiceHttp } from './service-http.ts';
@@ -28,6 +43,8 @@ export type Sealing = {
   readonly recipients: readonly Recipient[];
   readonly kdf?: PasswordKdf;
   readonly backend?: Backend;
+  /** Signs the parcel, for this share and these recipients. */
+  readonly signer?: ParcelSigner | undefined;
 };
 
 /**
@@ -58,14 +75,20 @@ export async function shareParcel(
   o: ShareOptions & { readonly signal?: AbortSignal | undefined },
   sealing: Sealing = { recipients: shareRecipients(o) },
 ): Promise<Shared> {
-  const { record, secret } = await sealParcel(parcel, { password: o.password, ...sealing });
+  const { signer, recipients } = sealing;
+  // What is signed names its share, so its ID is drawn here.
+  const id = signer === undefined ? undefined : newShareId();
+  const to = recipients.flatMap(({ text = [] }) => text);
+  const signing = signer && id !== undefined ? { signer, service: http.url, id, recipients: to } : undefined;
+  const { record, secret } = await sealParcel(parcel, { password: o.password, ...sealing, signing });
   const { expiresAt } = o;
   const request: ShareRequest = {
+    id,
     record: base64(record),
     files: [...files],
     password: o.password !== undefined,
     ...membersOf(ShareTerms, o),
-    expiresAt: expiresAt === undefined ? undefined : new Date(expiresAt).toISOString(),
+    expiresAt: timeOf(expiresAt),
   };
   const share = await http.json(Share, {
     method: 'POST',
@@ -123,6 +146,33 @@ export type PageOptions = {
 /** A page of the shares that the API key sees. */
 export function sharesPage(http: ServiceHttp, { signal, ...query }: PageOptions): Promise<ShareList> {
   return http.json(ShareList, { path: 'v1/shares', query, signal });
+}
+
+/**
+ * Other terms of a share. `opens`: how often it opens in all, the times before included. What is
+ * undefined stays.
+ */
+export type ShareChanges = {
+  readonly expiresAt?: Date | string | undefined;
+  readonly opens?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+};
+
+/** Changes how often and how long a share opens. */
+export function changeShare(http: ServiceHttp, shareId: string, changes: ShareChanges): Promise<Share> {
+  const { opens, signal } = changes;
+  const body: ShareChange = { opens, expiresAt: timeOf(changes.expiresAt) };
+  return http.json(Share, {
+    method: 'PATCH',
+    path: `v1/shares/${encodeURIComponent(shareId)}`,
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+    signal,
+  });
+}
+
+function timeOf(time: Date | string | undefined): string | undefined {
+  return time === undefined ? undefined : new Date(time).toISOString();
 }
 
 /** Ends a share. */

@@ -11,9 +11,13 @@ Written from shared/README.md, which defines the formats, with Python 3.9 or new
     rescue.py --key private.key letter.car letter.pdf          # a CAR file (`sealpin export`, `ipfs dag export`)
     rescue.py bucket copy                                      # what a copy of a bucket has: bytes and CIDs
     rescue.py bucket copy bafy… letter.age                     # one file of it, as it was stored
+    rescue.py --link link.txt blob letter.pdf                  # the blob of a link; or a kept record: its parcel
+    rescue.py backup folder files                              # the folder of `sealpin backup`
+    rescue.py words private.key                                # a private key from its 24 words
 
-For `bucket`, rescue_bucket.py must be beside this file. The output appears when all of it is authentic. With `-` it
-goes to standard output as it is read, and only exit code 0 says that it is complete.
+For the last five, the files rescue_….py and bip39-english.txt must be beside this one. The output appears
+when all of it is authentic. With `-` it goes to standard output as it is read, and only exit code 0 says that it is
+complete.
 """
 
 import argparse
@@ -443,15 +447,21 @@ def fields_of(node):
         yield tag >> 3, source.read(min(value, len(node))) if tag & 7 == 2 else value
 
 
-def blob_of_car(source, target):
-    """Writes the blob in a CAR to a file; every block is compared with its CID."""
-    end = source.seek(0, os.SEEK_END)
+def root_of_car(source):
+    """The CID of the root in the header of a CAR, after which `source` then is."""
     source.seek(0)
     length = varint(source)
     if length > MAX_BLOCK:
         raise Refused("the header of the CAR is too long")
     header = source.read(length)
     at = header.find(b"\xd8\x2a\x58\x25\x00")
+    return header[at + 5 : at + 41]
+
+
+def blob_of_car(source, target):
+    """Writes the blob in a CAR to a file; every block is compared with its CID."""
+    end = source.seek(0, os.SEEK_END)
+    waiting = [root_of_car(source)]
     blocks = {}
     while source.tell() < end:
         length = varint(source)
@@ -460,7 +470,6 @@ def blob_of_car(source, target):
         cid = source.read(36)
         blocks[cid] = (source.tell(), length - 36)
         source.seek(length - 36, os.SEEK_CUR)
-    waiting = [header[at + 5 : at + 41]]
     while waiting:
         # Nothing that is encrypted repeats a block, so each is used once, and no CAR costs more than its bytes.
         cid = waiting.pop()
@@ -497,18 +506,18 @@ def main():
     parser.add_argument("--header", help="the header of the file, where it is stored apart")
     parser.add_argument("input")
     parser.add_argument("output")
+    parser.add_argument("--link", help="a file with the link that leads to it, or - for standard input")
     if sys.argv[1:2] == ["bucket"]:
         import rescue_bucket
 
         return rescue_bucket.main(sys.argv[2:])
+    if sys.argv[1:2] in (["backup"], ["words"]):
+        import rescue_backup
+
+        command = rescue_backup.open_backup if sys.argv[1] == "backup" else rescue_backup.key_of_words
+        return command(sys.argv[2:])
     o = parser.parse_args()
-
-    def ask():
-        if o.password_file is None:
-            return os.environ.get("SEALPIN_PASSWORD") or getpass.getpass("Password: ")
-        with open(o.password_file, encoding="utf-8", newline="") as file:
-            return re.sub(r"\r?\n\Z", "", file.read(), count=1)
-
+    ask = asking(o.password_file)
     identities = [Password(ask)]
     if o.key is not None:
         with open(o.key, "rb") as file:
@@ -521,7 +530,25 @@ def main():
     with open(o.input, "rb") as source, tempfile.TemporaryFile() as blob:
         if is_car(source):
             source = blob_of_car(source, blob)
-        write_to(o.output, lambda target: open_container(source, target, identities, file_key, header))
+        if o.link is None:
+            return write_to(o.output, lambda target: open_container(source, target, identities, file_key, header))
+        import rescue_backup
+
+        with sys.stdin if o.link == "-" else open(o.link, encoding="utf-8") as file:
+            link = file.read(8194)
+        write_to(o.output, lambda target: rescue_backup.open_linked(link, source, target, identities, ask))
+
+
+def asking(password_file):
+    """A function that gives the password."""
+
+    def ask():
+        if password_file is None:
+            return os.environ.get("SEALPIN_PASSWORD") or getpass.getpass("Password: ")
+        with open(password_file, encoding="utf-8", newline="") as file:
+            return re.sub(r"\r?\n\Z", "", file.read(), count=1)
+
+    return ask
 
 
 def write_to(output, write):
@@ -549,7 +576,7 @@ def failure():
         main()
     except Refused as error:
         return f"rescue.py: {error}"
-    except UNREADABLE as error:
+    except (InvalidTag, *UNREADABLE) as error:
         return f"rescue.py: it cannot be read: {type(error).__name__}: {error}"
     return None
 

@@ -1,7 +1,6 @@
 /** Checks of `doctor`, each of which ends in a line. */
 import packageJson from '../package.json' with { type: 'json' };
 import { refuseUnencrypted } from '../cli/remote/client.ts';
-import type { StrayList } from '../shared/api.ts';
 import { errorMessage, hintOf } from './finding.ts';
 import type { Finding } from './finding.ts';
 import {
@@ -17,6 +16,7 @@ import {
 } from './configuration.ts';
 import { takesBlocks } from '../worker/backends/contract.ts';
 import { roundTrip } from './pinning-probe.ts';
+import { backendFindings, strayFindings } from './store-checks.ts';
 import { accountsOf, kvNamespaces, restoreSecret, secretNames, type Wrangler } from './wrangler.ts';
 
 /** Timeouts of the round trip to a pinning service, and of a response of the service. */
@@ -246,7 +246,8 @@ async function checkOperator({ secretOf }: Subject, url: string): Promise<Findin
   if (status === 200)
     return [
       { ok: true, what: 'the operator’s token lists accounts, which are in KV' },
-      ...(await checkStrays(token, url)),
+      ...(await told(`${url}/v1/operator/strays`, token, strayFindings)),
+      ...(await told(`${url}/v1/health`, token, backendFindings)),
     ];
   return [
     {
@@ -258,18 +259,10 @@ async function checkOperator({ secretOf }: Subject, url: string): Promise<Findin
   ];
 }
 
-/** What lies in stores and belongs to nothing: too much of it waits for the operator. */
-async function checkStrays(token: string, url: string): Promise<Finding[]> {
-  const listed = await ask(`${url}/v1/operator/strays`, { Authorization: `Bearer ${token}` });
-  if ('finding' in listed) return [listed.finding];
-  const { stores = [] } = (await jsonOf(listed.response)) as Partial<StrayList>;
-  return stores.map(({ service, objects }) => ({
-    ok: false,
-    what: `object store ${service}: ${objects} objects belong to nothing, and wait for you`,
-    todo:
-      'where the database of the service was restored or lost, stop here; else ' +
-      `DELETE /v1/operator/strays/${service} with the operator’s token removes them`,
-  }));
+/** What follows from what the service tells its operator. */
+async function told(url: string, token: string, findings: (of: object) => Finding[]): Promise<Finding[]> {
+  const asked = await ask(url, { Authorization: `Bearer ${token}` });
+  return 'finding' in asked ? [asked.finding] : findings(await jsonOf(asked.response));
 }
 
 /** The token for metrics, where it is at hand: a service may have none. */

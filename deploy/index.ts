@@ -1,10 +1,10 @@
 /** `npm run setup`, `doctor`, `backup` and `restore`. Exit code 0: done, 1: failed, 2: misused. */
 import { visible } from '../cli/terminal/output.ts';
-import { describe, isSealpinError, SealpinError } from '../shared/errors.ts';
+import { exitOf, isSealpinError, SealpinError } from '../shared/errors.ts';
 import { backup } from './service-backup.ts';
 import { doctor, tokenIn, type DoctorContext } from './doctor.ts';
 import { operatorApi } from './operator-api.ts';
-import { parseOptions, type CommandName, type DeployOptions } from './options.ts';
+import { parseOptions, usage, type CommandName, type DeployOptions } from './options.ts';
 import { restoreService } from './service-restore.ts';
 import { setup } from './setup.ts';
 import { wranglerWith } from './wrangler.ts';
@@ -40,16 +40,19 @@ try {
   // A restoration has something to undo. The others end by themselves.
   for (const signal of name === 'restore' ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT'])
     process.once(signal, () => interrupted.abort(new SealpinError('interrupted')));
-  const options = parseOptions(name, args, process.env['INIT_CWD'] ?? process.cwd());
-  process.exitCode = await commands[name](options, {
-    env: process.env,
-    print: (line) => console.log(line),
-    signal: interrupted.signal,
-    interactive: true,
-  });
+  if (args.includes('--help')) console.log(usage);
+  else {
+    const options = parseOptions(name, args, process.env['INIT_CWD'] ?? process.cwd());
+    process.exitCode = await commands[name](options, {
+      env: process.env,
+      print: (line) => console.log(line),
+      signal: interrupted.signal,
+      interactive: true,
+    });
+  }
 } catch (error) {
   if (!isSealpinError(error)) throw error;
   console.error(`✗ ${visible(error.message)}`);
   for (const line of (error.hint ?? '').split('\n')) console.error(`  → ${visible(line)}`);
-  process.exitCode = describe(error.code).exit;
+  process.exitCode = [2, 130].includes(exitOf(error)) ? exitOf(error) : 1;
 }

@@ -8,7 +8,8 @@ import { packageRoot } from '../cli/local/package-root.ts';
 import { refuseUnencrypted } from '../cli/remote/client.ts';
 import { SealpinError } from '../shared/errors.ts';
 
-const usage = `npm run setup -- [--name <worker>] [--backend r2|s3|kubo] [--public-gateway on|off]
+/** The flags of all commands, for people. */
+export const usage = `npm run setup -- [--name <worker>] [--backend r2|s3|kubo] [--public-gateway on|off]
                  [--bucket <name>] [--s3-url <https://…>] [--region <name>]
                  [--kubo-url <https://…>] [--domain <host>] [--url <https://…>]
                  [--account <label>] [--api-key-file <path>]

@@ -8,6 +8,9 @@ import { packageRoot } from '../cli/local/package-root.ts';
 /** Packages whose types appear in ours, and their one file of declarations. */
 const typePackages: Readonly<Record<string, string>> = { valibot: 'valibot/dist/index.d.mts' };
 
+/** Comments and indentation of these packages: nobody who uses ours writes their shapes. */
+const forReaders = /^[ \t]*(?:\/\*\*[^]*?\*\/\r?\n)?[ \t]*/gm;
+
 /** Imports of a declaration; the first group is the specifier. */
 const imports = /(?:\bfrom |\bimport\()['"]([^'"]+)['"]/g;
 
@@ -49,7 +52,8 @@ export async function writeDeclarations(entries: readonly string[], outDir: stri
   await Promise.all(written.filter((path) => !needed.has(path)).map((path) => rm(join(outDir, path))));
   await mkdir(join(outDir, 'npm'));
   for (const [name, path] of Object.entries(typePackages)) {
-    await writeFile(join(outDir, 'npm', `${name}.d.ts`), await readFile(join(root, 'node_modules', path)));
+    const text = await readFile(join(root, 'node_modules', path), 'utf8');
+    await writeFile(join(outDir, 'npm', `${name}.d.ts`), text.replace(forReaders, ''));
   }
 }
 

@@ -1,20 +1,115 @@
-/** The manual as a page for `man`, in the macros of man(7). */
+/** The manual as pages for `man`, in the macros of man(7). */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { lexer, type Token, type Tokens } from 'marked';
+import type { Command } from '../cli/command.ts';
+import { loadCommands } from '../cli/commands/index.ts';
+import { synopsis } from '../cli/help/usage.ts';
+import { manualPages } from './manifest.ts';
 
 /**
- * Renders the manual: its text from the first section on, under the usual NAME.
- * @param markdown of the manual; before the first section is a table of contents, which `man` has
- * no use for
+ * Renders the manual: `sealpin(1)`, a page for each command, and one for each task.
+ * @param folder of the command line, with `README.md` and `manual/`
  * @param version of the command
+ * @returns the pages by their paths in the package
  */
-export function manPage(markdown: string, version: string): string {
-  const tokens = lexer(markdown);
-  const first = tokens.findIndex((token) => token.type === 'heading' && token['depth'] === 2);
+export async function manPages(folder: string, version: string): Promise<Map<string, string>> {
+  const manual = await readFile(join(folder, 'README.md'), 'utf8');
+  const commands = await loadCommands();
+  const pages = new Map([['man/sealpin.1', mainPage(manual, commands, version)]]);
+  for (const command of commands)
+    pages.set(`man/${pageName(command)}.1`, commandPage(command, sectionOf(manual, command), version));
+  for (const name of manualPages) {
+    const text = await readFile(join(folder, 'manual', `${name}.md`), 'utf8');
+    pages.set(`man/sealpin-${name}.7`, taskPage(name, text, version));
+  }
+  return pages;
+}
+
+const pageName = ({ name }: Command): string => `sealpin-${name.replace(' ', '-')}`;
+const isHeading = (token: Token, depth: number): boolean => token.type === 'heading' && token['depth'] === depth;
+
+function titleLines(name: string, section: number, what: string, version: string): string[] {
+  const title = `.TH ${name.toUpperCase()} ${section} "" "sealpin ${version}" "Sealpin"`;
+  return [title, '.SH NAME', guardedText(`${escaped(name, true)} \\- ${escaped(what)}`)];
+}
+
+/** Renders the manual from its first section on, with a list in place of the commands. */
+function mainPage(manual: string, commands: readonly Command[], version: string): string {
+  const tokens = lexer(manual);
+  const first = tokens.findIndex((token) => isHeading(token, 2));
+  const begin = tokens.findIndex(
+    (token) => isHeading(token, 3) && (token as Tokens.Heading).text.startsWith('sealpin '),
+  );
+  const end = tokens.findIndex((token, index) => index > begin && isHeading(token, 2));
+  const rows = commands.flatMap((each) => [
+    '.TP',
+    String.raw`\fB${escaped(pageName(each), true)}\fR(1)`,
+    escaped(each.summary),
+  ]);
   return [
-    `.TH SEALPIN 1 "" "sealpin ${version}" "Sealpin"`,
-    String.raw`.SH NAME`,
-    String.raw`sealpin \- encrypt files, store them on IPFS and send them`,
-    ...tokens.slice(first).flatMap(blockLines),
+    ...titleLines('sealpin', 1, 'encrypt files, store them on IPFS and send them', version),
+    ...tokens.slice(first, begin).flatMap(blockLines),
+    ...rows,
+    ...tokens.slice(end).flatMap(blockLines),
+    '.SH SEE ALSO',
+    manualPages.map((name) => String.raw`\fBsealpin\-${escaped(name, true)}\fR(7)`).join(', '),
+    '',
+  ].join('\n');
+}
+
+/** Finds the words of the manual on a command, without title and synopsis. */
+function sectionOf(manual: string, { name }: Command): string {
+  const begin = manual.indexOf(`\n### sealpin ${name}\n`);
+  if (begin < 0) throw new TypeError(`the manual has no ${name}`);
+  const rest = manual.slice(begin).split('\n').slice(4).join('\n');
+  return rest.slice(0, rest.search(/^##{1,2} /m));
+}
+
+/** Renders the page of a command: its text from the manual, its flags and examples from itself. */
+function commandPage(command: Command, text: string, version: string): string {
+  const tokens = lexer(text);
+  const sub = tokens.findIndex((token) => isHeading(token, 4));
+  // The examples of a command are its own.
+  const about = tokens.filter((token, index) => token.type !== 'code' || (sub >= 0 && index > sub));
+  const rows = Object.entries(command.args).map(([name, arg]): [string, string] => {
+    if (arg.type === 'positional') return [`<${name}>`, arg.description];
+    return [arg.type === 'string' ? `--${name} <${arg.valueHint}>` : `--${name}`, arg.description];
+  });
+  return [
+    ...titleLines(pageName(command), 1, command.summary, version),
+    '.SH SYNOPSIS',
+    String.raw`\fB${escaped(synopsis(command), true)}\fR`,
+    '.SH DESCRIPTION',
+    ...about.flatMap(blockLines),
+    '.SH ARGUMENTS AND FLAGS',
+    ...rows.flatMap(([term, says]) => ['.TP', String.raw`\fB${escaped(term, true)}\fR`, guardedText(escaped(says))]),
+    '.SH EXAMPLES',
+    ...command.examples.flatMap(({ command: line, does }) => [
+      '.TP',
+      guardedText(escaped(does)),
+      '.nf',
+      codeLine(line),
+      '.fi',
+    ]),
+    '.SH EXIT STATUS',
+    String.raw`As \fBsealpin\fR(1) says.`,
+    '.SH SEE ALSO',
+    String.raw`\fBsealpin\fR(1)`,
+    '',
+  ].join('\n');
+}
+
+/** Renders the page about a task. */
+function taskPage(name: string, text: string, version: string): string {
+  const [title, ...others] = lexer(text);
+  if (title === undefined || !isHeading(title, 1)) throw new TypeError(`${name}.md has no title`);
+  const begin = others.findIndex((token) => isHeading(token, 2));
+  return [
+    ...titleLines(`sealpin-${name}`, 7, (title as Tokens.Heading).text, version),
+    '.SH DESCRIPTION',
+    ...others.slice(0, begin).flatMap(blockLines),
+    ...(begin < 0 ? others : others.slice(begin)).flatMap(blockLines),
     '',
   ].join('\n');
 }

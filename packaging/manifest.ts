@@ -1,4 +1,5 @@
 /** The `package.json` of each published package, from that of the repository. */
+import { headings } from '../cli/commands/index.ts';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packageRoot } from '../cli/local/package-root.ts';
@@ -20,8 +21,14 @@ export const sdkEntries = {
   ipfs: 'shared/ipfs/index.ts',
 } as const;
 
-/** Path of the page for man in `sealpin`. */
-export const manPagePath = 'man/sealpin.1';
+/** Pages of the manual beside that of the commands: `cli/manual/<name>.md`. */
+export const manualPages = ['sending', 'my-things', 'schedule', 'with-age', 'after-a-year'] as const;
+/** Paths of the pages for man in `sealpin`. */
+export const manPaths: readonly string[] = [
+  'man/sealpin.1',
+  ...headings.map(({ name }) => `man/sealpin-${name.replace(' ', '-')}.1`),
+  ...manualPages.map((name) => `man/sealpin-${name}.7`),
+];
 
 /** The repository's own. */
 export async function readManifest(): Promise<Manifest> {
@@ -43,7 +50,7 @@ export function sdkManifest({ version, description, keywords, license, engines }
     type: 'module',
     sideEffects: false,
     bin: { sealpin: 'bin/sealpin.cjs' },
-    man: [manPagePath], // npm installs the pages of a list only
+    man: manPaths.map((path) => `${path}.gz`), // npm installs the pages of a list only
     exports: { ...Object.fromEntries(exports), './package.json': './package.json' },
     engines,
   };

@@ -6,20 +6,25 @@ import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { build, type Metafile } from 'esbuild';
 import { bundleCommand } from '../cli/startup/command-bundle.ts';
 import { packageRoot } from '../cli/local/package-root.ts';
+import { bundleOpener, packedOpener } from '../cli/local/code/opener-bundle.ts';
+import { makePagesManifest, manifestFile, manifestText } from '../cli/local/code/pages-manifest.ts';
+import { rescueFiles } from '../cli/local/code/shipped-file.ts';
 import { packWorkerCode } from '../cli/local/code/worker-code.ts';
 import { writeDeclarations } from './declarations.ts';
 import { licensesOf } from './licenses.ts';
-import { manPage } from './man-page.ts';
-import { localManifest, readManifest, sdkEntries, sdkManifest, manPagePath } from './manifest.ts';
+import { manPages } from './man-page.ts';
+import { localManifest, readManifest, sdkEntries, sdkManifest } from './manifest.ts';
 
 const packagesRoot = packageRoot();
 
 /** Documents that the README leads to, with their paths. */
 const packageDocuments = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'docs'].concat(
   ['cli', 'client', 'shared', 'web', 'worker'].map((room) => `${room}/README.md`),
+  'cli/manual',
 );
 
 /** Sources of the Worker with its pages, and of the guard in front of it. */
@@ -69,15 +74,28 @@ async function buildSealpin(path: string): Promise<BuiltPackage> {
   await writeFile(join(path, 'THIRD-PARTY-LICENSES.txt'), licenses);
   const manifest = sdkManifest(await readManifest());
   await mkdir(join(path, 'man'));
-  const manual = await readFile(join(packagesRoot, 'cli/README.md'), 'utf8');
-  await writeFile(join(path, manPagePath), manPage(manual, manifest.version));
+  for (const [name, page] of await manPages(join(packagesRoot, 'cli'), manifest.version))
+    await writeFile(join(path, `${name}.gz`), gzipSync(page));
+  await addForOutsiders(path);
   return finishPackage(path, manifest);
+}
+
+/**
+ * Adds what works without Sealpin, and what checks a service: the list of its pages, `open.html`,
+ * and the readers in Python.
+ */
+async function addForOutsiders(path: string): Promise<void> {
+  await copy(rescueFiles, path, () => true);
+  await writeFile(join(path, manifestFile), manifestText(await makePagesManifest()));
+  await writeFile(join(path, packedOpener), brotliCompressSync(await bundleOpener()));
 }
 
 async function buildLocal(path: string): Promise<BuiltPackage> {
   await copy(workerSources, path, (source) => !/\/test$|\/tsconfig\.json$/.test(source));
   await cp(join(packagesRoot, 'packaging', 'local.md'), join(path, 'README.md'));
   await packWorkerCode(path);
+  // The executable finds these here.
+  await addForOutsiders(path);
   const sources = (await filesOf(path)).filter((file) => file.endsWith('.ts'));
   const texts = await Promise.all(sources.map((file) => readFile(file, 'utf8')));
   return finishPackage(path, localManifest(await readManifest(), texts));

@@ -4,9 +4,12 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
+import { bundleOpener, openerFile } from '../cli/local/code/opener-bundle.ts';
+import { manifestFile } from '../cli/local/code/pages-manifest.ts';
+import { rescueFiles } from '../cli/local/code/shipped-file.ts';
 import { packageRoot } from '../cli/local/package-root.ts';
 import { buildExecutable } from './executable.ts';
 import { buildPackages, packInto } from './packages.ts';
@@ -30,6 +33,9 @@ if (process.env['GITHUB_REPOSITORY'] !== undefined)
   }
 await packInto(release, built);
 await buildExecutable(join(release, 'sealpin-linux-x64'), join(packages, 'local'));
+await cp(join(packages, 'sealpin', manifestFile), join(release, manifestFile));
+await writeFile(join(release, openerFile), await bundleOpener());
+for (const path of rescueFiles) await cp(join(root, path), join(release, basename(path)));
 await writeFile(join(release, 'sbom.spdx.json'), await billOfMaterials());
 const sums = await Promise.all(
   (await readdir(release)).toSorted().map(async (name) => {
@@ -40,6 +46,16 @@ const sums = await Promise.all(
 await writeFile(join(release, 'SHA256SUMS'), sums.join(''));
 console.log(sums.join('').trimEnd());
 
+/** The time of the commit, in seconds, so that it gives the same release each time. */
+async function timeOfCommit(): Promise<string> {
+  const said = await run('git', ['log', '-1', '--format=%ct']).catch((cause: unknown) => {
+    const what =
+      'this is no checkout of git: clone it, or set SOURCE_DATE_EPOCH to the time of the release, in seconds';
+    throw new Error(what, { cause });
+  });
+  return said.trim();
+}
+
 /** The packages that are shipped, with the time of the commit instead of now. */
 async function billOfMaterials(): Promise<string> {
   const flags = ['--package-lock-only', '--sbom-format', 'spdx', '--omit', 'dev'];
@@ -47,7 +63,7 @@ async function billOfMaterials(): Promise<string> {
     documentNamespace: string;
     creationInfo: { created: string };
   };
-  const seconds = process.env['SOURCE_DATE_EPOCH'] ?? (await run('git', ['log', '-1', '--format=%ct'])).trim();
+  const seconds = process.env['SOURCE_DATE_EPOCH'] ?? (await timeOfCommit());
   bill.creationInfo.created = new Date(Number(seconds) * 1000).toISOString();
   // npm ends it with a random UUID.
   const content = createHash('sha256').update(JSON.stringify({ ...bill, documentNamespace: '' }));

@@ -1,10 +1,17 @@
 /**
+ * Exit codes of failures: 1 none of the others, 2 usage, 3 not found or ended, 4 a password or key
+ * that does not fit, 5 damaged or wrong bytes, 6 the service or network, 7 quota or disk, 130
+ * interrupted.
+ */
+type Exit = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 130;
+
+/**
  * One table of every failure: the HTTP API, the command line and the shared rooms all use these
  * codes. `status` is the HTTP status, `exit` the exit code of the command line, 1 where there is
  * none. `fault` says who can act: the detail of a `user` fault may be shown to clients, that of a
  * `system` fault may reveal internals and stays in the log.
  */
-type CodeRow = { status: number; exit?: 1 | 2 | 130; fault: 'user' | 'system'; title: string };
+type CodeRow = { status: number; exit?: Exit; fault: 'user' | 'system'; title: string };
 
 const table = {
   // Requests
@@ -13,89 +20,117 @@ const table = {
   invalid_base64: { status: 400, fault: 'user', title: 'The base64 is not valid' },
   invalid_filename: { status: 400, exit: 2, fault: 'user', title: 'The filename is not valid' },
   invalid_cid: { status: 400, exit: 2, fault: 'user', title: 'The blob ID is not valid' },
-  body_incomplete: { status: 400, fault: 'user', title: 'The body ended early' },
-  body_timeout: { status: 408, fault: 'user', title: 'The body stalled' },
-  unauthorized: { status: 401, fault: 'user', title: 'The API key is missing, unknown, expired or revoked' },
-  insufficient_scope: { status: 403, fault: 'user', title: 'The API key may not do this' },
-  forbidden: { status: 403, fault: 'user', title: 'Not allowed' },
-  account_disabled: { status: 403, fault: 'user', title: 'The operator has disabled this account' },
-  not_found: { status: 404, fault: 'user', title: 'Not found' },
+  body_incomplete: { status: 400, exit: 6, fault: 'user', title: 'The body ended early' },
+  body_timeout: { status: 408, exit: 6, fault: 'user', title: 'The body stalled' },
+  unauthorized: { status: 401, exit: 4, fault: 'user', title: 'The API key is missing, unknown, expired or revoked' },
+  insufficient_scope: { status: 403, exit: 4, fault: 'user', title: 'The API key may not do this' },
+  forbidden: { status: 403, exit: 4, fault: 'user', title: 'Not allowed' },
+  account_disabled: { status: 403, exit: 4, fault: 'user', title: 'The operator has disabled this account' },
+  not_found: { status: 404, exit: 3, fault: 'user', title: 'Not found' },
   method_not_allowed: { status: 405, fault: 'user', title: 'This method is not allowed here' },
   not_acceptable: { status: 406, fault: 'user', title: 'No acceptable representation' },
   conflict: { status: 409, fault: 'user', title: 'The request conflicts with the current state' },
   idempotency_running: {
     status: 409,
+    exit: 6,
     fault: 'user',
     title: 'The first request with this Idempotency-Key is still running',
   },
-  finishing: { status: 409, fault: 'user', title: 'The file is being stored: every byte of its upload has arrived' },
-  offset_mismatch: { status: 409, fault: 'user', title: 'The upload is not at this offset' },
-  too_many_uploads: { status: 409, fault: 'user', title: 'Too many unfinished uploads' },
-  gone: { status: 410, fault: 'user', title: 'This was deleted' },
+  finishing: {
+    status: 409,
+    exit: 6,
+    fault: 'user',
+    title: 'The file is being stored: every byte of its upload has arrived',
+  },
+  offset_mismatch: { status: 409, exit: 6, fault: 'user', title: 'The upload is not at this offset' },
+  too_many_uploads: { status: 409, exit: 7, fault: 'user', title: 'Too many unfinished uploads' },
+  gone: { status: 410, exit: 3, fault: 'user', title: 'This was deleted' },
   // As path gateways answer for a denylist
   // (https://specs.ipfs.tech/http-gateways/path-gateway/#410-gone). 451 is for legal demands.
   content_denied: {
     status: 410,
+    exit: 3,
     fault: 'user',
     title: 'The operator of this service has put these bytes on its denylist',
   },
   precondition_failed: { status: 412, fault: 'user', title: 'A precondition of the request does not hold' },
-  too_large: { status: 413, fault: 'user', title: 'The body is larger than this service accepts' },
-  quota_exceeded: { status: 413, fault: 'user', title: 'The API key or the account has no room for this' },
+  too_large: { status: 413, exit: 7, fault: 'user', title: 'The body is larger than this service accepts' },
+  quota_exceeded: { status: 413, exit: 7, fault: 'user', title: 'The API key or the account has no room for this' },
   unsupported_media_type: { status: 415, fault: 'user', title: 'This content type is not supported' },
   range_not_satisfiable: { status: 416, fault: 'user', title: 'The range is outside the file' },
-  cid_mismatch: { status: 422, fault: 'user', title: 'The bytes do not match the announced blob ID' },
-  digest_mismatch: { status: 422, fault: 'user', title: 'The body does not match its digest' },
+  cid_mismatch: { status: 422, exit: 5, fault: 'user', title: 'The bytes do not match the announced blob ID' },
+  digest_mismatch: { status: 422, exit: 5, fault: 'user', title: 'The body does not match its digest' },
   idempotency_mismatch: { status: 422, fault: 'user', title: 'This Idempotency-Key was used with other parameters' },
   upload_changed: { status: 422, fault: 'user', title: 'The file changed while it was uploaded' },
-  upload_busy: { status: 423, fault: 'user', title: 'Upload temporarily locked' },
-  rate_limited: { status: 429, fault: 'user', title: 'Too many requests' },
+  upload_busy: { status: 423, exit: 6, fault: 'user', title: 'Upload temporarily locked' },
+  rate_limited: { status: 429, exit: 6, fault: 'user', title: 'Too many requests' },
   // The service and what it depends on
-  internal: { status: 500, fault: 'system', title: 'Internal error of the service' },
-  misconfigured: { status: 500, fault: 'system', title: 'The service is misconfigured' },
-  backend_changed: { status: 500, fault: 'system', title: 'The service looks for files where they were not stored' },
-  pinning_failed: { status: 502, fault: 'system', title: 'Unexpected response from the pinning service' },
-  pinning_lost: { status: 502, fault: 'system', title: 'The pinning service no longer has this file (asked offline)' },
-  content_mismatch: { status: 502, fault: 'system', title: 'The content does not match its blob ID' },
-  overloaded: { status: 503, fault: 'system', title: 'Too busy at the moment' },
-  pinning_unavailable: { status: 503, fault: 'system', title: 'The pinning service cannot be reached' },
-  pinning_timeout: { status: 504, fault: 'system', title: 'The pinning service did not respond in time' },
+  internal: { status: 500, exit: 6, fault: 'system', title: 'Internal error of the service' },
+  misconfigured: { status: 500, exit: 6, fault: 'system', title: 'The service is misconfigured' },
+  backend_changed: {
+    status: 500,
+    exit: 6,
+    fault: 'system',
+    title: 'The service looks for files where they were not stored',
+  },
+  pinning_failed: { status: 502, exit: 6, fault: 'system', title: 'Unexpected response from the pinning service' },
+  pinning_lost: {
+    status: 502,
+    exit: 3,
+    fault: 'system',
+    title: 'The pinning service no longer has this file (asked offline)',
+  },
+  content_mismatch: { status: 502, exit: 5, fault: 'system', title: 'The content does not match its blob ID' },
+  overloaded: { status: 503, exit: 6, fault: 'system', title: 'Too busy at the moment' },
+  pinning_unavailable: { status: 503, exit: 6, fault: 'system', title: 'The pinning service cannot be reached' },
+  pinning_timeout: { status: 504, exit: 6, fault: 'system', title: 'The pinning service did not respond in time' },
   // Containers and keys
   decrypt_failed: {
     status: 422,
+    exit: 4,
     fault: 'user',
     title: 'It cannot be decrypted: wrong password or key, or the data is damaged',
   },
-  header_invalid: { status: 422, fault: 'user', title: 'The header of the container is not valid' },
+  header_invalid: { status: 422, exit: 5, fault: 'user', title: 'The header of the container is not valid' },
   unsupported_version: { status: 422, fault: 'user', title: 'Unknown container format' },
-  container_invalid: { status: 422, fault: 'user', title: 'The container is incomplete, or has data after its end' },
-  archive_invalid: { status: 422, fault: 'user', title: 'The archive cannot be extracted safely' },
+  container_invalid: {
+    status: 422,
+    exit: 5,
+    fault: 'user',
+    title: 'The container is incomplete, or has data after its end',
+  },
+  archive_invalid: { status: 422, exit: 5, fault: 'user', title: 'The archive cannot be extracted safely' },
   kdf_unavailable: {
     status: 422,
     fault: 'user',
     title: "The password's key derivation is too expensive for this runtime",
   },
-  parcel_invalid: { status: 422, fault: 'user', title: 'The parcel is not valid' },
+  parcel_invalid: { status: 422, exit: 5, fault: 'user', title: 'The parcel is not valid' },
   link_invalid: { status: 400, exit: 2, fault: 'user', title: 'The link is not valid' },
   key_invalid: { status: 400, exit: 2, fault: 'user', title: 'The key is not valid' },
   password_invalid: { status: 400, exit: 2, fault: 'user', title: 'The password is not valid' },
   no_recipients: { status: 400, exit: 2, fault: 'user', title: 'No recipients' },
-  not_encrypted: { status: 422, fault: 'user', title: 'It is not encrypted' },
-  wrong_kind: { status: 422, fault: 'user', title: 'Wrong kind of credential: it needs a password, or a private key' },
+  not_encrypted: { status: 422, exit: 4, fault: 'user', title: 'It is not encrypted' },
+  wrong_kind: {
+    status: 422,
+    exit: 4,
+    fault: 'user',
+    title: 'Wrong kind of credential: it needs a password, or a private key',
+  },
   random_failed: { status: 500, fault: 'system', title: "The system's random number generator failed a check" },
   // The command line
   usage: { status: 400, exit: 2, fault: 'user', title: 'Invalid usage' },
   file_exists: { status: 409, fault: 'user', title: 'The file exists' },
-  file_not_found: { status: 404, fault: 'user', title: 'There is no such file' },
+  file_not_found: { status: 404, exit: 3, fault: 'user', title: 'There is no such file' },
   file_unreadable: { status: 400, fault: 'user', title: 'The file cannot be read' },
   file_unwritable: { status: 400, fault: 'user', title: 'The file cannot be written' },
   file_changed: { status: 409, fault: 'user', title: 'The file changed while it was read' },
-  disk_full: { status: 507, fault: 'user', title: 'The disk is full' },
+  disk_full: { status: 507, exit: 7, fault: 'user', title: 'The disk is full' },
   config_invalid: { status: 400, fault: 'user', title: 'The configuration cannot be used' },
-  service_unreachable: { status: 503, fault: 'user', title: 'The service cannot be reached' },
-  service_answer: { status: 502, fault: 'user', title: 'Unexpected response: not a Sealpin service' },
+  service_unreachable: { status: 503, exit: 6, fault: 'user', title: 'The service cannot be reached' },
+  service_answer: { status: 502, exit: 6, fault: 'user', title: 'Unexpected response: not a Sealpin service' },
   already_running: { status: 409, fault: 'user', title: 'The local service is already running' },
-  not_running: { status: 409, fault: 'user', title: 'No local service is running' },
+  not_running: { status: 409, exit: 6, fault: 'user', title: 'No local service is running' },
   port_in_use: { status: 409, fault: 'user', title: 'The port is in use' },
   not_installed: { status: 500, fault: 'user', title: 'A package is not installed' },
   build_failed: { status: 500, fault: 'user', title: 'The Worker does not build' },
@@ -151,8 +186,16 @@ export type Code = keyof typeof table;
 export const codes = Object.keys(table) as Code[];
 
 /** The table's entry for a code. */
-export function describe(code: Code): CodeRow & { readonly exit: 1 | 2 | 130; readonly hint: string | undefined } {
+export function describe(code: Code): CodeRow & { readonly exit: Exit; readonly hint: string | undefined } {
   return { exit: 1, ...table[code], hint: hints[code] };
+}
+
+/** Reasons whose exit code is another than that of their code. */
+const exitByReason: Readonly<Record<string, Exit>> = { header: 5, payload: 5, bug: 1 };
+
+/** The exit code of a failure. */
+export function exitOf({ code, reason = '' }: { readonly code: Code; readonly reason?: string | undefined }): Exit {
+  return (Object.hasOwn(exitByReason, reason) ? exitByReason[reason] : undefined) ?? describe(code).exit;
 }
 
 /** Recognizes one of our codes in text, for example from an HTTP response. */

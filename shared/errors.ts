@@ -1,7 +1,7 @@
 /** The one error class of all rooms, with the codes of error-codes.ts. */
 import { describe, type Code } from './error-codes.ts';
 
-export { codes, describe, isCode, type Code } from './error-codes.ts';
+export { codes, describe, exitOf, isCode, type Code } from './error-codes.ts';
 
 /**
  * The cause behind a code, for programs: a client of the core picks its own words and hints by it.
@@ -12,7 +12,8 @@ export { codes, describe, isCode, type Code } from './error-codes.ts';
  * and stopped in the middle). `link_invalid` has `incomplete` and `not_a_link`. `invalid_cid` has
  * `foreign_layout` (no file as Sealpin stores them), `not_found` has `blob_absent`,
  * `pinning_unavailable` has `blob_unavailable`, and `service_answer` has `redirected`,
- * `subdomain_gateway`, `server_error` and `not_a_gateway`. `key_invalid` has the others.
+ * `subdomain_gateway`, `server_error` and `not_a_gateway`. `internal` has `bug`, of the command
+ * line. `key_invalid` has the others.
  */
 export type Reason =
   | 'wrong_password'
@@ -40,7 +41,8 @@ export type Reason =
   | 'redirected'
   | 'subdomain_gateway'
   | 'server_error'
-  | 'not_a_gateway';
+  | 'not_a_gateway'
+  | 'bug';
 
 /**
  * One fault of a request: `pointer` into its body (RFC 6901, as a URI fragment), or the `parameter`

@@ -6,14 +6,16 @@ import { fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { loadCode, type Code } from './host/isolate.ts';
-import { planOf, runPlan } from './runner.ts';
+import { planOf, runPlan, summaryOf, type Run } from './runner.ts';
 import { shrink } from './shrink.ts';
+import type { Plan } from './world/plan.ts';
 
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '10' },
     years: { type: 'string', default: '10' },
     from: { type: 'string', default: '1' },
+    processes: { type: 'string', default: String(availableParallelism()) },
     step: { type: 'string' },
     seed: { type: 'string' },
   },
@@ -22,47 +24,65 @@ const years = Number(values.years);
 const [first, count] =
   values.seed === undefined ? [Number(values.from), Number(values.seeds)] : [Number(values.seed), 1];
 
-if (values.step === undefined && count > 1) await inProcesses();
-else await inThisProcess(await loadCode());
+/** The last message of a process. */
+type Ended = { failed: number; reached: [string, number][] };
 
-/** Runs the seeds in as many processes as there are cores. */
+if (values.step === undefined) await inProcesses();
+else process.send?.(await inThisProcess(await loadCode(), Number(values.step)));
+
+/** Runs the seeds in some processes, and sums up what they have reached. */
 async function inProcesses(): Promise<void> {
   const begun = performance.now();
-  const processes = Math.min(availableParallelism(), count);
-  const codes = Array.from({ length: processes }, (_, i) => {
-    const seeds = Math.ceil((count - i) / processes);
-    const args = ['--from', String(first + i), '--seeds', String(seeds), '--step', String(processes)];
-    const child = fork(import.meta.filename, [...args, '--years', String(years)], { execArgv: process.execArgv });
-    return new Promise<number>((resolve) => void child.once('exit', (code) => resolve(code ?? 1)));
-  });
-  const failed = (await Promise.all(codes)).filter((code) => code !== 0).length;
+  const processes = Math.min(Number(values.processes), count);
+  const ended =
+    processes === 1
+      ? [await inThisProcess(await loadCode(), 1)]
+      : await Promise.all(Array.from({ length: processes }, (_, i) => inChild(i, processes)));
+  const reached = new Map<string, number>();
+  for (const [name, times] of ended.flatMap((each) => each.reached))
+    reached.set(name, (reached.get(name) ?? 0) + times);
+  const failed = ended.reduce((sum, each) => sum + each.failed, 0);
   const seconds = Math.round((performance.now() - begun) / 1_000);
-  console.log(
-    `${count} seeds of ${years} years in ${seconds} s: ${failed === 0 ? 'no violation' : 'violations, see above'}`,
-  );
+  console.log(summaryOf(await loadCode(), reached).join('\n'));
+  console.log(`${count} seeds of ${years} years in ${seconds} s: ${failed === 0 ? 'no' : failed} with a violation`);
   process.exitCode = failed === 0 ? 0 : 1;
 }
 
-async function inThisProcess(code: Code): Promise<void> {
+async function inChild(i: number, processes: number): Promise<Ended> {
+  const seeds = Math.ceil((count - i) / processes);
+  const args = ['--from', String(first + i), '--seeds', String(seeds), '--step', String(processes)];
+  const child = fork(import.meta.filename, [...args, '--years', String(years)], { execArgv: process.execArgv });
+  return await new Promise((resolve, reject) => {
+    child.once('message', (message) => resolve(message as Ended));
+    child.once('exit', (code) => reject(new Error(`a process ended with ${code}`)));
+  });
+}
+
+async function inThisProcess(code: Code, step: number): Promise<Ended> {
+  const reached = new Map<string, number>();
+  let failed = 0;
   for (let i = 0; i < count; i += 1) {
-    const seed = String(first + i * Number(values.step ?? 1));
+    const seed = String(first + i * step);
     const plan = planOf(code, seed, years);
-    const run = await runPlan(code, plan);
+    const run = await runPlan(code, plan, true);
+    for (const [name, times] of run.reached) reached.set(name, (reached.get(name) ?? 0) + times);
     if (values.seed !== undefined && run.violation === undefined) console.log(run.history.join('\n'));
     console.log(
       `seed ${seed}: ${run.tasks} tasks, digest ${run.digest.slice(0, 16)}: ${run.violation ?? 'no violation'}`,
     );
     if (run.violation === undefined) continue;
-    process.exitCode = 1;
-    const small = await shrink(code, { plan, run }, (line) => console.log(`seed ${seed}: ${line}`));
-    console.log(`seed ${seed}, shrunk, with ${JSON.stringify(plan.topology)}:`);
-    console.log(small.run.history.map((line) => `  ${line}`).join('\n'));
-    console.log(
-      small.run.log
-        .slice(-20)
-        .map((line) => `  logged: ${line}`)
-        .join('\n'),
-    );
-    console.log(`  plan: ${JSON.stringify(small.plan)}`);
+    failed += 1;
+    await explain(code, seed, plan, run);
   }
+  return { failed, reached: [...reached] };
+}
+
+/** Prints what is left of a seed that fails when everything is left out that does not matter. */
+async function explain(code: Code, seed: string, plan: Plan, run: Run): Promise<void> {
+  const small = await shrink(code, { plan, run }, (line) => console.log(`seed ${seed}: ${line}`));
+  console.log(`seed ${seed}, shrunk, with ${JSON.stringify(plan.topology)}:`);
+  console.log(small.run.history.map((line) => `  ${line}`).join('\n'));
+  const logged = small.run.log.slice(-20);
+  console.log(logged.map((line) => `  logged: ${line}`).join('\n'));
+  console.log(`  plan: ${JSON.stringify(small.plan)}`);
 }

@@ -21,23 +21,25 @@ const durations = [
   { unit: 'day', count: 86_400 },
 ] as const;
 
-/** A rough duration: 4 min. */
+/** A rough duration: 4 minutes. */
 export function durationText(seconds: number, locale: string): string {
   const { unit, count } = durations.findLast(({ count }) => seconds >= count) ?? durations[0];
-  const number = new Intl.NumberFormat(locale, { style: 'unit', unit, unitDisplay: 'short' });
-  return number.format(Math.ceil(seconds / count));
+  const number = new Intl.NumberFormat(locale, { style: 'unit', unit, unitDisplay: 'long' });
+  return number.format(Math.max(1, Math.ceil(seconds / count)));
 }
 
-/** A day: 28 November, with the year where it is another one. @param time as RFC 3339 has it */
+/**
+ * A time of a day: 28 November at 14:05, with the year where it is another one.
+ * @param time as RFC 3339 has it
+ */
 export function dayText(time: string, locale: string): string {
-  const now = new Date();
   const date = new Date(time);
-  const isSoon = date.getTime() - now.getTime() < 86_400_000;
   return new Intl.DateTimeFormat(locale, {
     day: 'numeric',
     month: 'long',
-    ...(date.getFullYear() === now.getFullYear() ? {} : { year: 'numeric' }),
-    ...(isSoon ? { hour: 'numeric', minute: '2-digit' } : {}),
+    ...(date.getFullYear() === new Date().getFullYear() ? {} : { year: 'numeric' }),
+    hour: 'numeric',
+    minute: '2-digit',
   }).format(date);
 }
 

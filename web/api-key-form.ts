@@ -1,53 +1,66 @@
 /**
  * The state that asks for an API key, which then is in the memory of the engine, and nowhere else.
  */
-import type { Engine } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import type { Sending } from './protocol.ts';
 import { announce, byId, setText, show, words } from './states.ts';
 
 /**
- * Asks for an API key that has some scopes, and goes on with it.
- * @param o.text why it is asked for
+ * Purpose of an API key. `text` says why it is asked for; `signIn` gives it to the engine; `go`
+ * gets what the key may do; `back` leads to where it was not needed yet.
  */
-export function askForKey(
-  engine: Engine<Sending>,
-  o: { root: string; text: string; scopes: readonly string[]; go: (scopes: readonly string[]) => void },
-): void {
+export type KeyRequest = {
+  readonly text: string;
+  readonly scopes: readonly string[];
+  signIn(o: { root: string; apiKey: string }): Promise<ReturnType<Sending['signIn']>>;
+  go(scopes: readonly string[]): void;
+  back?(): void;
+};
+
+let request: KeyRequest | undefined;
+
+/** Asks for an API key that has some scopes, and goes on with it. */
+export function askForKey(next: KeyRequest): void {
+  const isFirst = request === undefined;
+  request = next;
+  byId('signing-text', HTMLParagraphElement).textContent = next.text;
+  const back = byId('sign-in-back', HTMLButtonElement);
+  back.hidden = next.back === undefined;
+  if (isFirst) {
+    byId('sign-in', HTMLFormElement).addEventListener('submit', (event) => {
+      event.preventDefault();
+      void signIn();
+    });
+    back.addEventListener('click', () => request?.back?.());
+  }
+  show('signing');
+}
+
+async function signIn(): Promise<void> {
   const field = byId('api-key', HTMLInputElement);
   const button = byId('sign-in-button', HTMLButtonElement);
-  const error = byId('sign-in-error', HTMLParagraphElement);
-  byId('signing-text', HTMLParagraphElement).textContent = o.text;
-
-  async function signIn(): Promise<void> {
-    if (button.disabled) return;
-    button.disabled = true;
-    setText(error, undefined);
-    field.removeAttribute('aria-invalid');
-    try {
-      const { scopes } = await engine.call('signIn', { root: o.root, apiKey: field.value });
-      const missing = o.scopes.filter((scope) => !scopes.includes(scope));
-      if (missing.length > 0) return refuse(words.scopesMissing(missing.join(', ')));
-      field.value = '';
-      o.go(scopes);
-    } catch (failure) {
-      refuse(describeSendingFailure(failure, words));
-    } finally {
-      button.disabled = false;
-    }
+  if (button.disabled || request === undefined) return;
+  const { scopes: needed, go } = request;
+  button.disabled = true;
+  setText(byId('sign-in-error', HTMLParagraphElement), undefined);
+  field.removeAttribute('aria-invalid');
+  try {
+    const { scopes } = await request.signIn({ root: new URL('.', document.baseURI).href, apiKey: field.value });
+    const missing = needed.filter((scope) => !scopes.includes(scope));
+    if (missing.length > 0) return refuse(field, words.scopesMissing(missing.join(', ')));
+    field.value = '';
+    go(scopes);
+  } catch (failure) {
+    refuse(field, describeSendingFailure(failure, words));
+  } finally {
+    button.disabled = false;
   }
+}
 
-  function refuse(text: string): void {
-    setText(error, text);
-    announce(text);
-    field.setAttribute('aria-invalid', 'true');
-    field.focus();
-    field.select();
-  }
-
-  byId('sign-in', HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
-    void signIn();
-  });
-  show('signing');
+function refuse(field: HTMLInputElement, text: string): void {
+  setText(byId('sign-in-error', HTMLParagraphElement), text);
+  announce(text);
+  field.setAttribute('aria-invalid', 'true');
+  field.focus();
+  field.select();
 }

@@ -1,17 +1,23 @@
 /** The form that all sending begins with: files, who may open them, and words for the receiver. */
 import { dayMs, hourMs } from '../shared/time.ts';
 import { dayText, durationText, sizeText } from './amounts.ts';
+import { startDropZone } from './choosing/drop-zone.ts';
 import { startPasswordField } from './password-field.ts';
+import type { FileToSend, FormTerms, SenderWords } from './protocol.ts';
+import { badgeText } from './receiving/file-kind.ts';
 import { sendableName, type SendableName } from './sendable-name.ts';
-import type { SenderWords, FormTerms } from './protocol.ts';
 import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
+import { messageFile } from './choosing/text-message.ts';
 
 /** Choices that a service allows unless its operator says otherwise: 30 days, 100 opens. */
 const lifetimes = [hourMs, dayMs, 7 * dayMs, 30 * dayMs];
 const counts = [1, 5, 20, 100];
 const defaults = { lifetime: 7 * dayMs, count: 5 };
 
-export type ComposedDraft = { files: File[]; terms: FormTerms; words: SenderWords };
+/** The most bytes of a note beside files (docs/links.md), and of a text alone, which is shown. */
+const noteBytes = { beside: 4096, alone: 1024 * 1024 };
+
+export type ComposedDraft = { files: FileToSend[]; terms: FormTerms; words: SenderWords };
 
 /** Purpose of the form. `fixed`: files that are stored already, which cannot be chosen. */
 export type Purpose = {
@@ -20,6 +26,8 @@ export type Purpose = {
   readonly button: string;
   readonly hasTerms: boolean;
   readonly fixed?: readonly { name: string; size: number }[];
+  /** Limits of what is sent, in words. */
+  readonly limits?: string | undefined;
   /** Time at which every link ends, whatever is chosen. */
   readonly latest?: string | undefined;
   readonly submit: (draft: ComposedDraft) => void;
@@ -29,7 +37,7 @@ export type Purpose = {
 };
 
 let purpose: Purpose | undefined;
-let chosenFiles: File[] = [];
+let chosenFiles: FileToSend[] = [];
 /** Edited names of files. */
 const renamed = new WeakMap<object, SendableName>();
 
@@ -40,20 +48,23 @@ export function compose(next: Purpose): void {
   byId('compose-text', HTMLParagraphElement).textContent = next.text;
   byId('compose-button', HTMLButtonElement).textContent = next.button;
   byId('chooser', HTMLDivElement).hidden = next.fixed !== undefined;
-  byId('terms', HTMLDivElement).hidden = !next.hasTerms;
+  byId('note-hint', HTMLParagraphElement).hidden = next.fixed !== undefined;
+  byId('terms', HTMLDetailsElement).hidden = !next.hasTerms;
   const back = byId('compose-back', HTMLButtonElement);
   back.hidden = next.back === undefined;
   back.textContent = next.backLabel ?? words.back;
-  showEnd();
+  showTerms();
   complain(undefined);
   showFiles();
   show('compose');
 }
 
-/** Shows the form again, with what is wrong. */
+/** Shows the form again, with what is wrong, at the field that it is about. */
 export function composeAgain(problem: string): void {
   show('compose');
-  complain(problem);
+  const { public_key: publicKey, password } = words.errors;
+  if (problem === publicKey || problem === password) complainAt(problem === password ? 'password' : 'keys', problem);
+  else complain(problem);
 }
 
 /** Forgets what was typed and chosen. */
@@ -65,7 +76,18 @@ export function clearCompose(): void {
 
 function complain(problem: string | undefined): void {
   setText(byId('compose-error', HTMLParagraphElement), problem);
+  for (const field of document.querySelectorAll('#compose [aria-invalid]')) field.removeAttribute('aria-invalid');
   if (problem !== undefined) announce(problem);
+}
+
+/** Says what is wrong with a field, and goes there. */
+function complainAt(id: string, problem: string): void {
+  complain(problem);
+  const field = byId(id, HTMLElement);
+  const terms = byId('terms', HTMLDetailsElement);
+  if (terms.contains(field)) terms.open = true;
+  field.setAttribute('aria-invalid', 'true');
+  field.focus();
 }
 
 function showFiles(): void {
@@ -78,11 +100,13 @@ function showFiles(): void {
     const nameText = part('bdi', HTMLElement);
     nameText.textContent = name;
     nameText.id = `chosen-${index}`;
-    part('.size', HTMLElement).textContent = sizeText(size, locale);
+    part('.kind', HTMLElement).textContent = badgeText(name);
+    const count = 'files' in file ? [words.folderOf(file.files.length)] : [];
+    part('.size', HTMLElement).textContent = [sizeText(size, locale), ...count].join(' · ');
     setText(part('.renamed', HTMLElement), changeText);
     const remove = part('.remove', HTMLButtonElement);
     remove.id = `remove-${index}`;
-    remove.setAttribute('aria-labelledby', `${remove.id} ${nameText.id}`);
+    remove.setAttribute('aria-label', `${words.remove} ${name}`);
     remove.hidden = purpose?.fixed !== undefined;
     remove.addEventListener('click', () => {
       chosenFiles.splice(index, 1);
@@ -95,9 +119,15 @@ function showFiles(): void {
     return part('li', HTMLLIElement);
   });
   byId('chosen', HTMLUListElement).replaceChildren(...rows);
+  byId('choosing', HTMLDivElement).toggleAttribute('data-chosen', listed.length > 0);
+  document.querySelector('#choose + label')?.replaceChildren(listed.length > 0 ? words.addFiles : words.chooseFiles);
+  const total = listed.reduce((sum, { size }) => sum + size, 0);
+  const sum = listed.length > 1 ? [words.filesOf(listed.length, sizeText(total, locale))] : [];
+  const texts = [...sum, ...(purpose?.limits === undefined ? [] : [purpose.limits])];
+  setText(byId('chosen-total', HTMLParagraphElement), texts.length === 0 ? undefined : texts.join(' · '));
 }
 
-function addFiles(added: Iterable<File>): void {
+function addFiles(added: Iterable<FileToSend>): void {
   const all = [...added];
   if (all.length === 0 || purpose?.fixed !== undefined) return;
   chosenFiles.push(...all.map(sendable));
@@ -107,12 +137,14 @@ function addFiles(added: Iterable<File>): void {
   announce([words.chosen(chosenFiles.length), ...(changed === 0 ? [] : [words.chosenRenamed(changed)])].join(' '));
 }
 
-/** A file under a name that can be sent; nothing is read. */
-function sendable(file: File): File {
+/** A file or folder under a name that can be sent; nothing is read. */
+function sendable(file: FileToSend): FileToSend {
   const change = sendableName(file.name);
   if (change === undefined) return file;
-  const { type, lastModified } = file;
-  const sent = new File([file], change.name, { type, lastModified });
+  const sent =
+    file instanceof File
+      ? new File([file], change.name, { type: file.type, lastModified: file.lastModified })
+      : { ...file, name: change.name };
   renamed.set(sent, change);
   return sent;
 }
@@ -123,10 +155,18 @@ function showWays(): void {
   byId('keys-field', HTMLDivElement).hidden = !byId('by-keys', HTMLInputElement).checked;
 }
 
-/** Says so where links end before the chosen time. */
-function showEnd(): void {
+/** Shows the terms in one line, and says so where links end before the chosen time. */
+function showTerms(): void {
   const latest = purpose?.latest;
   const chosenMs = Number(byId('expires', HTMLSelectElement).value);
+  const way = byId('by-link', HTMLInputElement).checked
+    ? words.withLink
+    : byId('by-password', HTMLInputElement).checked
+      ? words.withPassword
+      : words.withKeys;
+  const count = Number(byId('opens', HTMLSelectElement).value);
+  const line = [words.expiresIn(durationText(chosenMs / 1000, locale)), words.opensCount(count), way];
+  byId('terms-line', HTMLSpanElement).textContent = line.join(' · ');
   const isCut = latest !== undefined && Date.now() + chosenMs > Date.parse(latest);
   setText(byId('expires-end', HTMLParagraphElement), isCut ? words.guestEnd(dayText(latest, locale)) : undefined);
 }
@@ -137,26 +177,28 @@ function submit(): void {
   const hasTerms = purpose?.hasTerms === true;
   const byPassword = hasTerms && byId('by-password', HTMLInputElement).checked;
   const byKeys = hasTerms && byId('by-keys', HTMLInputElement).checked;
-  const missing = (element: HTMLElement, problem: string): void => {
-    complain(problem);
-    element.focus();
-  };
-  if (purpose?.fixed === undefined && chosenFiles.length === 0)
-    return missing(byId('choose', HTMLInputElement), words.chooseFirst);
-  if (byPassword && password.value === '') return missing(password, words.passwordMissing);
-  if (byKeys && keys.value.trim() === '') return missing(keys, words.keysMissing);
   const note = byId('note', HTMLTextAreaElement).value.trim();
   const from = byId('from', HTMLInputElement).value.trim();
+  const isAlone = purpose?.fixed === undefined && chosenFiles.length === 0;
+  if (isAlone && note === '') {
+    complain(words.chooseFirst);
+    return byId('choose', HTMLInputElement).focus();
+  }
+  const bytes = new TextEncoder().encode(note).length;
+  if (bytes > noteBytes[isAlone ? 'alone' : 'beside'])
+    return complainAt('note', words.noteTooLong(bytes, noteBytes[isAlone ? 'alone' : 'beside']));
+  if (byPassword && password.value === '') return complainAt('password', words.passwordMissing);
+  if (byKeys && keys.value.trim() === '') return complainAt('keys', words.keysMissing);
   complain(undefined);
   purpose?.submit({
-    files: chosenFiles,
+    files: isAlone ? [messageFile(note)] : chosenFiles,
     terms: {
       expiresInMs: Number(byId('expires', HTMLSelectElement).value),
       opens: Number(byId('opens', HTMLSelectElement).value),
       password: byPassword ? password.value : undefined,
       keys: byKeys ? keys.value : undefined,
     },
-    words: { note: note || undefined, from: from || undefined },
+    words: { note: isAlone ? undefined : note || undefined, from: from || undefined },
   });
 }
 
@@ -172,23 +214,20 @@ export function startCompose(): void {
   byId('opens', HTMLSelectElement).replaceChildren(
     ...counts.map((count) => option(count, words.times(count), defaults.count)),
   );
-  startPasswordField('compose-error');
+  startPasswordField('compose-error', 'new-password');
   const chooser = byId('choose', HTMLInputElement);
   chooser.addEventListener('change', () => {
     addFiles(chooser.files ?? []);
     chooser.value = ''; // so that the same file can be chosen again
   });
-  addEventListener('dragover', (event) => event.preventDefault());
-  addEventListener('drop', (event) => {
-    event.preventDefault();
-    if (!byId('compose', HTMLElement).hidden) addFiles(event.dataTransfer?.files ?? []);
+  startDropZone({
+    isOpen: () => !byId('compose', HTMLElement).hidden && purpose?.fixed === undefined,
+    take: addFiles,
   });
-  byId('terms', HTMLDivElement).addEventListener('change', () => {
+  byId('terms', HTMLDetailsElement).addEventListener('change', () => {
     showWays();
-    showEnd();
+    showTerms();
   });
-  byId('keys', HTMLTextAreaElement).setAttribute('aria-label', words.publicKeys);
-  byId('password', HTMLInputElement).setAttribute('aria-label', words.password);
   byId('compose-form', HTMLFormElement).addEventListener('submit', (event) => {
     event.preventDefault();
     submit();

@@ -1,16 +1,21 @@
 /** The document of `/drop`: handing files over to the inbox whose link is in the address. */
+import { dayText, sizeText } from './amounts.ts';
 import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
 import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { showProblem, startRetrying, type Problem } from './problem-section.ts';
-import { byId, show, translate, words } from './states.ts';
+import type { InvitationView } from './protocol.ts';
+import { byId, locale, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const inboxEngine = startSending();
 const root = new URL('.', document.baseURI).href;
 let inbox = '';
+let inboxLink = '';
+let limits: string | undefined;
 
 async function findInbox(text: string): Promise<void> {
+  inboxLink = text;
   show('wait');
   try {
     const found = await inboxEngine.call('findInbox', { text, root });
@@ -19,6 +24,7 @@ async function findInbox(text: string): Promise<void> {
       return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
     }
     inbox = found.name;
+    limits = limitsText(found);
     composeNew();
   } catch (error) {
     showProblem(problemOf(error, () => void findInbox(text)));
@@ -32,6 +38,17 @@ function problemOf(error: unknown, retry: () => void): Problem {
   return { title: words.unusableTitle, text: describeSendingFailure(error, words), retry };
 }
 
+/** Limits of the inbox, in words, as far as it has any. */
+function limitsText({ files, bytes, fileBytes, expiresAt }: InvitationView): string | undefined {
+  const texts = [
+    ...(files === undefined ? [] : [words.guestFiles(files)]),
+    ...(bytes === undefined ? [] : [words.guestSize(sizeText(bytes, locale))]),
+    ...(fileBytes === undefined ? [] : [words.fileLimit(sizeText(fileBytes, locale))]),
+    ...(expiresAt === undefined ? [] : [words.linkUntil(dayText(expiresAt, locale))]),
+  ];
+  return texts.length === 0 ? undefined : words.inboxLimits(texts.join(', '));
+}
+
 function composeNew(): void {
   clearCompose();
   compose({
@@ -39,13 +56,15 @@ function composeNew(): void {
     text: words.dropText,
     button: words.handOver,
     hasTerms: false,
+    limits,
     submit: (draft) => void deliverFiles(draft),
   });
 }
 
 async function deliverFiles({ files, words: said }: ComposedDraft): Promise<void> {
   try {
-    const { count } = await transfer((options) => inboxEngine.call('deliver', { files, words: said }, options));
+    const names = files.map(({ name }) => name);
+    const { count } = await transfer((options) => inboxEngine.call('deliver', { files, words: said }, options), names);
     byId('handed-text', HTMLParagraphElement).textContent = words.handedText(count, inbox);
     show('handed');
   } catch (error) {
@@ -63,7 +82,8 @@ function readAddress(): void {
 
 translate();
 startCompose();
-byId('handed-more', HTMLButtonElement).addEventListener('click', composeNew);
+// What was handed over has taken of the limits.
+byId('handed-more', HTMLButtonElement).addEventListener('click', () => void findInbox(inboxLink));
 startRetrying();
 addEventListener('hashchange', readAddress);
 readAddress();

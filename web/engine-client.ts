@@ -15,10 +15,11 @@ export class EngineError extends Error {
 
 /**
  * Options for following and ending a call. `onProgress` gets bytes so far, of `total` where that is
- * known. `onStalled` gets what holds the call up, and how it resumes where it stopped.
+ * known, while the engine is at the file with an index. `onStalled` gets what holds the call up,
+ * and how it resumes where it stopped.
  */
 export type CallOptions = {
-  readonly onProgress?: (bytes: number, total?: number) => void;
+  readonly onProgress?: (bytes: number, total?: number, file?: number) => void;
   readonly onStalled?: (error: EngineError, resume: () => void) => void;
   readonly signal?: AbortSignal;
 };
@@ -40,11 +41,11 @@ type WaitingCall = {
   onStalled(error: EngineError): void;
 };
 
-export const startReceiving = (): Engine<Receiving> => startEngine('web/engine.js');
-export const startSending = (): Engine<Sending> => startEngine('web/sealing-engine.js');
+export const startReceiving = (): Engine<Receiving> => startEngine('receiving');
+export const startSending = (): Engine<Sending> => startEngine('sending');
 
-function startEngine<C extends Calls>(address: PageScript): Engine<C> {
-  const worker = new Worker(trustedAddress(address));
+function startEngine<C extends Calls>(name: PageScript): Engine<C> {
+  const worker = new Worker(trustedAddress(name));
   const waiting = new Map<number, WaitingCall>();
   let lastId = 0;
   const post = (message: FromPage<C>, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
@@ -53,7 +54,7 @@ function startEngine<C extends Calls>(address: PageScript): Engine<C> {
     const call = waiting.get(data.id);
     if (call === undefined) return;
     if ('progress' in data) {
-      call.onProgress?.(data.progress, data.total);
+      call.onProgress?.(data.progress, data.total, data.file);
       return;
     }
     if ('stalled' in data) return call.onStalled(new EngineError(data.stalled));

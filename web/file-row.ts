@@ -3,8 +3,10 @@ import { durationText, percentText, sizeText } from './amounts.ts';
 import { EngineError, type Engine } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
 import { deliveryMs, type FileView, type Receiving } from './protocol.ts';
-import { progressText } from './progress-text.ts';
-import { CutOff, Dismissed, save, type Place } from './save.ts';
+import { followProgress } from './progress-text.ts';
+import { badgeText } from './receiving/file-kind.ts';
+import { startLooking } from './receiving/look.ts';
+import { Dismissed, save, type Destination, type Place } from './save.ts';
 import { announce, locale, partsOf, setText, words } from './states.ts';
 import { holdOpen, whileOpen } from './stay-open.ts';
 
@@ -15,15 +17,27 @@ import { holdOpen, whileOpen } from './stay-open.ts';
 export type FileRowView = {
   readonly element: HTMLElement;
   isSaved(): boolean;
-  save(o: { mayAsk: boolean }): Promise<void>;
+  save(o: Destination): Promise<void>;
+  look(): Promise<void>;
 };
 
 /**
  * Makes the row of a file.
- * @param index in the engine's list
- * @param onSaved each time that it was saved
+ * @param o.index in the engine's list
+ * @param o.onSaved each time that it was saved
+ * @param o.label instead of its name
+ * @param o.button instead of *Save*
  */
-export function fileRow(engine: Engine<Receiving>, file: FileView, index: number, onSaved: () => void): FileRowView {
+export function fileRow(
+  engine: Engine<Receiving>,
+  file: FileView,
+  {
+    index,
+    onSaved,
+    label,
+    button = words.save,
+  }: { index: number; onSaved: () => void; label?: string; button?: string },
+): FileRowView {
   const part = partsOf('file');
   const element = part('li', HTMLLIElement);
   const saveButton = part('.save', HTMLButtonElement);
@@ -33,15 +47,19 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
   const copy = part('.copy', HTMLElement);
   const nameText = part('bdi', HTMLElement);
   const { name, size } = file;
-  nameText.textContent = name;
+  nameText.textContent = label ?? name;
+  part('.kind', HTMLElement).textContent = badgeText(name);
+  saveButton.textContent = button;
   setText(part('.size', HTMLElement), size === undefined ? undefined : sizeText(size, locale));
   // Each control is called what it says and the name of its file.
   nameText.id = `name-${index}`;
-  for (const control of [saveButton, cancelButton, progress]) {
+  const lookButton = part('.look', HTMLButtonElement);
+  for (const control of [lookButton, saveButton, cancelButton, progress]) {
     control.id = `${control.className || 'progress'}-${index}`;
     const labels = control === progress ? [nameText.id] : [control.id, nameText.id];
     control.setAttribute('aria-labelledby', labels.join(' '));
   }
+  const look = startLooking(engine, file, { index, button: lookButton, place: part('.preview', HTMLDivElement) });
 
   let isSaved = false;
   let stop: AbortController | undefined;
@@ -51,7 +69,7 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
   let resume: (() => void) | undefined;
   let copies = 0;
   cancelButton.addEventListener('click', () => stop?.abort());
-  saveButton.addEventListener('click', () => void saveOnce({ mayAsk: true }));
+  saveButton.addEventListener('click', () => void saveOnce('asked'));
 
   function update(kind: 'idle' | 'running' | 'stalled' | 'done' | 'failed', text: string | undefined): void {
     const hadFocus = element.contains(document.activeElement);
@@ -64,13 +82,11 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
     if (hadFocus) (kind === 'running' ? cancelButton : saveButton).focus();
   }
 
-  function follow(startedAt: number): (bytes: number) => void {
-    return (bytes) => {
-      setText(state, progressText(bytes, { total: size, startedAt }));
-      if (size === undefined) return;
-      progress.value = size === 0 ? 1 : bytes / size;
-      announce(words.announceProgress(name, percentText(progress.value, locale)), { isProgress: true });
-    };
+  function follow(bytes: number, following: ReturnType<typeof followProgress>): void {
+    const fraction = following.update(bytes, size);
+    if (fraction === undefined) return;
+    progress.value = fraction;
+    announce(words.announceProgress(name, percentText(fraction, locale)), { isProgress: true });
   }
 
   function stall(error: EngineError, goOn: () => void): void {
@@ -104,15 +120,20 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
     if (copies === 0) setText(copy, undefined);
   }
 
-  async function saveFile({ mayAsk }: { mayAsk: boolean }): Promise<void> {
+  async function saveFile(to: Destination): Promise<void> {
     const controller = new AbortController();
+    const { title } = document;
     stop = controller;
     progress.removeAttribute('value');
     update('running', words.saving);
+    const following = followProgress(label ?? name, (text) => {
+      if (element.dataset['state'] === 'running') setText(state, text);
+    });
     try {
       await whileOpen(async () => {
-        const options = { onProgress: follow(performance.now()), onStalled: stall, signal: controller.signal };
-        const place = await save(engine, file, { index, mayAsk, ...options });
+        const onProgress = (bytes: number): void => follow(bytes, following);
+        const options = { onProgress, onStalled: stall, signal: controller.signal };
+        const place = await save(engine, file, { index, to, ...options });
         isSaved = true;
         showSaved(place);
         onSaved();
@@ -120,12 +141,13 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
     } catch (error) {
       if (error instanceof Dismissed) return update('idle', undefined);
       const isCancelled = error instanceof EngineError && error.code === 'aborted';
-      const lead = error instanceof CutOff ? words.notWhole : words.notSaved;
-      const text = isCancelled ? words.cancelled : `${lead} ${describeFailure(error, words).text}`;
-      saveButton.textContent = isCancelled ? (isSaved ? words.again : words.save) : words.retry;
+      const text = isCancelled ? words.cancelled : `${words.notSaved} ${describeFailure(error, words).text}`;
+      saveButton.textContent = isCancelled ? (isSaved ? words.again : button) : words.retry;
       update(isCancelled ? 'idle' : 'failed', text);
       announce(`${name}: ${text}`);
     } finally {
+      following.end();
+      document.title = title;
       resume = undefined;
     }
   }
@@ -145,5 +167,5 @@ export function fileRow(engine: Engine<Receiving>, file: FileView, index: number
     return promise;
   };
 
-  return { element, isSaved: () => isSaved, save: saveOnce };
+  return { element, isSaved: () => isSaved, save: saveOnce, look };
 }

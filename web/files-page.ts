@@ -14,6 +14,7 @@ const accountEngine = startSending();
 let scopes: readonly string[] = [];
 let cursor: string | undefined;
 let shared: StoredView | undefined;
+let sharedFiles: { name: string; size: number }[] = [];
 const confirm = startConfirming('deleting');
 
 /**
@@ -21,7 +22,8 @@ const confirm = startConfirming('deleting');
  * often the same.
  */
 const blobIdStart = 16;
-const shownName = ({ name, cid }: StoredView): string => name ?? words.noName(cid.slice(0, blobIdStart));
+const shownName = ({ name, size, createdAt }: StoredView): string =>
+  name ?? words.noName(sizeText(size, locale), dayText(createdAt, locale));
 
 /** Adds the next page of the list. */
 async function showPage(): Promise<void> {
@@ -32,6 +34,7 @@ async function showPage(): Promise<void> {
   setText(error, undefined);
   try {
     const page = await accountEngine.call('list', { cursor });
+    if (page.files.some(({ sealedName }) => sealedName === 'closed')) byId('names', HTMLElement).hidden = false;
     const rows = page.files.map(row);
     list.append(...rows.map(({ element }) => element));
     cursor = page.cursor;
@@ -47,19 +50,44 @@ async function showPage(): Promise<void> {
   }
 }
 
+/** Lists the files again, with the names that a private key opens. */
+async function showNames(): Promise<void> {
+  const field = byId('names-key', HTMLInputElement);
+  const error = byId('names-error', HTMLParagraphElement);
+  const [file] = field.files ?? [];
+  if (file === undefined) return;
+  setText(error, undefined);
+  try {
+    await accountEngine.call('useKey', { keys: await file.text() });
+    byId('stored-files', HTMLUListElement).replaceChildren();
+    cursor = undefined;
+    await showPage();
+  } catch {
+    setText(error, words.errors.key_invalid);
+    announce(error.textContent);
+  }
+}
+
 function row(file: StoredView): { element: HTMLElement; focus(): void } {
   const part = partsOf('stored-file');
   const name = part('bdi', HTMLElement);
   name.textContent = shownName(file);
   name.id = `stored-${file.fileId}`;
-  const about = [sizeText(file.size, locale), dayText(file.createdAt, locale)];
-  part('.size', HTMLElement).textContent = [...about, ...(file.isSealed ? [words.sealedBefore] : [])].join(' · ');
+  const texts =
+    file.name === undefined
+      ? [`${file.cid.slice(0, blobIdStart)}…`]
+      : [sizeText(file.size, locale), dayText(file.createdAt, locale)];
+  if (file.isSealed) texts.push(words.sealedBefore);
+  if (file.sealedName === 'foreign') texts.push(words.nameForeign);
+  const about = part('.size', HTMLElement);
+  about.id = `about-${file.fileId}`;
+  about.textContent = texts.join(' · ');
   const element = part('li', HTMLLIElement);
   const sendOn = part('.send-on', HTMLButtonElement);
   const remove = part('.delete', HTMLButtonElement);
   for (const button of [sendOn, remove]) {
-    button.id = `${button.className}-${file.fileId}`;
-    button.setAttribute('aria-labelledby', `${button.id} ${name.id}`);
+    button.id = `${button.classList.item(0) ?? ''}-${file.fileId}`;
+    button.setAttribute('aria-labelledby', `${button.id} ${name.id} ${about.id}`);
   }
   // What was sealed before it came here is opened by what its sender kept, which is not here.
   sendOn.hidden = file.isSealed || !scopes.includes('share');
@@ -71,13 +99,14 @@ function row(file: StoredView): { element: HTMLElement; focus(): void } {
 
 function composeShare(file: StoredView): void {
   shared = file;
+  sharedFiles = [{ name: shownName(file), size: file.size }];
   clearCompose();
   compose({
     title: words.sendOnTitle,
     text: words.sendOnText,
     button: words.newLink,
     hasTerms: true,
-    fixed: [{ name: shownName(file), size: file.size }],
+    fixed: sharedFiles,
     submit: (draft) => void sendDraft('sendOn', draft),
     back: () => show('stored'),
   });
@@ -90,7 +119,7 @@ function composeChange(): void {
     text: words.changeText,
     button: words.newLink,
     hasTerms: true,
-    fixed: [{ name: shownName(shared), size: shared.size }],
+    fixed: sharedFiles,
     submit: (draft) => void sendDraft('change', draft),
     back: () => show('sent'),
   });
@@ -104,7 +133,7 @@ async function sendDraft(how: 'sendOn' | 'change', { terms, words: said }: Compo
         ? accountEngine.call('sendOn', { fileId, terms, words: said }, options)
         : accountEngine.call('change', { terms, words: said }, options),
     );
-    showLink(view);
+    showLink(view, sharedFiles);
   } catch (error) {
     composeAgain(describeSendingFailure(error, words));
   }
@@ -135,9 +164,10 @@ async function remove(file: StoredView, element: HTMLElement): Promise<void> {
 translate();
 startCompose();
 startSentLink(accountEngine, { change: composeChange, more: { label: words.backToFiles, go: () => show('stored') } });
+byId('names-key', HTMLInputElement).addEventListener('change', () => void showNames());
 byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showPage());
-askForKey(accountEngine, {
-  root: new URL('.', document.baseURI).href,
+askForKey({
+  signIn: (o) => accountEngine.call('signIn', o),
   text: words.signingFiles,
   scopes: ['read'],
   go(granted) {

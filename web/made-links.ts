@@ -3,6 +3,7 @@ import { dayText } from './amounts.ts';
 import { startConfirming } from './confirm-dialog.ts';
 import { EngineError, type Engine } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
+import { keptLinks } from './kept/kept-links.ts';
 import type { MadeLinkView, Sending } from './protocol.ts';
 import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
 
@@ -11,12 +12,16 @@ type Sender = Engine<Sending>;
 const list = byId('made-links', HTMLUListElement);
 const more = byId('links-more', HTMLButtonElement);
 const confirm = startConfirming('taking');
+/** Names of files that this browser keeps, by the links that lead to them. */
+let kept: ReadonlyMap<string, string> = new Map();
 let cursor: string | undefined;
 let leave: (() => void) | undefined;
 
-function aboutText({ files, createdAt }: MadeLinkView): string {
+function aboutText({ shareId, files, createdAt }: MadeLinkView): string {
   const date = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' });
-  return words.linkAbout(files, date.format(new Date(createdAt)));
+  const made = date.format(new Date(createdAt));
+  const names = kept.get(shareId);
+  return names === undefined ? words.linkAbout(files, made) : `${names}, ${made}`;
 }
 
 function stateText({ state, opened, opens, expiresAt, password }: MadeLinkView): string {
@@ -77,6 +82,8 @@ async function showPage(engine: Sender): Promise<void> {
   more.disabled = true;
   await attempt(async () => {
     const page = await engine.call('links', { cursor });
+    const found = await keptLinks().catch(() => []); // without names, as in another browser
+    kept = new Map(found.map(({ shareId, files }) => [shareId, files.map(({ name }) => name).join(', ')]));
     // A link that was taken back elsewhere moves others to this page.
     const known = new Set([...list.querySelectorAll('button')].map(({ id }) => id));
     const added = page.links.filter(({ shareId }) => !known.has(`take-${shareId}`));

@@ -1,8 +1,20 @@
 /** The scripts that a page starts besides its own. */
 import { trustAddresses } from './trusted-addresses.ts';
 
-const scripts = ['web/engine.js', 'web/sealing-engine.js', 'dl/sw.js'] as const;
-export type PageScript = (typeof scripts)[number];
+/**
+ * The build's: what is behind the `?` of the address of each engine, so that caches may keep it for
+ * good.
+ */
+declare const scriptVersions: Readonly<Record<'web/engine.js' | 'web/sealing-engine.js', string>>;
 
-/** The address of a script, which is named relative to the root of the service. */
-export const trustedAddress = trustAddresses<PageScript>(scripts, document.baseURI);
+const scripts = {
+  receiving: `web/engine.js?${scriptVersions['web/engine.js']}`,
+  sending: `web/sealing-engine.js?${scriptVersions['web/sealing-engine.js']}`,
+  downloads: 'dl/sw.js',
+} as const;
+export type PageScript = keyof typeof scripts;
+
+const admit = trustAddresses(Object.values(scripts), document.baseURI);
+
+/** The address of a script. */
+export const trustedAddress = (name: PageScript): string => admit(scripts[name]);

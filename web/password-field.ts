@@ -4,9 +4,11 @@ import { byId, words } from './states.ts';
 /**
  * Starts the field `password` and its button `reveal`.
  * @param error ID of the element with what is wrong
+ * @param kind what a password manager may do there
  */
-export function startPasswordField(error: string): void {
+export function startPasswordField(error: string, kind: 'new-password' | 'current-password'): void {
   const input = byId('password', HTMLInputElement);
+  input.autocomplete = kind;
   input.setAttribute('aria-describedby', `password-hint ${error}`);
   const reveal = byId('reveal', HTMLButtonElement);
   const setRevealed = (isRevealed: boolean): void => {

@@ -1,20 +1,52 @@
-/** Progress text. */
-import { durationText, sizeText } from './amounts.ts';
-import { locale, words } from './states.ts';
+/** Progress text: how much, how fast, how long. */
+import { durationText, percentText, sizeText } from './amounts.ts';
+import { locale, setTitle, words } from './states.ts';
 
-/** Time for which the speed is observed before a remaining time is shown, in ms. */
-const observedMs = 3_000;
+/** Time over which the speed is the mean, in ms: a pause does not spoil it for long. */
+const meanMs = 8_000;
+/** Time for which the speed is observed before it is shown, in ms. */
+const observedMs = 2_000;
+/** Time without a byte after which the text says that it waits, in ms. */
+const quietMs = 3_000;
 
 /**
- * Formats how much is done, of how much, and how long it will take.
- * @param o.startedAt by `performance.now()`
+ * Follows a transfer of files.
+ * @param name what it is called in the title of the tab
+ * @param tell gets the text each time that it changes
  */
-export function progressText(bytes: number, o: { total: number | undefined; startedAt: number }): string {
-  const { total, startedAt } = o;
+export function followProgress(name: string, tell: (text: string) => void) {
+  const seen: { at: number; bytes: number }[] = [{ at: performance.now(), bytes: 0 }];
+  const watch = setInterval(() => {
+    const last = seen.at(-1);
+    if (last !== undefined && performance.now() - last.at > quietMs) tell(words.waitsForLine);
+  }, 1000);
+  return {
+    /** Adds what is done. @returns the fraction; undefined where the whole is not known */
+    update(bytes: number, total: number | undefined): number | undefined {
+      const at = performance.now();
+      if (bytes > (seen.at(-1)?.bytes ?? 0)) seen.push({ at, bytes });
+      while (seen.length > 2 && at - (seen[0]?.at ?? at) > meanMs) seen.shift();
+      const fraction = total === undefined ? undefined : total === 0 ? 1 : bytes / total;
+      if (fraction !== undefined) setTitle(`${percentText(fraction, locale)} · ${name}`);
+      tell([...amountTexts(bytes, total, fraction), ...speedTexts(seen, bytes, total)].join(' · '));
+      return fraction;
+    },
+    end(): void {
+      clearInterval(watch);
+    },
+  };
+}
+
+function amountTexts(bytes: number, total: number | undefined, fraction: number | undefined): string[] {
   const done = sizeText(bytes, locale);
-  if (total === undefined) return `${words.progressUnknown(done)} · ${words.keepOpen}`;
-  const elapsedMs = performance.now() - startedAt;
-  const secondsLeft = ((total - bytes) / bytes) * (elapsedMs / 1000);
-  const left = elapsedMs > observedMs && bytes > 0 ? [words.timeLeft(durationText(secondsLeft, locale))] : [];
-  return [words.progress(done, sizeText(total, locale)), ...left, words.keepOpen].join(' · ');
+  if (total === undefined || fraction === undefined) return [words.progressUnknown(done)];
+  return [percentText(fraction, locale), words.progress(done, sizeText(total, locale))];
+}
+
+function speedTexts(seen: readonly { at: number; bytes: number }[], bytes: number, total: number | undefined) {
+  const [first, last] = [seen[0], seen.at(-1)];
+  if (first === undefined || last === undefined || last.at - first.at < observedMs) return [];
+  const speed = ((last.bytes - first.bytes) / (last.at - first.at)) * 1000;
+  const left = total === undefined ? [] : [words.timeLeft(durationText((total - bytes) / speed, locale))];
+  return [words.speed(sizeText(speed, locale)), ...left];
 }

@@ -1,5 +1,6 @@
 /** Protocol between a page and its engine, a dedicated worker. */
 import type { Code, Reason } from '../shared/errors.ts';
+import type { ParcelSignature } from '../shared/link/index.ts';
 
 /**
  * Result of looking at a link, a blob ID or a file of this computer. `exposed`: the `#` of the link
@@ -28,8 +29,25 @@ export type Credentials = { password?: string | undefined; keys?: string | undef
 /** A file that can be saved. `size` in bytes, where it is known before the end. */
 export type FileView = { name: string; size?: number | undefined; cid?: string | undefined };
 
-/** Contents of something that was opened. `note` and `from` are the sender's words. */
-export type OpenedView = { note?: string | undefined; from?: string | undefined; files: FileView[] };
+/**
+ * Contents of something that was opened. `note` and `from` are the sender's words; `zipSize`: bytes
+ * of all files as one ZIP, which has the index after the last file.
+ */
+export type OpenedView = {
+  note?: string | undefined;
+  from?: string | undefined;
+  signed?: ParcelSignature | undefined;
+  files: FileView[];
+  zipSize?: number | undefined;
+};
+
+/** A delivery to an inbox. Without `files`, the private key that was chosen does not open it. */
+export type DeliveryView = {
+  id: string;
+  receivedAt: string;
+  from?: string | undefined;
+  files?: readonly { name: string; size: number }[] | undefined;
+};
 
 /** Destination of a file's bytes (save.ts chooses). */
 export type PageSink =
@@ -61,7 +79,23 @@ export type Receiving = {
   save(o: { file: number; sink: PageSink }): Blob | undefined;
   /** Ends when the private files of this origin have nothing left of what was saved. */
   copiesGone(o: undefined): void;
+  /** The first bytes of a file, by which it shows what it is. */
+  begin(o: { file: number }): Uint8Array;
+  /** Answers a service worker that asks for ranges of a file at the port, until it is cancelled. */
+  serveRanges(o: { file: number; port: MessagePort }): void;
+  /** Loads what computes with keys while there is a network, for files that come without one. */
+  prepare(o: undefined): void;
+  signIn: Sending['signIn'];
+  /** Takes the text of a private key file, which opens deliveries. */
+  unlock(o: { keys: string }): void;
+  /** A page of the deliveries to the inboxes of the account. */
+  deliveries(o: { cursor?: string | undefined }): { deliveries: DeliveryView[]; cursor?: string | undefined };
+  openDelivery(o: { id: string }): OpenedView;
 };
+
+/** A folder that is sent as a ZIP. `size`: of its files; `path` has `/` between names. */
+export type FolderToSend = { name: string; size: number; files: readonly { path: string; file: File }[] };
+export type FileToSend = File | FolderToSend;
 
 /** Terms of a share. `expiresInMs` from now. */
 export type FormTerms = {
@@ -75,16 +109,27 @@ export type FormTerms = {
 export type SenderWords = { note?: string | undefined; from?: string | undefined };
 
 /** A share that was made. */
-export type LinkView = { link: string; opens: number; expiresAt: string; needs?: 'password' | 'keys' | undefined };
+export type LinkView = {
+  link: string;
+  shareId: string;
+  createdAt: string;
+  opens: number;
+  expiresAt: string;
+  needs?: 'password' | 'keys' | undefined;
+};
+
+/** A link whose terms were changed. `opens`: how often in all. */
+type ChangedLinkView = Pick<MadeLinkView, 'state' | 'opens' | 'expiresAt'> & { opensLeft: number };
 
 /**
- * What an invitation permits: until when, and how much more at a time; without a member there is no
- * such end.
+ * What an invitation or an inbox permits: until when, how much more, and how large a file may be;
+ * without a member there is no such end.
  */
 export type InvitationView = {
   expiresAt?: string | undefined;
   files?: number | undefined;
   bytes?: number | undefined;
+  fileBytes?: number | undefined;
 };
 
 /** A link that was made before, without its secret. */
@@ -110,6 +155,8 @@ export type StoredView = {
   size: number;
   createdAt: string;
   isSealed: boolean;
+  /** Whether it has a sealed name: open, still closed, or that of another file. */
+  sealedName?: 'open' | 'closed' | 'foreign' | undefined;
 };
 
 /**
@@ -119,7 +166,7 @@ export type StoredView = {
 export type Sending = {
   /** Takes an API key, and gives what it may do. */
   signIn(o: { root: string; apiKey: string }): { scopes: readonly string[] };
-  send(o: { files: File[]; terms: FormTerms; words: SenderWords }): LinkView;
+  send(o: { files: readonly FileToSend[]; terms: FormTerms; words: SenderWords }): LinkView;
   /** Shares what was sent under other terms, and ends the share before. */
   change(o: { terms: FormTerms; words: SenderWords }): LinkView;
   /** Shares a file that the service encrypted. */
@@ -135,11 +182,15 @@ export type Sending = {
   links(o: { cursor?: string | undefined }): { links: MadeLinkView[]; cursor?: string | undefined };
   /** Ends one of these links. */
   takeBackLink(o: { shareId: string }): TakenView;
+  /** Changes until when, in ms from now, and how often in all one of these links opens. */
+  changeLink(o: { shareId: string; opens: number; expiresInMs?: number | undefined }): ChangedLinkView;
   list(o: { cursor?: string | undefined }): { files: StoredView[]; cursor?: string | undefined };
+  /** Takes the text of a private key, which opens names from then on. */
+  useKey(o: { keys: string }): void;
   remove(o: { fileId: string }): { isDestroyed: boolean };
   /** Reads the link of an inbox; `name` is what its owner calls it. */
-  findInbox(o: { text: string; root: string }): { name: string } | { host: string; address: string };
-  deliver(o: { files: File[]; words: SenderWords }): { count: number };
+  findInbox(o: { text: string; root: string }): (InvitationView & { name: string }) | { host: string; address: string };
+  deliver(o: { files: readonly FileToSend[]; words: SenderWords }): { count: number };
 };
 
 /** Calls of some engine. */
@@ -156,14 +207,14 @@ type EngineRequest<C extends Calls> = {
 export type FromPage<C extends Calls> = EngineRequest<C> | { id: number; cancel: true } | { id: number; resume: true };
 
 /**
- * From the engine. `progress`: bytes so far, of `total` where that is known. `stalled`: the call
- * waits for the page.
+ * From the engine. `progress`: bytes so far, of `total` where that is known; `file`: the index of
+ * the one that it is at. `stalled`: the call waits for the page.
  */
 export type FromEngine =
   | { id: number; result: unknown }
   | { id: number; failure: Failure }
   | { id: number; stalled: Failure }
-  | { id: number; progress: number; total?: number | undefined };
+  | { id: number; progress: number; total?: number | undefined; file?: number | undefined };
 
 /**
  * From the page to the service worker. `port` leads to the engine. On `answer` the service worker
@@ -173,8 +224,16 @@ export type FromEngine =
 export type ToServiceWorker =
   | { kind: 'offer'; id: string; name: string; size: number; port: MessagePort; answer: MessagePort }
   | { kind: 'alive'; id: string; answer: MessagePort }
+  /** A film or a sound, of which the browser asks for ranges; `port` leads to the engine. */
+  | { kind: 'media'; id: string; size: number; type: string; port: MessagePort; answer: MessagePort }
   /** The download has ended, or the page goes away. */
   | { kind: 'gone'; id: string };
+
+/**
+ * From the service worker to the engine: a range (`end` exclusive), pulled at the port that
+ * comes along.
+ */
+export type RangeWanted = { start: number; end: number };
 
 /**
  * Over the port, from the service worker; each `pull` is answered with bytes, `wait` (ask on),

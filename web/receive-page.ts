@@ -1,16 +1,17 @@
 /**
- * The document of `/`, `/s` and `/b`: it reads a link from the address, or takes a link, a blob ID
- * or a container file, and shows what became of it. Loading it uses nothing up: a share is opened
- * by a click.
+ * The document of `/open`, `/s` and `/b`: it reads a link from the address, or takes a link, a blob
+ * ID or a container file, and shows what became of it. Loading it uses nothing up: a share is
+ * opened by a click.
  */
 import { dayText } from './amounts.ts';
 import { EngineError, startReceiving } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
-import { fileRow, type FileRowView } from './file-row.ts';
 import { forgetOpening, keepOpening, keptOpening } from './kept-opening.ts';
+import { showOpened, startOpenedFiles } from './receiving/opened-files.ts';
+import { startDropZone } from './choosing/drop-zone.ts';
 import { startPasswordField } from './password-field.ts';
 import { showProblem, startRetrying, type Problem } from './problem-section.ts';
-import type { Credentials, Found, OpenedView } from './protocol.ts';
+import type { Credentials, FileToSend, Found } from './protocol.ts';
 import { announce, byId, locale, setText, show, translate, words } from './states.ts';
 import { holdOpen } from './stay-open.ts';
 
@@ -18,7 +19,6 @@ const engine = startReceiving();
 /** The service that this page belongs to, as links name it. */
 const root = new URL('.', document.baseURI).href;
 
-let fileRows: readonly FileRowView[] = [];
 let asked: AskedCredentials | undefined;
 /** The link that was looked at last, and what its share is opened with. */
 let link: { text: string; opening: string } | undefined;
@@ -139,7 +139,7 @@ async function openLink(): Promise<void> {
     const opened = await engine.call('open', await credentialsIn(password, keyFile));
     password.value = '';
     await noteOpening();
-    showOpened(opened);
+    showOpened(engine, opened, noteSaved);
   } catch (error) {
     await noteOpening();
     if (error instanceof EngineError && error.reason === 'needs_key') return askForKey();
@@ -172,9 +172,8 @@ async function noteOpening(): Promise<void> {
   setUsedUp((await engine.call('opensLeft', undefined).catch(() => undefined)) === 0);
 }
 
-/** Lets the page be closed once all of its files are saved. */
+/** Lets the page be closed: all of its files are saved. */
 function noteSaved(): void {
-  if (!fileRows.every((row) => row.isSaved())) return;
   forgetOpening();
   releasePage?.();
   releasePage = undefined;
@@ -197,35 +196,6 @@ function askForKey(): void {
   announce(words.keyFileHint);
 }
 
-function showOpened({ files, note, from }: OpenedView): void {
-  byId('opened-title', HTMLHeadingElement).textContent = words.openedTitle(files.length);
-  byId('letter', HTMLElement).hidden = note === undefined && from === undefined;
-  setText(byId('note', HTMLQuoteElement), note);
-  setText(byId('from', HTMLElement), from === undefined ? undefined : words.from(from));
-  fileRows = files.map((file, index) => fileRow(engine, file, index, noteSaved));
-  byId('files', HTMLUListElement).replaceChildren(...fileRows.map(({ element }) => element));
-  byId('blob-ids', HTMLUListElement).replaceChildren(
-    ...files.flatMap(({ cid }) => (cid === undefined ? [] : [cid]).map(blobId)),
-  );
-  byId('save-all', HTMLButtonElement).hidden = files.length < 2;
-  show('opened');
-}
-
-async function saveAll(): Promise<void> {
-  const button = byId('save-all', HTMLButtonElement);
-  button.disabled = true;
-  for (const row of fileRows) if (!row.isSaved()) await row.save({ mayAsk: false });
-  button.disabled = false;
-}
-
-function blobId(cid: string): HTMLLIElement {
-  const item = document.createElement('li');
-  const code = document.createElement('code');
-  code.textContent = cid;
-  item.append(`${words.blobId}: `, code);
-  return item;
-}
-
 function start(): void {
   translate();
   byId('find', HTMLFormElement).addEventListener('submit', (event) => {
@@ -235,22 +205,17 @@ function start(): void {
     findText(text);
   });
   const chooser = byId('container', HTMLInputElement);
-  const findFile = (files: FileList | null | undefined): void => {
-    const file = files?.[0];
-    if (file !== undefined) void findLink(() => engine.call('findFile', { file }));
+  const findFile = (file: FileToSend | undefined): void => {
+    if (file instanceof File) void findLink(() => engine.call('findFile', { file }));
   };
-  chooser.addEventListener('change', () => findFile(chooser.files));
-  addEventListener('dragover', (event) => event.preventDefault());
-  addEventListener('drop', (event) => {
-    event.preventDefault();
-    if (!byId('home', HTMLElement).hidden) findFile(event.dataTransfer?.files);
-  });
+  chooser.addEventListener('change', () => findFile(chooser.files?.[0]));
+  startDropZone({ isOpen: () => !byId('home', HTMLElement).hidden, take: ([file]) => findFile(file) });
   byId('open', HTMLFormElement).addEventListener('submit', (event) => {
     event.preventDefault();
     void openLink();
   });
-  startPasswordField('open-error');
-  byId('save-all', HTMLButtonElement).addEventListener('click', () => void saveAll());
+  startPasswordField('open-error', 'current-password');
+  startOpenedFiles();
   startRetrying();
   byId('start-over', HTMLButtonElement).addEventListener('click', () => {
     forgetOpening();
@@ -271,7 +236,11 @@ function start(): void {
 function readAddress(): void {
   const text = location.href;
   const page = text.slice(root.length);
-  if (page === '' || page.startsWith('#') || page.startsWith('?')) return show('home');
+  if (page.startsWith('open')) {
+    // What is opened here comes without a network, and may need more than this.
+    void engine.call('prepare', undefined).catch(() => undefined);
+    return show('home');
+  }
   history.replaceState(null, '', page.replace(/(?:%23|[#?])[^]*$/, ''));
   if (!/%23|#./.test(page)) {
     const kept = page.startsWith('s') ? keptOpening() : undefined;

@@ -5,6 +5,7 @@ import { within } from '../shared/streams/timing.ts';
 import type { CallOptions, Engine } from './engine-client.ts';
 import { deliveryMs, type FileView, type Receiving, type PageSink, type ToServiceWorker } from './protocol.ts';
 import { trustedAddress } from './page-scripts.ts';
+import { safeNames } from './workers/zip.ts';
 
 /** A browser has no place for a file of this size. */
 export class TooLargeToSave extends Error {}
@@ -32,9 +33,12 @@ const memoryBytes = 256 * 1024 * 1024;
 /**
  * Interval at which the service worker is kept alive, in ms; Firefox stops an idle one after 30 s.
  */
-const aliveMs = 10_000;
+export const aliveMs = 10_000;
 /** Timeout for a service worker to start, in ms. */
 const startMs = 15_000;
+
+/** Where the user says in a dialog, or the browser by itself; or a folder that the user picked. */
+export type Destination = 'asked' | { readonly into: FileSystemDirectoryHandle };
 
 /** Options for one way of writing to the disk. */
 type Writing = { transfer?: Transferable[]; signal?: AbortSignal };
@@ -46,20 +50,23 @@ const picker = (): Picker | undefined => (globalThis as { showSaveFilePicker?: P
  * Saves a file that the engine has opened. It resolves once all of the file was authenticated and
  * handed over.
  * @param o.index of the file in the engine's list
- * @param o.mayAsk whether this follows a click of its own, which a dialog needs
  * @throws EngineError, `CutOff`, `Dismissed`, `TooLargeToSave`
  */
 export async function save(
   engine: Engine<Receiving>,
   file: FileView,
-  o: CallOptions & { readonly index: number; readonly mayAsk: boolean },
+  o: CallOptions & { readonly index: number; readonly to: Destination },
 ): Promise<Place> {
-  const { index, mayAsk, ...options } = o;
+  const { index, to, ...options } = o;
   const write = (sink: PageSink, more: Writing = {}): Promise<Blob | undefined> =>
     engine.call('save', { file: index, sink }, { ...options, ...more });
 
+  if (to !== 'asked') {
+    await write({ kind: 'handle', handle: await newFileIn(to.into, file.name) });
+    return 'picked';
+  }
   const showPicker = picker();
-  if (mayAsk && showPicker !== undefined) {
+  if (showPicker !== undefined) {
     const handle = await showPicker({ suggestedName: file.name }).catch((error: unknown) => {
       throw error instanceof DOMException && error.name === 'AbortError' ? new Dismissed() : error;
     });
@@ -97,6 +104,13 @@ export async function save(
  */
 const failsDownloads = 'userAgentData' in navigator;
 
+/** A new file in a folder, under a name that no other one there has. */
+async function newFileIn(folder: FileSystemDirectoryHandle, name: string): Promise<FileSystemFileHandle> {
+  const taken: string[] = [];
+  for await (const each of (folder as unknown as { keys(): AsyncIterable<string> }).keys()) taken.push(each);
+  return folder.getFileHandle(safeNames([...taken, name]).at(-1) ?? name, { create: true });
+}
+
 /** Hands a whole file to the browser, which copies it. */
 function download(blob: Blob | undefined, name: string): void {
   if (blob === undefined) throw new TypeError('there is no file');
@@ -122,10 +136,14 @@ async function hasDisk(bytes: number): Promise<boolean> {
   }
 }
 
-/** The service worker of `/dl/`; undefined where it does not start. */
-async function serviceWorker(): Promise<ServiceWorkerRegistration | undefined> {
+/**
+ * The service worker of `/dl/`; undefined where it does not start.
+ * @param o.scope other addresses that it answers for
+ */
+export async function serviceWorker(o: { scope?: string } = {}): Promise<ServiceWorkerRegistration | undefined> {
   try {
-    const registration = await navigator.serviceWorker.register(trustedAddress('dl/sw.js'), { updateViaCache: 'none' });
+    const address = trustedAddress('downloads');
+    const registration = await navigator.serviceWorker.register(address, { updateViaCache: 'none', ...o });
     const worker = registration.active ?? registration.waiting ?? registration.installing;
     if (worker === null) return undefined;
     if (worker.state !== 'activated') await activation(worker);
@@ -192,7 +210,7 @@ async function stream(
 }
 
 /** Waits for the answer of the service worker over a port of its own. */
-function answered(ask: (answer: MessagePort) => void): Promise<boolean> {
+export function answered(ask: (answer: MessagePort) => void): Promise<boolean> {
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {
     port1.addEventListener('message', ({ data }: MessageEvent<boolean>) => resolve(data), { once: true });

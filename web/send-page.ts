@@ -1,4 +1,7 @@
-/** The document of `/send`: files, who may open them, and the link for them. */
+/**
+ * The document of `/` and `/send`: files, who may open them, and the link for them. On `/` an API
+ * key is asked for once there is something to send.
+ */
 import { dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
 import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
@@ -8,11 +11,13 @@ import { showMadeLinks, startMadeLinks } from './made-links.ts';
 import { showProblem, startRetrying, type Problem } from './problem-section.ts';
 import type { InvitationView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
-import { locale, show, translate, words } from './states.ts';
+import { byId, locale, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const engine = startSending();
 const root = new URL('.', document.baseURI).href;
+const isHome = location.pathname === new URL(root).pathname;
+let isSignedIn = false;
 let sent: { name: string; size: number }[] = [];
 /** Link by which a guest is here, and what it permits. */
 let invitation: { text: string; view: InvitationView } | undefined;
@@ -24,14 +29,23 @@ function composeNew(): void {
 
 function composeFiles(): void {
   compose({
-    title: words.sendTitle,
+    title: isHome ? words.heroTitle : words.sendTitle,
     text: invitation === undefined ? words.sendText : guestText(invitation.view),
     button: words.send,
     hasTerms: true,
+    limits: fileLimit,
     latest: invitation?.view.expiresAt,
     submit: (draft) => void submit(draft),
     ...(invitation === undefined ? {} : { back: () => showMadeLinks(engine), backLabel: words.linksTitle }),
   });
+}
+
+/** Size of the largest file that the service takes, in words, once it has said it. */
+let fileLimit: string | undefined;
+
+async function readLimit(): Promise<void> {
+  const { maxFileBytes } = (await (await fetch('v1/health?live')).json()) as { maxFileBytes?: number };
+  if (maxFileBytes !== undefined) fileLimit = words.fileLimit(sizeText(maxFileBytes, locale));
 }
 
 function guestText({ expiresAt, files, bytes }: InvitationView): string {
@@ -42,11 +56,14 @@ function guestText({ expiresAt, files, bytes }: InvitationView): string {
   return words.guestText(expiresAt === undefined ? undefined : dayText(expiresAt, locale), room.join(', '));
 }
 
-async function submit({ files, ...about }: ComposedDraft): Promise<void> {
+async function submit(draft: ComposedDraft): Promise<void> {
+  const { files, ...about } = draft;
+  if (invitation === undefined && !isSignedIn) return askToSend(() => void submit(draft), composeFiles);
   try {
-    const view = await transfer((options) => engine.call('send', { files, ...about }, options));
+    const names = files.map(({ name }) => name);
+    const view = await transfer((options) => engine.call('send', { files, ...about }, options), names);
     sent = files.map(({ name, size }) => ({ name, size }));
-    showLink(view);
+    showLink(view, sent);
   } catch (error) {
     refuse(error);
   }
@@ -56,7 +73,27 @@ async function submit({ files, ...about }: ComposedDraft): Promise<void> {
 function refuse(error: unknown): void {
   const isOver = invitation !== undefined && error instanceof EngineError && error.code === 'unauthorized';
   if (isOver) showProblem(problemOf(error, again));
-  else composeAgain(describeSendingFailure(error, words));
+  else composeAgain(failureText(error));
+}
+
+/** A guest hears of the invitation alone: whose limit it is, is not theirs to know. */
+function failureText(error: unknown): string {
+  const isFull = invitation !== undefined && error instanceof EngineError && error.code === 'quota_exceeded';
+  return isFull ? words.errors.guest_quota : describeSendingFailure(error, words);
+}
+
+/** Asks for an API key that may send. @param back where it was not needed yet */
+function askToSend(go: () => void, back?: () => void): void {
+  askForKey({
+    text: words.signingSend,
+    scopes: ['write', 'share'],
+    signIn: (o) => engine.call('signIn', o),
+    go() {
+      isSignedIn = true;
+      go();
+    },
+    ...(back && { back }),
+  });
 }
 
 /** Shows the form for another share of the same files: the terms of a share are fixed. */
@@ -75,7 +112,7 @@ function composeChange(): void {
 
 async function changeTerms({ terms, words: said }: ComposedDraft): Promise<void> {
   try {
-    showLink(await transfer((options) => engine.call('change', { terms, words: said }, options)));
+    showLink(await transfer((options) => engine.call('change', { terms, words: said }, options)), sent);
   } catch (error) {
     refuse(error);
   }
@@ -116,7 +153,7 @@ function again(): void {
  */
 function readAddress(): boolean {
   const text = location.href;
-  if (!/%23|#./.test(text)) return false;
+  if (isHome || !/%23|#./.test(text)) return false;
   history.replaceState(null, '', 'send');
   void accept(text, composeNew);
   return true;
@@ -130,4 +167,7 @@ startMadeLinks(engine, () => {
   if (invitation !== undefined) void accept(invitation.text, composeFiles);
 });
 addEventListener('hashchange', readAddress);
-if (!readAddress()) askForKey(engine, { root, text: words.signingSend, scopes: ['write', 'share'], go: composeNew });
+void readLimit().catch(() => undefined); // then the limit is told when it is met
+byId('about', HTMLElement).hidden = !isHome;
+if (isHome) composeNew();
+else if (!readAddress()) askToSend(composeNew);

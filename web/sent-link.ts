@@ -3,15 +3,15 @@ import { generate } from 'lean-qr';
 import { termsText } from './compose-form.ts';
 import type { Engine } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
+import { offerToKeep, startKeepTick } from './kept/keep-tick.ts';
+import type { KeptLink } from './kept/kept-links.ts';
 import type { LinkView, Sending } from './protocol.ts';
 import { announce, byId, setText, show, words } from './states.ts';
+import { showCopied } from './receiving/copy-button.ts';
 import { holdOpen } from './stay-open.ts';
 
 /** The light margin around a code, in modules (ISO/IEC 18004, "quiet zone"). */
 const quietModules = 4;
-
-/** Time for which a button says that it has copied, in ms. */
-const copiedMs = 3_000;
 
 /** Actions of the buttons of the state. */
 export type NextSteps = { readonly change: () => void; readonly more: { label: string; go: () => void } };
@@ -24,7 +24,10 @@ function letGo(): void {
   release = undefined;
 }
 
-export function showLink(view: LinkView): void {
+/** @param files that it leads to; the same list where it takes the place of another link */
+export function showLink(view: LinkView, files: KeptLink['files']): void {
+  const { shareId, createdAt, opens } = view;
+  void offerToKeep({ shareId, createdAt, opens, files });
   release ??= holdOpen();
   const text = view.needs === undefined ? [words.sentText, words.sentAnyone] : [words.sentText];
   byId('sent-text', HTMLParagraphElement).textContent = [...text, words.sentOnce].join(' ');
@@ -56,12 +59,20 @@ async function copy(): Promise<void> {
   try {
     await navigator.clipboard.writeText(field.value);
     letGo();
-    button.textContent = words.copied;
-    announce(words.copied);
-    setTimeout(() => (button.textContent = words.copy), copiedMs);
+    showCopied(button);
   } catch {
     field.select();
     announce(words.copyByHand);
+  }
+}
+
+/** Hands the link to the system's dialog, which passes it on to other programs. */
+async function passOn(): Promise<void> {
+  try {
+    await navigator.share({ url: byId('sent-link', HTMLInputElement).value });
+    letGo();
+  } catch {
+    // The dialog was closed, and the link is still there.
   }
 }
 
@@ -93,7 +104,9 @@ export function startSentLink(engine: Engine<Sending>, { change, more }: NextSte
     button.addEventListener('click', act);
     return button;
   };
+  startKeepTick();
   on('copy', () => void copy());
+  on('pass-on', () => void passOn()).hidden = !('share' in navigator);
   on('change', change);
   on('take-back', () => void takeBack(engine));
   for (const id of ['sent-more', 'taken-more']) on(id, more.go).textContent = more.label;

@@ -41,19 +41,29 @@ export function translate(): void {
   document.documentElement.lang = words.language;
   document.documentElement.dir = words.direction;
   fillWords(document);
+  document.querySelector('nav')?.setAttribute('aria-label', words.nav);
+  for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a'))
+    if (link.pathname === location.pathname) link.setAttribute('aria-current', 'page');
 }
 
 let isFirst = true;
 
 /**
- * Shows one section. The focus goes to its heading, so that it is read out, but for the first one
- * of a page.
+ * Shows one section. Its heading names the tab, and gets the focus, so that it is read out, but for
+ * the first one of a page.
  */
 export function show(id: string): void {
   for (const section of document.querySelectorAll('main > section'))
     (section as HTMLElement).hidden = section.id !== id;
-  if (!isFirst) byId(`${id}-title`, HTMLHeadingElement).focus();
+  const heading = byId(`${id}-title`, HTMLHeadingElement);
+  setTitle(heading.textContent);
+  if (!isFirst) heading.focus();
   isFirst = false;
+}
+
+/** Names the tab: what the page shows, or how far it is. */
+export function setTitle(text: string): void {
+  document.title = `${text} – Sealpin`;
 }
 
 /** Sets a text, or hides its element. */

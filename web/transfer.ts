@@ -1,32 +1,40 @@
 /** The state in which files are encrypted and sent: how far it is, and a button that ends it. */
 import { percentText } from './amounts.ts';
 import type { CallOptions } from './engine-client.ts';
-import { progressText } from './progress-text.ts';
+import { followProgress } from './progress-text.ts';
 import { announce, byId, locale, setText, show, words } from './states.ts';
 import { whileOpen } from './stay-open.ts';
 
 /**
  * Shows the progress of `work`, and hands out its result. The button aborts the signal that `work`
  * gets.
+ * @param names of the files, in the order in which they are sent
  */
-export function transfer<T>(work: (options: CallOptions) => Promise<T>): Promise<T> {
+export function transfer<T>(work: (options: CallOptions) => Promise<T>, names: readonly string[] = []): Promise<T> {
   const stop = new AbortController();
   const bar = byId('sending-bar', HTMLProgressElement);
   const amount = byId('sending-amount', HTMLParagraphElement);
-  const startedAt = performance.now();
+  const current = byId('sending-file', HTMLParagraphElement);
   bar.removeAttribute('value');
-  setText(amount, words.keepOpen);
+  setText(amount, undefined);
+  current.hidden = true;
   const cancel = byId('sending-cancel', HTMLButtonElement);
   const abort = (): void => stop.abort();
   cancel.addEventListener('click', abort);
   show('sending');
-  const onProgress = (bytes: number, total?: number): void => {
-    setText(amount, progressText(bytes, { total, startedAt }));
-    if (total === undefined) return;
-    bar.value = total === 0 ? 1 : bytes / total;
-    announce(percentText(bar.value, locale), { isProgress: true });
+  const progress = followProgress(names[0] ?? '', (text) => setText(amount, text));
+  const onProgress = (bytes: number, total?: number, file?: number): void => {
+    const fraction = progress.update(bytes, total);
+    const name = names[file ?? 0];
+    current.hidden = name === undefined;
+    if (name !== undefined)
+      current.textContent = names.length > 1 ? words.fileOf((file ?? 0) + 1, names.length, name) : name;
+    if (fraction === undefined) return;
+    bar.value = fraction;
+    announce(percentText(fraction, locale), { isProgress: true });
   };
-  return whileOpen(() => work({ onProgress, signal: stop.signal })).finally(() =>
-    cancel.removeEventListener('click', abort),
-  );
+  return whileOpen(() => work({ onProgress, signal: stop.signal })).finally(() => {
+    progress.end();
+    cancel.removeEventListener('click', abort);
+  });
 }

@@ -6,6 +6,13 @@ import { parseBackupDays } from '../shared/backup-days.ts';
 import { SealpinError } from '../shared/errors.ts';
 
 /**
+ * Requests whose bytes the process in front takes, or gives from a place that the response names.
+ * `report`: of an upload. While bytes arrive, blanks do, too; then the report comes, as JSON, or
+ * `failed` with the words of the backend.
+ */
+type Handovers = { get(request: Request): { report?: ReadableStream<Uint8Array> } | undefined };
+
+/**
  * Bindings and variables that `wrangler.toml` and the operator set. The Durable Objects are typed
  * where they are called: they read these, too.
  */
@@ -32,6 +39,8 @@ export type Env = {
   ADMIN_TOKEN?: string;
   METRICS_TOKEN?: string;
   RESTORE_TOKEN?: string;
+  /** Only of a local service. */
+  HANDOVERS?: Handovers;
 };
 
 /**

@@ -69,7 +69,7 @@ export type About = v.InferOutput<typeof About>;
 /**
  * A file. `bytes`: of the blob. `header`: in encrypted mode, as the service keeps it, in base64; it
  * has name, type, metadata and tags, sealed. `sealed`: in plain mode the same as `Details`, in a
- * container to the account's key, in base64.
+ * container to the account's key, in base64. `details`: its name, sealed to its owner.
  */
 export const BackupEntry = v.object({
   v: v.literal(1),
@@ -82,6 +82,7 @@ export const BackupEntry = v.object({
   expiresAt: v.optional(Text),
   header: v.optional(Base64),
   sealed: v.optional(Base64),
+  details: v.optional(Base64),
 });
 export type BackupEntry = v.InferOutput<typeof BackupEntry>;
 

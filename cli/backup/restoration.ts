@@ -193,7 +193,7 @@ function storedBefore(
 
 /** Gives the stored file what else was known of it, and writes down what it has become. */
 async function finishFile(
-  { fileId, expiresAt }: BackupEntry,
+  { fileId, expiresAt, details: sealedName }: BackupEntry,
   stored: Copied,
   details: Details | FileInfo,
   run: Restoring,
@@ -202,6 +202,7 @@ async function finishFile(
   const { service } = target;
   const ends = expiresAt === undefined || !run.canEnd ? {} : { expiresAt };
   await describeFile(service, stored.fileId, { ...details, ...ends }, context);
+  if (sealedName !== undefined) await target.routes.setDetails(stored.fileId, sealedName);
   const name = 'name' in details ? details.name : undefined;
   const { cid, bytes } = stored;
   if (name !== undefined)

@@ -39,6 +39,7 @@ import {
   removePart,
   writeRecord,
 } from './layout.ts';
+import { writeReaders } from './readers.ts';
 import { openDetails, openSealedHeader, sealDetails } from './sealed-details.ts';
 import { namesInHistory } from '../files/history.ts';
 
@@ -116,6 +117,7 @@ export async function takeBackup(
   const listed = new Set(about.files);
   for (const fileId of await recordedIn(layout))
     if (!live.has(fileId) && (listed.has(fileId) || (await isOurs(fileId, run)))) gone.push(fileId);
+  await writeReaders(layout, context);
   const completedAt = new Date(context.now()).toISOString();
   await writeRecord(layout.about, { ...about, completedAt, files: [...live.keys()] }, context);
   if (o.prune) await prune(layout, gone, new Set(live.values()), context);
@@ -170,8 +172,8 @@ async function keepFile(file: StoredFile, run: Taking): Promise<boolean> {
   if (hasBlob && isSame) return false;
   const bytes = file.mode === 'plain' ? file.size : detachedPayloadBytes(file.size);
   if (!hasBlob) await keepBlob(file.cid, bytes, run);
-  const { fileId, cid, mode, createdAt, changedAt, expiresAt } = file;
-  const entry: BackupEntry = { v: 1, fileId, cid, mode, bytes, createdAt, changedAt, expiresAt };
+  const { fileId, cid, mode, createdAt, changedAt, expiresAt, details } = file;
+  const entry: BackupEntry = { v: 1, fileId, cid, mode, bytes, createdAt, changedAt, expiresAt, details };
   // The record comes last: where it is, the blob is.
   await writeRecord(path, { ...entry, ...(await sealedOf(file, entry, run)) }, context);
   return true;

@@ -20,7 +20,13 @@ export const command = defineCommand({
     'For the owner of an account, with an API key that has the scopes read and keys: the account gets a new key ' +
     'pair, and what the service encrypted is sealed to it, file by file. All other API keys with read end. Use it ' +
     'when somebody may have had one: they get nothing that is stored from then on, and keep what they have copied.',
-  args: { yes: yesArg },
+  args: {
+    yes: {
+      ...yesArg,
+      description:
+        'Do not ask; required where deliveries to an inbox of the account key would be lost (see: key export)',
+    },
+  },
   service: true,
   interrupted: 'what is done stays: the same command completes it',
   examples: [{ command: 'sealpin account rotate', does: 'It shows what ends with the old pair, and asks' }],
@@ -95,8 +101,7 @@ async function showEndings({ http, routes, apiKey, key }: Asking, { output, sign
   const deliveries = await sealedToAccount(http, apiKey, signal);
   if (deliveries > 0)
     output.warn(
-      `${deliveries === 1 ? 'a delivery' : `${deliveries} deliveries`} to inboxes of --recipient account ` +
-        'will open no more',
+      `${deliveries === 1 ? 'a delivery' : `${deliveries} deliveries`} sealed to the key before will open no more`,
     );
   return deliveries > 0;
 }

@@ -19,7 +19,7 @@ export const command = defineCommand({
     folder: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
     check: {
       type: 'boolean',
-      description: 'Only read what is in the folder, and compare each block with its blob ID; no service is asked',
+      description: 'Only read the folder, and compare each block with its blob ID; no service is asked',
     },
     prune: { type: 'boolean', description: 'Remove what the account no longer has' },
     ...newPasswordFlags,

@@ -2,21 +2,28 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import { changeContacts, type Contacts, parseContactName, readContacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
-import { readRecipients } from '../keys/key-files.ts';
+import { readPublicKeys } from '../keys/key-files.ts';
+import { changeSigners, readSigners, type Signers } from '../keys/signers.ts';
 import { isNarrow } from '../terminal/fitted-row.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { suggestion } from '../terminal/suggestion.ts';
 
 /** A contact as `--json` shows it. */
-type Shown = { readonly name: string; readonly keys: { readonly recipient: string; readonly fingerprint: string }[] };
+type Shown = {
+  readonly name: string;
+  readonly keys: { readonly recipient: string; readonly fingerprint: string }[];
+  /** Whose signatures are those of the contact. */
+  readonly signers?: { readonly signer: string; readonly fingerprint: string }[];
+};
 
-async function shownContact(name: string, recipients: readonly string[]): Promise<Shown> {
+async function shownContact(name: string, recipients: readonly string[], signers: readonly string[]): Promise<Shown> {
   const keys = recipients.map(async (recipient) => ({ recipient, fingerprint: await fingerprint(recipient) }));
-  return { name, keys: await Promise.all(keys) };
+  const signing = signers.map(async (signer) => ({ signer, fingerprint: await fingerprint(signer) }));
+  return { name, keys: await Promise.all(keys), ...(signing.length > 0 && { signers: await Promise.all(signing) }) };
 }
 
 /** The name under which a contact is stored that differs at most in capital letters. */
-function sameName(name: string, contacts: Contacts): string | undefined {
+function sameName(name: string, contacts: Contacts | Signers): string | undefined {
   return [...contacts.keys()].find((each) => each.toLowerCase() === name.toLowerCase());
 }
 
@@ -29,7 +36,7 @@ export const contactAdd = defineCommand({
     public_key_file: {
       type: 'positional',
       path: true,
-      description: 'Their public key: a file, - or a recipient (age1…)',
+      description: 'Their public key: a file, - or a recipient (age1…), or a signer (sealpin-signer1…)',
     },
     force: { type: 'boolean', description: 'Replace the key of an existing contact' },
   },
@@ -39,17 +46,24 @@ export const contactAdd = defineCommand({
   ],
   async run({ args, context }) {
     const name = parseContactName(args.name);
-    const recipients = (await readRecipients([args.public_key_file], context)).map(({ text }) => text ?? '');
-    await changeContacts(context, (contacts) => {
-      const existing = sameName(name, contacts);
-      if (existing !== undefined && !args.force)
-        throw new SealpinError('conflict', `there is a contact ${existing}`, {
+    const { recipients, signers } = await readPublicKeys(args.public_key_file, context);
+    // A name means one person: the other file must not have it in another spelling.
+    const before = { contacts: await readContacts(context), signers: await readSigners(context) };
+    const replaced = (kept: Contacts | Signers, keys: readonly string[], other: Contacts | Signers) => {
+      const existing = sameName(name, kept);
+      const others = sameName(name, other);
+      if ((existing !== undefined || (others !== undefined && others !== name)) && !args.force)
+        throw new SealpinError('conflict', `there is a contact ${existing ?? others}`, {
           hint: 'to replace its key use --force; compare the new fingerprint with its owner',
         });
-      return new Map([...contacts].filter(([each]) => each !== existing)).set(name, recipients);
-    });
-    const contact = await shownContact(name, recipients);
+      return new Map([...kept].filter(([each]) => each !== existing)).set(name, keys);
+    };
+    if (recipients.length > 0)
+      await changeContacts(context, (contacts) => replaced(contacts, recipients, before.signers));
+    if (signers.length > 0) await changeSigners(context, (known) => replaced(known, signers, before.contacts));
+    const contact = await shownContact(name, recipients, signers);
     for (const key of contact.keys) context.output.note(`${name} has the fingerprint ${key.fingerprint}`);
+    for (const key of contact.signers ?? []) context.output.note(`${name} signs as ${key.fingerprint}`);
     context.output.note('compare it with the owner of the key before you send anything secret');
     await context.output.result(contact, []);
   },
@@ -60,16 +74,18 @@ export const contactList = defineCommand({
   args: {},
   examples: [{ command: 'sealpin contact list', does: 'Names and fingerprints' }],
   async run({ context }) {
+    const [kept, signers] = [await readContacts(context), await readSigners(context)];
+    const names = [...new Set([...kept.keys(), ...signers.keys()])].toSorted((a, b) => a.localeCompare(b));
     const contacts = await Promise.all(
-      [...(await readContacts(context))].map(([name, recipients]) => shownContact(name, recipients)),
+      names.map((name) => shownContact(name, kept.get(name) ?? [], signers.get(name) ?? [])),
     );
     const width = Math.max(0, ...contacts.map(({ name }) => name.length));
     const isSplit = context.stdout.isTTY === true && isNarrow(columnsOf(context.stdout));
     await context.output.result(
       { contacts },
-      contacts.flatMap(({ name, keys }) =>
-        keys.flatMap((key) =>
-          isSplit ? [name, `  ${key.fingerprint}`] : [`${name.padEnd(width)}  ${key.fingerprint}`],
+      contacts.flatMap(({ name, keys, signers: signing = [] }) =>
+        [...keys.map((key) => key.fingerprint), ...signing.map((key) => `${key.fingerprint} (signs)`)].flatMap(
+          (words) => (isSplit ? [name, `  ${words}`] : [`${name.padEnd(width)}  ${words}`]),
         ),
       ),
     );
@@ -84,13 +100,15 @@ export const contactRemove = defineCommand({
   examples: [{ command: 'sealpin contact remove ann', does: 'Forget the key of Ann' }],
   async run({ args, context }) {
     const name = args.name.normalize('NFC');
+    const isSigner = (await readSigners(context)).has(name);
     await changeContacts(context, (contacts) => {
-      if (!contacts.has(name))
+      if (!contacts.has(name) && !isSigner)
         throw new SealpinError('not_found', `there is no contact ${name}`, {
           hint: suggestion(name, [...contacts.keys()]) ?? 'see: sealpin contact list',
         });
       return new Map([...contacts].filter(([each]) => each !== name));
     });
+    if (isSigner) await changeSigners(context, (signers) => new Map([...signers].filter(([each]) => each !== name)));
     context.output.note(`removed ${name}`);
     await context.output.result({ removed: name }, []);
   },

@@ -2,20 +2,29 @@ import { resolve } from 'node:path';
 import { passwordIdentity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { openSink } from '../io/output-file.ts';
+import type { Context } from '../context.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
-import { isLink, openLink, readLink, receiveFile } from '../files/received-files.ts';
-import { sizeText } from '../terminal/size.ts';
-import { decryptTo } from '../files/unseal.ts';
+import { checkPlacing, openDestination, type Placing } from '../files/destination.ts';
+import {
+  isLink,
+  type LinkCredentials,
+  openLink,
+  readLink,
+  receiveFile,
+  type ReceivedLink,
+} from '../files/received-files.ts';
+import { writeServiceFile } from '../files/service-file.ts';
+import { decryptTo, decryptWithKeys } from '../files/unseal.ts';
+import { isFileId } from '../remote/file-id.ts';
 import {
   blobArg,
-  extractArg,
   fetchingInterrupted,
-  forceArg,
+  keyFlag,
   outputFileArg,
   passwordArg,
   passwordFlags,
+  placingFlags,
 } from '../flags/args.ts';
 
 export const command = defineCommand({
@@ -23,64 +32,91 @@ export const command = defineCommand({
     'Asks the service first, then the configured gateways. The output file appears when all of it is authentic, ' +
     'or not at all. If you pass a password, the blob must be one that a password opens; anything else is refused. ' +
     'If you pass none, you are asked for the password where one is needed, a blob that is encrypted to keys is ' +
-    'tried with your private.key, and unencrypted blobs are written unchanged.',
+    'tried with your private.key, and unencrypted blobs are written unchanged. With --key only that private key is ' +
+    'tried; its password, if it has one, comes from --password-file, SEALPIN_PASSWORD, or you are asked for it.',
   args: {
-    blob_id: blobArg,
-    output_file: outputFileArg,
+    blob_id: { ...blobArg, description: `${blobArg.description}; or the file ID of what is in the account` },
+    output_file: {
+      ...outputFileArg,
+      required: false,
+      description: `${outputFileArg.description}; what the service encrypted has a name of its own`,
+    },
     password: passwordArg,
+    ...keyFlag,
     ...passwordFlags,
-    extract: extractArg,
-    force: forceArg,
+    ...placingFlags,
   },
   service: true,
   interrupted: fetchingInterrupted,
   examples: [
     { command: 'sealpin decrypt bafkrei… letter.pdf', does: 'Ask for the password, write the file' },
     { command: 'sealpin decrypt bafkrei… --extract photos', does: 'A folder, into the new directory photos' },
+    { command: 'sealpin decrypt bafkrei… a.jpg --path summer/a.jpg', does: 'One file of a folder' },
     {
       command: 'sealpin decrypt bafkrei… - --password-file pass.txt | tar -x',
-      does: 'Into a pipe; exit code 1 means that it is incomplete',
+      does: 'Into a pipe; any exit code but 0 means that it is incomplete',
     },
     { command: 'sealpin decrypt ./letter.age letter.pdf', does: 'A container on this machine' },
+    { command: 'sealpin decrypt 6f1c2d3e-…', does: 'What the service encrypted, under its own name' },
   ],
   async run({ args, context }) {
+    const { key, 'password-file': passwordFile } = args;
+    const ofAccount = isFileId(args.blob_id)
+      ? await writeServiceFile(args.blob_id, { ...args, outputFile: args.output_file }, context)
+      : undefined;
+    if (isFileId(args.blob_id) && ofAccount === undefined) return;
+    const blob = ofAccount ?? args.blob_id;
+    const { output_file: outputFile } = args;
+    if (outputFile === undefined)
+      throw new SealpinError('usage', 'decrypt needs <output_file>', { hint: 'see: sealpin decrypt --help' });
+    const link = isLink(blob) ? readLink(blob, context) : undefined;
+    // A link without a key names a blob, which opens as any other.
+    const named = link?.kind === 'blob' && link.fileKey === undefined ? link : undefined;
+    const shared = named === undefined ? link : undefined;
+    const placing = { ...args, blob: named?.cid ?? blob, outputFile };
+    const to = link === undefined ? context : { ...context, service: link.service };
+    if (key !== undefined && args.password !== undefined)
+      throw new SealpinError('usage', 'a password does not go with --key', {
+        hint: 'the password of a protected key is given with --password-file or SEALPIN_PASSWORD',
+      });
+    if (key !== undefined && shared === undefined)
+      return await decryptWithKeys(placing, { file: key, passwordFile }, to);
     await refusePathAsPassword(args.password, 'to read the password from it use --password-file', context);
-    const source = { argument: args.password, file: args['password-file'], stdinTaken: args.blob_id === '-' };
+    const source = { argument: args.password, file: passwordFile, stdinTaken: blob === '-' };
     const password = await givenPassword(source, context);
     if (password !== undefined) refuseEmpty(password);
-    const link = isLink(args.blob_id) ? readLink(args.blob_id, context) : undefined;
-    if (link !== undefined && !(link.kind === 'blob' && link.fileKey === undefined)) {
-      const { output_file: path, force } = args;
-      if (args.extract)
-        throw new SealpinError('usage', '--extract does not go with a link that has a key', {
-          hint: 'write the archive with sealpin receive, and extract it with tar',
-        });
-      const { output } = context;
-      // Checked before the link is opened, which counts.
-      await openSink(path, { force, environment: context });
-      const { files } = await openLink(link, { password, key: undefined }, context);
-      const [file, ...others] = files;
-      if (file === undefined || others.length > 0)
-        throw new SealpinError('usage', `the link leads to ${files.length} files`, {
-          hint: 'write them into a directory with: sealpin receive <link> <dir>',
-        });
-      const size = await receiveFile(file, path, { service: link.service, force }, context);
-      if (path === '-') return;
-      output.note(`wrote ${path} (${sizeText(size)})`);
-      await output.result({ output: resolve(context.cwd, path), size, encrypted: true }, []);
-      return;
-    }
-    await decryptTo({
-      blob: link?.cid ?? args.blob_id,
-      outputFile: args.output_file,
-      force: args.force,
-      extract: args.extract,
+    if (shared !== undefined) return await receiveOne(shared, { password, key }, placing, context);
+    return await decryptTo({
+      ...placing,
       given: password === undefined ? undefined : { kind: 'password', password },
       find: async (kind, failed) =>
         kind === 'password'
-          ? [passwordIdentity(await askPassword(args.blob_id, context, failed))]
+          ? [passwordIdentity(await askPassword(blob, context, failed))]
           : readIdentities(undefined, undefined, context),
-      context: link === undefined ? context : { ...context, service: link.service },
+      context: to,
     });
   },
 });
+
+/** Writes the only file that a link leads to. */
+async function receiveOne(
+  link: ReceivedLink,
+  credentials: LinkCredentials,
+  placing: Placing,
+  context: Context,
+): Promise<void> {
+  const { output } = context;
+  checkPlacing(placing, output);
+  // Checked before the link is opened, which counts.
+  await openDestination(placing, context);
+  const { files } = await openLink(link, credentials, context);
+  const [file, ...others] = files;
+  if (file === undefined || others.length > 0)
+    throw new SealpinError('usage', `the link leads to ${files.length} files`, {
+      hint: 'write them into a directory with: sealpin receive <link> <dir>',
+    });
+  const { size, wrote } = await receiveFile(file, placing, link.service, context);
+  if (placing.outputFile === '-') return;
+  output.note(wrote);
+  await output.result({ output: resolve(context.cwd, placing.outputFile), size, encrypted: true }, []);
+}

@@ -1,5 +1,4 @@
 import type { Receipt } from '../../shared/api.ts';
-import { SealpinError } from '../../shared/errors.ts';
 import { parseBlobId } from '../fetch/fetch-blob.ts';
 import { defineCommand } from '../command.ts';
 import { confirm } from '../terminal/confirm.ts';
@@ -8,15 +7,8 @@ import type { Context } from '../context.ts';
 import { recall, keepInHistory } from '../files/history.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { api, authorizedService } from '../remote/client.ts';
-import { everyFile } from '../remote/pages.ts';
-import type { Service } from '../remote/service-choice.ts';
+import { filesWith } from '../remote/pages.ts';
 import { countText } from '../terminal/size.ts';
-
-/**
- * Far more than anybody stores of the same bytes: a hostile service must not make us ask without
- * end.
- */
-const maxFiles = 10_000;
 
 export const command = defineCommand({
   about:
@@ -36,9 +28,7 @@ export const command = defineCommand({
     const cid = isFileId(args.id) ? undefined : parseBlobId(args.id, '; a file ID, such as 6f1c2d3e-…, works too');
     const service = await authorizedService(context);
     const routes = api(service, context);
-    const fileIds = cid === undefined ? [parseFileId(args.id)] : await withBlob(cid, service, context);
-    if (fileIds.length === 0)
-      throw new SealpinError('not_found', 'the account has no file with this blob ID', { hint: 'see: sealpin list' });
+    const fileIds = cid === undefined ? [parseFileId(args.id)] : await filesWith(cid, service, context);
     const names = await namesOf(context);
     await confirm(question(args.id, fileIds, names), args.yes, context);
     const receipts: Receipt[] = [];
@@ -71,16 +61,6 @@ async function namesOf(context: Context): Promise<Map<string, { name: string | u
   return new Map(
     entries.flatMap((entry) => ('cid' in entry ? [[entry.fileId, { name: entry.name, blobId: entry.cid }]] : [])),
   );
-}
-
-async function withBlob(cid: string, service: Service, context: Context): Promise<string[]> {
-  const fileIds: string[] = [];
-  for await (const { fileId } of everyFile(service, context, { cid })) {
-    if (fileIds.length >= maxFiles)
-      throw new SealpinError('service_answer', `the service reports more than ${maxFiles} files with this blob ID`);
-    fileIds.push(fileId);
-  }
-  return fileIds;
 }
 
 /** @param what the name of the deleted file, or its ID */

@@ -1,9 +1,6 @@
-import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
-import { readContacts } from '../keys/contacts.ts';
-import { readRecipients } from '../keys/key-files.ts';
 import { encryptToKeys } from '../files/seal.ts';
-import { destinationFlags, fileArg } from '../flags/args.ts';
+import { destinationFlags, fileArg, mixFlag } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
@@ -20,10 +17,7 @@ export const command = defineCommand({
       description: 'The public key, or a contact; add your own if you want to open it, too',
     },
     ...destinationFlags,
-    mix: {
-      type: 'boolean',
-      description: 'Allow post-quantum and classical keys together, which removes the post-quantum protection',
-    },
+    ...mixFlag,
   },
   rest: 'public_key_file',
   service: true,
@@ -33,15 +27,6 @@ export const command = defineCommand({
     { command: 'sealpin ecc-encrypt letter.pdf alice.key bob.key age1tag1…', does: 'For three people' },
   ],
   async run({ args, rest, context }) {
-    const files = [args.public_key_file, ...rest];
-    if (args.file === '-' && files.includes('-'))
-      throw new SealpinError('usage', 'standard input cannot be both the file and a key');
-    await encryptToKeys({
-      args,
-      format: 'age',
-      mix: args.mix,
-      context,
-      recipients: async () => readRecipients(files, context, await readContacts(context)),
-    });
+    await encryptToKeys({ args, mix: args.mix, names: [args.public_key_file, ...rest], context });
   },
 });

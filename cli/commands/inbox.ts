@@ -1,5 +1,5 @@
-import { accountIdentities, accountOf, recipientOf } from '../../client/account-key.ts';
-import { inboxes, isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
+import { accountIdentities } from '../../client/account-key.ts';
+import { inboxes, isDelivery, openSealed, placeOf, readDelivery } from '../../client/inboxes.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
 import { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
@@ -11,6 +11,7 @@ import { pathsIn } from '../io/paths.ts';
 import { readContacts, type Contacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
+import { noteSignature, shownSignature, type ShownSignature } from '../keys/signers.ts';
 import { prepareDirectory, receiveInto } from '../files/received-files.ts';
 import { authorizedService } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/linked-key.ts';
@@ -20,13 +21,11 @@ import { sdkHttp } from '../remote/sdk.ts';
 import { fittedRow } from '../terminal/fitted-row.ts';
 import { parseSize, sizeText } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
-import { atLeastOne, keyFlag } from '../flags/args.ts';
-import { parseExpiry } from '../flags/expiry.ts';
+import { atLeastOne, keyFlag, receiveExtractArg } from '../flags/args.ts';
+import { linkEnd, linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
 import { type ParcelWords } from '../files/send-files.ts';
 
-/**
- * Name that `--recipient` gives to the account's key pair: the service hands out its public half.
- */
+/** What opens the deliveries to inboxes of earlier versions: the key pair of the account. */
 const ofAccount = 'account';
 /**
  * Limits on the deliveries that `inbox list` opens, in total and at once: anyone with a link can
@@ -41,19 +40,13 @@ export const inboxCreate = defineCommand({
     'can only store, within its limits.',
   args: {
     label: { type: 'positional', description: 'What it is for' },
-    expires: {
-      type: 'string',
-      valueHint: 'when',
-      description: `Until when: 12h, 30d or a date (${keyDefaults.days}d)`,
-    },
+    ...linkEndFlag,
     recipient: {
       type: 'string',
       completes: 'contact',
       path: true,
       valueHint: 'who',
-      description:
-        'Who can open what comes: a key file, contact or age1tag1…; your public.key if left out; ' +
-        'account: every API key with read, but the service names that key, and could name its own',
+      description: 'Who can open what comes: a key file, contact or age1tag1…; your public.key if left out',
     },
     'max-files': {
       type: 'string',
@@ -69,8 +62,8 @@ export const inboxCreate = defineCommand({
   service: true,
   examples: [{ command: 'sealpin inbox create tax-office --max-bytes 100MB', does: 'A link for up to 100 MB' }],
   async run({ args, context }) {
-    const { output, signal } = context;
-    const expiresAt = args.expires === undefined ? undefined : parseExpiry(args.expires, context.now());
+    const { signal } = context;
+    const expiresAt = linkEnd(args, context);
     const limits = {
       ...(args['max-files'] === undefined ? {} : { files: atLeastOne(Number(args['max-files']), '--max-files') }),
       ...(args['max-bytes'] === undefined
@@ -78,33 +71,27 @@ export const inboxCreate = defineCommand({
         : { bytes: atLeastOne(parseSize(args['max-bytes'], '--max-bytes'), '--max-bytes') }),
     };
     const contacts = await readContacts(context);
-    if (args.recipient === ofAccount && contacts.has(ofAccount))
-      throw new SealpinError(
-        'usage',
-        `${ofAccount} is a contact, and also what --recipient calls the key of the account`,
-        { hint: 'name the recipient itself, age1tag1…, or give the contact another name' },
-      );
-    const own = args.recipient === ofAccount ? undefined : await recipientFor(args.recipient, contacts, context);
+    if (args.recipient === ofAccount && !contacts.has(ofAccount))
+      throw new SealpinError('usage', 'a new inbox is not sealed to the key of the account, which the service names', {
+        hint: 'leave --recipient out for your public.key',
+      });
+    const recipient = await recipientFor(args.recipient, contacts, context);
     const service = await authorizedService(context);
-    const http = sdkHttp(service, context);
-    const recipient = own ?? recipientOf(await accountOf(http, signal));
-    const created = await inboxes(http, service.apiKey).create({
+    const created = await inboxes(sdkHttp(service, context), service.apiKey).create({
       label: args.label,
       recipient,
       expiresAt,
       limits,
       signal,
     });
-    const { link, key } = created;
-    const { files = 0, bytes = 0 } = key.limits ?? {};
-    const until = `until ${key.expiresAt?.slice(0, 10)}, for ${files} files and ${sizeText(bytes)}`;
-    output.note(`inbox "${key.label}", open ${until}; the link is shown only this once`);
-    output.note(`sealed to ${args.recipient ?? 'your public.key'}: ${await fingerprint(recipient)}`);
-    if (own === undefined) output.note('the service names this key, and could name its own');
-    output.note('anyone with the link can hand files over; see them with: sealpin inbox list');
-    output.note(`close it with: sealpin inbox revoke ${key.id}`);
-    if (service.local) output.note('it leads to the service on this computer: others cannot reach it');
-    await output.result(created, [link]);
+    const { key } = created;
+    const notes = [
+      `inbox "${key.label}", open ${termsText(key)}; the link is shown only this once`,
+      `sealed to ${args.recipient ?? 'your public.key'}: ${await fingerprint(recipient)}`,
+      'anyone with the link can hand files over; see them with: sealpin inbox list',
+      `close it with: sealpin inbox revoke ${key.id}`,
+    ];
+    await showLink(created, { notes, service, context });
   },
 });
 
@@ -129,7 +116,7 @@ export const inboxList = defineCommand({
           files.slice(at, at + opened.atOnce).map(async (file, index): Promise<ListedDelivery> => {
             const about = { id: file.fileId, receivedAt: file.createdAt };
             if (open === undefined || at + index >= opened.most) return about;
-            return { ...about, ...(await deliverySummary(file, open)) };
+            return { ...about, ...(await deliverySummary(file, open, context)) };
           }),
         )),
       );
@@ -158,6 +145,7 @@ export const inboxOpen = defineCommand({
       description: 'The directory to write to; this one if left out',
     },
     ...keyFlag,
+    extract: receiveExtractArg,
     force: { type: 'boolean', description: 'Replace files of the same name' },
   },
   service: true,
@@ -173,10 +161,12 @@ export const inboxOpen = defineCommand({
     if (found.sealedTo === ofAccount) output.note(makeANewOne);
     const directory = args.dir ?? '.';
     await prepareDirectory(directory, context);
-    if (parcel.from !== undefined) output.note(`from ${parcel.from} (as they say)`);
+    if (parcel.from !== undefined)
+      output.note(`from ${parcel.from} (as they say${parcel.signed ? '' : '; not signed'})`);
+    const signed = await noteSignature(parcel.signed, context);
     for (const line of parcel.note?.split('\n') ?? []) output.note(`note: ${line}`);
-    const files = await receiveInto(directory, parcel, { service: service.url.href, force: args.force }, context);
-    await output.result({ files, ...parcelWords(parcel) }, []);
+    const files = await receiveInto(directory, parcel, { ...args, service: service.url.href }, context);
+    await output.result({ files, ...parcelWords(parcel), signed }, []);
   },
 });
 
@@ -250,7 +240,8 @@ async function openerOf(key: string | undefined, service: Service, context: Cont
   return async (file) => {
     const sealed = await attempt(() => readDelivery(http, file, context.signal), context);
     if (sealed instanceof SealpinError) return { problem: sealed };
-    const opening = (identities: readonly Identity[]) => attempt(() => openSealed(sealed, identities), context);
+    const opening = (identities: readonly Identity[]) =>
+      attempt(() => openSealed(sealed, identities, placeOf(http, file)), context);
     const first = await opening(named ?? account);
     if (!(first instanceof SealpinError)) return { parcel: first, sealedTo: named === undefined ? ofAccount : 'key' };
     if (named !== undefined || first.reason !== 'no_key') return { problem: first };
@@ -290,27 +281,39 @@ function parcelWords({ note, from }: ParcelWords): ParcelWords {
 type Summary = ParcelWords & {
   readonly files?: readonly { readonly name: string; readonly size: number }[];
   readonly sealedTo?: typeof ofAccount | 'key';
+  readonly signed?: ShownSignature | undefined;
   /** Reason why it cannot be opened. */
   readonly problem?: Code;
 };
 type ListedDelivery = Summary & { readonly id: string; readonly receivedAt: string; readonly detail?: string };
 
-async function deliverySummary(file: StoredFile, open: Opener): Promise<Summary & { detail?: string }> {
+async function deliverySummary(
+  file: StoredFile,
+  open: Opener,
+  context: Context,
+): Promise<Summary & { detail?: string }> {
   const found = await open(file);
   if ('problem' in found) return { problem: found.problem.code, detail: found.problem.message };
   const { parcel, sealedTo } = found;
-  return { ...parcelWords(parcel), files: parcel.files.map(({ name, size }) => ({ name, size })), sealedTo };
+  const signed = parcel.signed && (await shownSignature(parcel.signed, context));
+  return { ...parcelWords(parcel), files: parcel.files.map(({ name, size }) => ({ name, size })), sealedTo, signed };
+}
+
+/** Who handed it over: the contact who signed it, else as they say. */
+function senderText(from = '-', signed: ShownSignature | undefined): string {
+  if (signed?.state !== 'valid') return signed === undefined ? from : `${from} (signature wrong)`;
+  return `${signed.name ?? from} (signed${signed.name === undefined ? ` by ${signed.words}` : ''})`;
 }
 
 function deliveryLines(
-  { id, receivedAt, from, files, problem, detail }: ListedDelivery,
+  { id, receivedAt, from, files, problem, detail, signed }: ListedDelivery,
   { stdout }: Context,
 ): string[] {
   const day = receivedAt.slice(0, 10);
   const bytes = files && sizeText(files.reduce((sum, { size }) => sum + size, 0)).padStart(9);
   const about = bytes === undefined ? day : `${day}  ${bytes}`;
   const closed = problem === undefined ? '(not opened)' : `(cannot be opened: ${detail})`;
-  const name = files ? `${from ?? '-'}: ${files.map(({ name: each }) => each).join(', ')}` : closed;
+  const name = files ? `${senderText(from, signed)}: ${files.map(({ name: each }) => each).join(', ')}` : closed;
   if (stdout.isTTY !== true) return [`${id}  ${about}  ${name}`];
   return fittedRow({ about, name, below: [id] }, columnsOf(stdout));
 }

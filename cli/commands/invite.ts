@@ -3,8 +3,8 @@ import { keyDefaults } from '../../client/limited-key.ts';
 import type { ApiKeyRecord } from '../../shared/api.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { parseExpiry } from '../flags/expiry.ts';
 import { parseLimits } from '../flags/limits-flag.ts';
+import { linkEnd, linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
 import { authorizedService } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/linked-key.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -21,11 +21,7 @@ export const inviteCreate = defineCommand({
     'sees nothing else of your account. All of its links end with it.',
   args: {
     name: { type: 'string', valueHint: 'name', description: `What sealpin invite list calls it (${defaultName})` },
-    expires: {
-      type: 'string',
-      valueHint: 'when',
-      description: `Until when: 12h, 30d or a date (${keyDefaults.days}d)`,
-    },
+    ...linkEndFlag,
     limits: {
       type: 'string',
       valueHint: 'limits',
@@ -40,8 +36,8 @@ export const inviteCreate = defineCommand({
     { command: 'sealpin invite create --name ann --limits files=20,bytes=100MB', does: 'Little at a time' },
   ],
   async run({ args, context }) {
-    const { output, signal } = context;
-    const expiresAt = args.expires === undefined ? undefined : parseExpiry(args.expires, context.now());
+    const { signal } = context;
+    const expiresAt = linkEnd(args, context);
     const limits = args.limits === undefined ? undefined : parseLimits(args.limits);
     const service = await authorizedService(context);
     const created = await invitations(sdkHttp(service, context)).create({
@@ -50,12 +46,13 @@ export const inviteCreate = defineCommand({
       limits,
       signal,
     });
-    const { link, key } = created;
-    output.note(`invitation "${key.label}", ${termsText(key)}; the link is shown only this once`);
-    output.note('anyone with the link can send, and take back what was sent with it');
-    output.note(`end it, with all of its links, with: sealpin invite revoke ${key.id}`);
-    if (service.local) output.note('it leads to the service on this computer: others cannot reach it');
-    await output.result(created, [link]);
+    const { key } = created;
+    const notes = [
+      `invitation "${key.label}", ${termsText(key)}; the link is shown only this once`,
+      'anyone with the link can send, and take back what was sent with it',
+      `end it, with all of its links, with: sealpin invite revoke ${key.id}`,
+    ];
+    await showLink(created, { notes, service, context });
   },
 });
 
@@ -87,17 +84,6 @@ export const inviteRevoke = defineCommand({
     await context.output.result({ revoked }, []);
   },
 });
-
-function termsText({ expiresAt, limits: { files, bytes, fileBytes } = {} }: ApiKeyRecord): string {
-  const most = [
-    ...(files === undefined ? [] : [`${files} files`]),
-    ...(bytes === undefined ? [] : [sizeText(bytes)]),
-    ...(fileBytes === undefined ? [] : [`${sizeText(fileBytes)} a file`]),
-  ];
-  return [`until ${expiresAt?.slice(0, 10) ?? 'it is revoked'}`, ...(most.length > 0 ? [most.join(', ')] : [])].join(
-    ', for ',
-  );
-}
 
 function lines(key: ApiKeyRecord, { stdout, now }: Context): string[] {
   const isOver = key.expiresAt !== undefined && Date.parse(key.expiresAt) <= now();

@@ -18,7 +18,8 @@ export const command = defineCommand({
       type: 'string',
       valueHint: 'file',
       path: true,
-      description: 'Read the words from a file, or from standard input with -; else the terminal asks',
+      description:
+        'Read the words from a file (-: standard input), without the numbers between them; else the terminal asks',
     },
   },
   examples: [

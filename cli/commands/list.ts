@@ -4,6 +4,7 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { atLeastOne } from '../flags/args.ts';
 import { recall, type StoredEntry, notDeleted } from '../files/history.ts';
+import { openNames } from '../files/sealed-names.ts';
 import { longLines, plainLines, type StoredRow, terminalLines } from '../terminal/stored-rows.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { api, authorizedService } from '../remote/client.ts';
@@ -14,10 +15,10 @@ const defaultLimit = '100';
 
 export const command = defineCommand({
   about:
-    'Shows the files of the account. File names come from the local history; the service never ' +
-    'learns the names of files that were encrypted here. Without a service, only the history is ' +
-    'shown. At a terminal the times are local; other programs get one line for each file, with times ' +
-    'in UTC.',
+    'Shows the files of the account. File names come from the local history, or are sealed to your ' +
+    'public.key at the service, which never learns the names of files that were encrypted here. ' +
+    'Without a service, only the history is shown. At a terminal the times are local; other programs ' +
+    'get one line for each file, with times in UTC.',
   args: {
     name: { type: 'string', valueHint: 'text', description: 'Only files with this in their names, in any case' },
     mode: {
@@ -42,7 +43,10 @@ export const command = defineCommand({
       context.output.warn(`line ${line} of the history cannot be read; it was left unchanged`);
     // The service does not know the names, so all files are asked for.
     const account = await accountFiles({ limit: args.name === undefined ? limit : Infinity, mode }, context);
-    const all = join(notDeleted(entries), account, context);
+    const own = notDeleted(entries);
+    const known = new Set(own.flatMap(({ fileId, name }) => (name === undefined ? [] : [fileId])));
+    const names = await openNames(account?.files.filter(({ fileId }) => !known.has(fileId)) ?? [], context);
+    const all = join(own, account, names, context);
     const rows = all.filter((row) => isWanted(row, args.name, mode));
     const shown = rows.slice(0, limit);
     await context.output.result({ files: shown }, fileLines(shown, args.long, context));
@@ -90,10 +94,18 @@ async function accountFiles(
 }
 
 /** The files of the account and of the history as rows, newest first. */
-function join(own: readonly StoredEntry[], account: ListedFiles | undefined, context: Context): StoredRow[] {
+function join(
+  own: readonly StoredEntry[],
+  account: ListedFiles | undefined,
+  names: ReadonlyMap<string, string>,
+  context: Context,
+): StoredRow[] {
   const byFileId = new Map(own.map((entry) => [entry.fileId, entry]));
   const stored =
-    account?.files.map((file) => storedRow(file, byFileId.get(file.fileId), account.service, context)) ?? [];
+    account?.files.map((file) => {
+      const row = storedRow(file, byFileId.get(file.fileId), account.service, context);
+      return { ...row, name: row.name ?? names.get(file.fileId) ?? null };
+    }) ?? [];
   const storedIds = new Set(stored.map(({ fileId }) => fileId));
   const others = own.flatMap((entry): StoredRow[] => {
     if (storedIds.has(entry.fileId)) return [];

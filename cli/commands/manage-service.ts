@@ -110,7 +110,10 @@ export const serviceRestore = defineCommand({
       path: true,
       description: 'The private key for tokens that are encrypted to a key; private.key if left out',
     },
-    'without-secrets': { ...withoutSecrets, description: 'Make new tokens instead of those of the backup' },
+    'without-secrets': {
+      ...withoutSecrets,
+      description: 'Make new tokens: start then makes another account, and API keys that you have still work',
+    },
     ...passwordFlags,
   },
   interrupted: 'nothing was restored: the same command begins again',

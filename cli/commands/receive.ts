@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { defineCommand } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword } from '../keys/passwords.ts';
+import { noteSignature } from '../keys/signers.ts';
 import { openLink, prepareDirectory, readLink, receiveInto } from '../files/received-files.ts';
 import { decryptTo } from '../files/unseal.ts';
-import { keyFlag, passwordFlags } from '../flags/args.ts';
+import { keyFlag, passwordFlags, receiveExtractArg } from '../flags/args.ts';
 
 export const command = defineCommand({
   about:
@@ -23,12 +24,14 @@ export const command = defineCommand({
     },
     ...passwordFlags,
     ...keyFlag,
+    extract: receiveExtractArg,
     force: { type: 'boolean', description: 'Replace files of the same name' },
   },
   interrupted: 'the files that it named as written are complete; to run it again counts as opening a link once more',
   examples: [
     { command: "sealpin receive 'https://sealpin.example.com/s#1…'", does: 'Into the current directory' },
     { command: "sealpin receive 'https://sealpin.example.com/s#1…' plans", does: 'Into the directory plans' },
+    { command: "sealpin receive 'https://sealpin.example.com/s#1…' --extract", does: 'A folder, as a folder' },
   ],
   async run({ args, context }) {
     const { output } = context;
@@ -53,10 +56,12 @@ export const command = defineCommand({
       return;
     }
     const opened = await openLink(link, { password, key: args.key }, context);
-    if (opened.from !== undefined) output.note(`from ${opened.from} (as they say)`);
+    if (opened.from !== undefined)
+      output.note(`from ${opened.from} (as they say${opened.signed ? '' : '; not signed'})`);
+    const signed = await noteSignature(opened.signed, context);
     for (const line of opened.note?.split('\n') ?? []) output.note(`note: ${line}`);
-    const files = await receiveInto(directory, opened, { service: link.service, force: args.force }, context);
+    const files = await receiveInto(directory, opened, { ...args, service: link.service }, context);
     const { note, from } = opened;
-    await output.result({ files, note, from }, []);
+    await output.result({ files, note, from, signed }, []);
   },
 });

@@ -1,5 +1,6 @@
 /** `sealpin repair`: what the operator does where bytes may be missing or damaged. */
 import type { SurveyedPin } from '../../shared/api.ts';
+import { exitOf } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { defineCommand } from '../command.ts';
 import { troubleOf } from '../files/pins-in-trouble.ts';
@@ -20,7 +21,7 @@ export const command = defineCommand({
     'For the operator of the service. Each backend is asked for each file that it should have; what ' +
     'is lost there, or could not be copied, is copied again from another one. The service does it by ' +
     'itself: this command begins it, waits until all of it was looked at, and names what is wrong, ' +
-    'with what to do. Exits with 0 when nothing is. All bytes are read by: sealpin verify --all, and ' +
+    'with what to do. All bytes are read by: sealpin verify --all, and ' +
     'of the local service by: sealpin verify --local.',
   args: {},
   service: true,
@@ -61,6 +62,6 @@ export const command = defineCommand({
     if (so.waiting > 0)
       output.warn(`${countText(so.waiting, 'pin')} not looked at yet: does the backend respond? see: sealpin status`);
     await output.result({ ...so, bad }, []);
-    return bad.length + so.waiting === 0 ? 0 : 1;
+    return bad.length + so.waiting === 0 ? 0 : exitOf({ code: 'pinning_unavailable' });
   },
 });

@@ -12,7 +12,8 @@ import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { store } from '../store/store-blob.ts';
 import { fileKeyOfBlob } from '../files/stored-file.ts';
 import { keyFlag, newPasswordFlags, storingInterrupted } from '../flags/args.ts';
-import { keepInHistory, nameInHistory } from '../files/history.ts';
+import { nameInHistory } from '../files/history.ts';
+import { keepStored } from '../files/sealed-names.ts';
 
 export const command = defineCommand({
   about:
@@ -57,8 +58,8 @@ export const command = defineCommand({
       const onBytes = (bytes: number): void => progress.add(bytes);
       const file = await store({ stream, bytes: undefined }, { api: routes, context, onBytes });
       progress.done();
-      const kept = { cid: file.cid, fileId: file.fileId, service: service.url.href, bytes: file.size };
-      await keepInHistory({ ...kept, name: await nameInHistory(cid, context) }, context);
+      const kept = { cid: file.cid, fileId: file.fileId, bytes: file.size };
+      await keepStored({ ...kept, name: await nameInHistory(cid, context) }, service, context);
       output.warn(`the old blob can still be opened with the old password or keys: sealpin delete ${cid} unpins it`);
       const shown = { blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href, old: cid };
       await output.result(shown, [file.cid]);

@@ -2,6 +2,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { handOverFiles, sendFiles } from '../files/send-files.ts';
+import { filterFlags } from '../flags/args.ts';
 import { readShareTerms, shareFlags, showShare } from '../flags/share-terms.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 
@@ -9,7 +10,8 @@ export const command = defineCommand({
   about:
     'Prints a link. The files are encrypted on this machine, each under a key of its own; the ' +
     'service cannot read them, nor their names and the note. The link opens in a browser, and with ' +
-    'sealpin receive, without an account. A folder is sent as a tar archive. With --inbox the files ' +
+    'sealpin receive, without an account. A folder is sent as a tar archive, of which sealpin ' +
+    'receive --extract makes the folder again. With --inbox the files ' +
     'go to the owner of an inbox instead, who alone can open them, and you need no account. When an ' +
     'upload in parts breaks off, the same command continues it.',
   args: {
@@ -17,6 +19,11 @@ export const command = defineCommand({
     inbox: { type: 'string', valueHint: 'link', description: 'Hand the files over to this inbox; prints no link' },
     ...shareFlags,
     name: { type: 'string', valueHint: 'name', description: 'What the receiver gets standard input as' },
+    unnamed: {
+      type: 'boolean',
+      description: 'Keep the names here only, and not at the service, sealed to your public.key',
+    },
+    ...filterFlags,
   },
   rest: 'file',
   service: true,
@@ -33,17 +40,17 @@ export const command = defineCommand({
     if (stdin > 1) throw new SealpinError('usage', 'standard input is given more than once');
     if (args.name !== undefined && stdin === 0)
       throw new SealpinError('usage', '--name is for standard input', { hint: 'a file is sent under its own name' });
-    const outgoing = { paths, name: args.name };
+    const outgoing = { paths, name: args.name, unnamed: args.unnamed, filter: args };
     const what = (bytes: number): string => `${countText(paths.length, 'file')} (${sizeText(bytes)})`;
     if (args.inbox !== undefined) {
       refuseTerms(args, context);
-      const { note, from, inbox: link } = args;
-      const { files, bytes } = await handOverFiles(outgoing, { link, note, from }, context);
+      const { note, from, sign, inbox: link } = args;
+      const { files, bytes } = await handOverFiles(outgoing, { link, note, from, sign }, context);
       context.output.note(`handed over ${what(bytes)}: only the owner of the inbox can open them`);
       await context.output.result({ files }, []);
       return;
     }
-    const sent = await sendFiles(outgoing, () => readShareTerms(args, stdin > 0, context), context);
+    const sent = await sendFiles(outgoing, (service) => readShareTerms(args, stdin > 0, service, context), context);
     await showShare(sent, { ...sent, what: `sent ${what(sent.bytes)}`, qr: args.qr }, context);
   },
 });
@@ -59,6 +66,7 @@ function refuseTerms(args: Readonly<Record<string, unknown>>, { service, profile
     'password-file',
     'generate',
     'qr',
+    'unnamed',
     'service',
     'profile',
   ] as const;

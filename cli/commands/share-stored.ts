@@ -27,7 +27,7 @@ export const command = defineCommand({
     refuseBoth({ file: args['password-file'] }, args.generate);
     const service = await authorizedService(context);
     const { file, fileIds } = await storedFileOf(args.id, { name: args.name, key: args.key }, service, context);
-    const terms = await readShareTerms(args, false, withoutGivenPassword(context));
+    const terms = await readShareTerms(args, false, service, withoutGivenPassword(context));
     const { note, from } = terms;
     const words = { note, from };
     const shared = await makeShare({ parcel: { files: [file], ...words }, files: fileIds }, terms, service, context);

@@ -14,7 +14,7 @@ import { parseProxies } from '../local/front/proxies.ts';
 import { packageRoot } from '../local/package-root.ts';
 import { runningService } from '../local/other-service.ts';
 import { quietSqlite } from '../io/quiet-sqlite.ts';
-import { localPaths } from '../local/state.ts';
+import { localPaths, refuseLostOrigin } from '../local/state.ts';
 import { heldLog, printReady } from '../local/start-output.ts';
 import { parseBackends, settingsIn, type Backends } from '../local/backends/worker-vars.ts';
 import { visible } from '../terminal/output.ts';
@@ -44,7 +44,7 @@ export const command = defineCommand({
     origin: {
       type: 'string',
       valueHint: 'origin',
-      description: 'Be a service for others at this address, such as https://files.example.com',
+      description: 'Be a service for others at this address, such as https://files.example.com; none: be one no longer',
     },
     proxy: {
       type: 'string',
@@ -98,6 +98,7 @@ export const command = defineCommand({
     const backends = args.backends === undefined ? undefined : await readBackends(args.backends, context);
     const backupDays = parseBackupDays(context.env['BACKUP_DAYS']);
     await refuseSecond(context, args);
+    if (args.origin === undefined) await refuseLostOrigin(context.dataDir);
     packageRoot(); // refused here, before anything is written
     const warning = await makeDataDirectory(context.dataDir);
     if (warning !== undefined) context.output.warn(warning);
@@ -193,7 +194,7 @@ async function readBackends(path: string, context: Context): Promise<Backends> {
 
 /** Parses `--origin` and `--proxy`. @throws usage */
 function parseFront({ origin, proxy }: { origin: string | undefined; proxy: string | undefined }) {
-  if (origin === undefined) {
+  if (origin === undefined || origin === 'none') {
     if (proxy === undefined) return undefined;
     throw new SealpinError('usage', '--proxy needs --origin', {
       hint: 'say at which address others reach the service',

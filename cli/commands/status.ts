@@ -1,6 +1,6 @@
 /** `sealpin status`: the state of the service that commands use, and of the local one. */
 import type { Health } from '../../shared/api.ts';
-import { SealpinError, isSealpinError } from '../../shared/errors.ts';
+import { SealpinError, exitOf, isSealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { type Homes, control } from '../local/control.ts';
@@ -13,7 +13,7 @@ import { findService } from '../remote/service-choice.ts';
 export const command = defineCommand({
   about:
     'Of the service of a profile, or another one that is configured or named, it shows whether it ' +
-    'can store and read. Exits with 1 if no service is running, or if one does not respond as it ' +
+    'can store and read. Fails if no service is running, or if one does not respond as it ' +
     'should.',
   args: {},
   service: true,
@@ -32,7 +32,7 @@ export const command = defineCommand({
       ...(remote === undefined ? [] : remoteLines(remote)),
       ...(remote === undefined ? own : own.map((line) => `local ${line}`)),
     ]);
-    return status?.kubo?.status === 'failing' ? 1 : 0;
+    return status?.kubo?.status === 'failing' ? exitOf({ code: 'pinning_unavailable' }) : 0;
   },
 });
 

@@ -1,9 +1,7 @@
 import { ShareReceipt } from '../../shared/api.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { isShareId, parseLink } from '../../shared/link/index.ts';
 import { defineCommand } from '../command.ts';
+import { shareIdOf, unknownShare } from '../files/share-id.ts';
 import { authorizedService } from '../remote/client.ts';
-import { isLink } from '../files/received-files.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { countText } from '../terminal/size.ts';
 
@@ -16,14 +14,11 @@ export const command = defineCommand({
   examples: [{ command: 'sealpin unshare 7n42DGM5Tflk9n8mt7Fhc7', does: 'Take a link back' }],
   async run({ args, context }) {
     const { output, signal } = context;
-    const id = shareIdOf(args.id);
+    const id = shareIdOf(args.id, 'taken back');
     const http = sdkHttp(await authorizedService(context), context);
     const receipt = await http
       .json(ShareReceipt, { method: 'DELETE', path: `v1/shares/${id}`, signal })
-      .catch((error: unknown) => {
-        if (!isSealpinError(error, 'not_found')) throw error;
-        throw new SealpinError('not_found', 'the account has no share with this ID', { hint: 'see: sealpin shares' });
-      });
+      .catch(unknownShare);
     const { opened, record, recoverableUntil, backups } = receipt;
     output.note(
       record === 'destroyed'
@@ -38,20 +33,6 @@ export const command = defineCommand({
     await output.result(receipt, []);
   },
 });
-
-function shareIdOf(text: string): string {
-  if (isLink(text)) {
-    const { link } = parseLink(text);
-    if (link.kind === 'share') return link.id;
-    throw new SealpinError('usage', 'this link cannot be taken back', {
-      hint:
-        'a link to a blob opens for as long as the blob is stored (sealpin delete); an inbox is ' +
-        'closed with: sealpin inbox revoke, an invitation ended with: sealpin invite revoke',
-    });
-  }
-  if (isShareId(text)) return text;
-  throw new SealpinError('usage', 'that is neither the ID of a share nor its link', { hint: 'see: sealpin shares' });
-}
 
 function openedText(times: number): string {
   if (times === 0) return 'nobody had opened it';

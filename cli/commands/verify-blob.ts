@@ -21,12 +21,14 @@ export const command = defineCommand({
   about:
     'Fetches every block from the service, else from the gateways, and compares it with the blob ID; ' +
     'nothing is written. That needs no password, and for a blob ID no API key. With --open, or a ' +
-    'password file or key, it is also decrypted to its end. Exits with 0 when all blocks are present ' +
-    'and intact, else with 1.',
+    'password file or key, it is also decrypted to its end.',
   args: {
     id: { type: 'positional', required: false, completes: 'blob', description: 'The blob ID or the file ID' },
     all: { type: 'boolean', description: 'Every file of the account instead' },
-    local: { type: 'boolean', description: 'Every block of the IPFS node of the local service instead' },
+    local: {
+      type: 'boolean',
+      description: 'Every block of the IPFS node of the local service instead, also of deleted files',
+    },
     after: {
       type: 'string',
       valueHint: 'position',

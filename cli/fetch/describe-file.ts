@@ -16,7 +16,8 @@ export type FileDescription = {
   readonly contentType?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
   readonly tags?: readonly string[] | undefined;
-  readonly expiresAt?: string | undefined;
+  /** `null`: no end any more. */
+  readonly expiresAt?: string | null | undefined;
 };
 
 /**

@@ -80,7 +80,7 @@ function notBlobId(text: string): [detail: string, hint?: string] {
   if (isFileId(text))
     return [
       'that is a file ID, and not a blob ID',
-      'what the service encrypted is read with: sealpin get; of all else sealpin list shows the blob ID',
+      'what the service encrypted is read by its file ID; of all else sealpin list shows the blob ID',
     ];
   if (/^(?:b[a-z2-7]{58}|Qm[1-9A-HJ-NP-Za-km-z]{44})\//.test(text))
     return ['there is a path after the blob ID', 'give the blob ID alone'];

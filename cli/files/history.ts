@@ -77,7 +77,12 @@ export async function recall(dataDir: string): Promise<{ entries: Entry[]; damag
 /** What is remembered of blobs that are stored still, as far as this command line deleted them. */
 export function notDeleted(entries: readonly Entry[]): StoredEntry[] {
   const deleted = new Set(entries.flatMap((entry) => ('deleted' in entry ? [entry.deleted] : [])));
-  return entries.filter((entry): entry is StoredEntry => 'cid' in entry && !deleted.has(entry.fileId));
+  // A later line of a file has its new name.
+  const byFileId = new Map<string, StoredEntry>();
+  for (const entry of entries)
+    if ('cid' in entry && !deleted.has(entry.fileId))
+      byFileId.set(entry.fileId, { ...entry, at: byFileId.get(entry.fileId)?.at ?? entry.at });
+  return [...byFileId.values()];
 }
 
 /** The names of the files that were stored from here, by file ID; those of a pipe have none. */

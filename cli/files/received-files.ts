@@ -4,15 +4,15 @@
  */
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { notForReceiving, openShare, wrongSize } from '../../client/receiving.ts';
 import { openWithFileKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { type Link, parseLink, type Parcel } from '../../shared/link/index.ts';
+import { observed } from '../../shared/streams/pulled.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
 import { writeFailure } from '../errno.ts';
-import { openSink, writeAll } from '../io/output-file.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { freePath, safeName } from '../io/safe-name.ts';
 import { readIdentities } from '../keys/key-files.ts';
@@ -23,7 +23,8 @@ import { parseServiceUrl } from '../remote/service-choice.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { silentProgress } from '../terminal/progress.ts';
-import { sizeText } from '../terminal/size.ts';
+import { openDestination, type Placing } from './destination.ts';
+import { sideBySide } from './side-by-side.ts';
 
 /** Credentials that open a share besides its link. */
 export type LinkCredentials = {
@@ -35,7 +36,10 @@ export type LinkCredentials = {
 
 /** A file of a parcel. Of a blob link, `size` is not known. */
 type LinkFile = Omit<Parcel['files'][number], 'size' | 'type'> & { readonly size: number | undefined };
-type OpenedLink = Pick<Parcel, 'note' | 'from'> & { readonly files: readonly LinkFile[] };
+type OpenedLink = Pick<Parcel, 'note' | 'from' | 'signed'> & { readonly files: readonly LinkFile[] };
+
+/** A link to what can be received. */
+export type ReceivedLink = Extract<Link, { kind: 'share' | 'blob' }>;
 
 /** Recognizes text meant as a link, as opposed to a blob ID or a path. */
 export function isLink(text: string): boolean {
@@ -46,7 +50,7 @@ export function isLink(text: string): boolean {
  * Reads a link, and warns where the service has seen its secret.
  * @throws link_invalid, unsupported_version
  */
-export function readLink(text: string, { output }: Context): Extract<Link, { kind: 'share' | 'blob' }> {
+export function readLink(text: string, { output }: Context): ReceivedLink {
   const { link, exposed } = parseLink(text);
   if (link.kind === 'inbox' || link.kind === 'invitation') throw notForReceiving();
   if (exposed)
@@ -63,7 +67,7 @@ export function readLink(text: string, { output }: Context): Extract<Link, { kin
  * takes
  */
 export async function openLink(
-  link: Extract<Link, { kind: 'share' | 'blob' }>,
+  link: ReceivedLink,
   credentials: LinkCredentials,
   context: Context,
 ): Promise<OpenedLink> {
@@ -103,69 +107,125 @@ export type WrittenFile = { readonly path: string; readonly name: string; readon
 
 /**
  * Writes the files into a directory, under their own names made safe. Without `force` a name that
- * is taken gets a number.
+ * is taken gets a number, and so does the folder that `extract` makes of an archive.
  * @returns the files that were written
  * @throws the first failure, after the other files were tried; disk_full before any is fetched
  */
 export async function receiveInto(
   directory: string,
   { files }: OpenedLink,
-  o: { readonly service: string; readonly force: boolean },
+  o: { readonly service: string; readonly force: boolean; readonly extract: boolean },
   context: Context,
 ): Promise<WrittenFile[]> {
   const { output, signal } = context;
+  const planned = await placesFor(files, directory, o, context);
+  const outcomes: (Received | { readonly failure: unknown })[] = [];
+  let told = 0;
+  // In their order, whichever ends first.
+  const tell = (): void => {
+    for (let outcome = outcomes[told]; outcome !== undefined; outcome = outcomes[++told]) {
+      const { name, isLeftArchive } = planned[told] as Planned;
+      if ('failure' in outcome) {
+        const { failure } = outcome;
+        if (files.length > 1)
+          output.warn(`${name} was not received: ${failure instanceof Error ? failure.message : ''}`);
+        continue;
+      }
+      output.note(outcome.wrote);
+      if (isLeftArchive)
+        output.note(`${name} is a folder in one file: tar -x unpacks it, and --extract would have done so at once`);
+    }
+  };
+  const transfer = async ({ file, placing }: Planned, index: number, own: Context): Promise<void> => {
+    try {
+      const { size, wrote } = await receiveFile(file, placing, o.service, own);
+      outcomes[index] = { path: resolve(context.cwd, placing.outputFile), name: file.name, size, wrote };
+    } catch (failure) {
+      if (signal.aborted) throw failure;
+      outcomes[index] = { failure };
+    }
+    tell();
+  };
+  const bytesOf = ({ file }: Planned): number | undefined => file.size;
+  await sideBySide(planned, { bytesOf, label: 'fetching and decrypting', transfer }, context);
+  const failed = outcomes.find((outcome) => 'failure' in outcome);
+  if (failed !== undefined) throw failed.failure;
+  return outcomes.flatMap((outcome) => ('failure' in outcome ? [] : [pathOf(outcome)]));
+}
+
+type Received = WrittenFile & { readonly wrote: string };
+const pathOf = ({ path, name, size }: Received): WrittenFile => ({ path, name, size });
+
+/** A file with where it goes. `isLeftArchive`: it is a folder, and stays an archive. */
+type Planned = {
+  readonly file: LinkFile;
+  readonly name: string;
+  readonly placing: Placing;
+  readonly isLeftArchive: boolean;
+};
+
+/** Chooses where each file goes, under a name that nothing has yet. */
+async function placesFor(
+  files: readonly LinkFile[],
+  directory: string,
+  { force, extract }: { readonly force: boolean; readonly extract: boolean },
+  { cwd, output }: Context,
+): Promise<Planned[]> {
   const taken = new Set<string>();
-  const received: WrittenFile[] = [];
-  const failures: unknown[] = [];
+  const planned: Planned[] = [];
   for (const file of files) {
     const name = safeName(file.name);
     if (name !== file.name) output.note(`${JSON.stringify(file.name)} is written as ${name}`);
-    const usual = join(directory, name);
-    const path = o.force && !taken.has(usual) ? usual : await freePath(directory, name, { cwd: context.cwd, taken });
-    taken.add(path);
-    try {
-      const size = await receiveFile(file, path, o, context);
-      received.push({ path: resolve(context.cwd, path), name: file.name, size });
-      output.note(`wrote ${path} (${sizeText(size)})`);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      failures.push(error);
-      if (files.length > 1) output.warn(`${name} was not received: ${error instanceof Error ? error.message : ''}`);
-    }
+    const isArchive = archiveName.test(name);
+    const isFolder = extract && isArchive;
+    const usual = join(directory, isFolder ? name.replace(archiveName, '') : name);
+    const mayReplace = force && !isFolder && !taken.has(usual);
+    const outputFile = mayReplace ? usual : await freePath(directory, basename(usual), { cwd, taken });
+    taken.add(outputFile);
+    const placing = { outputFile, force: force && !isFolder, extract: isFolder };
+    planned.push({ file, name, placing, isLeftArchive: isArchive && !isFolder });
   }
-  if (failures.length > 0) throw failures[0];
-  return received;
+  return planned;
 }
 
+/** The name of a folder that was sent. */
+const archiveName = /(?<=.)\.tar$/i;
+
 /**
- * Fetches, verifies and opens one file, into a path or standard output (`-`).
- * @returns its size
+ * Fetches, verifies and opens one file.
+ * @returns its size, and the note about what was written
  * @throws parcel_invalid when its size does not match the parcel, and the codes of downloads,
- * containers and files; then no file appears
+ * containers and `openDestination`; then no file appears
  */
 export async function receiveFile(
   file: LinkFile,
-  path: string,
-  { service, force }: { readonly service: string; readonly force: boolean },
+  placing: Placing,
+  service: string,
   context: Context,
-): Promise<number> {
-  const { output, signal } = context;
-  const sink = await openSink(path, { force, environment: context });
+): Promise<{ readonly size: number; readonly wrote: string }> {
+  const { output, signal, stdout } = context;
+  const destination = await openDestination(placing, context);
   let download: Awaited<ReturnType<typeof openDownload>> | undefined;
   try {
-    if (file.size !== undefined) await sink.room(file.size);
+    if (file.size !== undefined) await destination.room(file.size);
     download = await openDownload(file.cid, { ...context, service });
     const plaintext = await openWithFileKey(download.stream, { fileKey: file.fileKey, backend: nodeBackend });
-    const progress =
-      path === '-' && context.stdout.isTTY ? silentProgress : output.progress('fetching and decrypting', file.size);
-    const size = await writeAll(plaintext, sink, { progress, signal, onWritten: release });
-    if (file.size !== undefined && size !== file.size) throw wrongSize();
-    await sink.commit();
-    return size;
+    // Of an archive, what is written is less than what is read.
+    let read = 0;
+    const counted = placing.extract
+      ? observed(plaintext, { onChunk: ({ length }) => void (read += length) })
+      : plaintext;
+    const isShown = placing.outputFile === '-' && stdout.isTTY;
+    const progress = isShown ? silentProgress : output.progress('fetching and decrypting', file.size);
+    const { bytes, wrote } = await destination.fill(counted, { progress, signal, onWritten: release });
+    const size = placing.extract ? read : bytes;
+    if (file.size !== undefined && placing.path === undefined && size !== file.size) throw wrongSize();
+    await destination.commit();
+    return { size, wrote };
   } catch (error) {
+    await destination.abort();
     throw readFailure(error);
   } finally {
-    await sink.abort();
     await download?.close();
   }
 }

@@ -17,6 +17,9 @@ import {
 import { SealpinError } from '../../shared/errors.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
+import { type FilterValues, readFilter, refuseIdleFilter } from '../folder/filter.ts';
+import { readContacts } from '../keys/contacts.ts';
+import { readRecipients } from '../keys/key-files.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { noteOneKey } from '../keys/one-key.ts';
 import { newPassword, refusePathAsPassword } from '../keys/passwords.ts';
@@ -28,7 +31,7 @@ import { type Api, api, authorizedService, introduction } from '../remote/client
 import type { Service } from '../remote/service-choice.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { type Container, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
-import { keepInHistory } from './history.ts';
+import { keepStored } from './sealed-names.ts';
 
 /** Secret that a file is encrypted with. */
 type Secret = {
@@ -51,7 +54,9 @@ type Arguments = {
   readonly force: boolean;
   /** The name for the history. */
   readonly name: string | undefined;
-};
+  /** Keeps it out of the service. */
+  readonly unnamed: boolean;
+} & FilterValues;
 
 type SealingRun = {
   readonly args: Arguments;
@@ -97,28 +102,33 @@ export async function encryptWithPassword(o: {
 export const oneFile = 'one file is encrypted at a time: name a folder, or send several with sealpin send';
 
 /**
- * Encrypts a file or folder to keys.
- * @throws the codes of `recipients`, `encryptAndStore` and `encryptToFile`
+ * Encrypts a file or folder to keys, into an age file.
+ * @param o.names contacts, key files and recipients
+ * @throws the codes of `readRecipients`, `encryptAndStore` and `encryptToFile`; usage when standard
+ * input is the file and a key
  */
 export async function encryptToKeys(
-  o: Omit<SealingRun, 'secret'> & { readonly recipients: () => Promise<readonly Recipient[]> },
+  o: Omit<SealingRun, 'secret' | 'format'> & { readonly names: readonly string[] },
 ): Promise<void> {
+  if (o.args.file === '-' && o.names.includes('-'))
+    throw new SealpinError('usage', 'standard input cannot be both the file and a key');
   const secret = async (): Promise<Secret> => {
-    const recipients = await o.recipients();
+    const recipients = await readRecipients(o.names, o.context, await readContacts(o.context));
     await noteOneKey(recipients.length, o.context);
     return { recipients, kind: recipients.map(({ text }) => text ?? '').toSorted() };
   };
-  await encryptOne({ ...o, secret });
+  await encryptOne({ ...o, format: 'age', secret });
 }
 
 async function encryptOne(o: SealingRun): Promise<void> {
-  const { output, force, name } = o.args;
+  const { output, force, name, unnamed } = o.args;
   if (output === undefined && force)
     throw new SealpinError('usage', '--force applies to --output only', { hint: 'leave it out, or give --output' });
-  if (output !== undefined && (name !== undefined || o.context.service !== undefined))
+  if (output !== undefined && (name !== undefined || unnamed || o.context.service !== undefined))
     throw new SealpinError(
       'usage',
-      `--${name === undefined ? 'service' : 'name'} has no effect with --output, which stores nothing`,
+      `--${name === undefined ? (unnamed ? 'unnamed' : 'service') : 'name'} has no effect with ` +
+        '--output, which stores nothing',
       { hint: 'leave one of them out' },
     );
   await (output === undefined ? encryptAndStore(o) : encryptToFile(output, o));
@@ -126,13 +136,16 @@ async function encryptOne(o: SealingRun): Promise<void> {
 
 /**
  * Opens what is to be encrypted: a file, a pipe, or a folder as an archive.
- * @throws the codes of `openInput`
+ * @param values which patterns apply to a folder
+ * @throws the codes of `openInput`, usage
  */
-export async function openSource(path: string, context: Context): Promise<Input> {
+export async function openSource(path: string, values: FilterValues, context: Context): Promise<Input> {
   const stats = path === '-' ? undefined : await stat(resolve(context.cwd, path)).catch(() => undefined);
-  if (stats?.isDirectory() !== true) return openInput(path, context);
-  const { openFolder } = await import('../folder/pack.ts');
-  return openFolder(path, context);
+  if (stats?.isDirectory() === true) {
+    const { openFolder } = await import('../folder/pack.ts');
+    return openFolder(path, context, readFilter(values));
+  }
+  return openInput(path, context);
 }
 
 /**
@@ -152,17 +165,20 @@ async function encryptToFile(path: string, o: SealingRun): Promise<void> {
   // Checked before anything is read, and again once the input is open, which must be another file.
   await openSink(path, options);
   await refuseInside(args.file, path, context);
-  const input = await openSource(args.file, context);
+  const input = await openSource(args.file, args, context);
+  refuseIdleFilter(args, [input]);
   let sink: Sink | undefined;
   try {
     sink = await openSink(path, { ...options, input: input.identity });
-    const container = await seal(input, await o.secret(), o);
+    const secret = await o.secret();
+    const container = await seal(input, secret, o);
     if (container.bytes !== undefined) await sink.room(container.bytes);
     const progress = output.progress('encrypting', container.expectedBytes);
     const size = await writeAll(container.stream, sink, { progress, signal, onWritten: () => undefined });
     const written = await sink.commit();
     if (written === undefined) return;
     output.note(`wrote ${path} (${sizeText(size)})`);
+    if (isForPerson(context)) for (const note of fileSteps(secret, o)) output.note(note);
     await output.result({ output: written, size }, []);
   } finally {
     await sink?.abort();
@@ -191,8 +207,9 @@ async function encryptAndStore(o: SealingRun): Promise<void> {
   const { context, args } = o;
   const { output } = context;
   const named = args.name === undefined ? undefined : parseName(args.name, '--name');
-  const input = await openSource(args.file, context);
+  const input = await openSource(args.file, args, context);
   try {
+    refuseIdleFilter(args, [input]);
     const service = await authorizedService(context);
     const routes = api(service, context);
     // A service that refuses an upload hangs up during it, and its reason may be lost: so we ask
@@ -218,7 +235,7 @@ async function encryptAndStore(o: SealingRun): Promise<void> {
     });
     const name = named ?? (args.file === '-' ? '' : basename(resolve(context.cwd, args.file)));
     const { cid, fileId, size: bytes } = file;
-    await keepInHistory({ cid, fileId, service: service.url.href, bytes, name: name || undefined }, context);
+    await keepStored({ cid, fileId, bytes, name: name || undefined }, service, context, args);
     const pins = service.local && !output.json ? (file.pins ?? (await pinsOf(file.cid, routes))) : undefined;
     if (pins !== undefined) output.note(await describeReach(pins, context));
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [
@@ -246,9 +263,21 @@ async function seal(
   return { stream: container.stream, bytes: sizeOf(bytes), expectedBytes: sizeOf(expectedBytes) };
 }
 
+function isForPerson({ stdout, stderr }: Context): boolean {
+  return stdout.isTTY === true && stderr.isTTY === true;
+}
+
+/** What a person does with an encrypted file. */
+function fileSteps({ identity }: Secret, { format }: SealingRun): string[] {
+  if (identity === undefined) return ['send it in any way: only the keys that you named open it, by sealpin decrypt'];
+  const opens = format === 'age' ? 'age -d, or sealpin decrypt' : 'sealpin decrypt';
+  return ['send it in any way, and tell the password another way', `it opens with ${opens}`];
+}
+
 /** Tells a person what to give to whom: the blob ID alone does not say so. */
-function noteNextStep({ identity }: Secret, { local, url }: Service, { output, stdout, stderr }: Context): void {
-  if (stdout.isTTY !== true || stderr.isTTY !== true) return;
+function noteNextStep({ identity }: Secret, { local, url }: Service, context: Context): void {
+  if (!isForPerson(context)) return;
+  const { output } = context;
   output.note(
     identity === undefined
       ? 'the blob ID may go in public: only the keys that you named open the file'

@@ -11,6 +11,7 @@ import {
   detachedPayloadBytes,
   encryptPayload,
   parseRecipients,
+  type ParcelSigner,
   plaintextBytes,
   type Recipient,
 } from '../../shared/crypto/index.ts';
@@ -18,6 +19,7 @@ import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { leafBytes } from '../../shared/ipfs/index.ts';
 import type { Parcel, ParcelFile } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
+import { type FilterValues, refuseIdleFilter } from '../folder/filter.ts';
 import type { Input } from '../io/input.ts';
 import { parseName } from '../io/safe-name.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
@@ -29,14 +31,22 @@ import { hasSpool } from '../store/spool.ts';
 import { type Container, type Destination, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
 import { forgetUpload, isWorthRetrying, withResumeHint } from '../store/upload-blob.ts';
 import { openSource } from './seal.ts';
-import type { ShareTerms } from '../flags/share-terms.ts';
-import { keepInHistory } from './history.ts';
+import { signerFor, type ShareTerms } from '../flags/share-terms.ts';
+import { keepStored } from './sealed-names.ts';
+import { sideBySide } from './side-by-side.ts';
 
 /**
  * Files and folders to send. `paths`: `-` is standard input; `name`: what the receiver gets that
  * as.
  */
-type OutgoingPaths = { readonly paths: readonly string[]; readonly name: string | undefined };
+type OutgoingPaths = {
+  readonly paths: readonly string[];
+  readonly name: string | undefined;
+  /** Keeps the names out of the service. */
+  readonly unnamed?: boolean;
+  /** What of folders is sent. */
+  readonly filter: FilterValues;
+};
 
 /** Result of sending, with the number of bytes of plaintext. */
 type SentResult<T> = T & { readonly files: readonly SentFile[]; readonly bytes: number };
@@ -49,7 +59,7 @@ type SentResult<T> = T & { readonly files: readonly SentFile[]; readonly bytes: 
  */
 export async function sendFiles(
   outgoing: OutgoingPaths,
-  terms: () => Promise<ShareTerms>,
+  terms: (service: Service) => Promise<ShareTerms>,
   context: Context,
 ): Promise<SentResult<Shared & { readonly service: Service; readonly terms: ShareTerms }>> {
   const service = await authorizedService(context);
@@ -59,17 +69,14 @@ export async function sendFiles(
       service,
       scopes: ['write', 'share'],
       async prepare() {
-        const agreed = await terms();
-        return { words: wordsOf(agreed), terms: agreed };
+        const agreed = await terms(service);
+        return { words: wordsOf(agreed), terms: agreed, signer: agreed.signer };
       },
       async pass(parcel, files, { terms: agreed }) {
         const about = { parcel, files: files.map(({ fileId }) => fileId) };
         const shared = await makeShare(about, agreed, service, context);
         for (const { cid, fileId, name, size } of files)
-          await keepInHistory(
-            { cid, fileId, service: service.url.href, bytes: detachedPayloadBytes(size), name },
-            context,
-          );
+          await keepStored({ cid, fileId, bytes: detachedPayloadBytes(size), name }, service, context, outgoing);
         return { ...shared, service, terms: agreed };
       },
     },
@@ -85,7 +92,7 @@ export async function sendFiles(
  */
 export async function handOverFiles(
   outgoing: OutgoingPaths,
-  o: Words & { readonly link: string },
+  o: Words & { readonly link: string; readonly sign: boolean },
   context: Context,
 ): Promise<SentResult<{ readonly service: Service }>> {
   const inbox = parseInboxLink(o.link);
@@ -100,10 +107,15 @@ export async function handOverFiles(
       service,
       scopes: ['write'],
       inbox: recipients,
-      prepare: async () => ({ words: wordsOf(o) }),
-      async pass(parcel, files, { isProvisional: areNamed }) {
+      prepare: async () => ({ words: wordsOf(o), signer: await signerFor(o.sign, undefined, context) }),
+      async pass(parcel, files, { isProvisional: areNamed, keyId, signer }) {
         const names = areNamed ? files.map(({ fileId }) => fileId) : undefined;
-        await deliver(sdkHttp(service, context), parcel, { recipients, names, signal: context.signal });
+        await deliver(sdkHttp(service, context), parcel, {
+          recipients,
+          names,
+          signing: signer && { signer, id: keyId },
+          signal: context.signal,
+        });
         return { service };
       },
     },
@@ -114,13 +126,13 @@ export async function handOverFiles(
 /** Has the service keep a parcel. Fails as `shareParcel`. */
 export async function makeShare(
   about: { readonly parcel: Parcel; readonly files: readonly string[] },
-  { recipients, ...terms }: ShareTerms,
+  { recipients, signer, ...terms }: ShareTerms,
   service: Service,
   context: Context,
 ): Promise<Shared> {
   const { output, scryptLogN, signal } = context;
   const derivation = terms.password === undefined ? undefined : output.progress('deriving the key from the password');
-  const sealing = { recipients, kdf: { name: 'scrypt', logN: scryptLogN }, backend: nodeBackend } as const;
+  const sealing = { recipients, signer, kdf: { name: 'scrypt', logN: scryptLogN }, backend: nodeBackend } as const;
   try {
     return await shareParcel(sdkHttp(service, context), about, { ...terms, signal }, sealing);
   } catch (error) {
@@ -148,7 +160,7 @@ type Passing<P, T> = {
   readonly pass: (
     parcel: Parcel,
     files: readonly SentFile[],
-    prepared: P & { readonly isProvisional: boolean },
+    prepared: P & { readonly isProvisional: boolean; readonly keyId: string },
   ) => Promise<T>;
 };
 
@@ -156,8 +168,8 @@ type Passing<P, T> = {
  * Stores files and passes their parcel on. What cannot be continued after a failure is removed
  * again.
  */
-async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
-  { paths, name: standardInput }: OutgoingPaths,
+async function storeAndPass<P extends { readonly words: ParcelWords; readonly signer: ParcelSigner | undefined }, T>(
+  { paths, name: standardInput, filter }: OutgoingPaths,
   { service, scopes, inbox, prepare, pass }: Passing<P, T>,
   context: Context,
 ): Promise<SentResult<T>> {
@@ -172,22 +184,38 @@ async function storeAndPass<P extends { readonly words: ParcelWords }, T>(
   let passed: SentResult<T>;
   try {
     for (const path of paths) {
-      const input = await openSource(path, context);
+      const input = await openSource(path, filter, context);
       const name = parseName(await receivedName(path, standardInput, context.cwd), path === '-' ? '--name' : path);
       const id = uploadIdOf(input, { ...to, path, kind: ['send'], context });
       files.push({ path, input, id, name });
       refuseLarge(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes), limits.fileBytes);
     }
+    const inputs = files.map(({ input }) => input);
+    refuseIdleFilter(filter, inputs);
     const prepared = await prepare();
     const typed = files.map(({ name }) => ({ name, type }));
-    const draft = checkParcel({ files: typed, ...prepared.words });
-    for (const { input } of files) await input.lookThrough?.();
+    const recipients = inbox?.flatMap(({ text = [] }) => text);
+    const draft = checkParcel({ files: typed, ...prepared.words }, prepared.signer, recipients);
+    for (const input of inputs) await input.lookThrough?.();
+    if (inputs.some(({ lookThrough }) => lookThrough !== undefined))
+      context.output.note('a folder arrives as a tar archive: sealpin receive --extract makes the folder again');
     if (inbox !== undefined) await admit(key, { payloads: await unsentOf(files, context), parcel: draft }, inbox);
-    for (const file of files) stored.push(await storeOne(file, to, context));
-    const parcel = { files: stored.map(({ cid, fileKey, name, size }) => ({ cid, fileKey, name, type, size })) };
-    const sent = stored.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size }));
+    const byIndex: StoredPayload[] = [];
+    // What takes several requests keeps the connection busy by itself.
+    const bytesOf = ({ input: { bytes } }: FileToSend): number | undefined =>
+      bytes !== undefined && detachedPayloadBytes(bytes) <= (limits.requestBytes ?? Infinity) ? bytes : undefined;
+    const transfer = async (file: FileToSend, index: number, own: Context): Promise<void> => {
+      stored.push((byIndex[index] = await storeOne(file, to, own)));
+    };
+    await sideBySide(files, { bytesOf, label: sendingLabel, transfer }, context);
+    const parcel = { files: byIndex.map(({ cid, fileKey, name, size }) => ({ cid, fileKey, name, type, size })) };
+    const sent = byIndex.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size }));
     passed = {
-      ...(await pass({ ...parcel, ...prepared.words }, sent, { ...prepared, isProvisional: provisional })),
+      ...(await pass({ ...parcel, ...prepared.words }, sent, {
+        ...prepared,
+        isProvisional: provisional,
+        keyId: key.id,
+      })),
       files: sent,
       bytes: sent.reduce((sum, { size }) => sum + size, 0),
     };
@@ -211,6 +239,7 @@ async function unsentOf(files: readonly FileToSend[], { dataDir }: Context): Pro
   return sizes;
 }
 
+const sendingLabel = 'encrypting and sending';
 /** Files have the media type of any bytes: it is not known here. */
 const type = 'application/octet-stream';
 
@@ -228,7 +257,7 @@ async function storeOne(
     path,
     encrypt: sealed,
     keep: true,
-    label: 'encrypting and sending',
+    label: sendingLabel,
     context,
   });
   const plainBytes = plaintextBytes(size);

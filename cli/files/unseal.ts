@@ -7,31 +7,26 @@ import { resolve } from 'node:path';
 import { type Identity, open, type Opened, passwordIdentity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
-import { observed, peeked } from '../../shared/streams/pulled.ts';
+import { peeked } from '../../shared/streams/pulled.ts';
 import { isBlobId, isBlobReference, optionsOf, parseBlobId, readFailure } from '../fetch/fetch-blob.ts';
 import { openDownload } from '../fetch/kept-download.ts';
 import { release } from '../io/byte-stream.ts';
 import { isCar, openCar } from '../io/car-file.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
-import { type Progress, silentProgress } from '../terminal/progress.ts';
-import { countText, sizeText } from '../terminal/size.ts';
-import { maxTries } from '../keys/passwords.ts';
+import { readIdentities } from '../keys/key-files.ts';
+import { givenPassword, maxTries } from '../keys/passwords.ts';
+import { silentProgress } from '../terminal/progress.ts';
+import { checkPlacing, openDestination, type Placing, type PlaintextDestination } from './destination.ts';
 
 /** Input, keys and destination of a decryption. */
-export type Unsealing = {
+export type Unsealing = Placing & {
   /**
    * A blob ID (`ipfs://…` and `/ipfs/…`, too), a path, or `-`. A path without a `/` must not read
    * as a blob ID.
    */
   readonly blob: string;
-  /** A path, or `-`. */
-  readonly outputFile: string;
-  readonly force: boolean;
-  /** Extracts a tar archive into a new directory `outputFile`. */
-  readonly extract: boolean;
   /** The password or keys that were given: no others are tried. */
   readonly given:
     | { readonly kind: 'password'; readonly password: string }
@@ -69,21 +64,14 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   const { context } = given;
   const o = { ...given, blob: await withSlash(given.blob, context) };
   const { output } = context;
-  if (o.outputFile === '-' && output.json)
-    throw new SealpinError('usage', '--json and the file would both go to standard output', {
-      hint: 'name a file for the output',
-    });
-  if (o.extract && (o.outputFile === '-' || o.force))
-    throw new SealpinError('usage', `--extract creates a directory: it does not go with ${o.force ? '--force' : '-'}`, {
-      hint: 'name a new directory',
-    });
+  checkPlacing(o, output);
   // Checked before anything is fetched, and again once the input is open, which must be another
   // file.
-  await openDestination(o);
+  await openDestination(o, context);
   const source = await container(o.blob, context);
   let destination: PlaintextDestination | undefined;
   try {
-    destination = await openDestination(o, source.identity);
+    destination = await openDestination(o, context, source.identity);
     if (source.bytes !== undefined) await destination.room(source.bytes);
     const opened = await open(source.stream, { backend: nodeBackend });
     // A progress bar would appear in the middle of the text on the same terminal.
@@ -111,6 +99,25 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   } finally {
     await source.close();
   }
+}
+
+/**
+ * Decrypts with the private keys of a file, or `private.key`, and nothing else.
+ * @param key the file (`-`: standard input), and one with the password of a protected one
+ * @throws usage when standard input is the container and the key, the codes of `readIdentities` and
+ * `decryptTo`
+ */
+export async function decryptWithKeys(
+  o: Placing & { readonly blob: string },
+  key: { readonly file: string | undefined; readonly passwordFile: string | undefined },
+  context: Context,
+): Promise<void> {
+  if (o.blob === '-' && key.file === '-')
+    throw new SealpinError('usage', 'standard input cannot be both the container and the key');
+  const stdinTaken = o.blob === '-' || key.file === '-';
+  const password = await givenPassword({ file: key.passwordFile, stdinTaken }, context);
+  const identities = await readIdentities(key.file, password, context);
+  await decryptTo({ ...o, given: { kind: 'keys', identities }, find: async () => identities, context });
 }
 
 type ContainerSource = {
@@ -166,7 +173,7 @@ export async function openWith(
 ): Promise<ReadableStream<Uint8Array>> {
   if (opened.kind === 'detached') {
     throw new SealpinError('wrong_kind', 'it was encrypted by the service, which keeps the header that opens it', {
-      hint: 'read it by its file ID: sealpin get <file_id>; sealpin list shows the file ID',
+      hint: 'read it by its file ID: sealpin decrypt <file_id>; sealpin list shows the file ID',
     });
   }
   if (opened.kind === 'plain') {
@@ -218,57 +225,6 @@ async function identitiesFor(
 ): Promise<readonly Identity[]> {
   if (o.given === undefined) return o.find(kind, 0);
   return o.given.kind === 'password' ? [passwordIdentity(o.given.password)] : o.given.identities;
-}
-
-/**
- * Recognizes a tar archive by the magic of its first header (POSIX.1-2024, pax, "ustar Interchange
- * Format").
- */
-function isTar(bytes: Uint8Array): boolean {
-  return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
-}
-
-type PlaintextDestination = Pick<Sink, 'room' | 'abort'> & {
-  commit(): Promise<string | undefined>;
-  /** Writes all of it. @returns how many bytes, and the note about what was written */
-  fill(plaintext: ReadableStream<Uint8Array>, o: Filling): Promise<{ readonly bytes: number; readonly wrote: string }>;
-};
-type Filling = { readonly progress: Progress; readonly signal: AbortSignal; onWritten(chunk: Uint8Array): void };
-
-/** @param input what is being read, and so must not be written */
-async function openDestination(o: Unsealing, input?: FileIdentity): Promise<PlaintextDestination> {
-  const { outputFile, context } = o;
-  if (o.extract) return folderDestination(outputFile, context);
-  const sink = await openSink(outputFile, { force: o.force, environment: context, input });
-  return {
-    room: (bytes) => sink.room(bytes),
-    commit: () => sink.commit(),
-    abort: () => sink.abort(),
-    async fill(plaintext, filling) {
-      let isArchive = false;
-      const onStart = (chunk: Uint8Array): void => void (isArchive = isTar(chunk) && !outputFile.endsWith('.tar'));
-      const bytes = await writeAll(plaintext, sink, { ...filling, onStart });
-      const what = isArchive ? ', a tar archive: decrypt --extract makes the folder of it' : '';
-      return { bytes, wrote: `wrote ${outputFile} (${sizeText(bytes)})${what}` };
-    },
-  };
-}
-
-async function folderDestination(path: string, context: Context): Promise<PlaintextDestination> {
-  const { openExtraction } = await import('../folder/extraction.ts');
-  const extraction = await openExtraction(path, context);
-  return {
-    room: (bytes) => extraction.room(bytes),
-    commit: () => extraction.commit(),
-    abort: () => extraction.abort(),
-    async fill(plaintext, { progress, signal }) {
-      const progressing = observed(plaintext, { onChunk: ({ length }) => progress.add(length) });
-      const { files, bytes, warning } = await extraction.unpack(progressing, signal);
-      progress.done();
-      if (warning !== undefined) context.output.warn(warning);
-      return { bytes, wrote: `wrote ${path} (${countText(files, 'file')}, ${sizeText(bytes)})` };
-    },
-  };
 }
 
 /** The error to report, with what it means for the output file. */

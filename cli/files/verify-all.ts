@@ -2,23 +2,31 @@
  * `sealpin verify --all` and `--local`: everything that an account, or the IPFS node of the local
  * service, holds.
  */
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { Verification } from '../../shared/api.ts';
+import { type Code, exitOf, isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
 import { maxNamedBlocks, type VerifiedBlocks } from '../local/node/verify-blocks.ts';
 import { localPaths } from '../local/state.ts';
-import { api, authorizedService } from '../remote/client.ts';
+import { api, authorizedService, requester, type ApiCaller } from '../remote/client.ts';
 import { filePages } from '../remote/pages.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 import { withBlob } from '../fetch/fetch-blob.ts';
 
-type Found = { readonly size: number } | { readonly code: string; readonly why: string };
+/**
+ * What was found of a file. `isTold`: the service gives blobs to nobody, and has read it itself.
+ */
+type Found = { readonly size: number; readonly isTold?: boolean } | { readonly code: Code; readonly why: string };
 
 /** Errors that may be gone the next time: they do not say that bytes are missing or wrong. */
 const passing: readonly unknown[] = ['service_unreachable', 'pinning_unavailable', 'rate_limited'];
 /** Wait before a file is asked for again, in ms, where the service names none. */
 const againMs = 1_000;
+/** Of the failures of several files, this one matters most. */
+const damagedExit = exitOf({ code: 'content_mismatch' });
+/** How often a service is asked whether it has read a file, a second apart. */
+const mostAsks = 3_600;
 /** Files in a row that nobody could give, after which it is not the files that are to blame. */
 const unreadInRow = 5;
 
@@ -31,12 +39,13 @@ export async function verifyAccount(after: string | undefined, context: Context)
   const { output } = context;
   const service = await authorizedService(context);
   const known = new Map<string, Found>();
-  const bad: { fileId: string; blobId: string; code: string; why: string }[] = [];
-  const so = { files: 0, bytes: 0, next: after, unread: 0 };
-  const report = (next?: string) => output.result({ files: so.files, size: so.bytes, bad, next }, []);
+  const bad: { fileId: string; blobId: string; code: Code; why: string }[] = [];
+  const so = { files: 0, bytes: 0, told: 0, next: after, unread: 0 };
+  const report = (next?: string) =>
+    output.result({ files: so.files, size: so.bytes, ...(so.told > 0 && { told: so.told }), bad, next }, []);
 
   async function add(fileId: string, cid: string): Promise<void> {
-    const found = known.get(cid) ?? (await look(cid, context));
+    const found = known.get(cid) ?? (await look({ fileId, cid }, service, context));
     if (!known.has(cid) && 'size' in found) so.bytes += found.size;
     known.set(cid, found);
     const isRead = 'size' in found;
@@ -44,7 +53,10 @@ export async function verifyAccount(after: string | undefined, context: Context)
     // Where the service is away, it has no list, either.
     if (so.unread === 1) await api(service, context).list({ limit: 1 });
     so.files += 1;
-    if (isRead) return;
+    if (isRead) {
+      if (found.isTold === true) so.told += 1;
+      return;
+    }
     bad.push({ fileId, blobId: cid, ...found });
     if (!output.json) output.warn(`${fileId} (${cid}): ${found.why}`);
     if (so.unread === unreadInRow)
@@ -66,8 +78,13 @@ export async function verifyAccount(after: string | undefined, context: Context)
   if (bad.length === 0)
     output.note(`all blocks of ${countText(so.files, 'file')} are present and intact (${sizeText(so.bytes)})`);
   else output.note(`${bad.length} of ${countText(so.files, 'file')} cannot be read whole`);
+  if (so.told > 0)
+    output.note(
+      `${countText(so.told, 'file')} only the service itself has read: it gives no blobs (PUBLIC_GATEWAY is off)`,
+    );
   await report();
-  return bad.length === 0 ? 0 : 1;
+  const exits = bad.map(({ code }) => exitOf({ code }));
+  return exits.includes(damagedExit) ? damagedExit : (exits[0] ?? 0);
 }
 
 /** Says how far a run came that did not come to its end. */
@@ -76,14 +93,15 @@ function stopped(text: string, next: string | undefined, flag: string, { output 
   output.note(`${text}; the rest: sealpin verify ${flag}${position}`);
 }
 
+type Listed = { readonly fileId: string; readonly cid: string };
+
 /** Reads a blob, again where the service asks to wait or did not give it the first time. */
-async function look(cid: string, context: Context): Promise<Found> {
+async function look(file: Listed, service: ApiCaller, context: Context): Promise<Found> {
   for (let left = 1; ;) {
     try {
-      return await withBlob(cid, context, async ({ size, read }) => {
-        for await (const _block of read(0, size));
-        return { size };
-      });
+      return await read(file, context).catch((error: unknown) =>
+        isSealpinError(error, 'not_found') ? told(file, service, context, error) : Promise.reject(error as Error),
+      );
     } catch (error) {
       context.signal.throwIfAborted();
       if (!isSealpinError(error)) throw error;
@@ -94,6 +112,30 @@ async function look(cid: string, context: Context): Promise<Found> {
       await sleep(retryAfterSeconds === undefined ? againMs : retryAfterSeconds * 1000, context.signal);
     }
   }
+}
+
+async function read({ cid }: Listed, context: Context): Promise<Found> {
+  return await withBlob(cid, context, async ({ size, read: blocks }) => {
+    for await (const _block of blocks(0, size));
+    return { size };
+  });
+}
+
+/**
+ * Has the service read a file that it does not give as a blob.
+ * @param absent thrown where it does not have it, either
+ */
+async function told({ fileId }: Listed, service: ApiCaller, context: Context, absent: SealpinError): Promise<Found> {
+  for (let asks = 0; asks < mostAsks; asks += 1) {
+    const asked = requester(service, context)(Verification, `v1/storage/${fileId}/verification`, 'POST');
+    const { done, pins } = await asked.catch((error: unknown) => {
+      throw isSealpinError(error) && passing.includes(error.code) ? error : absent;
+    });
+    if (done && pins.some(({ status }) => status === 'pinned')) return { size: 0, isTold: true };
+    if (done) throw absent;
+    await sleep(againMs, context.signal);
+  }
+  throw new SealpinError('pinning_unavailable', 'the service has not read it within an hour');
 }
 
 /**
@@ -135,5 +177,5 @@ export async function verifyLocal(after: string | undefined, context: Context): 
       `${bad} of ${countText(blocks + bad, 'block')} of the IPFS node ${bad === 1 ? 'is' : 'are'} missing or damaged`,
     );
   await report();
-  return bad === 0 ? 0 : 1;
+  return bad === 0 ? 0 : damagedExit;
 }

@@ -36,10 +36,48 @@ export const forceArg = { type: 'boolean', description: 'Replace the output file
 /** The flag of the commands that ask before what cannot be undone. */
 export const yesArg = { type: 'boolean', description: 'Do not ask at the terminal' } as const;
 
-export const extractArg = {
+/** The same for what was sent. */
+export const receiveExtractArg = {
   type: 'boolean',
-  description: 'It is a folder (a tar archive): extract it into the new directory <output_file>',
+  description: 'Make a folder of each folder that was sent (a tar archive), instead of a file',
 } as const;
+
+/** What of a folder is written, and where. */
+export const placingFlags = {
+  extract: {
+    type: 'boolean',
+    description: 'It is a folder (a tar archive): extract it into the new directory <output_file>',
+  },
+  path: {
+    type: 'string',
+    valueHint: 'path',
+    description: 'Of a folder only this file, such as plans/a.pdf; with --extract only this folder',
+  },
+  force: forceArg,
+} as const satisfies Args;
+
+/** Which entries of a folder are encrypted. */
+export const filterFlags = {
+  include: {
+    type: 'string',
+    valueHint: 'pattern',
+    repeats: true,
+    description: "Of a folder only what matches, such as '*.jpg' or 'plans/**/final'; may be given again",
+  },
+  exclude: {
+    type: 'string',
+    valueHint: 'pattern',
+    repeats: true,
+    description: "Of a folder not what matches, such as '*.tmp' or 'cache/'; may be given again",
+  },
+} as const satisfies Args;
+
+export const mixFlag = {
+  mix: {
+    type: 'boolean',
+    description: 'Allow post-quantum and classical keys together, which removes the post-quantum protection',
+  },
+} as const satisfies Args;
 
 /** Destination of an encrypting command. */
 export const destinationFlags = {
@@ -51,6 +89,11 @@ export const destinationFlags = {
   },
   force: { type: 'boolean', description: 'Replace the file of --output if it exists' },
   name: { type: 'string', valueHint: 'name', description: 'What sealpin list calls it, for what has no file name' },
+  unnamed: {
+    type: 'boolean',
+    description: 'Keep its name here only, and not at the service, sealed to your public.key',
+  },
+  ...filterFlags,
 } as const satisfies Args;
 
 /** The flags of the commands that open something with a password. */

@@ -1,6 +1,6 @@
 /** The flags of a share: who may open it, how often and how long, and how its link is shown. */
 import type { Shared } from '../../client/sharing.ts';
-import type { Recipient } from '../../shared/crypto/index.ts';
+import type { ParcelSigner, Recipient } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Args } from '../command.ts';
 import { newPasswordFlags } from './args.ts';
@@ -8,6 +8,8 @@ import { parseExpiry } from './expiry.ts';
 import type { Context } from '../context.ts';
 import { newPassword } from '../keys/passwords.ts';
 import { readTo, toFlag } from './to-flag.ts';
+import { ownSigner } from '../keys/signers.ts';
+import { readProfiles } from '../remote/profiles.ts';
 import type { Service } from '../remote/service-choice.ts';
 
 export const shareFlags = {
@@ -18,6 +20,7 @@ export const shareFlags = {
   ...newPasswordFlags,
   note: { type: 'string', valueHint: 'text', description: 'A few words to the receiver' },
   from: { type: 'string', valueHint: 'name', description: 'Your name, for the receiver' },
+  sign: { type: 'boolean', description: 'Sign it with private.key: the receiver sees whose key it was' },
   qr: { type: 'boolean', description: 'Also show the link as a QR code' },
 } as const satisfies Args;
 
@@ -30,6 +33,7 @@ type ShareFlagValues = {
   readonly generate: boolean;
   readonly note: string | undefined;
   readonly from: string | undefined;
+  readonly sign: boolean;
 };
 
 /** Terms that a share is created with. */
@@ -40,16 +44,19 @@ export type ShareTerms = {
   readonly opens: number | undefined;
   readonly note: string | undefined;
   readonly from: string | undefined;
+  readonly signer: ParcelSigner | undefined;
 };
 
 /**
  * Reads the flags; asks for the password last.
  * @param stdinTaken whether standard input is a file that is sent
+ * @param service whose profile may say that all is signed
  * @throws usage, the codes of `readRecipients` and `newPassword`
  */
 export async function readShareTerms(
   args: ShareFlagValues,
   stdinTaken: boolean,
+  { profile }: Pick<Service, 'profile'>,
   context: Context,
 ): Promise<ShareTerms> {
   const { note, from } = args;
@@ -58,14 +65,33 @@ export async function readShareTerms(
     throw new SealpinError('usage', 'a password and --to are given: a share opens with one or the other', {
       hint: 'leave one of them out',
     });
-  const opens = args.opens === undefined ? undefined : Number(args.opens);
-  if (opens !== undefined && !(Number.isSafeInteger(opens) && opens > 0))
-    throw new SealpinError('usage', '--opens must be 1 or more');
-  const expiresAt = args.expires === undefined ? undefined : parseExpiry(args.expires, context.now());
+  const { opens, expiresAt } = readLife(args, context.now());
   const recipients = args.to === undefined ? [] : await readTo(args.to, context);
   const source = { file: args['password-file'], stdinTaken };
   const password = wantsPassword ? await newPassword(source, args.generate, 'link', context) : undefined;
-  return { recipients, password, expiresAt, opens, note, from };
+  const signer = await signerFor(args.sign, profile, context);
+  return { recipients, password, expiresAt, opens, note, from, signer };
+}
+
+/** What signs, where the flag or the profile says so. @throws the codes of `ownSigner` */
+export async function signerFor(
+  isAsked: boolean,
+  profile: string | undefined,
+  context: Context,
+): Promise<ParcelSigner | undefined> {
+  const signs = profile !== undefined && (await readProfiles(context)).profiles.get(profile)?.sign === true;
+  return isAsked || signs ? ownSigner(context) : undefined;
+}
+
+/** Reads how often and how long a share opens. @throws usage */
+export function readLife(
+  { opens: times, expires }: Pick<ShareFlagValues, 'opens' | 'expires'>,
+  nowMs: number,
+): Pick<ShareTerms, 'opens' | 'expiresAt'> {
+  const opens = times === undefined ? undefined : Number(times);
+  if (opens !== undefined && !(Number.isSafeInteger(opens) && opens > 0))
+    throw new SealpinError('usage', '--opens must be 1 or more');
+  return { opens, expiresAt: expires === undefined ? undefined : parseExpiry(expires, nowMs) };
 }
 
 /**

@@ -22,8 +22,13 @@ export const toFlag = {
  * @throws usage for an empty name, the codes of `readRecipients`
  */
 export async function readTo(values: readonly string[], context: Context): Promise<Recipient[]> {
+  return readRecipients(namesIn(values), context, await readContacts(context));
+}
+
+/** The names in the values of `--to`. @throws usage for an empty one */
+export function namesIn(values: readonly string[]): string[] {
   const names = values.flatMap((value) => value.split(','));
   if (names.includes(''))
     throw new SealpinError('usage', 'one of the names in --to is empty', { hint: 'is a variable not set?' });
-  return readRecipients(names, context, await readContacts(context));
+  return names;
 }

@@ -33,10 +33,15 @@ const replacement = '\uFFFD';
  * the current entry.
  * @param root absolute, without symbolic links
  * @param shown the folder as the user named it, for messages
+ * @param isLeftOut names what is not wanted, with all below it
  * @throws file_unreadable also for sockets, devices, FIFOs, and names and targets that are not
  * UTF-8; file_changed when a directory changes while it is read, or an entry is gone
  */
-export async function* entriesOf(root: string, shown: string): AsyncGenerator<FolderEntry> {
+export async function* entriesOf(
+  root: string,
+  shown: string,
+  isLeftOut: (path: string, isDirectory: boolean) => boolean = () => false,
+): AsyncGenerator<FolderEntry> {
   const inspect = async <T>(path: string, call: (absolute: string) => Promise<T>): Promise<T> => {
     const name = join(shown, path);
     try {
@@ -70,6 +75,7 @@ export async function* entriesOf(root: string, shown: string): AsyncGenerator<Fo
     if (name.includes(replacement))
       throw new SealpinError('file_unreadable', `the name of ${join(shown, path)} is not UTF-8`, { hint: 'rename it' });
     const stats = await statsOf(path);
+    if (isLeftOut(path, stats.isDirectory())) continue;
     if (stats.isFile()) yield { type: 'file', path, stats };
     else if (stats.isDirectory()) {
       yield { type: 'directory', path, stats };

@@ -7,7 +7,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, readdir, rename, symlink, unlink, utimes } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { createTarDecoder, type ParsedTarEntry, type TarHeader } from 'modern-tar';
+import type { ParsedTarEntry, TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { errnoOf, writeFailure } from '../errno.ts';
@@ -15,6 +15,7 @@ import { removeTree } from '../io/remove-tree.ts';
 import { checkFreeSpace, removeLeftovers, syncDirectory, temporaryPath } from '../io/unfinished.ts';
 import { checkTarget, isInside, namesOf, UnsafePath } from './archive-path.ts';
 import { LeavingLinks } from './leaving-links.ts';
+import { entriesIn } from './part.ts';
 
 /**
  * Permissions that an archive may set: no set-user-ID, set-group-ID or sticky bit. The umask
@@ -92,10 +93,11 @@ export class Extraction {
   /**
    * Writes all that is in an archive, and reads the stream to its end.
    * @param signal stops it
+   * @param part only this folder of it
    * @throws archive_invalid for what is not a tar archive, or would write outside of the directory;
    * file_unwritable, disk_full and the errors of the stream
    */
-  async unpack(archive: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<Extracted> {
+  async unpack(archive: ReadableStream<Uint8Array>, signal: AbortSignal, part?: readonly string[]): Promise<Extracted> {
     let files = 0;
     let bytes = 0;
     try {
@@ -105,7 +107,7 @@ export class Extraction {
       throw writeFailure(this.name, error);
     }
     try {
-      for await (const entry of archive.pipeThrough(createTarDecoder({ strict: true }))) {
+      for await (const entry of entriesIn(archive, part)) {
         signal.throwIfAborted();
         await this.#entry(entry);
         if (entry.header.type !== 'directory') files += 1;
@@ -321,7 +323,7 @@ function unsafe(name: string, why: string, cause: unknown): SealpinError {
 }
 
 /** The failures of the parser have no class of their own; those of the stream are ours. */
-function archiveFailure(error: unknown, signal: AbortSignal): unknown {
+export function archiveFailure(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted || error instanceof SealpinError || !(error instanceof Error) || errnoOf(error) !== undefined)
     return error;
   return new SealpinError('archive_invalid', 'it is not a tar archive, or one that is damaged', { cause: error });

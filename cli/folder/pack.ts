@@ -9,6 +9,7 @@ import { readFailure } from '../errno.ts';
 import { type Input, openInput } from '../io/input.ts';
 import { LeavingLinks } from './leaving-links.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
+import { type Filter, isIncluded, isLeftOut } from './filter.ts';
 import { countText } from '../terminal/size.ts';
 
 /**
@@ -20,6 +21,9 @@ const packPieceBytes = 1024 * 1024;
 /** Permissions that an archive keeps: no set-user-ID, set-group-ID or sticky bit. */
 const permissions = 0o777;
 
+/** A folder without links in its path, and as the user named it. */
+type Folder = { readonly root: string; readonly shown: string; readonly filter: Filter | undefined };
+
 /**
  * Opens a folder for reading as a tar archive: paths relative to it, in a fixed order, without
  * owners.
@@ -28,7 +32,7 @@ const permissions = 0o777;
  * `lookThrough` fail with the codes of `entriesOf`.
  * @throws file_not_found, file_unreadable
  */
-export async function openFolder(path: string, context: Context): Promise<Input> {
+export async function openFolder(path: string, context: Context, filter?: Filter): Promise<Input> {
   const root = await realpath(resolve(context.cwd, path)).catch((error: unknown) => {
     throw readFailure(path, error);
   });
@@ -39,7 +43,10 @@ export async function openFolder(path: string, context: Context): Promise<Input>
   const cancel = (reason: unknown): Promise<void> => reader.cancel(reason).catch(() => undefined);
   const stream = bytesFrom({
     async next() {
-      if (!isStarted) void pack(root, path, controller, context).catch((error: unknown) => controller.error(error));
+      if (!isStarted)
+        void pack({ root, shown: path, filter }, controller, context).catch((error: unknown) =>
+          controller.error(error),
+        );
       isStarted = true;
       return (await reader.read()).value;
     },
@@ -49,7 +56,7 @@ export async function openFolder(path: string, context: Context): Promise<Input>
   return {
     name: path,
     bytes: undefined,
-    lookThrough: () => (looked ??= lookThrough(root, path, context)),
+    lookThrough: () => (looked ??= lookThrough({ root, shown: path, filter }, context)),
     identity: undefined,
     stream,
     close: () => cancel(undefined),
@@ -60,13 +67,13 @@ export async function openFolder(path: string, context: Context): Promise<Input>
  * Finds out how long the archive will be, but for long names, and warns of links to what will not
  * be in it. Says what is packed, since a folder may be more than was meant.
  */
-async function lookThrough(root: string, shown: string, { output, signal }: Context): Promise<number> {
+async function lookThrough({ root, shown, filter }: Folder, { output, signal }: Context): Promise<number> {
   const progress = output.progress(`looking through ${shown}`, undefined, { amount: filesText });
   // Two blocks of zeros end an archive.
   let bytes = 2 * blockBytes;
   const leaving = new LeavingLinks();
   let files = 0;
-  for await (const entry of entriesOf(root, shown)) {
+  for await (const entry of wantedEntries(root, shown, filter)) {
     signal.throwIfAborted();
     bytes += blockBytes;
     if (entry.type === 'file') bytes += Math.ceil(Number(entry.stats.size) / blockBytes) * blockBytes;
@@ -77,6 +84,10 @@ async function lookThrough(root: string, shown: string, { output, signal }: Cont
     if (entry.type === 'symlink' && !entry.isInside) leaving.add(join(shown, entry.path), entry.target);
   }
   progress.done();
+  if (files === 0 && filter !== undefined)
+    throw new SealpinError('usage', `nothing in ${shown} is left by --include and --exclude`, {
+      hint: 'a pattern is relative to the folder',
+    });
   output.note(`packing the folder ${basename(root) || root}: ${filesText(files)}`);
   const warning = leaving.warning(shown);
   if (warning !== undefined) output.warn(`${warning}; the links are kept, without what they lead to`);
@@ -87,8 +98,30 @@ function filesText(count: number): string {
   return countText(Math.round(count), 'file');
 }
 
-async function pack(root: string, shown: string, controller: TarPackController, context: Context): Promise<void> {
-  for await (const entry of entriesOf(root, shown)) {
+/** The entries that a filter leaves; a directory above them comes right before the first one. */
+async function* wantedEntries(
+  root: string,
+  shown: string,
+  filter: Filter | undefined,
+): AsyncGenerator<FolderEntry, void, undefined> {
+  if (filter === undefined) {
+    yield* entriesOf(root, shown);
+    return;
+  }
+  let held: FolderEntry[] = [];
+  for await (const entry of entriesOf(root, shown, (path, isDirectory) => isLeftOut(filter, path, isDirectory))) {
+    const { path, type } = entry;
+    held = held.filter((above) => path.startsWith(`${above.path}/`));
+    if (type === 'directory' && path !== '' && !isIncluded(filter, path, true)) held.push(entry);
+    else {
+      yield* held.splice(0);
+      yield entry;
+    }
+  }
+}
+
+async function pack({ root, shown, filter }: Folder, controller: TarPackController, context: Context): Promise<void> {
+  for await (const entry of wantedEntries(root, shown, filter)) {
     if (entry.type === 'file') {
       await packFile(entry, join(shown, entry.path), controller, context);
       continue;

@@ -14,6 +14,7 @@ type Paths = {
   readonly uploads: string;
   readonly downloads: string;
   readonly contacts: string;
+  readonly signers: string;
   readonly profiles: string;
 };
 
@@ -29,6 +30,7 @@ export function pathsIn(dataDir: string): Paths {
     uploads: join(dataDir, 'uploads'),
     downloads: join(dataDir, 'downloads'),
     contacts: join(dataDir, 'contacts'),
+    signers: join(dataDir, 'signers'),
     profiles: join(dataDir, 'profiles'),
   };
 }

@@ -5,11 +5,14 @@ import { nodeBackend } from './node-backend.ts';
 import {
   encrypt,
   isPrivateText,
+  isSignerText,
   open,
   parseIdentities,
   parseRecipients,
+  parseSigner,
   passwordIdentity,
   passwordRecipient,
+  signersIn,
   sniff,
   type Identity,
   type Recipient,
@@ -56,6 +59,26 @@ export async function readRecipients(
     }
   }
   return recipients;
+}
+
+/** What somebody's public key file has: to whom one encrypts, and who signs. */
+export type PublicKeys = { readonly recipients: readonly string[]; readonly signers: readonly string[] };
+
+/**
+ * Reads the public key of somebody else: a file, or a recipient or signer itself.
+ * @throws as `readRecipients`
+ */
+export async function readPublicKeys(name: string, context: Context): Promise<PublicKeys> {
+  refusePasted(name, 'expected public keys, got a private key');
+  const checked = (signers: readonly string[]) => signers.filter((signer) => parseSigner(signer).length > 0);
+  if (isSignerText(name)) return { recipients: [], signers: parsing(shortened(name), () => checked([name])) };
+  if (recipientText.test(name))
+    return { recipients: (await readRecipients([name], context)).map(({ text = '' }) => text), signers: [] };
+  const text = await publicKeyText(name, context, new Map());
+  return parsing(name, () => ({
+    recipients: parseRecipients(text, nodeBackend).map((recipient) => recipient.text ?? ''),
+    signers: checked(signersIn(text)),
+  }));
 }
 
 /**

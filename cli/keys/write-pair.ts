@@ -7,7 +7,9 @@ import {
   generateKeyPair,
   generatePostQuantumKeyPair,
   keyPairOf,
+  parcelSigner,
   postQuantumKeyPairOf,
+  signerComment,
 } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
@@ -96,16 +98,20 @@ export async function writePair(
     const encoder = new TextEncoder();
     const text = older === undefined ? pair.privateText : `${pair.privateText}\n${older}`;
     await secret.write(password === undefined ? encoder.encode(text) : await protect(text, password, context));
-    await open.write(encoder.encode(pair.publicText));
+    const signer = parcelSigner(pair.secret).text;
+    await open.write(encoder.encode(`${signerComment}${signer}\n${pair.publicText}`));
     const privateKey = await secret.commit();
     const publicKey = await open.commit();
     const words = await fingerprint(pair.recipient);
     const only = o.words === 'none' ? ': it cannot be recreated' : '';
     output.note(`wrote ${secret.name} (keep it secret and back it up${only})`);
     output.note(`wrote ${open.name} (share it with people who will send you files)`);
-    output.note(`its fingerprint is ${words}`);
+    // Both are compared: nothing ties the comment of a public.key to the key below it.
+    output.note(`its fingerprint is ${words}; it signs as ${await fingerprint(signer)}`);
     if (o.words === 'show') await showWords(pair.secret, context);
-    await output.result({ recipient: pair.recipient, fingerprint: words, privateKey, publicKey }, [pair.recipient]);
+    await output.result({ recipient: pair.recipient, fingerprint: words, signer, privateKey, publicKey }, [
+      pair.recipient,
+    ]);
     return pair;
   } finally {
     await secret.abort();

@@ -48,9 +48,9 @@ export type Status = {
 export type Controls = {
   /**
    * Returns the URL on which this service takes requests. Resolves only while its own workerd holds
-   * the port.
+   * the port. `isDirect`: the bytes of plain uploads go to the embedded node, which hashes them.
    */
-  address(): Promise<{ url: string }>;
+  address(): Promise<{ url: string; isDirect?: boolean }>;
   status(): Promise<Status>;
   rebuild(): Promise<{ bytes: number; ms: number }>;
   /** Reads blocks of the embedded node, behind a position. */
@@ -81,9 +81,14 @@ function isControl(name: string | undefined): name is Control {
  */
 const maxSocketPathBytes = 103;
 
+/** Tells whether a path is short enough for a socket. */
+export function fitsSocket(path: string): boolean {
+  return Buffer.byteLength(path) <= maxSocketPathBytes;
+}
+
 /** Refuses a path that is too long for a socket. @throws config_invalid */
 export function refuseLongSocket(path: string): void {
-  if (Buffer.byteLength(path) <= maxSocketPathBytes) return;
+  if (fitsSocket(path)) return;
   throw new SealpinError('config_invalid', `the path of the data directory is too long: ${path}`, {
     hint: 'choose a shorter one with --data-dir',
   });
@@ -94,7 +99,7 @@ export function refuseLongSocket(path: string): void {
  * descriptor.
  */
 async function withSocketPath<T>(path: string, use: (path: string) => Promise<T>): Promise<T> {
-  if (Buffer.byteLength(path) <= maxSocketPathBytes) return use(path);
+  if (fitsSocket(path)) return use(path);
   if (process.platform !== 'linux') refuseLongSocket(path);
   const folder = openSync(dirname(path), 'r');
   try {

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { control, type Homes, type Status } from './control.ts';
+import { freeBytes, noRoomToStart } from './node/reserve.ts';
 import { cpuMsOfGroup } from './process.ts';
 import { loadSecrets, localPaths, makeLocal } from './state.ts';
 
@@ -24,6 +25,9 @@ const limits = {
 
 /** After how long somebody who waits is told where to look, in ms. */
 const patienceMs = 10_000;
+
+/** Room for a line of the log. */
+const logLineBytes = 4096;
 
 /** A service that takes requests. */
 type Ready = {
@@ -67,7 +71,7 @@ export async function startDetached(
   let isAnnounced = false;
   let worked = { at: begunAt, cpuMs: 0 };
   for (let lookAt = begunAt + idleMs / 2; performance.now() - worked.at < idleMs; await sleep(50)) {
-    if (hasEnded) throw await failureIn(paths.log, logBytes);
+    if (hasEnded) throw await failureIn(paths.log, { logBytes, dataDir });
     if (signal.aborted) {
       child.kill('SIGTERM');
       throw signal.reason;
@@ -112,11 +116,17 @@ async function status(path: string, timeoutMs: number): Promise<Status | undefin
  * The error that the process wrote to its stderr, which is the log: after `logBytes`, unless the
  * log was rotated.
  */
-async function failureIn(log: string, logBytes: number): Promise<SealpinError> {
+async function failureIn(
+  log: string,
+  { logBytes, dataDir }: { logBytes: number; dataDir: string },
+): Promise<SealpinError> {
   const all = await readFile(log);
   const text = all.subarray(all.length < logBytes ? 0 : logBytes).toString();
   const find = (kind: string): string | undefined => new RegExp(`^sealpin: ${kind}: (.*)$`, 'm').exec(text)?.[1];
-  return new SealpinError('internal', find('error') ?? 'the service ended at once', {
+  const error = find('error');
+  // On a full disk nothing could be written to the log, either.
+  if (error === undefined && freeBytes(dataDir) < logLineBytes) return noRoomToStart(dataDir);
+  return new SealpinError('internal', error ?? 'the service ended at once', {
     hint: find('hint') ?? `see ${log}`,
   });
 }

@@ -27,6 +27,7 @@ type GuardEnv = {
   LOCAL_ORIGINS?: string;
   /** Origin of a public service. */
   LOCAL_ORIGIN?: string;
+  HANDOVERS?: WeakMap<Request, { report?: ReadableStream<Uint8Array> }>;
   KEY_LIMIT_POLICY?: string;
   ADDRESS_LIMIT_POLICY?: string;
   API_KEYS: Kv;
@@ -275,6 +276,7 @@ function guarded(env: GuardEnv): GuardEnv {
     ACCOUNT: onlyExisting('Account', ACCOUNT, env),
     SHARE: onlyExisting('Share', SHARE, env),
     API_KEYS: writtenThrough(env),
+    HANDOVERS: new WeakMap<Request, { report?: ReadableStream<Uint8Array> }>(),
     ...(env.LOCAL_ORIGIN !== undefined && {
       KEY_LIMIT: limiterOf(env.KEY_LIMIT_POLICY),
       ADDRESS_LIMIT: limiterOf(env.ADDRESS_LIMIT_POLICY),
@@ -291,12 +293,31 @@ function refusalOf({ headers, method }: Request, env: GuardEnv): Refusal | undef
   return refusal(headers, env.LOCAL_PORT, { origins, method });
 }
 
+const onlyInternal: Refusal = {
+  detail: 'the header sealpin-handover is not accepted',
+  hint: 'leave sealpin-handover out',
+};
+
 /** The request at the origin that its client used. */
 function publicly(request: Request, { LOCAL_ORIGIN: origin }: GuardEnv): Request {
   if (origin === undefined) return request;
   const { pathname, search } = new URL(request.url);
   const made = new Request(`${origin}${pathname}${search}`, request);
   made.headers.delete('sealpin-front');
+  return made;
+}
+
+/**
+ * The request of a client whose bytes the process in front takes or gives. What comes instead of
+ * its body, the Worker reads when it is ready for it.
+ */
+function handedOver(request: Request, env: GuardEnv): Request {
+  const headers = new Headers(request.headers);
+  const length = headers.get('sealpin-length');
+  if (length !== null) headers.set('content-length', length);
+  for (const name of ['sealpin-handover', 'sealpin-length', 'transfer-encoding']) headers.delete(name);
+  const made = new Request(request.url, { method: request.method, headers, signal: request.signal });
+  env.HANDOVERS?.set(made, request.body === null ? {} : { report: request.body });
   return made;
 }
 
@@ -309,10 +330,14 @@ export default {
     if (isOurs('sealpin-control')) return Response.json({ running: running.size });
     const reason = isOurs('sealpin-front') ? undefined : refusalOf(request, env);
     if (reason !== undefined) return refuse(request, reason);
+    const isTaken = request.headers.has('sealpin-handover');
+    if (isTaken && !isOurs('sealpin-handover')) return refuse(request, onlyInternal);
     const end = countRunning(request);
     let body: Promise<void> | undefined;
     try {
-      const response = await worker.fetch(publicly(request, env), guarded(env), context);
+      const asked = publicly(request, env);
+      const taken = isTaken ? handedOver(asked, guarded(env)) : asked;
+      const response = await worker.fetch(taken, guarded(env), context);
       if (response.body === null || request.method === 'HEAD') return response;
       const through = throughFor(response);
       if (through === undefined) return new Response(await response.arrayBuffer(), response);

@@ -33,6 +33,8 @@ export type WorkerdOptions = {
   tmpDir: string;
   /** Port on 127.0.0.1, or the folder of the socket, which only this user can enter. */
   listen: number | SocketFolder;
+  /** Port of the listener on loopback in front of a socket. */
+  port?: number | undefined;
   /** The Worker's and the guard's code. */
   code: WorkerCode;
   /** Variables and secrets of the Worker. */
@@ -78,6 +80,8 @@ export type Workerd = {
   processes: ProcessMark[];
   /** Headers by which the guard knows that this process has examined a request. */
   headers: readonly [name: string, value: string];
+  /** Header by which the guard knows that this process takes the body of a request. */
+  handover: readonly [name: string, value: string];
   /**
    * Reports that the workerd that listens on the port still runs, so that no other program can have
    * the port.
@@ -168,7 +172,7 @@ function optionsFor(listen: number | SocketFolder, worker: WorkerDescription): M
  * or the folder of its socket
  * @param tmpDir where Miniflare puts temporary files; when given, the process keeps its own signal
  * handlers, too
- * @throws port_in_use; not_installed without CA certificates
+ * @throws port_in_use; not_installed without CA certificates, or where workerd does not run
  */
 export async function launch(
   listen: number | SocketFolder,
@@ -190,13 +194,19 @@ export async function launch(
         hint: 'install the package ca-certificates, or name a file of certificates in SSL_CERT_FILE',
         cause: error,
       });
+    // It ended before it had read what it is to run.
+    if (errnoOf(error) === 'EPIPE')
+      throw new SealpinError('not_installed', 'the Workers runtime (workerd) does not run on this machine', {
+        hint: 'the lines before, or service.log in local/ of the data directory, may say why',
+        cause: error,
+      });
     throw error;
   }
 }
 
 /**
  * Starts workerd with the Worker behind the guard.
- * @throws port_in_use; not_installed without CA certificates
+ * @throws port_in_use; not_installed without CA certificates, or where workerd does not run
  */
 export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
   // A secret, so that only this process can ask the guard how busy it is.
@@ -222,7 +232,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     compatibilityFlags: guardFlags,
     bindings: {
       ...options.vars,
-      LOCAL_PORT: String(portOf(options.listen)),
+      LOCAL_PORT: String(options.port ?? portOf(options.listen)),
       LOCAL_CONTROL: control,
       LOCAL_ORIGINS: (options.origins ?? []).join(','),
       ...(options.origin !== undefined && { LOCAL_ORIGIN: options.origin }),
@@ -240,6 +250,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<Workerd> {
     isReady: () => processes.length > 0 && processes.every(isRunning),
     failed,
     headers: ['sealpin-front', control],
+    handover: ['sealpin-handover', control],
     ask: (path, headers) =>
       miniflare.dispatchFetch(`http://local${path}`, { headers: { ...headers, 'sealpin-front': control } }),
     async running() {

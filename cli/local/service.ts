@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import packageJson from '../../package.json' with { type: 'json' };
 import { SealpinError } from '../../shared/errors.ts';
 import { CleanupStack, once, serialize } from './cleanup-stack.ts';
-import { type Controls, type Homes, listenForControl, refuseLongSocket } from './control.ts';
+import { type Controls, type Homes, fitsSocket, listenForControl, refuseLongSocket } from './control.ts';
 import { eraseDeleted, eraseLive, hasObject, prepareDirectory } from './data-directory.ts';
 import { openAccount } from './default-account.ts';
 import {
@@ -20,9 +20,10 @@ import {
   rememberKubo,
 } from './backends/external-kubo.ts';
 import { startFront } from './front/front.ts';
+import { startLoopback } from './front/loopback-front.ts';
 import type { Proxies } from './front/proxies.ts';
 import type { SocketFolder, Workerd } from './miniflare.ts';
-import { isFull } from './node/reserve.ts';
+import { isFull, noRoomToStart } from './node/reserve.ts';
 import { startNode, type RunningNode } from './node/server.ts';
 import { freePort, onFreePort, untilReleased } from './port.ts';
 import { markProcess, type ProcessMark } from './process.ts';
@@ -85,11 +86,7 @@ export async function startService(options: StartOptions): Promise<StartedServic
   } catch (error) {
     await cleanup.run().catch(() => undefined); // the first error is the one to report
     if (!isFull(error)) throw error;
-    throw new SealpinError(
-      'disk_full',
-      `the disk of ${options.dataDir} is full: the service needs some room to start`,
-      { cause: error },
-    );
+    throw noRoomToStart(options.dataDir, error);
   }
 }
 
@@ -116,7 +113,9 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
   const run = new RunFile(dataDir);
   cleanup.add(() => saveRun(dataDir, undefined));
   const vars = workerVars({ ...options, secrets, nodeUrl: node.url, kubo: choice.kubo });
-  const { workerd, url, port } = await listening({ options, cleanup, stateDir, code, log, vars, run });
+  const direct = directOf(options, choice, node);
+  const listener = await listening({ options, cleanup, stateDir, code, log, vars, run, direct });
+  const { workerd, url, port } = listener;
   run.workerd = workerd;
   await run.write(url);
 
@@ -129,7 +128,7 @@ async function start(options: StartOptions, cleanup: CleanupStack): Promise<Star
     log(JSON.stringify({ event: 'origin.changed', detail: recovered.at(-1) }));
   }
   const { stop, stopped } = stopOf(cleanup, workerd, url);
-  const about = { url, port, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, workerd, cacheDir, stop };
+  const about = { ...listener, startedAt: run.startedAt, nodeUrl: node.url, recovered, choice, cacheDir, stop };
   const snapshot: Controls['snapshot'] = ({ known }, closed) =>
     takeSnapshot({ dataDir, stateDir, ask: workerd.ask, node, ...secrets }, known, closed);
   const verify: Controls['verify'] = ({ position }) => node.verify(position);
@@ -159,30 +158,50 @@ type Listening = {
   readonly log: (line: string) => void;
   readonly vars: Record<string, string>;
   readonly run: RunFile;
+  /** Takes and gives bytes past the runtime, where it has all of them. */
+  readonly direct: RunningNode | undefined;
 };
 
-/** Starts workerd, and for a public service what listens in front of it. @throws port_in_use */
-async function listening(o: Listening): Promise<{ workerd: Workerd; url: string; port: number }> {
+/** The embedded node, where it is the only backend. */
+function directOf({ backends }: StartOptions, { kubo }: KuboChoice, node: RunningNode): RunningNode | undefined {
+  return backends === undefined && kubo === undefined ? node : undefined;
+}
+
+type Listener = { workerd: Workerd; url: string; port: number; isDirect: boolean };
+
+/** Starts workerd, and what listens in front of it. @throws port_in_use */
+async function listening(o: Listening): Promise<Listener> {
   const { front, port: wanted, dataDir } = o.options;
-  if (front === undefined)
-    return await onFreePort(wanted, async (port) => {
-      const url = `http://127.0.0.1:${port}`;
-      return { workerd: await workerdAt(port, url, o), url, port };
-    });
-  const { origin: url, proxies } = front;
   const { socketIn } = await import('./miniflare.ts');
   const socket = { folder: localPaths(dataDir).tmp };
   const path = socketIn(socket);
+  const { direct, log } = o;
+  if (front === undefined)
+    return await onFreePort(wanted, async (port) => {
+      const url = `http://127.0.0.1:${port}`;
+      const isDirect = direct !== undefined && fitsSocket(path);
+      if (!isDirect) return { workerd: await workerdAt(port, url, o), url, port, isDirect };
+      const started = Promise.withResolvers<Workerd>();
+      const header = async () => (await started.promise).handover;
+      const { close } = await startLoopback({ port, path, log, direct: { ...direct, header } });
+      o.cleanup.add(close);
+      const workerd = await workerdAt(socket, url, o, port);
+      started.resolve(workerd);
+      return { workerd, url, port, isDirect };
+    });
+  const { origin: url, proxies } = front;
   refuseLongSocket(path);
   const workerd = await workerdAt(socket, url, o);
+  const { headers, handover } = workerd;
+  const given = direct && { ...direct, header: async () => handover };
   return await onFreePort(wanted, async (port) => {
-    const { close } = await startFront({ origin: url, proxies, port, path, headers: workerd.headers, log: o.log });
+    const { close } = await startFront({ origin: url, proxies, port, path, headers, direct: given, log });
     o.cleanup.add(close);
-    return { workerd, url, port };
+    return { workerd, url, port, isDirect: direct !== undefined };
   });
 }
 
-async function workerdAt(listen: number | SocketFolder, url: string, o: Listening): Promise<Workerd> {
+async function workerdAt(listen: number | SocketFolder, url: string, o: Listening, port?: number): Promise<Workerd> {
   const { options, stateDir, run, cleanup } = o;
   const { startWorkerd } = await import('./miniflare.ts');
   await run.write(url);
@@ -190,6 +209,7 @@ async function workerdAt(listen: number | SocketFolder, url: string, o: Listenin
     stateDir,
     tmpDir: localPaths(options.dataDir).tmp,
     listen,
+    port,
     code: o.code,
     log: o.log,
     origins: options.origins ?? [],
@@ -291,6 +311,7 @@ function stopOf(
 function controlsOf(o: {
   readonly url: string;
   readonly port: number;
+  readonly isDirect: boolean;
   readonly startedAt: string;
   /** URL of the embedded node. */
   readonly nodeUrl: string;
@@ -312,7 +333,7 @@ function controlsOf(o: {
           hint: 'try again shortly',
         });
       }
-      return { url };
+      return { url, ...(o.isDirect && { isDirect: true }) };
     },
     status: async () => ({
       url,

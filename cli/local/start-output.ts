@@ -9,7 +9,7 @@ import { describeLeft, describePeers } from './backends/external-kubo.ts';
  * `stop`: how it is stopped.
  */
 export async function printReady(
-  { output }: Context,
+  { output, dataDir }: Context,
   o: {
     readonly url: string;
     readonly port?: number | undefined;
@@ -37,11 +37,16 @@ export async function printReady(
     output.note('try the HTTP API:', curlLines(url, keyFile));
   } else {
     output.note(`the operator's token is in ${keyFile} (adminToken)`);
-    output.note('make an account with: sealpin account create');
+    output.note(`make an account with: sealpin account create <label> --data-dir ${quoted(dataDir)}`);
   }
   output.note(o.stop);
   const account = front === undefined ? { account: o.account } : { port };
   await output.result({ url, ...account, keyFile, ...(kubo && { kubo }) }, [url]);
+}
+
+/** A path as any POSIX shell takes it. */
+function quoted(path: string): string {
+  return `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /**
@@ -50,7 +55,7 @@ export async function printReady(
  * a terminal of 80 columns.
  */
 function curlLines(url: string, keyFile: string): string[] {
-  const file = `'${keyFile.replaceAll("'", String.raw`'\''`)}'`;
+  const file = quoted(keyFile);
   const header = String.raw`s/.*"apiKey": "\(.*\)".*/header = "Authorization: Bearer \1"/p`;
   return [`sed -n '${header}' \\`, `  ${file} |`, `  curl -sS --config - ${url}/v1/storage`];
 }

@@ -197,6 +197,19 @@ export function saveKubo(dataDir: string, kubo: KuboMark): Promise<void> {
 }
 
 /**
+ * Refuses to take a public service back to loopback where nobody has asked for it: a flag that was
+ * lost from a unit file would end all of its links.
+ * @throws usage
+ */
+export async function refuseLostOrigin(dataDir: string): Promise<void> {
+  const known = await readState<OriginMark>(localPaths(dataDir).origin, ['origin']);
+  if (known !== undefined)
+    throw new SealpinError('usage', `${dataDir} has the service of ${known.origin}, whose links would end here`, {
+      hint: `start it with --origin ${known.origin}; or with --origin none, if they are to end`,
+    });
+}
+
+/**
  * Saves at which origin the service is; undefined: on loopback.
  * @returns the address that its links had before, if it was another one
  */
@@ -222,15 +235,15 @@ export async function saveOrigin(
  */
 export async function localService(
   dataDir: string,
-): Promise<{ url: string; apiKey: string | undefined; adminToken: string } | undefined> {
+): Promise<{ url: string; isDirect: boolean; apiKey: string | undefined; adminToken: string } | undefined> {
   const run = await loadRun(dataDir);
   if (run === undefined || !isRunning(run.service)) return undefined;
   const paths = localPaths(dataDir);
   const secrets = await savedSecrets(dataDir);
   if (secrets === undefined) return undefined;
   try {
-    const { url } = await control(paths.control, 'address');
-    return { url, apiKey: secrets.apiKey, adminToken: secrets.adminToken };
+    const { url, isDirect = false } = await control(paths.control, 'address');
+    return { url, isDirect, apiKey: secrets.apiKey, adminToken: secrets.adminToken };
   } catch (error) {
     if (isSealpinError(error, 'not_running')) return undefined; // it is starting or stopping
     throw error;

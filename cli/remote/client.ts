@@ -28,7 +28,7 @@ import { findService, type KeyFrom, type Service } from './service-choice.ts';
  * would be sent unencrypted
  */
 export async function authorizedService(context: Context): Promise<Service & { readonly apiKey: string }> {
-  const { url, apiKey, keyFrom, local = false, profile, gateways } = await findService(context);
+  const { url, apiKey, keyFrom, local = false, isDirect, profile, gateways } = await findService(context);
   if (url === undefined) throw noService();
   if (apiKey === undefined) {
     throw new SealpinError('unauthorized', `there is no API key for ${url.host}`, {
@@ -36,7 +36,7 @@ export async function authorizedService(context: Context): Promise<Service & { r
     });
   }
   refuseUnencrypted(url, 'the API key');
-  return { url, apiKey, keyFrom, local, profile, gateways };
+  return { url, apiKey, keyFrom, local, isDirect, profile, gateways };
 }
 
 /** Refuses to send a secret over `http:` to another machine. @throws usage */
@@ -225,6 +225,8 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
       mode?: StoredFile['mode'] | undefined;
       order?: 'asc';
     }) => request(FileList, `v1/storage${queryOf(o)}`),
+    /** Sets the sealed name of a file, in base64. */
+    setDetails: (fileId: string, details: string) => request(StoredFile, `v1/storage/${fileId}`, 'PATCH', { details }),
     remove: (fileId: string) => request(Receipt, `v1/storage/${fileId}`, 'DELETE'),
     account: () => request(AccountDetails, 'v1/account'),
     createKey: (key: NewApiKey) => request(NewApiKeyResponse, 'v1/keys', 'POST', key),

@@ -11,6 +11,8 @@ const pageItems = 100;
  * no end of them.
  */
 const maxEmptyPages = 100;
+/** Far more files than anybody stores of the same bytes. */
+const maxSameBytes = 10_000;
 
 type Page<T> = { readonly items: readonly T[]; readonly cursor?: string | undefined };
 type Ask<T> = (query: { limit: number; cursor: string | undefined }) => Promise<Page<T>>;
@@ -52,6 +54,21 @@ export async function* everyFile(
   query: { readonly cid?: string } = {},
 ): AsyncGenerator<StoredFile, void, undefined> {
   for await (const { items } of filePages(service, context, query)) yield* items;
+}
+
+/**
+ * The IDs of the account's files with a CID.
+ * @throws not_found when there is none, service_answer for a list without end, and as `pages`
+ */
+export async function filesWith(cid: string, service: Service, context: Context): Promise<string[]> {
+  const fileIds: string[] = [];
+  for await (const { fileId } of everyFile(service, context, { cid })) {
+    if (fileIds.length >= maxSameBytes)
+      throw new SealpinError('service_answer', `the service reports more than ${maxSameBytes} files with this blob ID`);
+    fileIds.push(fileId);
+  }
+  if (fileIds.length > 0) return fileIds;
+  throw new SealpinError('not_found', 'the account has no file with this blob ID', { hint: 'see: sealpin list' });
 }
 
 /** The same, by page. @param query `cursor`: that of the page before the first one */

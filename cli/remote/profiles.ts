@@ -11,11 +11,21 @@ import { suggestion } from '../terminal/suggestion.ts';
 const shape = v.strictObject({
   v: v.literal(1),
   current: v.optional(v.string()),
-  profiles: namedRecord(v.string(), v.strictObject({ service: v.string(), apiKey: v.string() })),
+  profiles: namedRecord(
+    v.string(),
+    v.strictObject({ service: v.string(), apiKey: v.string(), sign: v.optional(v.boolean()) }),
+  ),
 });
 
-/** A service by name, with the API key that goes to it alone. */
-export type Profile = { readonly name: string; readonly service: string; readonly apiKey: string };
+/**
+ * A service by name, with the API key that goes to it alone. `sign`: what is sent there is signed.
+ */
+export type Profile = {
+  readonly name: string;
+  readonly service: string;
+  readonly apiKey: string;
+  readonly sign?: boolean | undefined;
+};
 /** All profiles, in the order of their names, and the name of the one in use. */
 export type Profiles = { readonly current: string | undefined; readonly profiles: ReadonlyMap<string, Profile> };
 
@@ -48,7 +58,9 @@ export async function readProfiles(context: Context): Promise<Profiles> {
 export async function changeProfiles(context: Context, change: (profiles: Profiles) => Profiles): Promise<void> {
   await changeKept(kept(context.dataDir), context, (before) => {
     const { current, profiles } = change(profilesIn(before));
-    const entries = [...profiles].map(([name, { service, apiKey }]) => [name, { service, apiKey }] as const);
+    const entries = [...profiles].map(
+      ([name, { service, apiKey, sign }]) => [name, { service, apiKey, sign }] as const,
+    );
     return { v: before.v, current, profiles: Object.fromEntries(entries) };
   });
 }

@@ -17,6 +17,8 @@ export type Service = {
   readonly keyFrom?: KeyFrom | undefined;
   /** Marks the local service of this data directory. */
   readonly local: boolean;
+  /** Set if the service hashes the bytes of an upload as cheaply as it takes them. */
+  readonly isDirect?: boolean | undefined;
   /** The profile that named it. */
   readonly profile?: string | undefined;
   readonly gateways: readonly URL[];
@@ -53,7 +55,7 @@ export async function findService(context: Context): Promise<Partial<Service> & 
   const url = choice?.url ?? localUrl;
   if (url === undefined) return { gateways };
   const isLocal = url.href === localUrl?.href;
-  const found = { url, local: isLocal, profile: choice?.profile?.name, gateways };
+  const found = { url, local: isLocal, isDirect: isLocal && local?.isDirect, profile: choice?.profile?.name, gateways };
   const given = apiKeyFor(url, { context, config, inUse, asked: choice?.profile });
   if (given !== undefined) return { ...found, ...given };
   const own = isLocal ? local?.apiKey : undefined;

@@ -30,7 +30,9 @@ export const commandOptions = {
 } as const satisfies BuildOptions;
 
 /** The files of the core that use noble. */
-const backends = ['web.ts', 'curves.ts'].map((name) => join(packageRoot(), 'shared/crypto/providers', name));
+const backends = ['web.ts', 'curves.ts', 'ed25519.ts'].map((name) =>
+  join(packageRoot(), 'shared/crypto/providers', name),
+);
 
 /**
  * Evaluates a module of noble when something of it is first used. Its curves and tables take longer

@@ -1,6 +1,6 @@
 /** The command line as a process: the only file that reads the process. */
 import { homedir } from 'node:os';
-import { SealpinError } from '../../shared/errors.ts';
+import { exitOf, SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
 import { defaultTimeouts } from '../timeouts.ts';
 import { streamFailure } from '../terminal/output.ts';
@@ -54,8 +54,9 @@ export async function runProcess(overrides: Pick<Environment, 'scryptLogN'> = {}
   // trace.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error) => {
-      exitBySignal ??= 1;
-      interruption.abort(streamFailure(error));
+      const failure = streamFailure(error);
+      exitBySignal ??= exitOf(failure);
+      interruption.abort(failure);
     });
   }
 

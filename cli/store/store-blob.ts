@@ -32,11 +32,13 @@ export async function store(
     readonly onBytes: (bytes: number) => void;
     /** Keeps the file only if a parcel names it. */
     readonly provisional?: boolean | undefined;
+    /** Set if the service hashes what it stores as it takes it. */
+    readonly isDirect?: boolean | undefined;
   },
 ): Promise<StoredFile> {
   const { stream, bytes } = container;
-  const { provisional = false } = o;
-  const sending = isCar(bytes) ? await asCar(stream, bytes, o) : await asBytes(container, o);
+  const { provisional = false, isDirect = false } = o;
+  const sending = isCar(bytes) && !isDirect ? await asCar(stream, bytes, o) : await asBytes(container, o);
   let sent = false;
   try {
     let file;

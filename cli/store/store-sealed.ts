@@ -137,7 +137,8 @@ async function storeAtOnce(
   o: Sealing,
   canReadAgain: boolean,
 ): Promise<StoredContainer | undefined> {
-  const { context, limits, routes: api, provisional } = o;
+  const { context, limits, routes: api, provisional, service } = o;
+  const { isDirect } = service;
   const { output, signal } = context;
   let sentBytes = 0;
   const progress = output.progress(o.label, container.expectedBytes);
@@ -147,7 +148,7 @@ async function storeAtOnce(
   };
   try {
     signal.throwIfAborted();
-    const file = await store(container, { api, context, onBytes, provisional });
+    const file = await store(container, { api, context, onBytes, provisional, isDirect });
     return { ...file, ...keyIn(container) };
   } catch (error) {
     const { bytes = 0 } = container;

@@ -10,11 +10,11 @@ const byReason: Readonly<Record<Reason, string>> = {
     'check Caps Lock and the keyboard layout, or the first bytes of the file are damaged; a ' +
     'lost password cannot be reset',
   no_key:
-    'name the private key that it was encrypted to: sealpin ecc-decrypt <blob_id> <output_file> <private_key_file>',
+    'name the private key that it was encrypted to: sealpin decrypt <blob_id> <output_file> --key <private_key_file>',
   header: 'this copy is damaged or was changed: get it from another source',
   payload: 'the password or key is right: fetch the file again, or another copy of it',
-  needs_password: 'use: sealpin decrypt',
-  needs_key: 'use: sealpin ecc-decrypt',
+  needs_password: 'use sealpin decrypt without a key: it asks for the password',
+  needs_key: 'leave the password out: sealpin decrypt takes private.key, or another one with --key',
   password_and_keys: 'encrypt twice: once with the password, once to the keys',
   mixed_recipients: 'encrypt twice, or use --mix to allow it',
   mistyped: 'copy the whole line again',
@@ -39,6 +39,7 @@ const byReason: Readonly<Record<Reason, string>> = {
     'a subdomain gateway cannot be used: name one that answers under /ipfs/ itself, such as http://127.0.0.1:8080',
   server_error: 'try again; if it happens again, the log of the service says more',
   not_a_gateway: 'check the address; it must be a Sealpin service or a trustless IPFS gateway that serves CAR files',
+  bug: 'please report it, with the command (but without passwords) and the version',
 };
 
 const byCode: Readonly<Partial<Record<Code, string>>> = {

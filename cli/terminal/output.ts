@@ -5,7 +5,7 @@
  * never warnings and errors. Colours and progress only on a terminal.
  */
 import type { Writable } from 'node:stream';
-import { defaultMessage, describe, SealpinError } from '../../shared/errors.ts';
+import { defaultMessage, exitOf, SealpinError } from '../../shared/errors.ts';
 import { toProblem } from '../../shared/problem-object.ts';
 import { errnoOf, systemFailure } from '../errno.ts';
 import { hintFor } from './hints.ts';
@@ -109,7 +109,7 @@ function toSealpinError(thrown: unknown): SealpinError {
   if (failure !== undefined) return failure;
   const detail = thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : 'a non-Error value was thrown';
   return new SealpinError('internal', `this is a bug in sealpin (${visible(detail)})`, {
-    hint: 'please report it, with the command (but without passwords) and the version',
+    reason: 'bug',
     cause: thrown,
   });
 }
@@ -171,7 +171,7 @@ export function createOutput(o: OutputOptions): Output {
         const hint = hintFor(error);
         if (hint !== undefined) print(`${visibleLines(hint)}${wait}`, { word: 'hint', colour: 36 });
       }
-      return describe(error.code).exit;
+      return exitOf(error);
     },
   };
 }

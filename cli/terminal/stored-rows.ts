@@ -46,7 +46,7 @@ export function terminalLines(rows: readonly StoredRow[], columns: number): stri
   const lines = rows.flatMap((row) => {
     const about = `${localTime(row.createdAt)}  ${sizeText(row.size).padStart(9)}`;
     const name = `${nameOrDash(row)}${remarkOf(row)}`;
-    const how = row.mode === 'encrypted' ? [`sealpin get ${row.fileId}`] : [];
+    const how = row.mode === 'encrypted' ? [`sealpin decrypt ${row.fileId}`] : [];
     return fittedRow({ about, name, below: [row.blobId, ...how] }, columns);
   });
   return [...header, ...lines];
@@ -62,7 +62,7 @@ export function longLines(rows: readonly StoredRow[]): string[] {
     `  size     ${sizeText(row.size)} (${row.size} B)`,
     '  mode     ' +
       (row.mode === 'encrypted'
-        ? `encrypted (by the service: sealpin get ${row.fileId})`
+        ? `encrypted (by the service: sealpin decrypt ${row.fileId})`
         : 'plain (stored as it was sent)'),
     `  service  ${row.service}`,
   ]);

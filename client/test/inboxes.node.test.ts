@@ -3,9 +3,10 @@
  * delivery that fails.
  */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { AccountDetails, NewAccountResponse } from '../../shared/api.ts';
+import type { AccountDetails, NewAccountResponse, Scope } from '../../shared/api.ts';
 import { detachedPayloadBytes, parseRecipients } from '../../shared/crypto/index.ts';
 import { parseLink, sealedParcelType, sealParcelTo } from '../../shared/link/index.ts';
+import { client, pathOf } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import type { Fetch } from '../service-http.ts';
@@ -31,13 +32,12 @@ type Made = Parameters<Connection['inbox']['create']>[0];
 const create = (o: Partial<Made> = {}) => connection.inbox.create({ label: 'inbox', recipient: owner.recipient, ...o });
 
 /** A connection with a key of the account that has these scopes. */
-async function keyWith(scopes: string[], o: { limits?: Made['limits']; expiresAt?: string } = {}): Promise<Connection> {
-  const response = await fetch(`${service.url}/v1/keys`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${account.apiKey}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ label: 'test', scopes, ...o }),
-  });
-  return connect({ service: service.url, apiKey: ((await response.json()) as { apiKey: string }).apiKey });
+async function keyWith(
+  scopes: readonly Scope[],
+  o: { limits?: Made['limits']; expiresAt?: string } = {},
+): Promise<Connection> {
+  const { apiKey } = await client(service.url, account.apiKey).withKey(scopes, o);
+  return connect({ service: service.url, apiKey });
 }
 
 function partsOf(link: string) {
@@ -50,7 +50,7 @@ function partsOf(link: string) {
 function changing(change: (about: AccountDetails) => unknown): Fetch {
   return async (url, init) => {
     const response = await fetch(url, init);
-    if (url.pathname !== '/v1/account') return response;
+    if (url.pathname !== pathOf('getAccount')) return response;
     return Response.json(change((await response.json()) as AccountDetails));
   };
 }

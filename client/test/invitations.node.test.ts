@@ -50,6 +50,9 @@ test('a guest sends files of any size, sees the links, and takes them back with 
   expect(Buffer.compare(await (await first(received.files).open()).bytes(), bytes)).toBe(0);
   for (const { expiresAt } of (await host.list()).files) expect(daysUntil(expiresAt)).toBeCloseTo(7, 1);
   expect((await guest.shares()).shares).toMatchObject([{ id: sent.share.id, state: 'active', opensLeft: 4 }]);
+  const changed = await guest.changeShare(sent.share.id, { expiresAt: new Date(Date.now() + 20 * dayMs), opens: 9 });
+  expect(changed).toMatchObject({ opens: 9, opensLeft: 8 });
+  for (const { expiresAt } of (await host.list()).files) expect(daysUntil(expiresAt)).toBeCloseTo(20, 1);
   const ids = sent.files.map(({ fileId }) => fileId);
   expect(await guest.unshare(sent.share.id)).toMatchObject({ record: 'destroyed', opened: 1, files: ids });
   expect((await host.list()).files).toEqual([]);

@@ -2,6 +2,7 @@
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { encryptPayload, fileKeyOf, parseIdentities } from '../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel } from '../../shared/link/index.ts';
+import { client } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
@@ -145,14 +146,15 @@ test('a share link opens every file of the parcel, and asks for the record once'
   expect(seen.slice(2)).toEqual([asked]);
 });
 
+/** A share that opens once, of no files. @returns its ID */
+async function shareOnce(record: Uint8Array): Promise<string> {
+  const asked = { record: Buffer.from(record).toString('base64'), files: [], password: false, opens: 1 };
+  return (await client(service.url, apiKey).createShare(asked)).id;
+}
+
 test('a share of the service is opened as often as it allows', async () => {
   const { record, secret } = await sealParcel(parcelOf(plaintext.length));
-  const response = await fetch(`${service.url}/v1/shares`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ record: Buffer.from(record).toString('base64'), files: [], opens: 1, password: false }),
-  });
-  const { id } = (await response.json()) as { id: string };
+  const id = await shareOnce(record);
   const link = printLink({ kind: 'share', service: root, id, secret });
   const { files } = await receive(link);
   equal(await (await first(files).open({ end: 9 })).bytes(), plaintext.slice(0, 9));
@@ -220,13 +222,7 @@ test('an opening whose answer is lost is repeated, and counts once', async () =>
   const file = { cid, fileKey: first(stored).fileKey, name: 'once', type: 'text/plain', size: plaintext.length };
   for (const fault of [{ kind: 'swallow' }, { kind: 'cut', afterBytes: 1 }] as const) {
     const { secret, record } = await sealParcel({ files: [file] });
-    const body = { record: Buffer.from(record).toString('base64'), files: [], password: false, opens: 1 };
-    const answer = await fetch(`${service.url}/v1/shares`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${apiKey}` },
-      body: JSON.stringify(body),
-    });
-    const { id } = (await answer.json()) as { id: string };
+    const id = await shareOnce(record);
     const isOpening = ({ path }: { path: string }): boolean => path.endsWith('/open');
     const proxy = await faultyProxy(
       () => service.url,

@@ -1,6 +1,7 @@
 /** Sending files by link, against the service. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { NewAccountResponse } from '../../shared/api.ts';
+import type { NewAccountResponse, Scope } from '../../shared/api.ts';
+import { client } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
@@ -25,13 +26,12 @@ async function another(through = service.url): Promise<Connection> {
 }
 
 /** A key of the account. */
-async function keyWith(scopes: string[], limits?: { fileBytes?: number; files?: number }): Promise<Connection> {
-  const response = await fetch(`${service.url}/v1/keys`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${account.apiKey}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ label: 'test', scopes, ...(limits && { limits }) }),
-  });
-  return connect({ service: service.url, apiKey: ((await response.json()) as { apiKey: string }).apiKey });
+async function keyWith(
+  scopes: readonly Scope[],
+  limits: { fileBytes?: number; files?: number } = {},
+): Promise<Connection> {
+  const { apiKey } = await client(service.url, account.apiKey).withKey(scopes, { limits });
+  return connect({ service: service.url, apiKey });
 }
 
 describe('files that are sent', () => {

@@ -1,6 +1,7 @@
 /** Sharing what is stored already, against the service. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { NewAccountResponse } from '../../shared/api.ts';
+import type { NewAccountResponse, Scope } from '../../shared/api.ts';
+import { client } from '../../testkit/api-client.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { sharedService, type Service } from '../../testkit/service.ts';
 import { connect, generateKeys, receive, seal, type Connection } from '../index.ts';
@@ -17,13 +18,9 @@ beforeAll(async () => {
 });
 
 /** A connection with a key of the account that has these scopes. */
-async function keyWith(...scopes: string[]): Promise<Connection> {
-  const response = await fetch(`${service.url}/v1/keys`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${account.apiKey}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ label: 'test', scopes }),
-  });
-  return connect({ service: service.url, apiKey: ((await response.json()) as { apiKey: string }).apiKey });
+async function keyWith(...scopes: readonly Scope[]): Promise<Connection> {
+  const { apiKey } = await client(service.url, account.apiKey).withKey(scopes);
+  return connect({ service: service.url, apiKey });
 }
 
 describe('what is stored is shared', () => {

@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connect, receive } from '../../client/index.ts';
-import type { Receipt, StoredFile } from '../../shared/api.ts';
+import { client } from '../../testkit/api-client.ts';
+import { itemOf } from '../../testkit/present.ts';
 import { keysOf } from '../../testkit/object-stores/s3-requests.ts';
 import { hasVersitygw, noVersitygw, startVersitygw } from '../../testkit/object-stores/versitygw.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/programs/kubo.ts';
@@ -53,17 +54,10 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
 
   type Stored = { apiKey: string; fileId: string; bytes: string };
 
-  async function store(service: Service, apiKey: string, mode: string, bytes: string): Promise<Stored> {
-    const response = await fetch(`${service.url}/v1/storage/${mode}`, {
-      method: 'POST',
-      headers: {
-        Authorization: `Bearer ${apiKey}`,
-        'Content-Type': 'text/plain',
-        'Content-Disposition': 'attachment; filename=letter.txt',
-      },
-      body: bytes,
-    });
-    const { fileId } = await response.json<StoredFile>();
+  type Mode = 'plain' | 'encrypted';
+
+  async function store(service: Service, apiKey: string, mode: Mode, bytes: string): Promise<Stored> {
+    const { fileId } = await client(service.url, apiKey).store(mode, bytes);
     return { apiKey, fileId, bytes };
   }
 
@@ -146,10 +140,8 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     expect(await restore(api, dir, context)).toBe(0);
     expect(context.lines).toEqual([expect.stringContaining('✓'), expect.stringContaining('✓')]);
     for (const { apiKey, fileId, bytes } of stored) {
-      const response = await fetch(`${second.url}/v1/storage/${fileId}/content`, {
-        headers: { Authorization: `Bearer ${apiKey}` },
-      });
-      expect({ status: response.status, text: (await response.text()) === bytes }).toEqual({ status: 200, text: true });
+      const read = await client(second.url, apiKey).getFileContent({ fileId });
+      expect(read.toString() === bytes).toBe(true);
     }
     for (const results of [
       ['sent', 'sent', 'gone', 'not_found'],
@@ -158,12 +150,9 @@ describe.skipIf(kuboProgram() === undefined)('a whole service', () => {
     ])
       expect(await Promise.all(links.map((link) => opened(link, second)))).toEqual(results);
     // The pins are ours again: deleting a file removes its pin.
-    const [gone] = stored;
+    const gone = itemOf(stored, 0);
     const pins = (await kubo.ipfs('pin', 'ls', '--type=recursive', '--quiet')).trim().split('\n');
-    await fetch(`${second.url}/v1/storage/${gone?.fileId}`, {
-      method: 'DELETE',
-      headers: { Authorization: `Bearer ${gone?.apiKey}` },
-    });
+    await client(second.url, gone.apiKey).deleteFile({ fileId: gone.fileId });
     expect((await kubo.ipfs('pin', 'ls', '--type=recursive', '--quiet')).trim().split('\n')).toHaveLength(
       pins.length - 1,
     );
@@ -234,14 +223,10 @@ test.skipIf(!hasVersitygw())(
     const vars = { BACKENDS: JSON.stringify([entry]), S3_KEY: keyId, S3_SECRET: secret, SERVICE_ID: 'restored' };
     const first = await startService({ vars });
     const { apiKey } = await first.account();
-    const headers = { Authorization: `Bearer ${apiKey}` };
     const stored: { fileId: string; bytes: Buffer }[] = [];
-    for (const mode of ['plain', 'encrypted']) {
+    for (const mode of ['plain', 'encrypted'] as const) {
       const bytes = randomBytes(1_200_000);
-      const typed = { ...headers, 'Content-Disposition': 'attachment; filename=letter.txt' };
-      const response = await fetch(`${first.url}/v1/storage/${mode}`, { method: 'POST', headers: typed, body: bytes });
-      expect(response.status === 201 ? '' : await response.text()).toBe('');
-      stored.push({ fileId: (await response.json<StoredFile>()).fileId, bytes });
+      stored.push({ fileId: (await client(first.url, apiKey).store(mode, bytes)).fileId, bytes });
     }
     const dir = join(await temporaryDirectory(), 'backup');
     const context = processWith(await newFolder(), {});
@@ -251,11 +236,10 @@ test.skipIf(!hasVersitygw())(
     const second = await startService({ vars });
     onTestFinished(() => second.close());
     expect(await restore(operatorApi(second.url, adminToken, { restoreToken }), dir, context)).toBe(0);
+    const api = client(second.url, apiKey);
     for (const { fileId, bytes } of stored) {
-      const response = await fetch(`${second.url}/v1/storage/${fileId}/content`, { headers });
-      expect(Buffer.compare(Buffer.from(await response.arrayBuffer()), bytes)).toBe(0);
-      const deleted = await fetch(`${second.url}/v1/storage/${fileId}`, { method: 'DELETE', headers });
-      expect((await deleted.json<Receipt>()).pins).toEqual([{ service: 'store', status: 'unpinned' }]);
+      expect(Buffer.compare(await api.getFileContent({ fileId }), bytes)).toBe(0);
+      expect((await api.deleteFile({ fileId })).pins).toEqual([{ service: 'store', status: 'unpinned' }]);
     }
     expect(await keysOf(gateway)).toEqual(['sealpin-restored/service']);
   },

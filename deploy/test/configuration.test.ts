@@ -1,4 +1,5 @@
 /** The configuration of a deployment: what is found wrong with it, and how setup changes it. */
+import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -6,7 +7,7 @@ import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { faultsOf, neededSecrets, readConfiguration } from '../configuration.ts';
 import { editConfiguration } from '../edit-configuration.ts';
 import { newConfiguration } from '../new-configuration.ts';
-import { parseOptions } from '../options.ts';
+import { parseOptions, usage } from '../options.ts';
 import { newFolder, refusal } from './deployment.ts';
 
 const kubo = (url: string, more = {}) =>
@@ -240,5 +241,13 @@ describe('the flags', () => {
     expect({ code, message }).toEqual({ code: 'usage', message: expect.stringContaining(what) });
     expect(hint).toBeDefined();
     expect(message).not.toContain('secret@');
+  });
+
+  test('are shown by every command, which then does nothing', () => {
+    for (const command of ['setup', 'doctor', 'backup', 'restore']) {
+      const argv = ['--no-warnings', join(import.meta.dirname, '../index.ts'), command, '--help'];
+      const { status, stdout, stderr } = spawnSync(process.execPath, argv, { encoding: 'utf8' });
+      expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: `${usage}\n`, stderr: '' });
+    }
   });
 });

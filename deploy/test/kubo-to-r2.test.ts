@@ -3,13 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import * as v from 'valibot';
 import { connect, generateKeys, handOver, receive, type ReceivedFile } from '../../client/index.ts';
-import { FileList, MigrationList, NewAccountResponse } from '../../shared/api.ts';
+import { client } from '../../testkit/api-client.ts';
 import { startNode } from '../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
-import { operatorApi } from '../operator-api.ts';
 
 const mib = 1_048_576;
 const r2 = { id: 'r2', type: 'r2', binding: 'BUCKET' };
@@ -27,15 +25,9 @@ test('a link, an upload in progress and an inbox live on when a Kubo is replaced
     return service.url;
   };
   let url = await run(kubo);
-  const operator = () => operatorApi(url, adminToken);
-  const { apiKey } = await operator().post('/v1/operator/accounts', '{"label":"moved"}', NewAccountResponse);
-  const api = async (
-    path: string,
-    init: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {},
-  ): Promise<Response> => {
-    const headers = { Authorization: `Bearer ${apiKey}`, 'Tus-Resumable': '1.0.0', ...init.headers };
-    return await fetch(new URL(path, url), { ...init, headers });
-  };
+  const operator = () => client(url, adminToken);
+  const { apiKey } = await operator().createAccount({ label: 'moved' });
+  const api = () => client(url, apiKey, { 'Tus-Resumable': '1.0.0' });
   const connected = () => connect({ service: url, apiKey });
   /** A link names the address of the service, and each start here has another one. */
   const here = (made: string): string => made.replace(/^http:\/\/127\.0\.0\.1:\d+/, url);
@@ -47,12 +39,12 @@ test('a link, an upload in progress and an inbox live on when a Kubo is replaced
   await handOver(inbox.link, { name: 'march', source: 'receipts of March' });
   const bytes = randomBytes(9 * mib);
   const length = { 'Upload-Length': String(bytes.length), 'Upload-Metadata': `filename ${btoa('scan.bin')}` };
-  const begun = await api('/v1/uploads/encrypted', { method: 'POST', headers: length });
+  const begun = await api().ask('createUploadEncrypted', {}, { headers: length });
   expect(begun.status, await begun.text()).toBe(201);
-  const upload = begun.headers.get('Location') ?? '';
+  const upload = new URL(begun.headers.get('Location') ?? '', url).pathname;
   const send = async (from: number, to: number): Promise<Response> => {
     const headers = { 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': String(from) };
-    const sent = await api(upload, { method: 'PATCH', headers, body: new Uint8Array(bytes.subarray(from, to)) });
+    const sent = await api()(upload, { method: 'PATCH', headers, body: new Uint8Array(bytes.subarray(from, to)) });
     expect({ status: sent.status, offset: sent.headers.get('Upload-Offset') }).toEqual({
       status: 204,
       offset: String(to),
@@ -65,11 +57,11 @@ test('a link, an upload in progress and an inbox live on when a Kubo is replaced
   url = await run(r2, kubo);
   await handOver(here(inbox.link), { name: 'april', source: 'receipts of April' });
   const fileId = (await send(5 * mib, bytes.length)).headers.get('Sealpin-File') ?? '';
-  await operator().post('/v1/operator/migrations', '{"from":"kubo","to":"r2"}', MigrationList.entries.migrations.item);
-  const progress = async () => (await operator().get('/v1/operator/migrations', MigrationList)).migrations;
+  await operator().createMigration({ from: 'kubo', to: 'r2' });
+  const progress = async () => (await operator().listMigrations()).migrations;
   while ((await progress()).some(({ state }) => state !== 'done')) await wait(250);
   // The parcels of two deliveries and what they carry, the file of the link, and the upload.
-  const { files } = v.parse(FileList, await (await api('/v1/storage?limit=100')).json());
+  const { files } = await api().listFiles({ limit: 100 });
   expect(files.map(({ pins }) => pins.map(({ service: at }) => at).join())).toEqual(Array(6).fill('r2'));
 
   url = await run(r2);
@@ -80,8 +72,7 @@ test('a link, an upload in progress and an inbox live on when a Kubo is replaced
   );
   expect((await textsOf(opened.flat())).toSorted()).toEqual(['receipts of April', 'receipts of March']);
   await handOver(here(inbox.link), { name: 'may', source: 'receipts of May' });
-  const stored = await (await api(`/v1/storage/${fileId}/content`)).arrayBuffer();
-  expect(Buffer.compare(Buffer.from(stored), bytes)).toBe(0);
+  expect(Buffer.compare(await api().getFileContent({ fileId }), bytes)).toBe(0);
 });
 
 async function textsOf(files: readonly ReceivedFile[]): Promise<string[]> {

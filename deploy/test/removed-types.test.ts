@@ -1,6 +1,7 @@
 /** Tests of files at a pinning service of a type that was removed. */
 import { expect, onTestFinished, test } from 'vitest';
-import type { FileList, Problem, StoredFile } from '../../shared/api.ts';
+import type { Problem } from '../../shared/api.ts';
+import { client } from '../../testkit/api-client.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { adminToken, startService, type ServiceOptions } from '../../testkit/service.ts';
 import { linesOf } from '../finding.ts';
@@ -15,15 +16,13 @@ test('an entry of the type car is misconfigured, doctor names its pins, and the 
   };
   const first = await start();
   const { apiKey } = await first.account();
-  const headers = { Authorization: `Bearer ${apiKey}` };
-  const post = (url: string) => fetch(`${url}/v1/storage/plain`, { method: 'POST', headers, body: 'kept' });
-  const { cid, fileId } = await (await post(first.url)).json<StoredFile>();
+  const { cid, fileId } = await client(first.url, apiKey).store('plain', 'kept');
   await first.close();
 
   // Its id is that of the rows.
   const entries = JSON.stringify([{ id: 'node', type: 'car', url: 'https://rpc.example.com' }]);
   const second = await start({ vars: { PINNING_SERVICES: entries } });
-  const refused = await post(second.url);
+  const refused = await client(second.url, apiKey).ask('storePlain', {}, { body: 'kept' });
   expect(refused.status).toBe(500);
   expect((await refused.json<Problem>()).hint).toEqual(expect.stringContaining('psa'));
   const configuration = { name: 's', accountId: undefined, kvId: undefined, domain: undefined, buckets: [] };
@@ -46,6 +45,6 @@ test('an entry of the type car is misconfigured, doctor names its pins, and the 
       PINNING_SERVICES: '[{"id": "other", "type": "kubo", "url": "http://127.0.0.1:9", "tokenSecret": "KUBO_TOKEN"}]',
     },
   });
-  const { files } = await (await fetch(`${third.url}/v1/storage`, { headers })).json<FileList>();
+  const { files } = await client(third.url, apiKey).listFiles();
   expect(files).toMatchObject([{ fileId, cid, pins: [{ service: 'node' }] }]);
 });

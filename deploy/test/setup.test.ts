@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
+import { client } from '../../testkit/api-client.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../testkit/programs/kubo.ts';
 import { metricsToken, startService } from '../../testkit/service.ts';
 import { missingTerminal, runAtTerminal } from '../../testkit/programs/terminal.ts';
@@ -85,9 +86,7 @@ describe.skipIf(!long)('setup with a bucket of R2 (long form)', () => {
     expect([...(worker?.secrets.keys() ?? [])].toSorted()).toEqual(['ADMIN_TOKEN', 'METRICS_TOKEN']);
     // Nothing of the trial is left.
     const apiKey = (await readFile(join(folder.dir, 'api-key.txt'), 'utf8')).trim();
-    const listed = async (path: string) =>
-      await (await fetch(`${service.url}${path}`, { headers: { Authorization: `Bearer ${apiKey}` } })).json();
-    expect(await listed('/v1/storage')).toMatchObject({ files: [] });
+    expect(await client(service.url, apiKey).listFiles()).toMatchObject({ files: [] });
     // Nothing is asked again, and nothing changes.
     const written = await folder.read();
     const again = await runAtTerminal(argv, { cwd: folder.dir, env, steps: [] });
@@ -323,8 +322,7 @@ describe.skipIf(!long || kuboProgram() === undefined)('setup (long form)', () =>
         const apiKey = (await readFile(join(folder.dir, 'api-key.txt'), 'utf8')).trim();
         for (const secret of [kubo.token, admin, apiKey]) expect(screen).not.toContain(secret);
         expect(cloudflare.workers.get('asked')?.secrets.get('KUBO_TOKEN')).toBe(kubo.token);
-        const about = await fetch(`${service.url}/v1/account`, { headers: { Authorization: `Bearer ${apiKey}` } });
-        expect(await about.json()).toMatchObject({ account: { label: 'asked' } });
+        expect(await client(service.url, apiKey).getAccount()).toMatchObject({ account: { label: 'asked' } });
       } finally {
         await service.close();
       }

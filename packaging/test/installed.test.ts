@@ -3,7 +3,7 @@
  * of Node that they name.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import { request } from 'node:http';
@@ -11,32 +11,47 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, delimiter, dirname, join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { packageRoot } from '../../cli/local/package-root.ts';
 import { keptFile } from '../../cli/local/code/worker-code.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { ownCertificates } from '../../testkit/run-cache.ts';
 import { startService } from '../../testkit/service.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { present } from '../../testkit/present.ts';
 import { packed } from './packed.ts';
 import { long } from '../../testkit/long-run.ts';
 
 const room = realpathSync(mkdtempSync(join(tmpdir(), 'sealpin-package-')));
 afterAll(() => rmSync(room, { recursive: true, force: true }));
 
+const readme = readFileSync(join(packageRoot(), 'README.md'), 'utf8');
 const quiet = ['--silent', '--no-audit', '--no-fund', '--prefer-offline'];
 const strange = 'ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH';
 
+/** A user's npm runs install scripts; ours does not in the checkout, and tells its children so. */
+const npmEnv = (): NodeJS.ProcessEnv => ({
+  ...process.env,
+  NODE_EXTRA_CA_CERTS: process.env[ownCertificates],
+  npm_config_loglevel: 'error',
+  npm_config_ignore_scripts: 'false',
+});
+
 function npm(argv: readonly string[], cwd: string): string {
-  // A user's npm runs install scripts; ours does not in the checkout, and tells its children so.
-  const env = {
-    ...process.env,
-    NODE_EXTRA_CA_CERTS: process.env[ownCertificates],
-    npm_config_loglevel: 'error',
-    npm_config_ignore_scripts: 'false',
-  };
-  const ran = spawnSync('npm', argv, { cwd, encoding: 'utf8', env });
+  const ran = spawnSync('npm', argv, { cwd, encoding: 'utf8', env: npmEnv() });
   if (ran.status !== 0) throw new Error(`npm ${argv.join(' ')}: ${ran.stdout}${ran.stderr}`);
   return ran.stdout.trim();
+}
+
+/** Runs a line of the README, beside a folder `dist`, for a prefix of its own. */
+function typed(line: string): void {
+  const ran = spawnSync('sh', ['-c', line.replace('-g', ['-g', ...quiet].join(' '))], {
+    cwd: room,
+    encoding: 'utf8',
+    env: { ...npmEnv(), npm_config_prefix: join(room, 'prefix') },
+  });
+  if (ran.status !== 0) throw new Error(`${line}: ${ran.stdout}${ran.stderr}`);
 }
 
 /**
@@ -45,8 +60,9 @@ function npm(argv: readonly string[], cwd: string): string {
  */
 async function install(): Promise<string | undefined> {
   try {
-    const { tarballs } = await packed();
-    npm(['install', '--global', ...quiet, `--prefix=${join(room, 'prefix')}`, ...tarballs], room);
+    mkdirSync(join(room, 'dist/npm'), { recursive: true });
+    for (const path of (await packed()).tarballs) copyFileSync(path, join(room, 'dist/npm', basename(path)));
+    typed(present(/^npm run packages && (npm install -g \S+)/m.exec(readme)?.[1]));
     npm(['install', ...quiet, `--prefix=${join(room, 'node22')}`, 'node@22'], room);
     return undefined;
   } catch (error) {
@@ -116,17 +132,23 @@ describe.skipIf(missing !== undefined)(
         expect(await done('ecc-decrypt', await done('ecc-encrypt', 'in', '.local/share/sealpin/public.key'), '-')).toBe(
           'as a new user would',
         );
+        await done('service', 'backup', 'backup', '--without-secrets');
+        await done('service', 'restore', 'backup', '--without-secrets', '--data-dir', 'other');
+        expect(await readdir(join(directory, 'other'))).toEqual(['local']);
+        for (const name of ['backup', 'other']) rmSync(join(directory, name), { recursive: true });
         expect(JSON.parse(await done('rebuild', '--json'))).toMatchObject({ running: true });
         expect(await cached()).toContain(keptFile);
         expect(await done('decrypt', blobId, '-')).toBe('as a new user would');
         await done('stop');
-        expect(await sealpin('status')).toMatchObject({ code: 1 });
+        expect(await sealpin('status')).toMatchObject({ code: 6 });
         expect(await readdir(directory)).toEqual(['.local', 'in']);
       },
     );
 
     test('brings its page to man', async () => {
-      expect(await readFile(join(room, 'prefix/share/man/man1/sealpin.1'), 'utf8')).toMatch(/^\.TH SEALPIN 1/im);
+      expect(gunzipSync(await readFile(join(room, 'prefix/share/man/man1/sealpin.1.gz'))).toString()).toMatch(
+        /^\.TH SEALPIN 1/im,
+      );
     });
 
     test('brings no tests, benches or compiler settings', async () => {
@@ -208,7 +230,7 @@ describe.skipIf(missing !== undefined)(
           SEALPIN_API_KEY: apiKey,
         };
         const refused = await installed(nodes[24], directory, user)('encrypt', 'in');
-        expect(refused).toMatchObject({ code: 1, stdout: '' });
+        expect(refused).toMatchObject({ code: 6, stdout: '' });
         expect(refused.stderr).toContain('is not trusted');
         const sealpin = installed(nodes[24], directory, { ...user, NODE_EXTRA_CA_CERTS: join(directory, 'tls.crt') });
         const stored = await sealpin('encrypt', 'in');

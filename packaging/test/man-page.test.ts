@@ -1,44 +1,66 @@
 import { spawnSync } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { cp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { headings } from '../../cli/commands/index.ts';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
-import { manPage } from '../man-page.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+import { manualPages, manPaths } from '../manifest.ts';
+import { manPages } from '../man-page.ts';
 import { present } from '../../testkit/present.ts';
 
-const manual = await readFile(join(packageRoot(), 'cli/README.md'), 'utf8');
+const folder = join(packageRoot(), 'cli');
+const manual = await readFile(join(folder, 'README.md'), 'utf8');
+const pages = await manPages(folder, '1.2.3');
+const main = present(pages.get('man/sealpin.1'));
 
-describe('the page for man', () => {
-  test('has the sections of the manual, and each command', () => {
-    const page = manPage(manual, '1.2.3');
-    expect(page).toContain('"sealpin 1.2.3"');
+describe('the pages for man', () => {
+  test('are one of the manual, one for each command, and one for each page beside it', async () => {
+    expect([...pages.keys()]).toEqual(manPaths);
+    const files = (await readdir(join(folder, 'manual'))).map((name) => name.replace(/\.md$/, ''));
+    expect(files.toSorted()).toEqual([...manualPages].toSorted());
     const sections = Array.from(manual.matchAll(/^## (.+)$/gm), ([, title]) => present(title));
-    expect(Array.from(page.matchAll(/^\.SH\n(.+)$/gm), ([, title]) => present(title))).toEqual(sections);
-    for (const { name } of headings) expect(page).toContain(`\n.SS\nsealpin ${name}\n`);
+    const shown = Array.from(main.matchAll(/^\.SH\n(.+)$/gm), ([, title]) => present(title));
+    expect(shown).toEqual(sections);
+    for (const { name } of headings) {
+      const page = name.replace(' ', '-');
+      expect(main).toContain(`sealpin\\-${page.replaceAll('-', String.raw`\-`)}\\fR(1)`);
+      expect(pages.get(`man/sealpin-${page}.1`)).toMatch(/^\.TH SEALPIN-.* 1 "" "sealpin 1\.2\.3" "Sealpin"\n/);
+    }
   });
 
-  test('takes no text for a request or an escape', () => {
-    const page = manPage("## A\n\n`.so /etc/passwd` and `a\\fB`\n\n```\n.so x\n'br\n```\n\n- item\n\n  more\n", '1');
+  test('of a command have its words of the manual, its flags and its examples', () => {
+    const page = present(pages.get('man/sealpin-backup.1'));
+    expect(page).toContain('.SH DESCRIPTION\n.PP\nWrites every file of the account into a folder');
+    expect(page).toContain(String.raw`\fB\-\-prune\fR`);
+    expect(page).toContain(String.raw`sealpin backup /media/disk/backup \-\-check`);
+    expect(page).not.toContain('Stores the files of a backup');
+  });
+
+  test('take no text for a request or an escape', async () => {
+    const odd = await temporaryDirectory();
+    await cp(folder, odd, { recursive: true, filter: (path) => path === folder || /README\.md$|manual/.test(path) });
+    const text = "## A\n\n`.so /etc/passwd` and `a\\fB`\n\n```\n.so x\n'br\n```\n\n- item\n\n  more\n\n.so y\n";
+    await writeFile(join(odd, 'manual/sending.md'), `# T\n\n${text}`);
+    const page = present((await manPages(odd, '1')).get('man/sealpin-sending.7'));
     expect(page).toContain(String.raw`\fB.so /etc/passwd\fR and \fBa\(rsfB\fR`);
     expect(page).toContain("\n\\&.so x\n\\&'br\n");
     expect(page).toContain('\n.IP \\(bu 2\nitem\n.RS 2\n.PP\nmore\n.RE\n');
-    expect(manPage('## A\n\n.so x\n', '1')).toContain('\n\\&.so x\n');
-  });
-
-  test('refuses what it cannot show', () => {
-    expect(() => manPage('## A\n\n> a quote\n', '1')).toThrow('blockquote');
+    expect(page).toContain('\n\\&.so y\n');
+    await writeFile(join(odd, 'manual/sending.md'), '# T\n\n> a quote\n');
+    await expect(manPages(odd, '1')).rejects.toThrow('blockquote');
   });
 
   withProgram('groff', { probe: ['--version'] }, () => {
-    test('is shown by groff without a warning', () => {
+    test('are shown by groff without a warning', () => {
       // `break` warns about a word that is longer than its line.
       const argv = ['-man', '-Kutf8', '-Tutf8', '-ww', '-Wbreak', '-rLL=80n'];
-      const ran = spawnSync('groff', argv, { input: manPage(manual, '1.2.3'), encoding: 'utf8' });
-      expect(ran).toMatchObject({ status: 0, stderr: '' });
-      expect(ran.stdout).toContain('sealpin encrypt');
-      expect(ran.stdout).not.toMatch(/&(?:lt|gt|amp|quot);/);
+      for (const [name, page] of pages) {
+        const ran = spawnSync('groff', argv, { input: page, encoding: 'utf8' });
+        expect(ran, name).toMatchObject({ status: 0, stderr: '' });
+        expect(ran.stdout, name).not.toMatch(/&(?:lt|gt|amp|quot);/);
+      }
     });
   });
 });

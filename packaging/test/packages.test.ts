@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { publint } from 'publint';
+import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from 'vitest';
 import { bundleGuard, bundleWorker } from '../../cli/local/code/bundle.ts';
 import { packageRoot } from '../../cli/local/package-root.ts';
@@ -58,8 +59,8 @@ const sealpin = (argv: readonly string[], cwd: string) =>
   });
 
 describe('sealpin', () => {
-  test('takes at most 5 MB, and brings no other package', async () => {
-    expect(built[0]?.bytes).toBeLessThanOrEqual(5_000_000);
+  test('takes at most 5.2 MB, and brings no other package', async () => {
+    expect(built[0]?.bytes).toBeLessThanOrEqual(5_200_000);
     expect((await readdir(join(project, 'node_modules'))).filter((name) => !name.startsWith('.'))).toEqual(['sealpin']);
   });
 
@@ -68,7 +69,9 @@ describe('sealpin', () => {
     const prefix = join(room, 'prefix');
     const flags = ['--offline', `--cache=${join(room, 'cache')}`, '--no-audit', '--no-fund'];
     await execute('npm', ['install', '--global', `--prefix=${prefix}`, ...flags, tarball]);
-    expect(await readFile(join(prefix, 'share/man/man1/sealpin.1'), 'utf8')).toMatch(/^\.TH SEALPIN 1/im);
+    expect(gunzipSync(await readFile(join(prefix, 'share/man/man1/sealpin.1.gz'))).toString()).toMatch(
+      /^\.TH SEALPIN 1/im,
+    );
   });
 
   test('a page that uses one function does not take along all others', async () => {

@@ -82,7 +82,18 @@ test.runIf(long)(
       '',
     );
     expect(sums.match(/\S+$/gm)).toEqual(
-      ['sbom.spdx.json', `sealpin-${version}.tgz`, 'sealpin-linux-x64', `sealpin-local-${version}.tgz`].toSorted(),
+      [
+        'bip39-english.txt',
+        'open.html',
+        'pages.json',
+        'rescue.py',
+        'rescue_backup.py',
+        'rescue_bucket.py',
+        'sbom.spdx.json',
+        `sealpin-${version}.tgz`,
+        'sealpin-linux-x64',
+        `sealpin-local-${version}.tgz`,
+      ].toSorted(),
     );
     const sbom = JSON.parse(await readFile(join(release, 'sbom.spdx.json'), 'utf8')) as {
       packages: { name: string }[];

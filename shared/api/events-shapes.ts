@@ -16,6 +16,7 @@ export const EventAction = v.picklist([
   'file.stored',
   'key.created',
   'key.revoked',
+  'share.changed',
   'share.created',
   'share.opened',
   'share.revoked',

@@ -68,7 +68,8 @@ export type StoredPin = v.InferOutput<typeof StoredPin>;
 /**
  * `filename` is omitted for a key without `read`, and null for a file without one. `createdBy`: the
  * ID of the API key that stored it. `expiresAt`: when it is deleted. `changedAt`: when its name, or
- * what else is known of it, was changed. `metadata` and `tags` are for keys with `read`.
+ * what else is known of it, was changed. `metadata`, `tags` and `details` are for keys with `read`;
+ * `details`: its name, sealed to its owner (docs/details.md).
  */
 export const StoredFile = v.object({
   fileId: FileId,
@@ -83,15 +84,18 @@ export const StoredFile = v.object({
   changedAt: v.optional(Timestamp),
   metadata: v.optional(Metadata),
   tags: v.optional(v.array(Tag)),
+  details: v.optional(Base64),
   pins: v.array(StoredPin),
 });
 export type StoredFile = v.InferOutput<typeof StoredFile>;
 
 /** `digest`: of the bytes of the file as they arrived, where the request wants it (RFC 9530). */
-export const NewlyStoredFile = v.object({
-  ...StoredFile.entries,
-  digest: v.optional(v.pipe(v.string(), v.examples(['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:']))),
-});
+export const NewlyStoredFile = v.intersect([
+  StoredFile,
+  v.object({
+    digest: v.optional(v.pipe(v.string(), v.examples(['sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:']))),
+  }),
+]);
 export type NewlyStoredFile = v.InferOutput<typeof NewlyStoredFile>;
 
 /** A page of files; `cursor` leads to the next one. */
@@ -109,6 +113,7 @@ export const FileChange = v.pipe(
     metadata: v.optional(v.nullable(v.pipe(Metadata, v.maxEntries(maxEntries)))),
     tags: v.optional(v.pipe(v.array(NewTag), v.maxLength(maxEntries))),
     expiresAt: v.optional(v.nullable(ExpiresAt)),
+    details: v.optional(v.nullable(Base64)),
   }),
   v.minEntries(1),
 );
@@ -258,10 +263,10 @@ export const GatewayQuery = v.object({
 });
 
 /** A file in JSON with its bytes in base64, which `?data=false` omits. */
-export const FileWithData = v.object({
-  ...StoredFile.entries,
-  data: v.optional(v.pipe(Base64, v.examples(['aGVsbG8=']))),
-});
+export const FileWithData = v.intersect([
+  StoredFile,
+  v.object({ data: v.optional(v.pipe(Base64, v.examples(['aGVsbG8=']))) }),
+]);
 
 /**
  * The body of an upload in JSON. It is parsed as a stream, so this only describes it: base64

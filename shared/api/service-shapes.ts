@@ -20,6 +20,7 @@ export const ServiceHealth = v.object({
   ),
   code: v.optional(v.string()),
   hint: v.optional(v.pipe(v.string(), v.description('what to do about it'))),
+  warning: v.optional(v.pipe(v.string(), v.description('what will take files away; `hint` says what to do'))),
   refuses: v.optional(
     v.pipe(
       v.object({ code: v.string(), since: Timestamp, seenAt: Timestamp }),
@@ -30,12 +31,12 @@ export const ServiceHealth = v.object({
 
 /**
  * `degraded`, with status 503: the service runs, and cannot store or read; with 200: it can, but a
- * pinning service takes no new files. `maxUploadBytes`: the largest request body; null: no limit.
- * `maxFileBytes`: the largest file, in a resumable upload; a service without it takes no such
- * uploads. `pages`: SHA-256 in hex of the pages that it serves. For the operator only: `storage`
- * and `services`, whether the objects and each pinning service respond; `serviceId`, the part of
- * the names of its pins that is this service's own; `migrations`, where there are any, how far they
- * are.
+ * pinning service takes no new files, or a bucket has rules that remove files. `maxUploadBytes`:
+ * the largest request body; null: no limit. `maxFileBytes`: the largest file, in a resumable
+ * upload; a service without it takes no such uploads. `pages`: SHA-256 in hex of the pages that it
+ * serves. For the operator only: `storage` and `services`, whether the objects and each pinning
+ * service respond; `serviceId`, the part of the names of its pins that is this service's own;
+ * `migrations`, where there are any, how far they are.
  */
 export const Health = v.object({
   status: v.picklist(['ok', 'degraded']),

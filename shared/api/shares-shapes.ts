@@ -21,9 +21,11 @@ export type ShareTerms = v.InferOutput<typeof ShareTerms>;
 
 /**
  * A share to be made. `record`: opaque to the service (docs/links.md). `files`: those whose
- * deletion ends the share. `password`: whether the record needs one.
+ * deletion ends the share. `password`: whether the record needs one. `id`: drawn by the client,
+ * where the record is signed for it; by the service otherwise.
  */
 export const ShareRequest = v.strictObject({
+  id: v.optional(ShareId),
   record: v.pipe(Base64, v.examples(['c2VhbGVk'])),
   files: v.pipe(v.array(FileId), v.maxLength(maxSharedFiles)),
   expiresAt: v.optional(ExpiresAt),
@@ -31,6 +33,16 @@ export const ShareRequest = v.strictObject({
   password: v.boolean(),
 });
 export type ShareRequest = v.InferOutput<typeof ShareRequest>;
+
+/**
+ * Changes to a share that is active. `opens`: how often it opens in all, those times included that
+ * it was opened already.
+ */
+export const ShareChange = v.pipe(
+  v.strictObject({ expiresAt: v.optional(ExpiresAt), opens: v.optional(Positive) }),
+  v.minEntries(1),
+);
+export type ShareChange = v.InferOutput<typeof ShareChange>;
 
 /**
  * Public status of a share, for anyone who knows its ID. `used_up`: its record is destroyed as soon
@@ -45,7 +57,10 @@ export const ShareStatus = v.object({
 });
 export type ShareStatus = v.InferOutput<typeof ShareStatus>;
 
-/** A share of the account. `createdBy`: the ID of the API key that made it, with which it ends. */
+/**
+ * A share of the account. `createdBy`: the ID of the API key that made it, with which it ends.
+ * `changedAt`: when its terms were last changed.
+ */
 export const Share = v.object({
   ...ShareStatus.entries,
   label: v.optional(v.string()),
@@ -53,6 +68,7 @@ export const Share = v.object({
   opens: Count,
   createdAt: Timestamp,
   createdBy: KeyId,
+  changedAt: v.optional(Timestamp),
 });
 export type Share = v.InferOutput<typeof Share>;
 

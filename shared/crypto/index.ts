@@ -47,6 +47,7 @@ export {
   keyPairOf,
   parseIdentities,
   parseRecipients,
+  secretIn,
   postQuantumKeyPairOf,
   type KeyPair,
   type PostQuantumKeyPair,
@@ -58,6 +59,14 @@ export {
   recipientFromSpki,
   type NamedRecipient,
 } from './keys/key-pair.ts';
+export {
+  isSignerText,
+  parcelSigner,
+  parseSigner,
+  signerComment,
+  signersIn,
+  type ParcelSigner,
+} from './keys/parcel-signer.ts';
 export { decodePem, encodePem } from './keys/pem.ts';
 export { searchTag } from './keys/search-tag.ts';
 export { parsePassword, passwordIdentity, passwordRecipient, type PasswordKdf } from './stanzas/password.ts';

@@ -1,9 +1,12 @@
 /** Parcels (docs/links.md): which files are passed on, with the key of each, as JSON. */
 import * as v from 'valibot';
+import { decodeBase64, encodeBase64, utf8 } from '../crypto/bytes.ts';
 import { fileKeyText, parseFileKey } from '../crypto/keys/file-key-text.ts';
+import { parseSigner } from '../crypto/keys/parcel-signer.ts';
 import { SealpinError } from '../errors.ts';
 import { cleanFilename, parseFilename } from '../filename.ts';
 import { isCid } from '../ipfs/cid.ts';
+import { claimFor, type ParcelSignature, type SignatureClaim, type Signing } from './parcel-signature.ts';
 
 /**
  * A file of a parcel: where it is, what opens it, and what it is called. `size` in bytes of
@@ -15,7 +18,13 @@ export type ParcelFile = { cid: string; fileKey: Uint8Array; name: string; type:
  * Parcel that a sender passes on. `note` and `from` are the sender's own words, which prove
  * nothing.
  */
-export type Parcel = { files: ParcelFile[]; note?: string | undefined; from?: string | undefined };
+export type Parcel = {
+  files: ParcelFile[];
+  note?: string | undefined;
+  from?: string | undefined;
+  /** Who signed it; undefined: nobody did. What is written ignores it. */
+  signed?: ParcelSignature | undefined;
+};
 
 /** The media type of a parcel before it is sealed. */
 export const parcelType = 'application/vnd.sealpin.parcel+json';
@@ -29,6 +38,8 @@ export const maxParcelBytes = 48 * 1024;
 /** A multiple of this is the size of every parcel, so that it reveals little about the names. */
 const padBytes = 256;
 const parcelVersion = 1;
+/** A parcel of version 1 as text, with its signature. */
+const signedVersion = 2;
 
 /** Characters of control but tab and line feed, which a note may have. */
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
@@ -66,30 +77,67 @@ const ParcelJson = v.strictObject({
   ),
 });
 
-/**
- * Writes a parcel, padded with spaces.
- * @throws SealpinError `parcel_invalid` when it gets too large or has a part that is not allowed,
- * `invalid_filename`
- */
-export function encodeParcel({ files, note, from }: Parcel): Uint8Array {
-  for (const { name } of files) parseFilename(name);
-  const json = new TextEncoder().encode(
-    JSON.stringify({
-      v: parcelVersion,
-      files: files.map(({ cid, fileKey, name, type, size }) => ({ cid, key: fileKeyText(fileKey), name, type, size })),
-      note,
-      from,
-    }),
-  );
-  const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
-  padded.set(json);
-  // What a reader would refuse is not written.
-  parseParcel(padded);
-  return padded;
+const SignedJson = v.strictObject({
+  v: v.literal(signedVersion),
+  service: v.string(),
+  id: v.string(),
+  recipients: v.array(v.string()),
+  signer: v.pipe(v.string(), v.check(isSigner)),
+  signature: v.pipe(v.string(), v.transform(decodeBase64), v.instance(Uint8Array)),
+  parcel: v.pipe(v.string(), v.transform(utf8)),
+});
+
+function isSigner(text: string): boolean {
+  try {
+    return parseSigner(text).length > 0;
+  } catch {
+    return false;
+  }
 }
 
 /**
- * Parses a parcel.
+ * Writes a parcel, padded with spaces.
+ * @param signing signs it
+ * @throws SealpinError `parcel_invalid` when it gets too large or has a part that is not allowed,
+ * `invalid_filename`
+ */
+export function encodeParcel({ files, note, from }: Parcel, signing?: Signing): Uint8Array {
+  for (const { name } of files) parseFilename(name);
+  const text = JSON.stringify({
+    v: parcelVersion,
+    files: files.map(({ cid, fileKey, name, type, size }) => ({ cid, key: fileKeyText(fileKey), name, type, size })),
+    note,
+    from,
+  });
+  const json = utf8(signing === undefined ? text : signedText(text, signing));
+  const padded = new Uint8Array(Math.ceil(json.length / padBytes) * padBytes).fill(0x20);
+  padded.set(json);
+  // What a reader would refuse is not written.
+  parseSignedParcel(padded);
+  return padded;
+}
+
+function signedText(text: string, signing: Signing): string {
+  const { parcel: _, signature, ...claim } = claimFor(signing, utf8(text));
+  return JSON.stringify({ v: signedVersion, ...claim, signature: encodeBase64(signature), parcel: text });
+}
+
+/**
+ * Parses a parcel that may be signed.
+ * @returns it, and what it says of its signature, which is not checked
+ * @throws as `parseParcel`
+ */
+export function parseSignedParcel(bytes: Uint8Array): { parcel: Parcel; claim?: SignatureClaim } {
+  if (bytes.length > maxParcelBytes) throw parcelTooLarge();
+  const value = parseJson(bytes);
+  if (typeof value !== 'object' || value === null || !('v' in value) || value.v !== signedVersion)
+    return { parcel: parseParcel(bytes) };
+  const claim = partsOf(SignedJson, value);
+  return { parcel: parseParcel(claim.parcel), claim };
+}
+
+/**
+ * Parses a parcel without a signature.
  * @returns names with `_` for the characters that `cleanFilename` changes
  * @throws SealpinError `parcel_invalid`, `unsupported_version`, `invalid_filename` for a name that
  * is unsafe to write or to show
@@ -105,19 +153,21 @@ export function parseParcel(bytes: Uint8Array): Parcel {
     value.v !== parcelVersion
   )
     throw new SealpinError('unsupported_version', 'unsupported parcel version');
-  const result = v.safeParse(ParcelJson, value, { abortEarly: true });
-  if (!result.success) {
-    const path = v.getDotPath(result.issues[0]) ?? '';
-    // A path may end with a member that the sender made up.
-    const where = /^[a-z0-9.]{1,20}$/.test(path) ? `: ${path}` : '';
-    throw new SealpinError('parcel_invalid', `a part of the parcel is missing, malformed or unknown${where}`);
-  }
-  const { files, note, from } = result.output;
+  const { files, note, from } = partsOf(ParcelJson, value);
   return {
     files: files.map(({ key, name, ...file }) => ({ ...file, fileKey: key, name: cleanFilename(name) })),
     note,
     from,
   };
+}
+
+function partsOf<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
+  const result = v.safeParse(shape, value, { abortEarly: true });
+  if (result.success) return result.output;
+  const path = v.getDotPath(result.issues[0]) ?? '';
+  // A path may end with a member that the sender made up.
+  const where = /^[a-z0-9.]{1,20}$/.test(path) ? `: ${path}` : '';
+  throw new SealpinError('parcel_invalid', `a part of the parcel is missing, malformed or unknown${where}`);
 }
 
 function parseJson(bytes: Uint8Array): unknown {

@@ -21,7 +21,8 @@ import { encodeBase62 } from '../crypto/keys/base62.ts';
 import { SealpinError } from '../errors.ts';
 import { readAll } from '../streams/read-all.ts';
 import { idBytes, secretBytes } from './link.ts';
-import { encodeParcel, maxParcelBytes, parcelTooLarge, parseParcel, type Parcel } from './parcel.ts';
+import { encodeParcel, maxParcelBytes, parcelTooLarge, parseSignedParcel, type Parcel } from './parcel.ts';
+import { checkClaim, type ParcelPlace, type Signing } from './parcel-signature.ts';
 
 /**
  * The most bytes of a record: the largest parcel, the tags of its chunks, the preamble, and a
@@ -51,6 +52,7 @@ function recordPassword(secret: Uint8Array, password: string): string {
  * @param o.password needed to open it, too
  * @param o.kdf how the key is derived then; scrypt with logN 18 by default
  * @param o.recipients instead of a password: one of their private keys is needed to open it, too
+ * @param o.signing signs it, for its share and these recipients
  * @returns the record, and the 32 bytes for its link
  * @throws SealpinError `parcel_invalid`, `invalid_filename`, `password_invalid`, `invalid_request`
  * for a password together with recipients, `kdf_unavailable`, `random_failed`
@@ -61,14 +63,24 @@ export async function sealParcel(
     password,
     kdf,
     recipients = [],
+    signing,
     backend = webBackend,
-  }: { password?: string | undefined; kdf?: PasswordKdf; recipients?: readonly Recipient[]; backend?: Backend } = {},
+  }: {
+    password?: string | undefined;
+    kdf?: PasswordKdf | undefined;
+    recipients?: readonly Recipient[];
+    signing?: Signing | undefined;
+    backend?: Backend | undefined;
+  } = {},
 ): Promise<{ record: Uint8Array<ArrayBuffer>; secret: Uint8Array }> {
   if (password !== undefined && recipients.length > 0)
     throw new SealpinError('invalid_request', 'a password cannot be combined with keys', {
       reason: 'password_and_keys',
     });
-  const plaintext = recipients.length > 0 ? await sealParcelTo(parcel, { recipients, backend }) : encodeParcel(parcel);
+  const plaintext =
+    recipients.length > 0
+      ? await sealParcelTo(parcel, { recipients, signing, backend })
+      : encodeParcel(parcel, signing);
   const secret = draw(backend, secretBytes);
   const sealed =
     password === undefined
@@ -89,6 +101,7 @@ export async function sealParcel(
  * @param o.secret 32 bytes, from the link
  * @param o.password ignored for a record that needs none
  * @param o.identities finds private keys, once the record turns out to need one
+ * @param o.place of the share, which a signature is compared with
  * @throws SealpinError `wrong_kind` (`needs_password`, `needs_key`) for a record that needs more
  * than the secret, `decrypt_failed` (`wrong_password`, `no_key`), `container_invalid`,
  * `header_invalid`, `unsupported_version`, `kdf_unavailable`, and what `parseParcel` throws
@@ -99,9 +112,11 @@ export async function openParcel(
     secret,
     password,
     identities = () => [],
+    place,
     backend = webBackend,
   }: {
     secret: Uint8Array;
+    place?: ParcelPlace | undefined;
     password?: string | undefined;
     identities?: () => readonly Identity[] | Promise<readonly Identity[]>;
     backend?: Backend;
@@ -112,12 +127,14 @@ export async function openParcel(
   if ('decrypt' in opened)
     return parcelIn(
       await opened.decrypt(password === undefined ? [] : [passwordIdentity(recordPassword(secret, password))]),
+      place,
     );
   const plaintext = decryptPayload(opened.stream, { fileKey: secret, backend });
   const inner = await open(plaintext, { backend });
-  if (inner.kind === 'plain') return parcelIn(inner.stream);
+  if (inner.kind === 'plain') return parcelIn(inner.stream, place);
   if (inner.kind === 'detached') throw notAParcel();
-  return parcelIn(await inner.decrypt(await identities()));
+  const keys = await identities();
+  return parcelIn(await inner.decrypt(keys), place, keys);
 }
 
 /**
@@ -128,9 +145,13 @@ export async function openParcel(
  */
 export async function sealParcelTo(
   parcel: Parcel,
-  { recipients, backend = webBackend }: { recipients: readonly Recipient[]; backend?: Backend },
+  {
+    recipients,
+    signing,
+    backend = webBackend,
+  }: { recipients: readonly Recipient[]; signing?: Signing | undefined; backend?: Backend | undefined },
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const { stream } = await encrypt(streamOf(encodeParcel(parcel)), { format: 'age', recipients, backend });
+  const { stream } = await encrypt(streamOf(encodeParcel(parcel, signing)), { format: 'age', recipients, backend });
   return readAll(stream, maxRecordBytes, parcelTooLarge);
 }
 
@@ -140,16 +161,29 @@ export async function sealParcelTo(
  */
 export async function openParcelWith(
   container: ReadableStream<Uint8Array>,
-  { identities, backend = webBackend }: { identities: readonly Identity[]; backend?: Backend },
+  {
+    identities,
+    place,
+    backend = webBackend,
+  }: { identities: readonly Identity[]; place?: ParcelPlace | undefined; backend?: Backend },
 ): Promise<Parcel> {
   const opened = await open(container, { backend });
-  if (opened.kind !== 'plain' && opened.kind !== 'detached') return parcelIn(await opened.decrypt(identities));
+  if (opened.kind !== 'plain' && opened.kind !== 'detached')
+    return parcelIn(await opened.decrypt(identities), place, identities);
   await opened.stream.cancel();
   throw notAParcel();
 }
 
-async function parcelIn(plaintext: ReadableStream<Uint8Array>): Promise<Parcel> {
-  return parseParcel(await readAll(plaintext, maxParcelBytes, parcelTooLarge));
+/** Reads a parcel, and checks its signature. @param identities those that opened it */
+async function parcelIn(
+  plaintext: ReadableStream<Uint8Array>,
+  place: ParcelPlace | undefined,
+  identities?: readonly Identity[],
+): Promise<Parcel> {
+  const { parcel, claim } = parseSignedParcel(await readAll(plaintext, maxParcelBytes, parcelTooLarge));
+  if (claim === undefined) return parcel;
+  const own = identities?.flatMap(({ recipient = [] }) => recipient);
+  return { ...parcel, signed: await checkClaim(claim, { place, own }) };
 }
 
 function notAParcel(): SealpinError {

@@ -12,6 +12,7 @@ const suites = [
   'cids',
   'containers',
   'detached',
+  'details',
   'fileKeys',
   'files',
   'flow',

@@ -32,6 +32,7 @@ import { hashingStreams } from './ipfs/suites/hashing-streams.ts';
 import { trees } from './ipfs/suites/trees.ts';
 import { writtenCars } from './ipfs/suites/written-cars.ts';
 import { links } from './link/suites/links.ts';
+import { details } from './link/suites/details.ts';
 import { parcels } from './link/suites/parcels.ts';
 
 const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
@@ -51,6 +52,7 @@ const suites: Record<string, (tool: Tool, backend: Backend) => void> = {
   hpke,
   keys,
   links,
+  details,
   parcels,
   passwords,
   postQuantum,

@@ -140,9 +140,20 @@ function abortSignal(scheduler: Scheduler): typeof AbortSignal {
     );
     return controller.signal;
   };
+  // That of Node keeps what listens to a signal that is never aborted, and with it a whole world.
+  const any = (signals: Iterable<AbortSignal>): AbortSignal => {
+    const controller = new AbortController();
+    for (const each of signals) {
+      const follow = (): void => controller.abort(each.reason);
+      if (each.aborted) follow();
+      else each.addEventListener('abort', follow, { once: true });
+    }
+    return controller.signal;
+  };
   return new Proxy(AbortSignal, {
     get: (target, name) => {
       if (name === 'timeout') return timeout;
+      if (name === 'any') return any;
       const value = Reflect.get(target, name) as unknown;
       return typeof value === 'function' && name !== 'prototype' ? (value.bind(target) as unknown) : value;
     },

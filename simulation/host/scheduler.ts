@@ -30,6 +30,9 @@ export const beginningMs = 1_893_456_000_000;
 /** Characters of lines that are digested at once. */
 const notedChars = 65_536;
 
+/** Steps of one task after which it is stuck. */
+const maxSteps = 100_000;
+
 /** An end of a run that no seed should reach. */
 class Stuck extends Error {}
 
@@ -48,6 +51,8 @@ export class Scheduler {
   /** Called before each task, such as to crash at the n-th of them. */
   beforeTask: ((owner: Owner, label: string) => void) | undefined;
   tasks = 0;
+  #steps = 0;
+  #stuck: Stuck | undefined;
 
   constructor(seed: string) {
     this.#seed = seed;
@@ -108,6 +113,14 @@ export class Scheduler {
     return promise;
   }
 
+  /** Counts a step within a task, such as a query. One that never ends would never come back. */
+  step(): void {
+    this.#steps += 1;
+    if (this.#steps <= maxSteps) return;
+    this.#stuck = new Stuck(`${this.owner.name} loops without an end`);
+    throw this.#stuck;
+  }
+
   /** Adds a line to what two runs of one seed must have in common. */
   note(line: string): void {
     this.#noted += `${this.#nowMs} ${line}\n`;
@@ -143,8 +156,10 @@ export class Scheduler {
       if (task.owner.isDead) continue;
       if (++this.tasks > maxTasks) throw new Stuck(`more than ${maxTasks} tasks`);
       this.note(`${task.owner.name} ${task.label}`);
+      this.#steps = 0;
       this.as(task.owner, task.run);
       await this.#settle();
+      if (this.#stuck !== undefined) throw this.#stuck;
     }
     return await until;
   }

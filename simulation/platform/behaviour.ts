@@ -20,8 +20,11 @@ export type Trouble = (typeof troubles)[number];
 
 /** Share of the requests that meet a trouble which is not there all the time. */
 const share = 0.3;
-/** Time by which a late request is late, in ms. */
-const lateMs = { from: 1_000, to: 50_000 };
+/**
+ * Time by which a late request is late, in ms: less than the 30 s for which the product waits for
+ * what a store has not answered. The index of a file that came later would stay without a row.
+ */
+const lateMs = { from: 1_000, to: 28_000 };
 
 /** The behaviour of a backend at the moment. */
 export class Behaviour {

@@ -4,8 +4,8 @@ import { bytesOf, type Behaviour } from './behaviour.ts';
 type Stored = { bytes: Uint8Array; at: number };
 
 export type BucketOptions = {
-  /** Called before an object is stored. */
-  stored(key: string): void;
+  /** Called before an object is sent here: one that arrives late is swept up. */
+  sent(key: string): void;
 };
 
 export class SimulatedBucket {
@@ -45,6 +45,7 @@ export class SimulatedBucket {
         o?: { onlyIf?: { etagDoesNotMatch: string } },
       ) => {
         const bytes = await bytesOf(body);
+        this.#o.sent(key);
         return await request(`put ${key}`, () => this.#put(key, bytes, o?.onlyIf !== undefined));
       },
       head: (key: string) => request(`head ${key}`, () => this.#about(key)),
@@ -65,7 +66,6 @@ export class SimulatedBucket {
   #put(key: string, bytes: Uint8Array, onlyNew: boolean): { key: string; size: number } | null {
     if (this.behaviour.has('full')) throw new Error(`put ${key}: the bucket takes no more (10043)`);
     if (onlyNew && this.objects.has(key)) return null;
-    this.#o.stored(key);
     this.damaged.delete(key.split('cid/').at(-1) ?? '');
     this.objects.set(key, { bytes, at: this.behaviour.scheduler.now });
     return { key, size: bytes.length };

@@ -18,6 +18,8 @@ export class SimulatedKubo {
   /** Blocks by CID, and names of recursive pins by CID. */
   readonly blocks = new Map<string, Uint8Array>();
   readonly pins = new Map<string, string>();
+  /** Blocks whose bytes were changed here. */
+  readonly #damaged = new Set<string>();
 
   constructor(behaviour: Behaviour, options: KuboOptions) {
     this.behaviour = behaviour;
@@ -75,6 +77,7 @@ export class SimulatedKubo {
     if (leaf === undefined || bytes === undefined || bytes.length === 0) return;
     bytes[0] = (bytes[0] ?? 0) ^ 1;
     this.blocks.set(leaf, bytes);
+    this.#damaged.add(leaf);
   }
 
   /** Removes what no pin keeps. */
@@ -116,7 +119,7 @@ export class SimulatedKubo {
         return { json: { Keys: { [arg]: { Type: 'recursive', Name: name } } } };
       }
       case 'pin/rm':
-        return this.pins.delete(arg) ? { json: { Pins: [arg] } } : { message: 'not pinned or pinned indirectly' };
+        return this.#unpin(arg);
       case 'block/get':
         return block === undefined ? missing : { bytes: behaviour.honest(block) };
       case 'block/stat':
@@ -172,6 +175,17 @@ export class SimulatedKubo {
       // A damaged block: Kubo does not hash what it reads, and sends something else.
       return { bytes: new Uint8Array(length) };
     }
+  }
+
+  /**
+   * Removes a pin. What is damaged goes with it: else nobody would have what is stored there next.
+   */
+  #unpin(cid: string): Answer {
+    if (!this.pins.delete(cid)) return { message: 'not pinned or pinned indirectly' };
+    const kept = new Set<string>();
+    for (const root of this.#damaged.size > 0 ? this.pins.keys() : []) this.#walk(root, kept);
+    for (const each of this.#damaged) if (!kept.has(each)) this.blocks.delete(each);
+    return { json: { Pins: [cid] } };
   }
 
   #missingBelow(cid: string): string | undefined {

@@ -17,6 +17,8 @@ export type ObjectsOptions = {
   /** The environment of an object that is about to wake. */
   environment(): object;
   fateOf(owner: Owner): CallFate;
+  /** Called when an object has kept what it wrote. */
+  committed(object: SimulatedObject): void;
 };
 
 /** Time for which an object stays awake with nothing to do, in ms. */
@@ -52,7 +54,7 @@ export class SimulatedObject {
     this.#made = made;
     this.#o = options;
     const random = options.scheduler.random(`sql of ${name}`);
-    this.storage = new Storage({ random, changed: () => this.#commitSoon() });
+    this.storage = new Storage({ random, step: () => options.scheduler.step(), changed: () => this.#commitSoon() });
   }
 
   /** Tells whether somebody waits for it. */
@@ -160,6 +162,7 @@ export class SimulatedObject {
       'commits',
       () => {
         this.storage.commit();
+        this.#o.committed(this);
         this.#armAlarm();
         for (const send of this.#held.splice(0)) send();
       },

@@ -39,6 +39,8 @@ class Cursor {
 
 type Options = {
   random: Random;
+  /** Called before each query. */
+  step(): void;
   /** Called when something is written that is not committed yet. */
   changed(): void;
 };
@@ -85,6 +87,12 @@ export class Storage {
     if (this.#isOpen) this.#database.exec('COMMIT');
     this.#isOpen = false;
     this.#alarm.committed = this.#alarm.set;
+  }
+
+  /** Gives its memory back. */
+  close(): void {
+    this.#statements.clear();
+    this.#database.close();
   }
 
   /** Takes back what was not committed. */
@@ -150,6 +158,7 @@ export class Storage {
   }
 
   #exec(query: string, values: unknown[]): Cursor {
+    this.#o.step();
     if (!/^\s*SELECT\b/i.test(query)) this.#begin();
     if (values.length === 0 && /;\s*\S/.test(query)) {
       this.#database.exec(query);

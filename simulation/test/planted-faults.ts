@@ -1,7 +1,7 @@
 /** Faults of the product that a simulation must find: changes of its source, as it is bundled. */
 import type { Replacement } from '../host/isolate.ts';
 
-/** A fault. `seed`: the first one of two years that finds it, and `found`: in these words. */
+/** A fault. `seed`: the first one of half a year that finds it, and `found`: in these words. */
 export type PlantedFault = Replacement & { name: string; seed: string; found: RegExp };
 
 export const plantedFaults: readonly PlantedFault[] = [
@@ -10,7 +10,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     file: 'worker/objects/share/share.ts',
     from: 'this.#rewrite({ state, opened: row.opened + 1, record',
     to: 'this.#rewrite({ state, opened: row.opened, record',
-    seed: '7',
+    seed: '5',
     found: /says twice|left/,
   },
   {
@@ -18,8 +18,8 @@ export const plantedFaults: readonly PlantedFault[] = [
     file: 'worker/objects/pin/pin.ts',
     from: 'const isLast = !this.#rows.isReferenced(cid);',
     to: 'const isLast = true;',
-    seed: '4',
-    found: /is stored|pinned nowhere/,
+    seed: '1',
+    found: /is stored|pinned/,
   },
   {
     name: 'an alarm is not moved to an earlier time',
@@ -27,14 +27,110 @@ export const plantedFaults: readonly PlantedFault[] = [
     from: 'if (set !== null && set <= dueMs) return;',
     to: 'if (set !== null) return;',
     seed: '1',
-    found: /the account counts/,
+    found: /counts|late|wakes|pinned|row of/,
   },
   {
     name: 'a pending upload has no end',
     file: 'worker/objects/account/calls/pending-calls.ts',
     from: 'files.add(file, key.id, createdAt, createdAt + pendingMs);',
     to: 'files.add(file, key.id, createdAt, null);',
-    seed: '6',
+    seed: '4',
     found: /row of file/,
+  },
+  {
+    name: 'a file is stored although its reference was not added',
+    file: 'worker/objects/account/delivery.ts',
+    from: `return err('overloaded', undefined, 2);`,
+    to: 'return { ok: true, beside: false, pinned: false, denied: false };',
+    seed: '1',
+    found: /nothing refers|pinned|no row says so|is stored/,
+  },
+  {
+    name: 'a message is forgotten when it is sent, not when it is acknowledged',
+    file: 'worker/objects/account/outbox.ts',
+    from: `update(this.#sql, 'outbox', { attempts, due, request_id: requestId }, 'id = ?', row.id);`,
+    to: `this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id); void due;`,
+    seed: '1',
+    found: /nobody needs|scheduled|KV still has|still (pins|has)|is opened|active/,
+  },
+  {
+    name: 'operations on one CID do not wait for each other',
+    file: 'worker/objects/pin/cid-queue.ts',
+    from: 'const before = this.#last.get(cid) ?? Promise.resolve();',
+    to: 'const before = Promise.resolve();',
+    seed: '21',
+    found: /./,
+  },
+  {
+    name: 'a removal gives up after some attempts',
+    file: 'worker/objects/pin/pin-work.ts',
+    from: `return 'scheduled';`,
+    to: `if (attempts > 3) rows.remove(row); return 'scheduled';`,
+    seed: '1',
+    found: /nobody needs|still (pins|has)/,
+  },
+  {
+    name: 'a receipt says that bytes are gone before they are',
+    file: 'worker/objects/pin/pin-removals.ts',
+    from: `status: 'scheduled',\n          attempts: 0,`,
+    to: `status: 'unpinned',\n          attempts: 0,`,
+    seed: '4',
+    found: /the receipt of step/,
+  },
+  {
+    name: 'what a backend has lost is still called pinned',
+    file: 'worker/objects/pin/pin-check.ts',
+    from: `state: 'lost',\n      reason,\n      detail: null,`,
+    to: `state: 'live',\n      reason,\n      detail: null,`,
+    seed: '1',
+    found: /is not at|a read says|pinned/,
+  },
+  {
+    name: 'the objects of an upload that broke off stay',
+    file: 'worker/objects/pin/stores/object-calls.ts',
+    from: `if (answer === 'not') rows.change(id, { state: 'removing', attempts: 0, due: now() });\n      else rows`,
+    to: 'rows',
+    seed: '1',
+    found: /row of object|nobody needs/,
+  },
+  {
+    name: 'the last file may exceed the quota',
+    file: 'worker/objects/account/keys/key-limits.ts',
+    from: 'accountBytes !== undefined && bytes > accountBytes',
+    to: 'accountBytes !== undefined && accountBytes <= 0',
+    seed: '2',
+    found: /with a quota of/,
+  },
+  {
+    name: 'a deleted file still counts for the quota',
+    file: 'worker/objects/account/files/file-rows.ts',
+    from: `if (state === 'ready') this.#count(-1, file);`,
+    to: `if (state === 'ready') this.#count(-1, { ...file, bytes: 0 });`,
+    seed: '1',
+    found: /counts/,
+  },
+  {
+    name: 'an account that is closed forgets what it owes',
+    file: 'worker/objects/account/account.ts',
+    from: 'if (due === undefined && row.open === undefined) return await this.#purge();',
+    to: 'if (row.open === undefined) return await this.#purge();',
+    seed: '11',
+    found: /KV still has|still (pins|has)|nobody needs/,
+  },
+  {
+    name: 'an upload takes bytes at another offset than its own',
+    file: 'worker/objects/account/calls/upload-calls.ts',
+    from: 'if (offset !== upload.offset)',
+    to: 'if (offset > upload.offset)',
+    seed: '3',
+    found: /takes byte 0/,
+  },
+  {
+    name: 'a request that is sent again stores a second file',
+    file: 'worker/objects/account/uploads/claims.ts',
+    from: 'Math.max(claimRetentionMs, leftMs)',
+    to: 'Math.max(0 * claimRetentionMs, leftMs)',
+    seed: '4',
+    found: /listed twice|two IDs/,
   },
 ];

@@ -1,6 +1,6 @@
 /** Steps on the storage of an object, whose results are the same in workerd and in a simulation. */
 
-/** What the steps need of a storage. */
+/** A storage, as far as the steps need it. */
 export type ProbedStorage = {
   sql: { exec(query: string, ...values: unknown[]): { toArray(): unknown[]; one(): unknown } };
   transactionSync<T>(work: () => T): T;

@@ -4,7 +4,8 @@ import { Random } from '../host/random.ts';
 import { Storage } from '../platform/storage.ts';
 import { resultsOf } from './storage-script.ts';
 
-const newStorage = (): Storage => new Storage({ random: new Random('test'), changed: () => undefined });
+const newStorage = (): Storage =>
+  new Storage({ random: new Random('test'), step: () => undefined, changed: () => undefined });
 
 test('the storage of a simulated object gives what that of workerd gives', async () => {
   const contents = await bundledModule('simulation/test/probed-object.ts');

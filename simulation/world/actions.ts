@@ -2,6 +2,7 @@
 import { cidOf, sha256 } from '../../shared/ipfs/index.ts';
 import { newOwner } from '../host/scheduler.ts';
 import { ask, jsonOf, type Told } from './asking.ts';
+import type { Coverage } from './coverage.ts';
 import { mustBeGone, Violation, type Model, type ModelFile } from './model.ts';
 import type { Action, Step } from './plan.ts';
 import { adminToken, type SimulatedService } from './simulated-service.ts';
@@ -10,17 +11,40 @@ export type ActingWorld = {
   service: SimulatedService;
   model: Model;
   /** The account of each number: its ID, and its first key. */
-  accounts: { id: string; apiKey: string }[];
+  accounts: SimulatedAccount[];
+  /** The quotas with which accounts are made. */
+  quotas: readonly (number | null)[];
+  /** Set once files may have been moved between backends. */
+  hasMigrated: boolean;
+  coverage: Coverage | undefined;
   keys: Map<number, SimulatedKey>;
   tell(line: string): void;
 };
+
+/** An account. `isClosing`: a step is about to replace it by another one. */
+type SimulatedAccount = { id: string; apiKey: string; isClosing: boolean };
 
 /** An API key that a step has made. */
 type SimulatedKey = { id: string; apiKey: string; account: number; files: number; revokedBy: number };
 
 export type ActionStep = Extract<Step, { does: Action }>;
 
+const hourMs = 3_600_000;
 const dayMs = 86_400_000;
+
+/** Makes the account of a number; asks until there is one. */
+export async function openAccount(world: ActingWorld, account: number): Promise<void> {
+  const { service, model, accounts, quotas } = world;
+  const quotaBytes = quotas[account] ?? null;
+  const json = { label: `account ${account}`, ...(quotaBytes !== null && { quotaBytes }) };
+  const request = { method: 'POST', path: '/v1/operator/accounts', apiKey: adminToken, json, isRepeatable: false };
+  let told = await ask(service, request);
+  // One whose answer was lost is closed at the end.
+  for (; told.status !== 201; told = await ask(service, request)) await service.scheduler.sleep(hourMs, 'pause');
+  const { account: made, apiKey } = jsonOf<{ account: { id: string }; apiKey: string }>(told.answer);
+  accounts[account] = { id: made.id, apiKey, isClosing: false };
+  model.opened(account, quotaBytes, service.scheduler.now);
+}
 
 /** Does a step. */
 export async function act(world: ActingWorld, step: ActionStep): Promise<void> {
@@ -35,12 +59,15 @@ class Actor {
   readonly #account: number;
   readonly #key: SimulatedKey | undefined;
   readonly #apiKey: string;
+  /** The first key of the account, as it was when the step began. */
+  readonly #ownerKey: string | undefined;
 
   constructor(world: ActingWorld, step: ActionStep) {
     this.#world = world;
     this.#step = step;
     this.#key = step.withKey === undefined ? undefined : world.keys.get(step.withKey);
     this.#account = this.#key?.account ?? step.by;
+    this.#ownerKey = world.accounts[this.#account]?.apiKey;
     this.#apiKey = this.#key?.apiKey ?? world.accounts[step.by]?.apiKey ?? '';
   }
 
@@ -71,6 +98,8 @@ class Actor {
         return await this.#keys(action);
       case 'list':
         return void (await this.#ask('GET', '/v1/storage?limit=100'));
+      case 'close':
+        return await this.#close();
       case 'quota': {
         const settle = this.#world.model.setQuota(this.#account, action.bytes, this.#now);
         const id = this.#world.accounts[this.#account]?.id ?? '';
@@ -85,6 +114,7 @@ class Actor {
       case 'repair':
         return void (await this.#operate('POST', '/v1/operator/repair', {}));
       case 'migrate':
+        this.#world.hasMigrated = true;
         return void (await this.#operate('POST', '/v1/operator/migrations', { from: action.from, to: action.to }));
       case 'cancel':
         return void (await this.#operate('DELETE', `/v1/operator/migrations/${action.from}/${action.to}`));
@@ -131,7 +161,8 @@ class Actor {
   }
 
   /** An upload in several requests, which goes on where the service says. */
-  async #upload({ mode, content, pieces, days, isAbandoned }: Extract<Action, { kind: 'upload' }>): Promise<void> {
+  async #upload(action: Extract<Action, { kind: 'upload' }>): Promise<void> {
+    const { mode, content, pieces, days, isAbandoned, isConfused } = action;
     const end = Math.round(this.#now + days * dayMs);
     const file = this.#begin(mode, content, end);
     file.reservesUntil = this.#now + 8 * dayMs;
@@ -156,6 +187,7 @@ class Actor {
     let tries = 0;
     for (let offset = 0; tries < 6;) {
       if (isAbandoned && offset > 0) return;
+      if (isConfused === true && offset > 0) await this.#sendAgain(path, bytes.subarray(0, size), offset);
       const body = bytes.subarray(offset, offset + size);
       const chunk = { ...tus, 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': String(offset) };
       const told = await this.#ask('PATCH', path, { headers: chunk, body, isRepeatable: false });
@@ -178,11 +210,23 @@ class Actor {
     }
   }
 
+  /** Sends the first bytes of an upload that has more already. */
+  async #sendAgain(path: string, body: Uint8Array, offset: number): Promise<void> {
+    const headers = {
+      'Tus-Resumable': '1.0.0',
+      'Content-Type': 'application/offset+octet-stream',
+      'Upload-Offset': '0',
+    };
+    const told = await this.#ask('PATCH', path, { headers, body, isRepeatable: false });
+    if (told.status === 204) throw new Violation(`step ${this.#step.id}: the upload is at ${offset}, and takes byte 0`);
+  }
+
   async #look({ kind, of }: { kind: 'read' | 'receipt' | 'verify'; of: number }): Promise<void> {
     const file = this.#known(of);
     if (file === undefined) return;
     const from = this.#now;
-    if (kind === 'receipt') return void (await this.#ask('GET', `/v1/storage/${file.fileId}/receipt`));
+    if (kind === 'receipt')
+      return await this.#checkReceipt(file, await this.#ask('GET', `/v1/storage/${file.fileId}/receipt`));
     if (kind === 'verify')
       return void (await this.#ask('POST', `/v1/storage/${file.fileId}/verification`, { json: {} }));
     const told = await this.#ask('GET', `/v1/storage/${file.fileId}/content`, { isRepeatable: true });
@@ -195,19 +239,45 @@ class Actor {
     const [only, ...others] = files;
     if (only === undefined) return;
     const from = this.#now;
-    const wasAlone = files.every(({ goneFrom }) => goneFrom === Infinity);
+    const wasAlone = files.every(({ deletions, goneFrom }) => deletions === 0 && goneFrom === Infinity);
     for (const file of files) model.deleting(file, from);
     if (others.length === 0) {
       const told = await this.#ask('DELETE', `/v1/storage/${only.fileId}`, { isRepeatable: true });
       if (told.status === 200 || (told.status === 404 && told.isCertain))
-        model.deleted(only, from, this.#now, told, wasAlone && told.attempts === 1);
+        model.deleted(only, from, this.#now, told, wasAlone && only.deletions === 1 && told.attempts === 1);
       else if (told.status === 404) model.deleted(only, from, this.#now, told, false);
-      return;
+      return await this.#checkReceipt(only, told);
     }
     const json = { files: files.map(({ fileId }) => fileId) };
     const told = await this.#ask('POST', '/v1/storage/delete', { json, isRepeatable: true });
     if (told.status !== 200) return;
     for (const file of files) model.deleted(file, from, this.#now, { status: 0, code: undefined }, false);
+  }
+
+  /** Checks that what a receipt calls gone is gone, unless somebody else has the same bytes. */
+  async #checkReceipt(file: ModelFile, told: Told): Promise<void> {
+    const { model, service } = this.#world;
+    const { pins = [] } = jsonOf<{ pins?: { service: string; status: string }[] }>(told.answer);
+    if (told.status !== 200 || file.cid === undefined || !model.wasLast(file)) return;
+    for (const pin of pins)
+      if (pin.status === 'unpinned' && (await service.holds(pin.service, file.cid)) && model.wasLast(file))
+        throw new Violation(`the receipt of step ${file.step} says ${pin.status}, and ${pin.service} has its bytes`);
+  }
+
+  /** The operator closes an account, asks until it is done, and makes another one. */
+  async #close(): Promise<void> {
+    const { accounts, model, service, keys } = this.#world;
+    const account = accounts[this.#step.by];
+    if (account === undefined || account.isClosing) return;
+    account.isClosing = true;
+    const done = model.closing(this.#step.by, this.#now);
+    for (let status = 0; status !== 200 && status !== 404;) {
+      ({ status } = await this.#operate('DELETE', `/v1/operator/accounts/${account.id}`));
+      if (status !== 200 && status !== 404) await service.scheduler.sleep(hourMs, 'pause');
+    }
+    done(this.#now);
+    for (const key of keys.values()) if (key.account === this.#step.by) key.revokedBy = this.#now;
+    await openAccount(this.#world, this.#step.by);
   }
 
   async #expire({ of, days }: { of: number; days: number | null }): Promise<void> {
@@ -242,7 +312,8 @@ class Actor {
       id,
     };
     const open = { goneFrom: Infinity, goneBy: Infinity, left: new Set<number>(), tokens: new Map<string, number>() };
-    // What ends it with its file, or with its key, may have come first.
+    // What ends it with its file, its key or its account may have come first.
+    if (this.#world.accounts[this.#account]?.apiKey !== this.#ownerKey) open.goneFrom = this.#now;
     model.shares.push({ ...share, ...open, unsure: 0 });
   }
 
@@ -250,9 +321,6 @@ class Actor {
     const { model } = this.#world;
     const share = model.share(of);
     if (share?.id === undefined) return;
-    // Its file, or its key, may end it at any time, which its own model does not know.
-    share.goneFrom = Math.min(share.goneFrom, share.file.goneFrom);
-    share.ends = [...new Set([...share.ends, Math.min(...share.ends, ...share.file.ends)])];
     const token = `receiver-${of}-${receiver}-${Math.floor(this.#now / 300_000)}-0123456789`;
     const from = this.#now;
     const isFirst = !share.tokens.has(token);
@@ -266,7 +334,7 @@ class Actor {
     const body = jsonOf<{ record?: string; opensLeft?: number }>(told.answer);
     if (told.status === 200 && body.opensLeft === undefined) return;
     const replayed = told.answer?.headers.get('Idempotency-Replayed') === 'true';
-    model.opened(share, { from, to: this.#now, token, seen: told, ...body, replayed });
+    model.shareOpened(share, { from, to: this.#now, token, seen: told, ...body, replayed });
     if (isFirst && (told.isCertain || (told.status === 200 && !replayed))) share.unsure -= 1;
   }
 
@@ -289,6 +357,7 @@ class Actor {
       if (told.status !== 201) return;
       const made = jsonOf<{ apiKey: string; key: { id: string } }>(told.answer);
       const { id: step, by: account } = this.#step;
+      model.limits.set(step, action.files);
       keys.set(step, { id: made.key.id, apiKey: made.apiKey, account, files: action.files, revokedBy: Infinity });
       return;
     }

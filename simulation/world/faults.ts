@@ -1,10 +1,10 @@
 /** The faults of a plan, and when they end. */
-import { newOwner } from '../host/scheduler.ts';
+import { newOwner, type Owner } from '../host/scheduler.ts';
 import type { ActingWorld } from './actions.ts';
 import type { Fault } from './plan.ts';
 
-/** A fault that strikes after so many tasks. */
-type Armed = { after: number; strike(): void };
+/** A fault that strikes after so many tasks, or commits. */
+type Armed = { after: number; of: 'tasks' | 'commits'; strike(owner: Owner): void };
 
 export class Faults {
   readonly #world: ActingWorld;
@@ -12,7 +12,10 @@ export class Faults {
 
   constructor(world: ActingWorld) {
     this.#world = world;
-    world.service.scheduler.beforeTask = () => this.#count();
+    world.service.scheduler.beforeTask = (owner, label) => {
+      this.#count('tasks', owner);
+      if (label === 'commits') this.#count('commits', owner);
+    };
   }
 
   /** Begins a fault. @returns how long it lasts, in ms */
@@ -54,24 +57,36 @@ export class Faults {
           const busy = service.objects.filter(({ isBusy }) => isBusy);
           busy[fault.nth % Math.max(1, busy.length)]?.crash();
         });
+      case 'crash at a commit':
+        this.#arm(fault.afterCommits, name, (owner) => this.#crashAtCommit(owner, fault.isKept, name), 'commits');
+        return 0;
       default:
         return 0;
     }
   }
 
-  #arm(after: number, name: string, strike: () => void): number {
-    const struck = (): void => {
-      this.#world.tell(`${name} strikes`);
-      strike();
+  #arm(after: number, name: string, strike: (owner: Owner) => void, of: Armed['of'] = 'tasks'): number {
+    const struck = (owner: Owner): void => {
+      this.#world.tell(`${name} strikes ${of === 'commits' ? owner.name.split(' ')[0] : ''}`.trim());
+      strike(owner);
     };
-    this.#armed.push({ after, strike: struck });
+    this.#armed.push({ after, of, strike: struck });
     return 0;
   }
 
-  #count(): void {
-    for (const each of this.#armed) each.after -= 1;
-    const [first] = this.#armed;
-    if (first !== undefined && first.after <= 0) this.#armed.shift()?.strike();
+  #count(of: Armed['of'], owner: Owner): void {
+    for (const each of this.#armed) if (each.of === of) each.after -= 1;
+    const at = this.#armed.findIndex((each) => each.of === of && each.after <= 0);
+    if (at !== -1) this.#armed.splice(at, 1)[0]?.strike(owner);
+  }
+
+  /**
+   * Ends an object just before what it wrote is kept, or just after, with its answers under way.
+   */
+  #crashAtCommit(owner: Owner, isKept: boolean, name: string): void {
+    const crash = (): void => this.#world.service.objects.find((each) => each.name === owner.name)?.crash();
+    if (isKept) this.#arm(1, name, crash);
+    else crash();
   }
 
   /** Takes a file from one of the backends that have it, or changes its bytes there. */

@@ -1,1 +1,1 @@
-export { planOf, simulate } from './simulate.ts';
+export { kinds, planOf, simulate, summary } from './simulate.ts';

@@ -25,6 +25,8 @@ export type ModelFile = {
   /** From then on it may be deleted, and from then on it certainly is. */
   goneFrom: number;
   goneBy: number;
+  /** Number of deletions that were begun. */
+  deletions: number;
   /** Set while an upload of it reserves its bytes. */
   reservesUntil: number;
 };
@@ -46,8 +48,8 @@ export type ModelShare = {
   unsure: number;
 };
 
-/** A value that may hold from a time on. */
-type Since<T> = { from: number; value: T };
+/** A quota that may hold. `done`: its setter was told so; `until`: another one holds by then. */
+type Quota = { from: number; done: number; until: number; value: number };
 
 /** A status and a code, such as 404 `not_found`. */
 export type Outcome = { status: number; code: string | undefined };
@@ -55,10 +57,14 @@ export type Outcome = { status: number; code: string | undefined };
 export class Model {
   readonly files: ModelFile[] = [];
   readonly shares: ModelShare[] = [];
-  readonly #quotas: Since<number>[][];
+  /** Number of files that the key of a step may store. */
+  readonly limits = new Map<number, number>();
+  readonly #quotas = new Map<number, Quota[]>();
 
-  constructor(quotas: readonly (number | null)[]) {
-    this.#quotas = quotas.map((value) => [{ from: -Infinity, value: value ?? Infinity }]);
+  /** An account is made; one of the same number is closed by then. */
+  opened(account: number, quota: number | null, now: number): void {
+    for (const each of this.#quotas.get(account) ?? []) each.until = Math.min(each.until, now);
+    this.setQuota(account, quota, now)(now);
   }
 
   file(step: number): ModelFile | undefined {
@@ -72,7 +78,14 @@ export class Model {
   /** A client begins to store a file. */
   begin(file: Pick<ModelFile, 'step' | 'account' | 'key' | 'mode' | 'begunAt' | 'ends'>, content: number): ModelFile {
     const made = { ...file, bytes: contentOf(content), fileId: undefined, cid: undefined };
-    const begun = { ...made, storedBy: Infinity, goneFrom: Infinity, goneBy: Infinity, reservesUntil: Infinity };
+    const begun = {
+      ...made,
+      storedBy: Infinity,
+      goneFrom: Infinity,
+      goneBy: Infinity,
+      deletions: 0,
+      reservesUntil: Infinity,
+    };
     this.files.push(begun);
     return begun;
   }
@@ -97,12 +110,44 @@ export class Model {
     if (code === 'quota_exceeded') this.#mustBeFull(file, now);
   }
 
-  /** The operator sets a quota. @returns is called when it holds for certain */
+  /**
+   * The operator sets a quota. Of two changes at once either may come last.
+   * @returns is called when the operator is told that it holds
+   */
   setQuota(account: number, bytes: number | null, now: number): (done: number) => void {
-    const quota = { from: now, value: bytes ?? Infinity };
-    const before = this.#quotas[account] ?? [];
-    this.#quotas[account] = [...before, quota];
-    return () => (this.#quotas[account] = this.#quotas[account]?.filter((each) => !before.includes(each)) ?? []);
+    const quota: Quota = { from: now, done: Infinity, until: Infinity, value: bytes ?? Infinity };
+    const all = this.#quotas.get(account) ?? [];
+    this.#quotas.set(account, [...all, quota]);
+    return (done) => {
+      quota.done = done;
+      for (const each of all) if (each.done <= now) each.until = Math.min(each.until, done);
+    };
+  }
+
+  /** The quota and the usage that an account tells when everything rests, with all that it has. */
+  accountRests(
+    account: number,
+    told: { quota: number; bytes: number },
+    files: readonly ModelFile[],
+    now: number,
+  ): void {
+    const all = this.#quotas.get(account) ?? [];
+    const last = all.findLast(({ value, until }) => value === told.quota && until > now);
+    if (last === undefined) return fail(`account ${account} has a quota of ${told.quota}, which nobody has set`);
+    for (const each of all) if (each !== last) each.until = Math.min(each.until, now);
+    last.done = Math.min(last.done, now);
+    const bytes = files.reduce((sum, each) => sum + storedBytes(each), 0);
+    if (told.bytes !== bytes) fail(`account ${account} counts ${told.bytes} bytes, and has ${bytes}`);
+  }
+
+  /**
+   * Tells whether the bytes of a file are needed by nobody after its deletion, which has been told:
+   * then what a receipt says of them must be so.
+   */
+  wasLast(file: ModelFile): boolean {
+    const from = Math.min(file.goneFrom, ...file.ends);
+    const isEqual = (other: ModelFile): boolean => Buffer.compare(other.bytes, file.bytes) === 0;
+    return this.files.every((each) => each === file || each.goneBy <= from || !isEqual(each));
   }
 
   /** A read of a file that lasted from one time to another. */
@@ -115,9 +160,10 @@ export class Model {
     } else if (isAbsence(seen) && mustExist(file, from, to)) fail(`${name} is stored, and a read says ${seen.status}`);
   }
 
-  /** A client begins to delete a file. */
-  deleting(file: ModelFile, now: number): void {
-    file.goneFrom = Math.min(file.goneFrom, now);
+  /** Somebody begins to delete a file, or what ends a share. */
+  deleting(each: ModelFile | ModelShare, now: number): void {
+    each.goneFrom = Math.min(each.goneFrom, now);
+    if ('deletions' in each) each.deletions += 1;
   }
 
   /** A client was told that a file is deleted; or that there is none to delete. */
@@ -134,7 +180,7 @@ export class Model {
   }
 
   /** A share is opened, from one time to another. */
-  opened(
+  shareOpened(
     share: ModelShare,
     o: {
       from: number;
@@ -148,6 +194,9 @@ export class Model {
   ): void {
     const name = `the share of step ${share.step}`;
     const { seen, opensLeft, token } = o;
+    // It ends with its file.
+    share.goneFrom = Math.min(share.goneFrom, share.file.goneFrom);
+    share.ends = [...new Set([...share.ends, Math.min(...share.ends, ...share.file.ends)])];
     if (seen.status === 200) {
       if (mustBeGone({ ...share, storedBy: 0 }, o.from)) fail(`${name} is opened, although it has ended`);
       if (o.record !== share.record) fail(`${name} hands out another record`);
@@ -162,7 +211,7 @@ export class Model {
     }
   }
 
-  /** What a share says of itself when everything rests. */
+  /** Checks what a share says of itself when everything rests. */
   shareRests(share: ModelShare, now: number, opensLeft: number): void {
     const used = share.opens - opensLeft;
     const name = `the share of step ${share.step}`;
@@ -203,42 +252,58 @@ export class Model {
     return [...seen];
   }
 
-  /** An account is closed, with all that it has. */
-  closed(account: number, now: number): void {
-    for (const each of [...this.files, ...this.shares].filter((item) => item.account === account)) {
-      each.goneFrom = Math.min(each.goneFrom, now);
-      each.goneBy = Math.min(each.goneBy, now);
-    }
+  /** An account is being closed, with all that it has. @returns is called when it is */
+  closing(account: number, now: number): (done: number) => void {
+    const all = (): (ModelFile | ModelShare)[] =>
+      [...this.files, ...this.shares].filter((each) => each.account === account);
+    for (const each of all()) this.deleting(each, now);
+    return (done) => {
+      for (const each of all()) {
+        this.deleting(each, now);
+        each.goneBy = Math.min(each.goneBy, done);
+      }
+    };
   }
 
-  /** What an account stores fits its quota whenever something is stored. */
+  /** Checks that what an account stores fits its quota whenever something is stored. */
   #mustFit(file: ModelFile, now: number): void {
-    const quota = Math.max(...(this.#quotas[file.account] ?? []).map(({ value }) => value));
+    const quota = Math.max(...this.#possible(file));
     const others = this.files.filter(
       (each) => each.account === file.account && each !== file && mustExist(each, file.begunAt, now),
     );
-    const bytes = [file, ...others].reduce((sum, each) => sum + each.bytes.length, 0);
+    const bytes = [file, ...others].reduce((sum, each) => sum + storedBytes(each), 0);
     // Where a quota was lowered, a file without bytes still fits.
     if (bytes > quota && file.bytes.length > 0)
       fail(`${bytes} bytes are stored with a quota of ${quota} (step ${file.step})`);
+    const ofKey = others.filter(({ key }) => key !== undefined && key === file.key).length + 1;
+    if (ofKey > (this.limits.get(file.key ?? 0) ?? Infinity))
+      fail(`a key has stored ${ofKey} files (step ${file.step})`);
+  }
+
+  /** The quotas that may have held since a file was begun. */
+  #possible({ account, begunAt }: ModelFile): number[] {
+    return (this.#quotas.get(account) ?? []).filter(({ until }) => until > begunAt).map(({ value }) => value);
   }
 
   /** Only what may be full refuses. */
   #mustBeFull(file: ModelFile, now: number): void {
     // The limits of keys have models of their own.
     if (file.key !== undefined) return;
-    const quota = Math.min(...(this.#quotas[file.account] ?? []).map(({ value }) => value));
+    const quota = Math.min(...this.#possible(file));
     const others = this.files.filter(
       (each) => each !== file && each.account === file.account && mayCount(each, file.begunAt),
     );
-    const bytes = [file, ...others].reduce((sum, each) => sum + sealedAtMost(each), 0);
+    const bytes = [file, ...others].reduce((sum, each) => sum + storedBytes(each), 0);
     if (bytes <= quota) fail(`step ${file.step} is refused: at most ${bytes} of ${quota} bytes (until ${now})`);
   }
 }
 
-/** The most bytes that a file counts for: its chunks have tags. */
-function sealedAtMost({ mode, bytes }: ModelFile): number {
-  return mode === 'plain' ? bytes.length : bytes.length + 64 + 16 * Math.ceil(bytes.length / 16_384);
+/** Bytes of a container before its chunks, of a chunk, and of its tag. */
+const sealed = { before: 76, chunk: 16_384, tag: 16 };
+
+/** The bytes that a file counts for. */
+function storedBytes({ mode, bytes: { length } }: ModelFile): number {
+  return mode === 'plain' ? length : length + sealed.before + sealed.tag * (1 + Math.floor(length / sealed.chunk));
 }
 
 type Lifetime = Pick<ModelFile, 'ends' | 'storedBy' | 'goneFrom' | 'goneBy'>;

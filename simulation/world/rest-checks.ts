@@ -19,8 +19,9 @@ export async function checkRest(world: ActingWorld): Promise<void> {
     const live: ModelFile[] = [];
     for (const [account, { apiKey }] of world.accounts.entries()) {
       const listed = await listOf(world, apiKey);
-      live.push(...world.model.rests(account, listed, scheduler.now));
-      await checkUsage(world, apiKey, listed.length);
+      const files = world.model.rests(account, listed, scheduler.now);
+      live.push(...files);
+      await checkUsage(world, account, files);
       for (const file of listed) await checkFile(world, apiKey, file);
     }
     for (const share of world.model.shares) await checkShare(world, share);
@@ -74,13 +75,20 @@ async function listOf({ service }: ActingWorld, apiKey: string): Promise<Listed[
   }
 }
 
-async function checkUsage({ service }: ActingWorld, apiKey: string, files: number): Promise<void> {
+async function checkUsage(
+  { service, model, accounts }: ActingWorld,
+  account: number,
+  files: ModelFile[],
+): Promise<void> {
+  const apiKey = accounts[account]?.apiKey ?? '';
   const told = await ask(service, { method: 'GET', path: '/v1/account', apiKey, isRepeatable: true });
-  const { usage } = jsonOf<{ usage?: { files: number } }>(told.answer);
-  if (usage?.files !== files) fail(`the account counts ${usage?.files} files, and has ${files}`);
+  const { usage, quotaBytes } = jsonOf<{ usage?: { files: number; bytes: number }; quotaBytes?: number }>(told.answer);
+  if (usage?.files !== files.length) return fail(`the account counts ${usage?.files} files, and has ${files.length}`);
+  const seen = { quota: quotaBytes ?? Infinity, bytes: usage.bytes };
+  model.accountRests(account, seen, files, service.scheduler.now);
 }
 
-async function checkFile({ service, model }: ActingWorld, apiKey: string, file: Listed): Promise<void> {
+async function checkFile({ service, model, hasMigrated }: ActingWorld, apiKey: string, file: Listed): Promise<void> {
   const { fileId, cid, pins, filename } = file;
   const path = `/v1/storage/${fileId}/content`;
   const from = service.scheduler.now;
@@ -93,7 +101,8 @@ async function checkFile({ service, model }: ActingWorld, apiKey: string, file: 
     if (status === 'pinned' && !(await service.holds(backend, cid)))
       fail(`${filename} is not at ${backend}: ${status}`);
   const held = pins.filter(({ status }) => status === 'pinned').length;
-  if (held === 0) fail(`${filename} is pinned nowhere: ${JSON.stringify(pins)}`);
+  const copies = hasMigrated ? 1 : service.topology.replicas;
+  if (held < copies) fail(`${filename} is pinned at ${held} of ${copies}: ${JSON.stringify(pins)}`);
 }
 
 async function checkShare(

@@ -1,14 +1,16 @@
 /** One history: a plan that is carried out, and compared with the model. */
 import { beginningMs, newOwner, type Scheduler } from '../host/scheduler.ts';
-import { act, type ActingWorld } from './actions.ts';
+import { act, openAccount, type ActingWorld } from './actions.ts';
 import { checkEmpty, checkRest } from './rest-checks.ts';
 import { ask, jsonOf } from './asking.ts';
+import { Coverage, type Reached } from './coverage.ts';
 import { Faults } from './faults.ts';
 import { Model, Violation } from './model.ts';
 import type { Burst, Plan, Step } from './plan.ts';
 import { adminToken, SimulatedService } from './simulated-service.ts';
 
-export { planOf } from './plan.ts';
+export { summary } from './coverage.ts';
+export { kinds, planOf } from './planning.ts';
 
 /** The network that a world answers. */
 export type Network = { fetch: typeof fetch };
@@ -21,9 +23,11 @@ export type Outcome = {
   history: string[];
   digest: string;
   tasks: number;
+  reached: Reached;
 };
 
-export type Limits = { maxTasks: number };
+/** `isCovered`: what the history reaches is to be noted. */
+export type Limits = { maxTasks: number; isCovered: boolean };
 
 /** The time in which everything comes to rest: every pin is asked for once a week. */
 const restMs = 20 * 86_400_000;
@@ -39,9 +43,19 @@ export async function simulate(scheduler: Scheduler, network: Network, plan: Pla
   };
   const found = Promise.withResolvers<never>();
   const violated = (what: string): void => found.reject(new Violation(what));
-  const service = new SimulatedService({ scheduler, topology: plan.topology, violated });
+  const coverage = limits.isCovered ? new Coverage() : undefined;
+  const service = new SimulatedService({ scheduler, topology: plan.topology, violated, coverage });
   network.fetch = (input, init) => service.fetch(input, init);
-  const world: ActingWorld = { service, model: new Model(plan.quotas), accounts: [], keys: new Map(), tell };
+  const world: ActingWorld = {
+    service,
+    model: new Model(),
+    accounts: [],
+    quotas: plan.quotas,
+    hasMigrated: false,
+    coverage,
+    keys: new Map(),
+    tell,
+  };
   const main = scheduler.as(newOwner('history'), () => run(world, plan, violated));
   let violation: string | undefined;
   try {
@@ -50,13 +64,20 @@ export async function simulate(scheduler: Scheduler, network: Network, plan: Pla
     violation = error instanceof Violation ? error.message : String((error as Error).stack);
     tell(`violated: ${violation}`);
   }
-  return { violation, history, digest: scheduler.digest(), tasks: scheduler.tasks };
+  service.close();
+  return {
+    violation,
+    history,
+    digest: scheduler.digest(),
+    tasks: scheduler.tasks,
+    reached: coverage?.reached ?? new Map(),
+  };
 }
 
 async function run(world: ActingWorld, plan: Plan, violated: (what: string) => void): Promise<void> {
   const { scheduler } = world.service;
   const faults = new Faults(world);
-  await createAccounts(world, plan);
+  for (const account of plan.quotas.keys()) await openAccount(world, account);
   for (const burst of plan.bursts) {
     await scheduler.sleep(beginningMs + burst.atMs - scheduler.now, 'until the next burst');
     await runBurst(world, faults, burst, violated);
@@ -65,29 +86,19 @@ async function run(world: ActingWorld, plan: Plan, violated: (what: string) => v
   }
   await scheduler.sleep(beginningMs + plan.endMs - scheduler.now, 'until the end');
   await checkRest(world);
-  for (const { id } of world.accounts)
-    await ask(world.service, {
-      method: 'DELETE',
-      path: `/v1/operator/accounts/${id}`,
-      apiKey: adminToken,
-      isRepeatable: true,
-    });
+  await closeAll(world);
   await scheduler.sleep(forgottenMs, 'until all is forgotten');
   checkEmpty(world);
 }
 
-async function createAccounts(world: ActingWorld, plan: Plan): Promise<void> {
-  for (const [i, quotaBytes] of plan.quotas.entries()) {
-    const told = await ask(world.service, {
-      method: 'POST',
-      path: '/v1/operator/accounts',
-      apiKey: adminToken,
-      json: { label: `account ${i}`, ...(quotaBytes !== null && { quotaBytes }) },
-      isRepeatable: false,
-    });
-    const { account, apiKey } = jsonOf<{ account: { id: string }; apiKey: string }>(told.answer);
-    world.accounts.push({ id: account.id, apiKey });
-  }
+/** Closes every account that the operator's list has. */
+async function closeAll({ service }: ActingWorld): Promise<void> {
+  const operate = (method: string, path: string) =>
+    ask(service, { method, path, apiKey: adminToken, isRepeatable: true });
+  const told = await operate('GET', '/v1/operator/accounts?limit=100');
+  const { accounts, cursor } = jsonOf<{ accounts?: { id: string }[]; cursor?: string }>(told.answer);
+  if (accounts === undefined || cursor !== undefined) throw new Violation(`the list of accounts says ${told.status}`);
+  for (const { id } of accounts) await operate('DELETE', `/v1/operator/accounts/${id}`);
 }
 
 /** Carries the steps of a burst out, each at its time, and waits for their ends. */
@@ -101,7 +112,10 @@ async function runBurst(
   let lastMs = 0;
   const carryOut = async (step: Step): Promise<void> => {
     await scheduler.sleep(step.atMs, `until step ${step.id}`);
-    if ('does' in step) return await act(world, step);
+    if ('does' in step) {
+      const work = (): Promise<void> => act(world, step);
+      return await (world.coverage?.during(step.does.kind, work) ?? work());
+    }
     const forMs = faults.begin(step.fails, `fault ${step.id}`);
     lastMs = Math.max(lastMs, scheduler.now + forMs);
   };

@@ -2,6 +2,8 @@
 import worker, { Account, Metrics, Pin, Share } from '../../worker/index.ts';
 import { type Owner, type Scheduler } from '../host/scheduler.ts';
 import { Behaviour } from '../platform/behaviour.ts';
+import type { Coverage } from './coverage.ts';
+import type { Topology } from './plan.ts';
 import { SimulatedBucket } from '../platform/simulated-bucket.ts';
 import { Edge, type Worker } from '../platform/edge.ts';
 import { SimulatedKubo } from '../platform/simulated-kubo.ts';
@@ -13,13 +15,15 @@ import { shardName } from '../../worker/objects/pin/shard-names.ts';
 export const adminToken = 'operator-of-the-simulation';
 const serviceId = 'simulation';
 
-/** The kinds of backends, in their order, and how many of them hold each file. */
-export type Topology = { kinds: readonly ('kubo' | 'r2')[]; replicas: number };
-
 /** Something that must never be, in words. */
 export type Violated = (what: string) => void;
 
-export type ServiceOptions = { scheduler: Scheduler; topology: Topology; violated: Violated };
+export type ServiceOptions = {
+  scheduler: Scheduler;
+  topology: Topology;
+  violated: Violated;
+  coverage: Coverage | undefined;
+};
 
 export class SimulatedService {
   readonly scheduler: Scheduler;
@@ -27,6 +31,7 @@ export class SimulatedService {
   readonly accounts: Namespace;
   readonly pins: Namespace;
   readonly shares: Namespace;
+  readonly metrics: Namespace;
   readonly kv: Kv;
   readonly edge: Edge;
   /** The backends by their IDs. */
@@ -36,7 +41,7 @@ export class SimulatedService {
   failingCalls = 0;
   readonly #violated: Violated;
 
-  constructor({ scheduler, topology, violated }: ServiceOptions) {
+  constructor({ scheduler, topology, violated, coverage }: ServiceOptions) {
     this.scheduler = scheduler;
     this.topology = topology;
     this.#violated = violated;
@@ -50,7 +55,12 @@ export class SimulatedService {
       BACKENDS: JSON.stringify(topology.kinds.map((kind, i) => this.#backend(kind, `b${i}`))),
     };
     for (const [id, bucket] of this.buckets) env[`BUCKET_${id}`] = bucket.binding();
-    const options: ObjectsOptions = { scheduler, environment: () => env, fateOf: (owner) => this.#fateOf(owner) };
+    const options: ObjectsOptions = {
+      scheduler,
+      environment: () => env,
+      fateOf: (owner) => this.#fateOf(owner),
+      committed: (object) => coverage?.committed(object),
+    };
     const namespace = (name: string, made: unknown): Namespace => {
       const all = new Namespace(name, made as ObjectClass, options);
       env[name] = all.binding();
@@ -59,7 +69,7 @@ export class SimulatedService {
     this.accounts = namespace('ACCOUNT', Account);
     this.pins = namespace('PIN', Pin);
     this.shares = namespace('SHARE', Share);
-    namespace('METRICS', Metrics);
+    this.metrics = namespace('METRICS', Metrics);
     this.edge = new Edge({ scheduler, worker: worker as unknown as Worker, env });
   }
 
@@ -87,6 +97,11 @@ export class SimulatedService {
     for (const object of this.objects) object.crash();
   }
 
+  /** Gives the memory of all objects back: nothing may call them any more. */
+  close(): void {
+    for (const { storage } of [...this.objects, ...this.metrics.objects.values()]) storage.close();
+  }
+
   /** Tells whether a backend has every byte of a CID. */
   async holds(backend: string, cid: string): Promise<boolean> {
     const bucket = this.buckets.get(backend);
@@ -107,7 +122,7 @@ export class SimulatedService {
       this.kubos.set(id, new SimulatedKubo(behaviour, { pinned: (cid) => void this.#mustHaveRow(id, cid) }));
       return { id, type: 'kubo', url: `https://${id}.test` };
     }
-    this.buckets.set(id, new SimulatedBucket(behaviour, { stored: (key) => this.#mustHaveObjectRow(id, key) }));
+    this.buckets.set(id, new SimulatedBucket(behaviour, { sent: (key) => this.#mustHaveObjectRow(id, key) }));
     return { id, type: 'r2', binding: `BUCKET_${id}` };
   }
 
@@ -123,7 +138,7 @@ export class SimulatedService {
     if (id === undefined) return;
     const storage = this.pins.objects.get(id.slice(0, 2))?.storage;
     const rows = storage?.tables().includes('object') === true ? storage.read('SELECT * FROM object') : [];
-    if (!rows.some((row) => row['id'] === id)) this.#violated(`${backend} stores ${key}, and no row says so`);
+    if (!rows.some((row) => row['id'] === id)) this.#violated(`${backend} is sent ${key}, and no row says so`);
   }
 
   #fateOf(owner: Owner): CallFate {

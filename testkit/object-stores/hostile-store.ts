@@ -2,7 +2,10 @@
  * A store between an adapter and a real store, which does to chosen requests what stores do on a
  * bad day.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { startFaultyProxy, type Fault, type Passed, type WholeAnswer } from '../faulty-proxy.ts';
+import { startLoopbackServer } from '../loopback-server.ts';
 import type { Bucket } from './s3-requests.ts';
 
 /** What happens to some requests. The first rule that fits a request decides. */
@@ -12,10 +15,12 @@ export type Rule = {
   readonly key?: RegExp;
   /** Which of the requests that fit, from 1; by default all. */
   readonly nth?: number | readonly number[];
-  readonly fault: Fault | ((request: Passed) => Fault);
+  readonly fault: Fault | ((request: Passed) => Fault | undefined);
 };
 
-export type HostileStore = Bucket & {
+/** Something between a service and its bucket that does what it is told to. */
+export type Hostile = {
+  readonly url: string;
   /** Every request so far, with its key. */
   readonly requests: { readonly method: string; readonly key: string }[];
   /** Replaces the rules, and counts from the beginning. */
@@ -23,12 +28,15 @@ export type HostileStore = Bucket & {
   close(): Promise<void>;
 };
 
-/** Starts one in front of a bucket. It has no rules at first, and then only passes on. */
-export async function startHostileStore(behind: Bucket): Promise<HostileStore> {
+export type HostileStore = Bucket & Hostile;
+
+/** Finds what happens to a request: by no rules at first, so that it is passed on. */
+function obedience(): Pick<Hostile, 'requests' | 'obey'> & {
+  choose(request: Passed, key: string): Fault | undefined;
+} {
   let rules: { readonly rule: Rule; matched: number }[] = [];
   const requests: { method: string; key: string }[] = [];
-  const choose = (request: Passed): Fault | undefined => {
-    const key = keyOf(request.path);
+  const choose = (request: Passed, key: string): Fault | undefined => {
     requests.push({ method: request.method, key });
     for (const each of rules) {
       const { method = request.method, key: pattern = /^/, nth, fault } = each.rule;
@@ -39,16 +47,64 @@ export async function startHostileStore(behind: Bucket): Promise<HostileStore> {
     }
     return undefined;
   };
-  const { url, close } = await startFaultyProxy(() => behind.url, choose, { keepsHost: true });
   return {
-    ...behind,
-    url,
     requests,
     obey(...next) {
       rules = next.map((rule) => ({ rule, matched: 0 }));
     },
-    close,
+    choose,
   };
+}
+
+/** Starts one in front of a bucket. */
+export async function startHostileStore(behind: Bucket): Promise<HostileStore> {
+  const { choose, ...rules } = obedience();
+  const decide = (request: Passed) => choose(request, keyOf(request.path));
+  const { url, close } = await startFaultyProxy(() => behind.url, decide, { keepsHost: true });
+  return { ...behind, ...rules, url, close };
+}
+
+/** Statuses for the gate, where 404 says of an object that there is none. */
+const gateStatuses: Readonly<Record<number, number>> = { 400: 403, 404: 410 };
+
+/**
+ * Starts one that a Worker asks before and after each request to its bucket of R2, which no proxy
+ * reaches (`worker/test/gated-bucket.ts`).
+ */
+export async function startHostileGate(): Promise<Hostile> {
+  const { choose, ...rules } = obedience();
+  const passed = new Map<string, Fault | undefined>();
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://gate');
+    const [turn = '', asked = '', name = ''] = ['turn', 'method', 'key'].map((each) => searchParams.get(each) ?? '');
+    // As an S3 API names a listing.
+    const [method, key] = asked === 'LIST' ? ['GET', `?list-type=2&prefix=${name}`] : [asked, name];
+    const body = await buffer(request);
+    if (pathname === '/before') {
+      const found = choose({ method, path: key, headers: {} }, key);
+      passed.set(turn, found);
+      const status = found?.kind === 'answer' ? (gateStatuses[found.status] ?? found.status) : 200;
+      response.writeHead(found?.kind === 'twice' ? 205 : status).end();
+      return;
+    }
+    const found = passed.get(turn);
+    passed.delete(turn);
+    if (found?.kind === 'swallow') return void response.destroy();
+    if (found?.kind === 'rewrite') {
+      const answer = await found.rewrite({ status: 200, headers: {}, body });
+      return void response.writeHead(answer.status).end(answer.body);
+    }
+    if (found?.kind === 'flip' && body.length > found.atByte)
+      body.writeUInt8(body.readUInt8(found.atByte) ^ 1, found.atByte);
+    response.writeHead(200, { 'content-length': body.length });
+    if (found?.kind !== 'cut') return void response.end(body);
+    await new Promise((resolve) => response.write(body.subarray(0, found.afterBytes), resolve));
+    response.destroy();
+  };
+  const server = await startLoopbackServer((request, response) => {
+    handle(request, response).catch(() => request.socket.destroy());
+  });
+  return { ...rules, url: server.url, close: () => server.close() };
 }
 
 /** The key in a path `/bucket/key?query`, with the query. */
@@ -114,6 +170,22 @@ export const resizes = (by: number): Fault => ({
     body: by < 0 ? body.subarray(0, by) : Buffer.concat([body, Buffer.alloc(by)]),
   }),
 });
+
+/** Breaks the connection, and passes nothing on. */
+export const drops = (): never => {
+  throw new Error('the connection breaks');
+};
+
+/** Does something to the first request of each method for each key, and passes the others on. */
+export function firstOfEach(fault: Fault | (() => Fault)): Rule['fault'] {
+  const seen = new Set<string>();
+  return ({ method, path }) => {
+    const id = `${method} ${path}`;
+    if (seen.has(id)) return undefined;
+    seen.add(id);
+    return typeof fault === 'function' ? fault() : fault;
+  };
+}
 
 /** Changes one byte of an answer that has it. */
 export const flips = (atByte: number): Fault => ({ kind: 'flip', atByte });

@@ -126,7 +126,11 @@ async function configure(bucket: Bucket, query: string, body: string): Promise<v
 }
 
 /** Makes a bucket keep versions. */
-export const keepVersions = (bucket: Bucket): Promise<void> => configure(bucket, 'versioning', keepsVersions);
+export const keepVersions = (bucket: Bucket): Promise<void> => configure(bucket, 'versioning', versioning('Enabled'));
+
+/** Makes a bucket keep no more versions than it has. */
+export const suspendVersions = (bucket: Bucket): Promise<void> =>
+  configure(bucket, 'versioning', versioning('Suspended'));
 
 async function flipBit(path: string, atByte: number): Promise<void> {
   const file = await open(path, 'r+');
@@ -138,6 +142,7 @@ async function flipBit(path: string, atByte: number): Promise<void> {
   await file.close();
 }
 
-const keepsVersions = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
+const versioning = (status: string): string =>
+  `<VersioningConfiguration><Status>${status}</Status></VersioningConfiguration>`;
 const locksForADay = `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>
 <Mode>COMPLIANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>`;

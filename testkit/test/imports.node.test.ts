@@ -82,10 +82,11 @@ const floors: Record<string, string[][]> = {
     ['account'],
   ],
   'worker/objects/account': [
-    ['tables.ts', 'account-list.ts'],
+    ['tables.ts', 'kv-entry.ts'],
+    ['account-list.ts'],
     ['account-row.ts', 'account-settings.ts', 'event-rows.ts', 'outbox.ts'],
     ['keys'],
-    ['files', 'shares', 'uploads', 'delivery.ts'],
+    ['files', 'shares', 'uploads', 'delivery.ts', 'kv-entries.ts'],
     ['account-context.ts'],
     ['account-gauges.ts', 'backup'],
     ['calls'],
@@ -94,7 +95,7 @@ const floors: Record<string, string[][]> = {
   'worker/routes': [
     ['page.ts', 'route-parts.ts'],
     ['openapi.ts', 'web-pages.ts', 'files', 'uploads'],
-    ['accounts', 'gateway', 'shares'],
+    ['accounts', 'gateway', 'pages-alone.ts', 'shares'],
     ['operator'],
     ['table.ts'],
   ],

@@ -6,7 +6,7 @@ import { equal } from '../../testkit/assertions.ts';
 import { faultyProxy, type Fault } from '../../testkit/faulty-proxy.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ParcelFile } from '../../shared/link/index.ts';
-import { readPrivateFiles, type Ability } from './in-page.ts';
+import { readPrivateFiles, touch, type Ability } from './in-page.ts';
 import { downloaded, Receiver, type OpenOptions, type Watched } from './receiver.ts';
 import { present } from '../../testkit/present.ts';
 import { long } from '../../testkit/long-run.ts';
@@ -124,7 +124,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   test('a copy in the private files is told, and the page asks to stay as long as it is there', async () => {
     const { page } = await opened(large, { without: ways.disk });
     await downloaded(page, 'Save film.mkv');
-    await page.getByText(/^Keep this page open a little longer \(2 mins\)/).waitFor();
+    await page.getByText(/^Keep this page open a little longer \(2 minutes\)/).waitFor();
     expect(Object.values(await privateFiles(page))).toEqual([bytes.length]);
     const asked = page.waitForEvent('dialog');
     await page.evaluate(() => void setTimeout(() => location.reload()));
@@ -290,11 +290,15 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(async () => [await state(), await first.locator('.state').isVisible()]).toEqual(['idle', false]);
     await page.getByRole('button', { name: 'Save small.bin' }).click();
     await expect.poll(state).toBe('failed');
-    await page.getByRole('button', { name: 'Save all' }).click();
-    await expect.poll(() => page.locator('.state', { hasText: handedOver }).count()).toBe(2);
   });
 
-  test('a file that is being saved is not saved a second time by saving all', async () => {
+  async function saveIntoFolder(page: Page): Promise<void> {
+    const all = page.getByRole('button', { name: 'Save into a folder' });
+    await all.click();
+    await expect.poll(() => all.isEnabled(), { timeout: 20_000 }).toBe(true);
+  }
+
+  test('a file that is being saved is not saved a second time into a folder, and none there is replaced', async () => {
     const held = Promise.withResolvers<undefined>();
     const { url } = await faultyProxy(
       () => receiver.service.url,
@@ -305,14 +309,14 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const downloads: string[] = [];
     page.on('download', (download) => downloads.push(download.suggestedFilename()));
     await page.getByRole('button', { name: 'Save small.bin' }).click();
-    const all = page.getByRole('button', { name: 'Save all' });
-    await all.click();
-    held.resolve(undefined);
-    await expect.poll(() => all.isEnabled()).toBe(true);
-    await expect.poll(() => downloads).toEqual(['small.bin', 'other.bin']);
+    await page.evaluate(touch, 'Other.bin');
+    setTimeout(() => held.resolve(undefined), 500);
+    await saveIntoFolder(page);
+    expect(downloads).toEqual(['small.bin']);
+    expect(await privateFiles(page)).toEqual({ 'Other.bin': 0, 'other (2).bin': small.size });
   });
 
-  test('saving all continues with the next file where one must wait, and with that one at the next click', async () => {
+  test('a folder gets the next file where one must wait, and that one at the next click', async () => {
     let isBack = false;
     const root = await proxied((_, path) =>
       isBack || !path.includes(large.cid)
@@ -322,13 +326,11 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const { page } = await opened([large, small], { without: ways.memory }, root);
     const states = (): Promise<(string | null)[]> =>
       page.locator('#files > li').evaluateAll((all) => all.map((each) => each.getAttribute('data-state')));
-    const all = page.getByRole('button', { name: 'Save all' });
-    await all.click();
-    await expect.poll(states, { timeout: 20_000 }).toEqual(['stalled', 'done']);
-    await expect.poll(() => all.isEnabled()).toBe(true);
+    await saveIntoFolder(page);
+    expect(await states()).toEqual(['stalled', 'done']);
     isBack = true;
-    await all.click();
-    await expect.poll(states, { timeout: 20_000 }).toEqual(['done', 'done']);
+    await saveIntoFolder(page);
+    expect(await states()).toEqual(['done', 'done']);
   });
 
   test('a file goes to the disk if twice its size is free, and one that does not fit is not begun', async () => {

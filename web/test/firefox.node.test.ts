@@ -119,6 +119,34 @@ withBrowser('Firefox', () => {
     expect(page.requests.filter((each) => !each.includes(` ${sender.root}`))).toEqual([]);
   });
 
+  test('a page keeps no link before it is told to, and forgets those that are kept', async () => {
+    const { id } = (await sender.connection.share({ fileId: (await sender.connection.put('x', { name: 'x' })).fileId }))
+      .share;
+    const visit = await open(`${sender.root}links`);
+    await visit.says('This browser remembers no links.');
+    expect(await visit.run(readStorage)).toEqual(nothing);
+    // As the tick beside a new link does it.
+    await visit.page.evaluate(`new Promise((resolve, reject) => {
+      const request = indexedDB.open('sealpin-links', 1);
+      request.onupgradeneeded = () => {
+        request.result.createObjectStore('link', { keyPath: 'shareId' });
+        request.result.createObjectStore('credential');
+      };
+      request.onsuccess = () => {
+        const link = { shareId: '${id}', files: [{ name: 'x', size: 1 }], createdAt: '2030-01-01T00:00:00Z', opens: 5 };
+        const { transaction } = request.result.transaction('link', 'readwrite').objectStore('link').put(link);
+        transaction.oncomplete = () => { request.result.close(); resolve(); };
+        transaction.onabort = reject;
+      };
+    })`);
+    await visit.page.evaluate('void location.reload()');
+    await visit.says('Opens 5 more times, until ');
+    await visit.click('#forget');
+    await visit.click('#forgetting-yes');
+    await visit.says('This browser remembers no links.');
+    expect(await visit.run(readStorage)).toEqual(nothing);
+  });
+
   test.runIf(long)('what /send seals opens elsewhere, and nothing else leaves the page', async () => {
     const { apiKey } = await sender.service.account();
     const directory = await temporaryDirectory();
@@ -230,6 +258,40 @@ withBrowser('Firefox', () => {
     if (way === 'stream') expect(await visit.page.downloaded()).toEqual({ name: 'film.mkv' });
     expect(await downloadsOf(firefox)).toEqual({});
     expect(await visit.run(readPrivateFiles)).toEqual({});
+  });
+
+  test.runIf(long)('a guest sends, sees, and takes back, with a link alone', async () => {
+    const { link, key } = await sender.connection.invitation.create({ label: 'Ann', limits: { bytes: 5000 } });
+    const visit = await open(link);
+    await visit.shows('compose');
+    await visit.says('You are invited to send files until');
+    const folder = await temporaryDirectory();
+    const choose = async (text: string): Promise<void> => {
+      await writeFile(join(folder, 'letter.txt'), text);
+      await visit.page.setFiles('#choose', [join(folder, 'letter.txt')]);
+      await visit.click('#compose-button');
+    };
+    await choose('x'.repeat(6000));
+    await visit.says('This invitation cannot store more now. Take a link back, or ask who invited you.');
+    await visit.page.reload();
+    await visit.page.goto('about:blank');
+    await visit.page.goto(link);
+    await visit.shows('compose');
+    await choose('Dear Ben');
+    await visit.shows('sent');
+    const sent = await visit.page.evaluate<string>(`document.getElementById('sent-link').value`);
+    expect(await (await first((await receive(sent)).files).open()).text()).toBe('Dear Ben');
+    await visit.click('#sent-more');
+    await visit.shows('compose');
+    await visit.click('#compose-back');
+    await visit.shows('links');
+    await visit.says('opened 1 of 5 times');
+    await visit.click('#made-links button');
+    await visit.click('#taking-yes');
+    await visit.says('taken back');
+    await expect(receive(sent)).rejects.toMatchObject({ code: 'gone' });
+    expect(await visit.run(readStorage)).toEqual(nothing);
+    await sender.connection.invitation.revoke(key.id);
   });
 
   test.runIf(long).each(['reloaded', 'left', 'closed'])('a download whose page is %s is no file', async (what) => {

@@ -111,6 +111,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'compose');
     const ends = page.locator('#expires-end');
     expect(await ends.innerText()).toMatch(/^The link ends with your invitation: \d+ \w+/);
+    await page.locator('#terms > summary').click();
     await page.locator('#expires').selectOption({ index: 1 });
     expect(await ends.isVisible()).toBe(false);
     await page.locator('#expires').selectOption({ index: 3 });
@@ -149,7 +150,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.goto('about:blank');
     await page.goto(link.slice(0, -3));
     await page.getByRole('heading', { name: 'This link is incomplete' }).waitFor();
-    await page.goto(receiver.root);
+    await page.goto(`${receiver.root}open`);
     await page.locator('#link').fill(link);
     await page.keyboard.press('Enter');
     await page.getByRole('link', { name: 'Send files' }).last().click();
@@ -165,7 +166,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.getByRole('button', { name: 'Send something else' }).click();
     await page.locator('#choose').setInputFiles([file()]);
     await page.locator('#compose-button').click();
-    await page.locator('#compose-error', { hasText: 'There is no room for it' }).waitFor();
+    await page.locator('#compose-error', { hasText: 'This invitation cannot store more now' }).waitFor();
     await page.getByRole('button', { name: 'Your links' }).click();
     await page.locator('#made-links button').click();
     await page.locator('#taking-yes').click();

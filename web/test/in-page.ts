@@ -17,7 +17,10 @@ export function takeAway(without: readonly string[]): void {
   );
   const pick = async ({ suggestedName }: { suggestedName: string }) =>
     (await navigator.storage.getDirectory()).getFileHandle(`picked ${suggestedName}`, { create: true });
-  Object.assign(globalThis, { showSaveFilePicker: without.includes('picker') ? undefined : pick });
+  Object.assign(globalThis, {
+    showSaveFilePicker: without.includes('picker') ? undefined : pick,
+    showDirectoryPicker: () => navigator.storage.getDirectory(),
+  });
   // A tab begins with an empty document that is no secure context.
   if (!isSecureContext) return;
   if (without.includes('disk')) navigator.storage.estimate = async () => ({ quota: 0, usage: 0 });
@@ -25,6 +28,11 @@ export function takeAway(without: readonly string[]): void {
     navigator.serviceWorker.register = async () => {
       throw new Error('there are no service workers');
     };
+}
+
+/** Makes an empty file in the private files of the page's origin. */
+export async function touch(name: string): Promise<void> {
+  await (await navigator.storage.getDirectory()).getFileHandle(name, { create: true });
 }
 
 /** Returns what the browser keeps for the page. */

@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, generateKeys, receive } from '../../client/index.ts';
+import { parseRecipients } from '../../shared/crypto/index.ts';
+import { sealFileDetails } from '../../shared/link/index.ts';
 import { equal } from '../../testkit/assertions.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
@@ -43,6 +45,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await watched.page.locator('#api-key').fill(apiKey);
     await watched.page.keyboard.press('Enter');
     await shows(watched.page, path === 'send' ? 'compose' : 'stored');
+    // Its terms are there for most tests, which a person opens by a click.
+    await watched.page.locator('#terms').evaluate((terms: HTMLDetailsElement) => (terms.open = true));
     return { ...watched, apiKey, connection: connect({ service: receiver.root, apiKey }) };
   }
 
@@ -130,7 +134,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     }
     expect(await page.locator('#sent-text').innerText()).not.toContain('Anyone');
     await page.getByRole('button', { name: 'Take it back' }).click();
-    await page.getByText('It had been opened once, which').waitFor();
+    await page.getByText('It had been opened once;').waitFor();
     await page.getByRole('button', { name: 'Send something else' }).click();
     await send(page);
     // The service does it, and its answer gets lost: how often it was opened is not known any more.
@@ -187,7 +191,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await tabTo('compose-button');
     await page.keyboard.press('Enter');
     expect(await focused()).toBe('choose');
-    expect(await page.locator('#compose-error').innerText()).toBe('Choose at least one file.');
+    expect(await page.locator('#compose-error').innerText()).toBe('Choose a file, or write a message.');
     const chooser = page.waitForEvent('filechooser');
     await page.keyboard.press('Space');
     await (await chooser).setFiles([file('very-long-name'.repeat(9))]);
@@ -206,6 +210,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await tabTo('compose-button');
     await page.keyboard.press('Enter');
     await complaint(page, 'This is not a public key.');
+    expect(await focused()).toBe('keys');
     await page.locator('#by-keys').focus();
     await page.keyboard.press('ArrowDown');
     expect(await focused()).toBe('by-link');
@@ -251,7 +256,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#choose').setInputFiles([file()]);
     expect(await page.locator('#terms').isVisible()).toBe(false);
     expect(await violations(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Hand over' }).click();
+    await page.getByRole('button', { name: 'Encrypt and send' }).click();
     await page.getByText('One file for “Tax office Meier” is there, and complete.').waitFor();
     expect(await violations(page)).toEqual([]);
     const { deliveries } = await owner.inbox.list();
@@ -262,19 +267,51 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(requests.slice(1).join('\n')).not.toContain('canary');
     expect(await page.evaluate(readStorage)).toEqual(nothing);
 
-    await page.getByRole('button', { name: 'Hand over more' }).click();
+    await page.getByRole('button', { name: 'Send more' }).click();
     expect(await page.locator('#chosen').innerText()).toBe('');
     await owner.inbox.close(key.id);
     await page.goto('about:blank');
     await page.goto(link);
     await page.getByText('This inbox is closed').waitFor();
     await page.goto(link.slice(0, -3));
-    await page.getByText('This link is incomplete').waitFor();
+    await page.getByText('This link is incomplete or mistyped').waitFor();
     await page.goto(`${receiver.root}s`);
-    await page.goto(receiver.root);
+    await page.goto(`${receiver.root}open`);
     await page.locator('#link').fill(link);
     await page.keyboard.press('Enter');
-    expect(await page.getByRole('link', { name: 'Hand files over' }).getAttribute('href')).toBe(link);
+    expect(await page.getByRole('link', { name: 'Send files', exact: true }).getAttribute('href')).toBe(link);
+  });
+
+  test('sealed names are shown to the private key that opens them, each beside its own file', async () => {
+    const { apiKey } = await receiver.service.account();
+    const connection = connect({ service: receiver.root, apiKey });
+    const { privateKey, publicKey } = await generateKeys();
+    const stored = [await connection.put('one', { mode: 'plain' }), await connection.put('two', { mode: 'plain' })];
+    const details = await sealFileDetails(
+      { cid: itemOf(stored, 1).cid, name: 'the plans.pdf' },
+      { recipients: parseRecipients(publicKey) },
+    );
+    for (const { fileId } of stored)
+      await fetch(`${receiver.root}v1/storage/${fileId}`, {
+        method: 'PATCH',
+        headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' },
+        body: JSON.stringify({ details: Buffer.from(details).toString('base64') }),
+      });
+    const { page } = await open(`${receiver.root}files`);
+    await page.locator('#api-key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    const rows = page.locator('#stored-files li');
+    await expect.poll(() => rows.count()).toBe(2);
+    await page.getByText('Show sealed names').click();
+    expect(await violations(page)).toEqual([]);
+    const give = (text: string): Promise<void> =>
+      page.locator('#names-key').setInputFiles([{ name: 'private.key', mimeType: '', buffer: Buffer.from(text) }]);
+    await give('no key');
+    await page.locator('#names-error:not([hidden])').waitFor();
+    await give(privateKey);
+    await expect.poll(() => rows.first().innerText()).toContain('the plans.pdf');
+    expect(await rows.last().innerText()).toMatch(/^3 bytes, [^]*the name does not belong to this file/);
+    expect(await page.evaluate(readStorage)).toEqual(nothing);
   });
 
   test('stored files are listed in pages, sent on, and deleted once it is confirmed', async () => {
@@ -293,9 +330,8 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const rows = page.locator('#stored-files li');
     await expect.poll(() => rows.count()).toBe(20);
     expect(await page.getByRole('button', { name: 'Send on' }).count()).toBe(18);
-    const shown = nameless.map(({ cid }) => `Without a name (${cid.slice(0, 16)}…)`);
-    expect(new Set(shown).size).toBe(2);
-    for (const each of shown) expect(await page.getByRole('button', { name: `Delete ${each}` }).count()).toBe(1);
+    const shown = nameless.map(({ cid }) => new RegExp(`^Delete \\d+ bytes, .* ${cid.slice(0, 16)}…`));
+    for (const name of shown) expect(await page.getByRole('button', { name }).count()).toBe(1);
     expect(await violations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Show more' }).click();
     await expect.poll(() => rows.count()).toBe(22);
@@ -346,7 +382,9 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#by-password').check();
     await page.locator('#password').fill('correct horse');
     const link = await send(page, [file('large.bin', bytes)]);
-    expect(await page.locator('#tell-password').innerText()).toBe('Tell the password separately.');
+    expect(await page.locator('#tell-password').innerText()).toBe(
+      'Send the password another way, for example by phone.',
+    );
     const receiving = await open(link, { without: ['picker'] });
     await shows(receiving.page, 'asked');
     await receiving.page.locator('#password').fill('correct horse');

@@ -13,7 +13,18 @@ afterAll(() => service.close());
 const get = (path: string, init: RequestInit = {}): Promise<Response> => fetch(service.url + path, init);
 
 test('a document has one policy, which admits its script by its hash', async () => {
-  for (const path of ['/', '/s', '/b', '/send', '/drop', '/files', '/s%231abc', '/b%23bafk?utm_source=mail']) {
+  for (const path of [
+    '/',
+    '/s',
+    '/b',
+    '/open',
+    '/inbox',
+    '/send',
+    '/drop',
+    '/files',
+    '/s%231abc',
+    '/b%23bafk?utm_source=mail',
+  ]) {
     const response = await get(path);
     expect(response.status).toBe(200);
     const { headers } = response;
@@ -42,11 +53,32 @@ test('the parts have policies of their own, and an old one is asked for again', 
     const response = await get(path);
     expect(response.headers.get('Content-Type')).toBe('text/javascript; charset=utf-8');
     const policy = present(response.headers.get('Content-Security-Policy'));
-    const loads = path === '/web/sealing-engine.js';
+    const loads = path !== '/dl/sw.js';
     expect(policy).toContain(`default-src 'none'; ${loads ? "script-src 'self'; " : ''}connect-src 'self'`);
     expect(policy).toContain(`trusted-types ${loads ? 'sealpin' : "'none'"}; require-trusted-types-for 'script'`);
     const again = await get(path, { headers: { 'If-None-Match': present(response.headers.get('ETag')) } });
     expect(again.status).toBe(304);
+  }
+});
+
+test('a part is compressed for who takes that, and its address with its version may be kept', async () => {
+  const html = await (await get('/s')).text();
+  for (const [, address = ''] of html.matchAll(/(?:src|href)="(web\/[^"]+)"/g)) {
+    const [path = ''] = address.split('?');
+    const packed = await get(`/${address}`, { headers: { 'Accept-Encoding': 'br, gzip' } });
+    expect(packed.headers.get('Content-Encoding')).toBe('gzip');
+    expect(packed.headers.get('Vary')).toContain('Accept-Encoding');
+    expect(packed.headers.get('Cache-Control')).toBe('public, max-age=31536000, immutable, no-transform');
+    for (const accepted of ['identity', 'gzip;q=0', 'gzip;q=0.000, br']) {
+      const whole = await get(`/${path}?0123456789abcdef`, { headers: { 'Accept-Encoding': accepted } });
+      expect(whole.headers.get('Content-Encoding')).toBeNull();
+      expect(whole.headers.get('Cache-Control')).toBe('no-cache, no-transform');
+      expect(whole.headers.get('ETag')).not.toBe(packed.headers.get('ETag'));
+      expect(Number(packed.headers.get('Content-Length'))).toBeLessThan(
+        Number(whole.headers.get('Content-Length')) / 2,
+      );
+      if (accepted === 'identity') expect(await packed.text()).toBe(await whole.text());
+    }
   }
 });
 

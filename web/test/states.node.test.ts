@@ -37,7 +37,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       const cid = await receiver.storeContainer(bytes, {
         keys: 'age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj',
       });
-      const { page, close, complaints } = await receiver.open(receiver.root, { colorScheme, without: ['picker'] });
+      const { page, close, complaints } = await receiver.open(`${receiver.root}open`, {
+        colorScheme,
+        without: ['picker'],
+      });
       onTestFinished(close);
       const isClean = async (state: string): Promise<void> => {
         await page.locator(`#${state}:not([hidden])`).waitFor();
@@ -70,7 +73,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   test('a share is opened and saved by keyboard alone, and the focus follows', async () => {
     const link = await receiver.share([{ name, bytes }], { password });
-    const { page, close } = await receiver.open(receiver.root);
+    const { page, close } = await receiver.open(`${receiver.root}open`);
     onTestFinished(close);
     const focused = (): Promise<string> => page.evaluate(() => document.activeElement?.id ?? '');
     const tabTo = async (target: string): Promise<void> => {
@@ -128,14 +131,14 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   test('a narrow page in a language from right to left has no part beside it', async () => {
     const web = await bundleWeb({ words: new URL('words-rtl.ts', import.meta.url).pathname });
     const server = await startLoopbackServer(({ url = '/' }, response) => {
-      const file = web.files.find(({ path }) => `/${path}` === url);
+      const file = web.files.find(({ path }) => `/${path}` === url.split('?')[0]);
       response.setHeader('Content-Type', file?.type ?? 'text/html; charset=utf-8');
       const page = web.documents.find(({ paths }) => paths.some((path) => `/${path}` === url));
       response.end(file?.text ?? page?.html);
     });
     onTestFinished(() => server.close());
     const root = `${server.url}/`;
-    const { page, close } = await receiver.open(root, { viewport: { width: 320, height: 640 } });
+    const { page, close } = await receiver.open(`${root}open`, { viewport: { width: 320, height: 640 } });
     onTestFinished(close);
     const fits = async (): Promise<void> => {
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(320);
@@ -152,14 +155,16 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       await fits();
     };
     await choose({ keys: 'age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj' });
-    await page.goto(root);
+    await page.goto(`${root}open`);
     await choose({ password: 'pw' });
     await page.locator('#password').fill('pw');
     await page.keyboard.press('Enter');
     await page.locator('#opened:not([hidden])').waitFor();
     await fits();
     for (const [path, state] of [
+      ['', 'compose'],
       ['send', 'signing'],
+      ['inbox', 'signing'],
       ['drop', 'problem'],
     ]) {
       await page.goto(root + path);
@@ -171,7 +176,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   test('speaks the language of its reader', async () => {
     const { page, close } = await receiver.open(receiver.root, { locale: 'de-AT' });
     onTestFinished(close);
-    await page.getByRole('heading', { name: 'Öffnen, was Sie bekommen haben' }).waitFor();
+    await page.getByRole('heading', { name: 'Dateien senden, die nur lesen kann, wer sie lesen soll' }).waitFor();
     expect(await page.evaluate(() => document.documentElement.lang)).toBe('de');
   });
 });

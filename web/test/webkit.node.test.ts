@@ -3,7 +3,7 @@
  * through the service worker.
  */
 import { generateKeys } from '../../client/index.ts';
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { equal } from '../../testkit/assertions.ts';
@@ -62,6 +62,16 @@ withBrowser('WebKitGTK', () => {
       await expect.poll(async () => (await stat(path).catch(() => undefined))?.size).toBe(bytes.length);
       equal(new Uint8Array(await readFile(path)), bytes);
     }
+    await page.click('#save-2');
+    await expect
+      .poll(() => page.evaluate("document.querySelector('#together > li').dataset.state"), { timeout: 50_000 })
+      .toBe('done');
+    const zip = join(webkit.downloads, 'files.zip');
+    await expect.poll(async () => (await stat(zip).catch(() => undefined))?.size ?? 0).toBeGreaterThan(34_000_000);
+    expect((await readFile(zip)).subarray(-22).readUInt16LE(10)).toBe(2);
+    await rm(zip);
+    await page.click('#look-0');
+    await expect.poll(() => page.evaluate("document.querySelector('pre')?.textContent")).toBe('hello');
     expect((await readdir(webkit.downloads)).filter((name) => !name.startsWith('.')).sort()).toEqual(
       sent.map(({ name }) => name).sort(),
     );

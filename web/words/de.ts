@@ -5,23 +5,38 @@ export const de: Words = {
   language: 'de',
   direction: 'ltr',
 
-  tagline: 'Dateien, die nur lesen kann, wer sie lesen soll',
+  nav: 'Seiten',
+  navSend: 'Senden',
+  navOpen: 'Öffnen',
+  navFiles: 'Dateien',
+  navInbox: 'Eingang',
+  navLinks: 'Links',
+  dropNow: 'Einfach loslassen',
   busy: 'Einen Moment …',
 
   homeTitle: 'Öffnen, was Sie bekommen haben',
   homeText:
-    'Fügen Sie den Link oder die Blob-ID aus Ihrer Nachricht ein. Alles wird hier entschlüsselt, in dieser Seite.',
+    'Links öffnen sich mit einem Klick. Falls Ihrer das nicht tut, fügen Sie ihn hier ein. Alles wird in Ihrem ' +
+    'Browser entschlüsselt.',
   linkLabel: 'Link oder Blob-ID',
   open: 'Öffnen',
   or: 'oder',
   chooseFile: 'Verschlüsselte Datei wählen',
-  chooseFileHint:
-    'Eine .age- oder Sealpin-Datei von diesem Rechner, oder ziehen Sie sie hierher. Sie bleibt auf diesem Rechner.',
-  whatTitle: 'Was das ist',
-  whatText:
-    'Sealpin bewahrt Dateien verschlüsselt in IPFS auf, einem öffentlichen Netz. Der Schlüssel steht in dem Teil ' +
-    'eines Links hinter dem #, den Browser an niemanden senden.',
-
+  chooseFileHint: 'Ziehen Sie eine .age- oder Sealpin-Datei hierher. Sie bleibt auf diesem Gerät.',
+  assurance: 'Entschlüsselt wird hier, auf Ihrem Gerät. Ohne Konto, ohne Installation.',
+  heroTitle: 'Dateien senden, die nur lesen kann, wer sie lesen soll',
+  whatTitle: 'So funktioniert es',
+  stepSeal: 'Hier verschlüsselt.',
+  stepSealText:
+    'Dateien werden auf diesem Gerät verschlüsselt, bevor sie es verlassen. Dieser Dienst kann sie nicht lesen.',
+  stepLink: 'Ein Link.',
+  stepLinkText: 'Der Schlüssel steht in dem Teil des Links hinter dem #, den Ihr Browser nie mitsendet.',
+  stepEnd: 'Ein Ende.',
+  stepEndText: 'Ein Link läuft ab, lässt sich nur so oft öffnen, wie Sie es erlauben, und kann zurückgenommen werden.',
+  whoSends: 'Wer kann senden?',
+  whoSendsText:
+    'Wer einen API-Schlüssel dieses Dienstes oder eine Einladung hat. Zum Empfangen braucht es beides nicht.',
+  gotLink: 'Sie haben einen Link oder eine verschlüsselte Datei? Hier öffnen.',
   askedTitle: 'Jemand hat Ihnen Dateien geschickt',
   askedTitleBlob: 'Jemand hat Ihnen eine Datei geschickt',
   askedTitleContainer: 'Eine verschlüsselte Datei',
@@ -36,26 +51,47 @@ export const de: Words = {
     'Dieser Link ist jetzt verbraucht: Was gesendet wurde, lässt sich nur noch auf dieser Seite ' +
     'öffnen. Schließen Sie sie nicht und laden Sie sie nicht neu, bevor alles gespeichert ist.',
   blobText: 'Sie wird hier geholt und entschlüsselt, sobald Sie sie öffnen.',
-  containerText: 'Sie wird hier entschlüsselt und verlässt diesen Rechner nicht.',
+  containerText: 'Sie wird hier entschlüsselt und verlässt dieses Gerät nicht.',
   password: 'Passwort',
-  passwordHint: 'Der Absender hat es Ihnen auf anderem Weg mitgeteilt.',
+  passwordHint: 'Der Absender hat es Ihnen getrennt vom Link gegeben.',
   passwordHintContainer: 'Das, mit dem sie verschlüsselt wurde.',
   showPassword: 'Passwort anzeigen',
   keyFile: 'Privater Schlüssel',
-  keyFileHint: 'Die Datei mit dem Schlüssel, für den verschlüsselt wurde. Sie bleibt auf diesem Rechner.',
+  keyFileHint: 'Die Datei mit dem Schlüssel, für den verschlüsselt wurde. Sie bleibt auf diesem Gerät.',
   opening: 'Wird geöffnet …',
   exposed:
     'Das # dieses Links war in %23 verwandelt worden, wohl von einem Mailfilter. Der Dienst hat den Schlüssel ' +
     'also gesehen. Bitten Sie um einen neuen Link, falls das wichtig ist.',
-
   openedTitle: (files) => (files === 1 ? 'Eine Datei für Sie' : `${files} Dateien für Sie`),
+  openedMessage: 'Eine Nachricht für Sie',
+  look: 'Zeigen',
+  lookAway: 'Verbergen',
+  notShown: 'Das lässt sich hier nicht zeigen. Sie können es speichern.',
+  imageNamed: (name) => `Bild: ${name}`,
   usedUpHere: 'Dieser Link ist jetzt verbraucht. Speichern Sie alles, bevor Sie diese Seite schließen oder neu laden.',
   leaveFiles:
     'Der Link dieser Seite ist verbraucht, und noch ist nicht alles gespeichert. Den anderen Link trotzdem öffnen?',
   from: (name) => `Von ${name}`,
   senderWords: 'in den eigenen Worten des Absenders',
+  signedBy: (who) =>
+    `Unterschrieben mit dem Schlüssel ${who}. Haben Sie diese sechs Wörter mit dem Absender verglichen, ` +
+    'am Telefon oder persönlich, dann wissen Sie, von wem es kommt.',
+  signature: {
+    wrong: (who) =>
+      `Wie nicht unterschrieben: Die Unterschrift ist nicht die von ${who}. ` +
+      'Jemand hat etwas geändert, oder gibt sich als jemand anderes aus.',
+    elsewhere: (who) =>
+      `Wie nicht unterschrieben: ${who} hat es für einen anderen Link unterschrieben, ` +
+      'und jemand hat es weitergegeben.',
+    others: (who) =>
+      `Wie nicht unterschrieben: ${who} hat es für andere Empfänger unterschrieben, und jemand hat es weitergegeben.`,
+    unchecked: (who) => `Unterschrieben mit dem Schlüssel ${who}, was dieser Browser nicht prüfen kann.`,
+  },
   save: 'Speichern',
   saveAll: 'Alle speichern',
+  saveToFolder: 'In einem Ordner speichern …',
+  zipName: 'Dateien.zip',
+  allTogether: (files) => `Alle ${files} Dateien, als eine ZIP-Datei`,
   checked:
     'Jede Datei wird beim Speichern geprüft: Sie bekommen genau das, was gesendet wurde, oder eine Fehlermeldung.',
   details: 'Einzelheiten',
@@ -63,14 +99,14 @@ export const de: Words = {
     'Jeder Block wird mit seiner Blob-ID verglichen, und jedes Stück wird vor dem Speichern auf Echtheit ' +
     'geprüft. Der Dienst sieht weder Namen noch Schlüssel.',
   blobId: 'Blob-ID',
-
   saving: 'Wird gespeichert …',
   progress: (done, all) => `${done} von ${all}`,
   progressUnknown: (done) => `${done} bisher`,
+  speed: (size) => `${size}/s`,
+  waitsForLine: 'Warten auf die Verbindung …',
   timeLeft: (time) => `noch ${time}`,
-  keepOpen: 'Lassen Sie diese Seite offen.',
   cancel: 'Abbrechen',
-  cancelled: 'Abgebrochen. Nichts wurde behalten.',
+  cancelled: 'Abgebrochen. Es wurde nichts gespeichert.',
   savedPicked: 'Gespeichert und vollständig.',
   savedDownloads: 'Vollständig. Sie liegt bei Ihren Downloads.',
   savedHandedOver: 'Vollständig und geprüft. Ihr Browser speichert sie jetzt.',
@@ -80,10 +116,8 @@ export const de: Words = {
   again: 'Erneut speichern',
   retry: 'Erneut versuchen',
   stalled: 'Das Speichern geht dann dort weiter, wo es aufgehört hat.',
-  notSaved: 'Nicht gespeichert, nichts wurde behalten.',
-  notWhole: 'Nicht gespeichert.',
+  notSaved: 'Nicht gespeichert.',
   announceProgress: (name, percent) => `${name}: ${percent}`,
-
   problemTitle: 'Das lässt sich nicht öffnen',
   startOver: 'Etwas anderes öffnen',
   usedUpTitle: 'Dieser Link ist verbraucht',
@@ -94,11 +128,12 @@ export const de: Words = {
   expiredText: 'Der Schlüssel zu den Dateien wurde vernichtet. Bitten Sie um einen neuen Link.',
   revokedTitle: 'Dieser Link wurde zurückgenommen',
   revokedText: 'Der Absender hat ihn beendet. Der Schlüssel zu den Dateien wurde vernichtet.',
-  goneTitle: 'Hinter diesem Link ist nichts',
-  goneText: 'Er ist beendet, oder es gab ihn hier nie. Bitten Sie um einen neuen.',
-  incompleteTitle: 'Dieser Link ist unvollständig',
+  goneTitle: 'Dieser Link führt ins Leere',
+  goneText: 'Er ist abgelaufen, oder es gab ihn hier nie. Bitten Sie um einen neuen.',
+  incompleteTitle: 'Dieser Link ist unvollständig oder falsch geschrieben',
   incompleteText:
-    'Ein Teil ging unterwegs verloren. Kopieren Sie ihn ganz aus der Nachricht, von https:// bis zum letzten Zeichen.',
+    'Ein Teil ging unterwegs verloren oder wurde verändert. Kopieren Sie ihn ganz aus der Nachricht, von https:// ' +
+    'bis zum letzten Zeichen.',
   notALinkTitle: 'Das ist kein Link von Sealpin',
   notALinkText: 'Ein Link sieht aus wie https://…/s#1… oder https://…/b#bafk…, eine Blob-ID wie bafkrei… .',
   elsewhereTitle: 'Dieser Link gehört zu einem anderen Dienst',
@@ -112,14 +147,17 @@ export const de: Words = {
     'Der Teil des Links hinter dem # fehlt. Haben Sie diese Seite neu geladen oder sind Sie zu ihr zurückgekehrt, ' +
     'öffnen Sie den Link aus Ihrer Nachricht noch einmal.',
   noKeyCounts: 'Hatten Sie die Dateien schon geöffnet, zählt das als weiteres Öffnen.',
-
   sendTitle: 'Dateien senden',
-  sendText: 'Sie werden hier verschlüsselt, in dieser Seite. Dieser Dienst kann sie nicht lesen.',
+  sendText: 'Sie werden hier verschlüsselt, in Ihrem Browser. Dieser Dienst kann sie nicht lesen.',
   sendHome: 'Dateien senden',
-  filesHome: 'Ihre Dateien',
-  dropHere: 'Dateien hierher ziehen',
+  dropHere: 'Dateien oder Ordner hierher ziehen',
   chooseFiles: 'Dateien wählen',
-  chooseFirst: 'Wählen Sie mindestens eine Datei.',
+  addFiles: 'Dateien hinzufügen',
+  filesOf: (files, size) => (files === 1 ? `1 Datei · ${size}` : `${files} Dateien · ${size}`),
+  folderOf: (files) => (files === 1 ? 'ein Ordner mit 1 Datei, als ZIP' : `ein Ordner mit ${files} Dateien, als ZIP`),
+  fileLimit: (size) => `bis ${size} je Datei`,
+  inboxLimits: (limits) => `Platz für ${limits}`,
+  chooseFirst: 'Wählen Sie eine Datei, oder schreiben Sie eine Nachricht.',
   chosen: (files) => (files === 1 ? 'Eine Datei gewählt.' : `${files} Dateien gewählt.`),
   chosenRenamed: (files) =>
     files === 1 ? 'Eine wird unter einem anderen Namen gesendet.' : `${files} werden unter anderen Namen gesendet.`,
@@ -130,45 +168,53 @@ export const de: Words = {
         `lassen (${characters}).`,
   remove: 'Entfernen',
   removed: (name) => `${name} wurde entfernt.`,
-  expires: 'Gültig',
+  expires: 'Gültig für',
   inTime: (time) => time,
+  expiresIn: (time) => `Gültig für ${time}`,
   opens: 'Lässt sich öffnen',
+  opensCount: (times) => (times === 1 ? 'einmal zu öffnen' : `${times}‑mal zu öffnen`),
   times: (times) => (times === 1 ? 'einmal' : `${times}‑mal`),
   whoOpens: 'Wer öffnen kann',
-  withLink: 'Wer den Link hat',
-  withPassword: 'Wer den Link und ein Passwort hat',
-  withPasswordHint: 'Teilen Sie dem Empfänger das Passwort auf einem anderen Weg mit als den Link.',
+  withLink: 'alle, die den Link haben',
+  withPassword: 'alle, die den Link und ein Passwort haben',
+  withPasswordHint: 'Schicken Sie das Passwort getrennt, zum Beispiel telefonisch.',
   passwordMissing: 'Geben Sie ein Passwort ein, oder lassen Sie jeden mit dem Link öffnen.',
-  withKeys: 'Wer den Link und einen privaten Schlüssel hat',
+  withKeys: 'alle, die den Link und einen privaten Schlüssel haben',
   publicKeys: 'Öffentliche Schlüssel',
-  withKeysHint: 'Die öffentlichen Schlüssel der Empfänger, einer je Zeile. Sie beginnen mit age1.',
+  withKeysHint:
+    'Die öffentlichen Schlüssel der Empfänger, einer je Zeile. Ein öffentlicher Schlüssel beginnt mit age1.',
   keysMissing: 'Geben Sie einen öffentlichen Schlüssel ein, oder lassen Sie jeden mit dem Link öffnen.',
   note: 'Nachricht',
+  noteHint: 'Auch sie wird verschlüsselt. Sie können sie auch ohne Datei senden.',
+  noteTooLong: (bytes, most) =>
+    `Die Nachricht hat ${bytes} Bytes und darf ${most} haben. Kürzen Sie sie, oder senden Sie sie als Datei.`,
   yourName: 'Ihr Name',
-  optional: 'freiwillig',
+  optional: 'optional',
   send: 'Verschlüsseln und senden',
   back: 'Zurück',
 
   sendingTitle: 'Wird verschlüsselt und gesendet …',
-  sendingText: 'Jede Datei wird hier verschlüsselt und verlässt diesen Rechner erst dann.',
-  sentTitle: 'Ihr Link',
+  sendingText: 'Jede Datei wird hier verschlüsselt und verlässt dieses Gerät erst dann. Lassen Sie diese Seite offen.',
+  fileOf: (index, count, name) => `${index} von ${count} · ${name}`,
+  sentTitle: 'Ihr Link ist fertig',
   sentText: 'Senden Sie ihn dem Empfänger.',
   sentAnyone: 'Wer ihn hat, kann die Dateien öffnen.',
   sentOnce: 'Kopieren Sie ihn jetzt: Er ist sonst nirgends gespeichert.',
   copy: 'Kopieren',
+  passOn: 'Teilen …',
   copied: 'Kopiert',
   copyByHand: 'Er ist jetzt markiert; kopieren Sie ihn mit der Tastatur.',
   codeLabel: 'QR-Code des Links',
   opensUntil: (times, until) =>
     times === 1 ? `Lässt sich einmal öffnen, bis ${until}.` : `Lässt sich ${times}‑mal öffnen, bis ${until}.`,
-  tellPassword: 'Teilen Sie das Passwort auf anderem Weg mit.',
+  tellPassword: 'Schicken Sie das Passwort getrennt, zum Beispiel telefonisch.',
   tellKeys: 'Er öffnet sich nur mit einem privaten Schlüssel des Empfängers.',
   change: 'Ändern',
   takeBack: 'Zurücknehmen',
   sendMore: 'Etwas anderes senden',
   changeTitle: 'Link ändern',
   changeText: 'Die Dateien bleiben, wie sie sind. Sie bekommen einen neuen Link, und der bisherige endet.',
-  newLink: 'Link machen',
+  newLink: 'Link erstellen',
   takenTitle: 'Zurückgenommen',
   takenText: 'Der Link ist beendet, und der Schlüssel zu den Dateien wurde vernichtet.',
   takenDeleted: 'Die Dateien sind gelöscht.',
@@ -181,6 +227,7 @@ export const de: Words = {
   signingTitle: 'Ihr API-Schlüssel',
   signingSend: 'Dieser Dienst bewahrt Dateien für alle auf, die einen Schlüssel haben. Empfänger brauchen keinen.',
   signingFiles: 'Er zeigt, was sein Konto aufbewahrt.',
+  signingInbox: 'Er findet, was bei den Eingängen seines Kontos angekommen ist.',
   apiKey: 'API-Schlüssel',
   apiKeyHint: 'Er bleibt im Speicher dieser Seite, bis Sie sie schließen.',
   goOn: 'Weiter',
@@ -191,7 +238,7 @@ export const de: Words = {
   guestText: (until, room) =>
     `Sie sind eingeladen, Dateien zu senden${until === undefined ? '' : `, bis ${until}`}` +
     `${room === '' ? '' : `: ${room}`}. ` +
-    'Sie werden auf dieser Seite verschlüsselt, und dieser Dienst kann sie nicht lesen.',
+    'Sie werden in Ihrem Browser verschlüsselt, und dieser Dienst kann sie nicht lesen.',
   guestFiles: (files) => (files === 1 ? 'noch eine Datei' : `noch ${files} Dateien`),
   guestSize: (size) => `zusammen ${size}`,
   guestEnd: (until) => `Der Link endet mit Ihrer Einladung: ${until}.`,
@@ -214,27 +261,88 @@ export const de: Words = {
     'Er endet sofort, und seine Dateien werden gelöscht. Was schon geöffnet wurde, lässt sich nicht rückgängig machen.',
   linkTaken: (about) => `${about}: zurückgenommen.`,
 
+  keptTitle: 'Meine Links',
+  keptText:
+    'Das merkt sich dieser Browser von Ihren Links: Namen, Größen und Daten. ' +
+    'Den Link selbst haben Sie nur einmal gesehen.',
+  keptNone: 'Dieser Browser merkt sich nichts von Ihren Links. Das ändert ein Häkchen unter einem neuen Link.',
+  keepLink: 'In diesem Browser unter „Meine Links“ merken',
+  keepLinkHint: 'Namen, Größen und Daten, damit Sie ihn später ändern oder zurücknehmen können. Nicht den Link selbst.',
+  keptNow: 'Dieser Browser merkt ihn sich jetzt. Den Link selbst sehen Sie nur hier.',
+  keepsNothing: 'Dieser Browser lässt die Seite nichts speichern, es hat sich also nichts geändert.',
+  keptMore: (names, more) => `${names} und ${more} weitere`,
+  keptActive: (times, until) =>
+    times === 1 ? `Lässt sich noch einmal öffnen, bis ${until}.` : `Lässt sich noch ${times}‑mal öffnen, bis ${until}.`,
+  keptUnknown: 'Der Dienst kennt diesen Link nicht mehr.',
+  keptUnasked: 'Der Dienst war nicht zu erreichen. Wie es um den Link steht, ist nicht bekannt.',
+  keptEnded: 'Dieser Link ist beendet und lässt sich nicht mehr ändern.',
+  seenAt: (time) => `Stand: ${time}.`,
+  forgetOne: 'Aus der Liste entfernen',
+  forgetAll: 'Alles hier vergessen',
+  forgettingTitle: 'Alles hier vergessen?',
+  forgettingText:
+    'Dieser Browser merkt sich dann nichts mehr von Ihren Links und keinen API-Schlüssel. ' +
+    'Die Links bleiben, wie sie sind, und lassen sich weiter öffnen.',
+  forgotten: 'Dieser Browser hat alles vergessen, was er sich hier gemerkt hatte.',
+  takingKeptText: 'Er endet sofort. Was bereits geöffnet wurde, lässt sich nicht rückgängig machen.',
+  changingTitle: 'Diesen Link ändern',
+  asBefore: 'wie bisher',
+  inHour: 'in 1 Stunde',
+  inDay: 'in 1 Tag',
+  inWeek: 'in 7 Tagen',
+  inTwoWeeks: 'in 14 Tagen',
+  opensInAll: 'Öffnungen insgesamt',
+  opensInAllHint: 'Bereits erfolgte Öffnungen zählen mit.',
+  changeLink: 'Ändern',
+  linkChanged: (about) => `${about}: geändert.`,
+  keyTitle: 'Dafür ist Ihr Schlüssel nötig',
+  keyText:
+    'Um einen Link zu ändern oder zurückzunehmen, geben Sie Ihren API-Schlüssel ein, ' +
+    'oder den Link der Einladung, mit der Sie ihn verschickt haben.',
+  keyLabel: 'API-Schlüssel oder Einladung',
+  keepKey: 'In diesem Browser merken',
+  keepKeyRisk:
+    'Wer diesen Browser benutzt oder in ihn eindringt, kann dann mit Ihren Dateien ' +
+    'alles tun, was der Schlüssel erlaubt, bis Sie hier alles vergessen oder der Schlüssel widerrufen wird.',
+  keyKept: 'Dieser Browser hat sich einen Schlüssel von Ihnen gemerkt. Wer diesen Browser benutzt, kann ihn verwenden.',
+
   dropTitle: (name) => `Dateien für „${name}“`,
-  dropText: 'Lesen können sie nur die Empfänger; weder dieser Dienst noch später Sie selbst.',
-  handOver: 'Übergeben',
-  handedTitle: 'Übergeben',
+  dropText: 'Nur der Besitzer dieses Eingangs kann sie lesen; weder dieser Dienst noch später Sie selbst.',
+  handOver: 'Verschlüsseln und senden',
+  handedTitle: 'Gesendet',
   handedText: (files, name) =>
     files === 1
       ? `Eine Datei für „${name}“ ist vollständig angekommen.`
       : `${files} Dateien für „${name}“ sind vollständig angekommen.`,
-  handMore: 'Mehr übergeben',
-  inboxGo: 'Dateien übergeben',
+  handMore: 'Mehr senden',
+  inboxGo: 'Dateien senden',
   closedTitle: 'Dieser Eingang ist geschlossen',
   closedText: 'Sein Besitzer hat ihn beendet, oder seine Zeit ist um. Bitten Sie um einen neuen Link.',
-  unusableTitle: 'Es lässt sich nichts übergeben',
+  unusableTitle: 'Hier lässt sich gerade nichts senden',
+
+  inboxReadTitle: 'Ihr Eingang',
+  inboxKeyText: 'Was man Ihnen gesendet hat, öffnet Ihr privater Schlüssel, hier in Ihrem Browser.',
+  inboxKeyHint:
+    'Ziehen Sie die Datei mit Ihrem privaten Schlüssel hierher. Er bleibt im Speicher dieser Seite und wird nie ' +
+    'gesendet.',
+  chooseKey: 'Privaten Schlüssel wählen',
+  deliveriesTitle: 'Was man Ihnen gesendet hat',
+  deliveriesText: 'Die neuesten stehen oben.',
+  deliveriesNone: 'Noch hat Ihnen niemand etwas gesendet.',
+  deliveryForeign: 'Für einen anderen Schlüssel verschlüsselt',
+  deliveryUnnamed: 'Von jemandem ohne Namen',
 
   storedTitle: 'Ihre Dateien',
   storedText: 'Die neuesten stehen oben.',
   storedNone: 'Es ist nichts gespeichert.',
   showMore: 'Mehr anzeigen',
-  noName: (blobId: string) => `Ohne Namen (${blobId}…)`,
+  noName: (size, stored) => `${size}, ${stored}`,
   sealedBefore: 'vom Absender verschlüsselt',
-  sendOn: 'Weitersenden',
+  namesTitle: 'Versiegelte Namen anzeigen',
+  namesHint:
+    'Die Datei private.key Ihres Computers öffnet Namen, die für sie versiegelt sind. Sie bleibt auf dieser Seite.',
+  nameForeign: 'der Name gehört nicht zu dieser Datei',
+  sendOn: 'Weiterleiten',
   sendOnTitle: 'Eine gespeicherte Datei senden',
   sendOnText: 'Nichts wird hochgeladen: Der Link enthält, was die Datei öffnet.',
   backToFiles: 'Zurück zu Ihren Dateien',
@@ -248,11 +356,13 @@ export const de: Words = {
   keyDestroyed: 'Der Schlüssel ist vernichtet.',
 
   errors: {
-    wrong_password: 'Dieses Passwort öffnet es nicht. Sie können es beliebig oft versuchen.',
+    wrong_password: 'Das Passwort stimmt nicht. Sie können es beliebig oft versuchen.',
     no_key: 'Dieser Schlüssel öffnet es nicht.',
     not_encrypted: 'Diese Daten sind nicht verschlüsselt, weder von Sealpin noch von age.',
     needs_link: 'Nur der Link, der dafür gemacht wurde, öffnet es.',
-    damaged: 'Die Daten sind beschädigt oder nicht, was gesendet wurde. Nichts davon wurde behalten.',
+    damaged:
+      'Die Daten sind beschädigt oder nicht, was gesendet wurde. Verwenden Sie nicht, was Ihr Browser davon ' +
+      'vielleicht behalten hat.',
     unreachable: 'Der Dienst ist nicht erreichbar. Prüfen Sie Ihre Verbindung und versuchen Sie es noch einmal.',
     busy: 'Der Dienst ist gerade ausgelastet. Versuchen Sie es gleich noch einmal.',
     absent: 'Die Datei ist nicht mehr da.',
@@ -265,22 +375,25 @@ export const de: Words = {
       'Der Browser hat den Download vorzeitig beendet. Löschen Sie, was in Ihren Downloads ' +
       'liegt: Es ist nicht die ganze Datei.',
     disk_full: 'Auf diesem Gerät ist nicht genug Platz.',
-    aborted: 'Abgebrochen. Nichts wurde behalten.',
-    other: 'In dieser Seite ging etwas schief. Nichts wurde behalten.',
+    aborted: 'Abgebrochen. Es wurde nichts gespeichert.',
+    other: 'Auf dieser Seite ging etwas schief. Versuchen Sie es noch einmal.',
     not_sent: 'Abgebrochen. Es gibt keinen Link, also kann niemand öffnen, was schon gesendet war.',
     api_key: 'Dieser API-Schlüssel gehört nicht zu diesem Dienst, oder er ist beendet.',
     scope: 'Dieser API-Schlüssel darf das nicht.',
     quota: 'Dafür ist kein Platz: Die Grenze dieses Kontos oder Links ist erreicht.',
+    guest_quota:
+      'Diese Einladung kann gerade nicht mehr speichern. Nehmen Sie einen Link zurück, oder fragen Sie, wer Sie ' +
+      'eingeladen hat.',
     too_large: 'Eine Datei ist größer, als dieser Dienst annimmt.',
     name: 'Der Name einer Datei hat Zeichen, die sich nicht senden lassen. Benennen Sie sie um.',
     too_much: 'Das sind zu viele Dateien, oder die Nachricht ist zu lang. Senden Sie weniger auf einmal.',
     password: 'Dieses Passwort geht nicht. Geben Sie eines ohne unsichtbare Zeichen ein.',
-    public_key: 'Das ist kein öffentlicher Schlüssel. Die, für die verschlüsselt wird, beginnen mit age1.',
+    public_key: 'Das ist kein öffentlicher Schlüssel. Ein öffentlicher Schlüssel beginnt mit age1.',
     terms: 'Das erlaubt der Dienst nicht. Wählen Sie weniger Zeit oder weniger Öffnungen.',
     sealed_before: 'Sie wurde vorher verschlüsselt, deshalb kann diese Seite keinen Link zu ihr machen.',
     not_sent_other: 'Etwas ging schief, und es gibt keinen Link. Versuchen Sie es noch einmal.',
   },
 
-  footerHash: 'Seiten',
-  footerText: 'In Ihrem Browser ver- und entschlüsselt. Keine Cookies, keine Verfolgung.',
+  footerHash: 'Version',
+  footerText: 'In Ihrem Browser ver- und entschlüsselt. Keine Cookies, kein Tracking.',
 };

@@ -12,17 +12,24 @@ import { fileKeyOf } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { isCid } from '../../shared/ipfs/cid.ts';
 import type { GatewayFetch } from '../../shared/ipfs/gateway.ts';
-import { openParcel, parseLink, printLink, type Link } from '../../shared/link/index.ts';
+import { openParcel, parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
 import { BufferPool } from '../../shared/streams/buffer-pool.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
-import type { Credentials, FileView, Found, OpenedView, Receiving } from '../protocol.ts';
+import type { Credentials, FileView, Found, OpenedView, RangeWanted, Receiving } from '../protocol.ts';
+import { InboxReader } from './inbox-reader.ts';
+import { loadCurves } from './lazy-curves.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
 import { copiesGone, sweepDisk, writeTo } from './sinks.ts';
 import { readInWindows } from './windows.ts';
+import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
 
 /** Found link or file that waits for a password or a click. */
 type Closed = { open(credentials: Credentials, signal: AbortSignal): Promise<OpenedView & { files: Openable[] }> };
-type Openable = FileView & { read(running: Pick<Running, 'signal' | 'stalled'>): AsyncIterable<Uint8Array> };
+type Openable = FileView & {
+  read(running: Pick<Running, 'signal' | 'stalled'>): AsyncIterable<Uint8Array>;
+  /** Any part of a file that is fetched. */
+  openRanges?(signal: AbortSignal): Promise<OpenedFile>;
+};
 
 /** Of the pieces of what is saved. */
 const pool = new BufferPool();
@@ -32,6 +39,7 @@ let closed: Closed | undefined;
 /** Of the share that was opened. */
 let opensLeft: number | undefined;
 let files: readonly Openable[] = [];
+const inbox = new InboxReader();
 
 /** Looks for something. What was open before is closed. */
 function begin(look: (signal: AbortSignal) => Promise<Found>, signal: AbortSignal): Promise<Found> {
@@ -66,15 +74,13 @@ async function findShare(
     async open(credentials, signal) {
       // A wrong password costs no other open.
       if (record === undefined) ({ record, opensLeft } = await recordOf(http, link.id, opening, signal));
-      const { files, ...words } = await openParcel(record, {
+      const parcel = await openParcel(record, {
         secret: link.secret,
         password: credentials.password,
         identities: () => (credentials.keys === undefined ? [] : identitiesOf({ keys: credentials.keys })),
+        place: link,
       });
-      return {
-        ...words,
-        files: files.map(({ fileKey, ...file }) => remoteFile(file, file.size, fileKey, link.service)),
-      };
+      return { ...parcel, files: parcelFiles(parcel, link.service) };
     },
   };
   const { password, ...about } = status;
@@ -123,11 +129,20 @@ function knownOf({ password, keys }: Credentials): KnownCredentials {
  */
 const fetchOnce: GatewayFetch = (url, init) => fetch(url, { ...init, cache: 'no-store' });
 
+function parcelFiles({ files }: Parcel, from: string): Openable[] {
+  return files.map(({ fileKey, ...file }) => remoteFile(file, file.size, fileKey, from));
+}
+
 function remoteFile(file: { cid: string; name: string }, size: number, fileKey: Uint8Array, from: string): Openable {
   const { cid } = file;
   const open = (signal: AbortSignal): Promise<OpenedFile> =>
     openReceived({ cid, size }, { with: { fileKey }, from, fetch: fetchOnce, pool }, signal);
-  return { ...file, size, read: (running) => readInWindows(() => open(running.signal), size, running) };
+  return {
+    ...file,
+    size,
+    read: (running) => readInWindows(() => open(running.signal), size, running),
+    openRanges: open,
+  };
 }
 
 async function findFile({ file }: { file: File }): Promise<Found> {
@@ -156,17 +171,37 @@ async function findFile({ file }: { file: File }): Promise<Found> {
 
 async function openFound(credentials: Credentials, signal: AbortSignal): Promise<OpenedView> {
   if (closed === undefined) throw new SealpinError('link_invalid');
-  const { files: opened, ...words } = await closed.open(credentials, signal);
-  files = opened;
-  return { ...words, files: opened.map(({ name, size, cid }) => ({ name, size, cid })) };
+  return opened(await closed.open(credentials, signal));
+}
+
+/** Keeps the files that were opened. @returns what the page learns of them */
+function opened({ files: all, ...words }: OpenedView & { files: Openable[] }): OpenedView {
+  files = all;
+  const sizes = all.map(({ size }) => size ?? Number.NaN);
+  const zipSize = sizes.length > 1 && !sizes.includes(Number.NaN) ? zipBytes(together()) : undefined;
+  return { ...words, zipSize, files: all.map(({ name, size, cid }) => ({ name, size, cid })) };
+}
+
+/** All files, as an archive has them. */
+function together(running?: Pick<Running, 'signal' | 'stalled'>): ZipEntry[] {
+  const names = safeNames(files.map(({ name }) => name));
+  return files.map(({ size = 0, read }, index) => ({
+    name: names[index] ?? '',
+    size,
+    async *read() {
+      if (running !== undefined) yield* read(running);
+    },
+  }));
 }
 
 async function save(
   argument: Parameters<Receiving['save']>[0],
   { signal, report, stalled }: Running,
 ): Promise<Blob | undefined> {
-  const file = files[argument.file];
-  if (file === undefined) throw new TypeError('there is no such file');
+  const isZip = argument.file === files.length;
+  const file: Openable = isZip
+    ? { name: '', size: zipBytes(together()), read: (running) => zipped(together(running)) }
+    : fileAt(argument.file);
   let bytes = 0;
   async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
@@ -177,6 +212,52 @@ async function save(
     report(bytes, { isLast: true });
   }
   return await writeTo(argument.sink, counted(file.read({ signal, stalled })), { size: file.size, signal, pool });
+}
+
+function fileAt(index: number): Openable {
+  const file = files[index];
+  if (file === undefined) throw new TypeError('there is no such file');
+  return file;
+}
+
+/** Bytes by which every format that a page shows tells what it is. */
+const beginBytes = 16;
+
+async function firstBytes({ file }: { file: number }, signal: AbortSignal): Promise<Uint8Array> {
+  const { openRanges, size = 0 } = fileAt(file);
+  const stop = new AbortController();
+  try {
+    const ranges = await openRanges?.(AbortSignal.any([signal, stop.signal]));
+    const stream = await ranges?.read({ start: 0, end: Math.min(size, beginBytes) });
+    return new Uint8Array(await new Response((stream ?? null) as BodyInit | null).arrayBuffer());
+  } finally {
+    stop.abort();
+  }
+}
+
+/** Answers what a service worker asks for; it ends when the page cancels it. */
+async function serveRanges({ file, port }: { file: number; port: MessagePort }, signal: AbortSignal): Promise<void> {
+  const { openRanges, size = 0 } = fileAt(file);
+  let whole: Promise<OpenedFile> | undefined;
+  async function* bytesOf({ start, end }: RangeWanted): AsyncGenerator<Uint8Array> {
+    // What failed once is opened again, because the browser asks again.
+    whole ??= openRanges?.(signal).catch((error: unknown) => {
+      whole = undefined;
+      throw error;
+    });
+    const ranges = await whole;
+    if (ranges !== undefined) yield* chunksOf(await ranges.read({ start, end: Math.min(end, size) }));
+  }
+  port.addEventListener('message', ({ data, ports: [to] }: MessageEvent<RangeWanted>) => {
+    // The browser hears of a failure over the port, and of nothing else.
+    if (to !== undefined)
+      writeTo({ kind: 'stream', port: to }, bytesOf(data), { size: data.end - data.start, signal, pool }).catch(
+        () => undefined,
+      );
+  });
+  port.start();
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+  port.close();
 }
 
 serveCalls<Receiving>({
@@ -190,6 +271,18 @@ serveCalls<Receiving>({
   opensLeft: async () => opensLeft,
   save,
   copiesGone,
+  begin: (argument, { signal }) => firstBytes(argument, signal),
+  serveRanges: (argument, { signal }) => serveRanges(argument, signal),
+  async prepare() {
+    loadCurves();
+  },
+  signIn: (argument, { signal }) => inbox.signIn(argument, signal),
+  unlock: async (argument) => inbox.unlock(argument),
+  deliveries: (argument, { signal }) => inbox.deliveries(argument, signal),
+  async openDelivery(argument) {
+    const { parcel, service } = inbox.open(argument);
+    return opened({ ...parcel, files: parcelFiles(parcel, service) });
+  },
 });
 
 void sweepDisk();

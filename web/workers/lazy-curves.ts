@@ -17,7 +17,11 @@ declare const curves: typeof Curves;
 const trustedAddress = trustAddresses([curvesAddress], location.href);
 let loaded: typeof Curves | undefined;
 
-function load(): typeof Curves {
+/**
+ * Loads the script, unless it is there.
+ * @throws SealpinError `service_unreachable`
+ */
+export function loadCurves(): typeof Curves {
   try {
     if (loaded === undefined) importScripts(trustedAddress(curvesAddress));
   } catch (cause) {
@@ -27,7 +31,7 @@ function load(): typeof Curves {
 }
 
 function lazily<Name extends keyof typeof Curves>(name: Name): (typeof Curves)[Name] {
-  return new Proxy({} as (typeof Curves)[Name], { get: (_, key) => Reflect.get(load()[name], key) as unknown });
+  return new Proxy({} as (typeof Curves)[Name], { get: (_, key) => Reflect.get(loadCurves()[name], key) as unknown });
 }
 
 export const x25519 = lazily('x25519');

@@ -5,19 +5,24 @@
  */
 import { accountOf } from '../../client/account-key.ts';
 import { connect } from '../../client/connection.ts';
+import { identitiesOf } from '../../client/credentials.ts';
 import { handOver } from '../../client/inboxes.ts';
 import { parseInvitation } from '../../client/invitations.ts';
 import { removeAll, sealAndStore, storeAt, type Outgoing } from '../../client/sending.ts';
 import { serviceHttp, type Fetch } from '../../client/service-http.ts';
 import { removeMs, shareParcel, shareRecipients, type Shared, type ShareOptions } from '../../client/sharing.ts';
-import { detachedPayloadBytes } from '../../shared/crypto/index.ts';
+import { detachedPayloadBytes, type Identity } from '../../shared/crypto/index.ts';
 import type { ShareReceipt } from '../../shared/api.ts';
-import { otherwise, SealpinError } from '../../shared/errors.ts';
-import { parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
-import type { LinkView, SenderWords, Sending, FormTerms, StoredView } from '../protocol.ts';
+import { isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
+import { openFileDetails, parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
+import type { FileToSend, FolderToSend, FormTerms, LinkView, SenderWords, Sending, StoredView } from '../protocol.ts';
 import { dayMs } from '../../shared/time.ts';
+import { chunksOf } from '../../shared/streams/read-all.ts';
+import { pulled } from '../../shared/streams/pulled.ts';
 import { serveCalls, type Running } from './serve-calls.ts';
+import { sweepDisk } from './sinks.ts';
 import { uploadFetch } from './upload-fetch.ts';
+import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
 
 /**
  * Account that is signed in. `until`: of a guest, the end of the invitation in ms; Infinity for one
@@ -40,6 +45,8 @@ type Last = {
 let account: SignedIn | undefined;
 let last: Last | undefined;
 let inbox: string | undefined;
+/** What opens names, where its owner gave it to the page. */
+let identities: readonly Identity[] | undefined;
 
 function signedIn(): SignedIn {
   if (account === undefined) throw new SealpinError('unauthorized');
@@ -48,22 +55,55 @@ function signedIn(): SignedIn {
 
 /** Progress within the body that is being sent, and not only between bodies. */
 function reportedProgress(
-  files: readonly File[],
+  files: readonly FileToSend[],
   { report }: Running,
 ): { fetch: Fetch; onProgress: (bytes: number) => void } {
-  const total = files.reduce((sum, { size }) => sum + detachedPayloadBytes(size), 0);
+  const ends = files.map(
+    (
+      (sum) => (file: FileToSend) =>
+        (sum += detachedPayloadBytes(file instanceof File ? file.size : zipBytes(entriesOf(file))))
+    )(0),
+  );
+  const total = ends.at(-1) ?? 0;
+  const at = (bytes: number) => {
+    const file = ends.findIndex((end) => bytes < end);
+    return { total, file: file < 0 ? files.length - 1 : file };
+  };
   let confirmed = 0;
   return {
-    fetch: uploadFetch((sent) => report(Math.min(confirmed + sent, total), { total })),
+    fetch: uploadFetch((sent) => {
+      const bytes = Math.min(confirmed + sent, total);
+      report(bytes, at(bytes));
+    }),
     onProgress(bytes) {
       confirmed = bytes;
-      report(bytes, { total, isLast: true });
+      report(bytes, { ...at(bytes), isLast: true });
     },
   };
 }
 
-function outgoing(files: readonly File[]): Outgoing[] {
-  return files.map((file) => ({ source: file, name: file.name, type: file.type }));
+function entriesOf({ files }: FolderToSend): ZipEntry[] {
+  const names = safeNames(files.map(({ path }) => path));
+  return files.map(({ file }, index) => ({
+    name: names[index] ?? '',
+    size: file.size,
+    modified: new Date(file.lastModified),
+    read: () => chunksOf(file.stream()),
+  }));
+}
+
+/** A folder becomes an archive while it is sent. */
+function outgoing(files: readonly FileToSend[]): Outgoing[] {
+  return files.map((file) => {
+    if (file instanceof File) return { source: file, name: file.name, type: file.type };
+    const entries = entriesOf(file);
+    const chunks = zipped(entries);
+    const source = pulled({
+      next: async () => (await chunks.next()).value,
+      cancel: () => chunks.return(undefined),
+    });
+    return { source, name: file.name, type: 'application/zip', size: zipBytes(entries) };
+  });
 }
 
 function optionsOf({ expiresInMs, opens, password, keys }: FormTerms): ShareOptions {
@@ -72,7 +112,8 @@ function optionsOf({ expiresInMs, opens, password, keys }: FormTerms): ShareOpti
 
 function view({ link, share }: Shared, { password, keys }: FormTerms): LinkView {
   const needs = password === undefined ? (keys === undefined ? undefined : 'keys') : 'password';
-  return { link, opens: share.opensLeft, expiresAt: share.expiresAt, needs };
+  const { id: shareId, createdAt, opensLeft: opens, expiresAt } = share;
+  return { link, shareId, createdAt, opens, expiresAt, needs };
 }
 
 async function signIn({ root, apiKey }: { root: string; apiKey: string }, signal: AbortSignal): ReturnOf<'signIn'> {
@@ -193,6 +234,15 @@ async function takeBackLink({ shareId }: { shareId: string }, signal: AbortSigna
   return { opened: ended?.opened, isDeleted: ended?.files !== undefined };
 }
 
+async function changeLink(
+  { shareId, opens, expiresInMs }: Parameters<Sending['changeLink']>[0],
+  signal: AbortSignal,
+): ReturnOf<'changeLink'> {
+  const expiresAt = expiresInMs === undefined ? undefined : new Date(Date.now() + expiresInMs);
+  const share = await connect(signedIn()).changeShare(shareId, { opens, expiresAt, signal });
+  return { state: share.state, opens: share.opens, opensLeft: share.opensLeft, expiresAt: share.expiresAt };
+}
+
 async function listLinks({ cursor }: { cursor?: string | undefined }, signal: AbortSignal): ReturnOf<'links'> {
   const page = await connect(signedIn()).shares({ limit: 20, signal, cursor });
   return {
@@ -213,16 +263,32 @@ async function listLinks({ cursor }: { cursor?: string | undefined }, signal: Ab
 async function listFiles({ cursor }: { cursor?: string | undefined }, signal: AbortSignal): ReturnOf<'list'> {
   const page = await connect(signedIn()).list({ limit: 20, signal, cursor });
   return {
-    files: page.files.map(({ fileId, cid, filename, size, createdAt, mode }): StoredView => ({
-      fileId,
-      cid,
-      size,
-      createdAt,
-      isSealed: mode === 'plain',
-      name: filename ?? undefined,
-    })),
+    files: await Promise.all(
+      page.files.map(async ({ fileId, cid, filename, size, createdAt, mode, details }): Promise<StoredView> => ({
+        fileId,
+        cid,
+        size,
+        createdAt,
+        isSealed: mode === 'plain',
+        ...(filename === null || filename === undefined ? await sealedName(cid, details) : { name: filename }),
+      })),
+    ),
     cursor: page.cursor,
   };
+}
+
+/** The name of a file that was sealed before it came, where there is a key that opens it. */
+async function sealedName(cid: string, details = ''): Promise<Pick<StoredView, 'name' | 'sealedName'>> {
+  if (details === '') return {};
+  if (identities === undefined) return { sealedName: 'closed' };
+  try {
+    const bytes = Uint8Array.from(atob(details), (character) => character.charCodeAt(0));
+    const { name } = await openFileDetails(bytes, { cid, identities });
+    return { name, sealedName: 'open' };
+  } catch (error) {
+    // Another key may open it, and what is damaged has no name either.
+    return { sealedName: isSealpinError(error, 'content_mismatch') ? 'foreign' : 'closed' };
+  }
 }
 
 async function findInbox({ text, root }: { text: string; root: string }, signal: AbortSignal): ReturnOf<'findInbox'> {
@@ -232,7 +298,10 @@ async function findInbox({ text, root }: { text: string; root: string }, signal:
   const { service, apiKey }: Extract<Link, { kind: 'inbox' }> = link;
   const { key } = await accountOf(serviceHttp({ service, apiKey }), signal);
   inbox = printLink(link);
-  return { name: key.label };
+  const { expiresAt, left, limits } = key;
+  // A delivery is one more than its files: the list of them.
+  const files = left?.files === undefined ? undefined : Math.max(0, left.files - 1);
+  return { name: key.label, expiresAt, files, bytes: left?.bytes, fileBytes: limits?.fileBytes };
 }
 
 async function deliver({ files, words }: Parameters<Sending['deliver']>[0], running: Running): ReturnOf<'deliver'> {
@@ -254,7 +323,11 @@ serveCalls<Sending>({
   accept: (argument, { signal }) => accept(argument, signal),
   links: (argument, { signal }) => listLinks(argument, signal),
   takeBackLink: (argument, { signal }) => takeBackLink(argument, signal),
+  changeLink: (argument, { signal }) => changeLink(argument, signal),
   list: (argument, { signal }) => listFiles(argument, signal),
+  async useKey({ keys }) {
+    identities = identitiesOf({ keys });
+  },
   async remove({ fileId }, { signal }) {
     const { key } = await connect(signedIn()).delete(fileId, { signal });
     return { isDestroyed: key === 'destroyed' };
@@ -262,3 +335,6 @@ serveCalls<Sending>({
   findInbox: (argument, { signal }) => findInbox(argument, signal),
   deliver,
 });
+
+// A page that received before this one may have been closed early.
+void sweepDisk();

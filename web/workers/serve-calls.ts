@@ -9,7 +9,7 @@ import type { Calls, Failure, FromEngine, FromPage } from '../protocol.ts';
  */
 export type Running = {
   readonly signal: AbortSignal;
-  report(bytes: number, o?: { total?: number | undefined; isLast?: boolean }): void;
+  report(bytes: number, o?: { total?: number | undefined; file?: number | undefined; isLast?: boolean }): void;
   stalled(cause: unknown): Promise<void>;
 };
 
@@ -38,10 +38,10 @@ export function serveCalls<C extends Calls>(handlers: Handlers<C>): void {
     const { signal } = stop;
     running.set(id, { stop });
     let reportedAt = 0;
-    const report: Running['report'] = (bytes, { total, isLast = false } = {}) => {
+    const report: Running['report'] = (bytes, { total, file, isLast = false } = {}) => {
       if (!isLast && performance.now() - reportedAt < progressMs) return;
       reportedAt = performance.now();
-      post({ id, progress: bytes, total });
+      post({ id, progress: bytes, total, file });
     };
     const stalled: Running['stalled'] = (cause) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>();

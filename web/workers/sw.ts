@@ -1,10 +1,10 @@
 /**
  * The service worker of `/dl/`: it turns what an engine sends over a port into a download of the
- * browser. It has no other job and keeps nothing, so several pages and versions of pages do not
- * meet here.
+ * browser, or into the ranges of a film that a page shows. It has no other job and keeps nothing,
+ * so several pages and versions of pages do not meet here.
  */
 import { attachment } from '../../client/attachment.ts';
-import { silenceMs, type FromServiceWorker, type ToPort, type ToServiceWorker } from '../protocol.ts';
+import { silenceMs, type FromServiceWorker, type RangeWanted, type ToPort, type ToServiceWorker } from '../protocol.ts';
 
 declare const self: ServiceWorkerGlobalScope;
 
@@ -14,21 +14,35 @@ type Transfer = { readonly offer: Offer; isTaken: boolean; fail?: () => void };
 
 const transfers = new Map<string, Transfer>();
 
+type Media = Extract<ToServiceWorker, { kind: 'media' }>;
+/** Films and sounds that pages show. */
+const shown = new Map<string, Media>();
+
 self.addEventListener('install', () => void self.skipWaiting());
 
-self.addEventListener('message', ({ data }: ExtendableMessageEvent) => {
-  const message = data as ToServiceWorker;
+self.addEventListener('message', (event: ExtendableMessageEvent) => {
+  const message = event.data as ToServiceWorker;
   if (message.kind === 'gone') {
     transfers.get(message.id)?.fail?.();
     transfers.delete(message.id);
+    shown.delete(message.id);
     return;
   }
   if (message.kind === 'offer') transfers.set(message.id, { offer: message, isTaken: false });
-  message.answer.postMessage(transfers.has(message.id));
+  if (message.kind === 'media') {
+    shown.set(message.id, message);
+    // What a page shows is asked for by the page itself, which has been loaded without this worker.
+    event.waitUntil(self.clients.claim());
+  }
+  message.answer.postMessage(transfers.has(message.id) || shown.has(message.id));
 });
 
 self.addEventListener('fetch', (event) => {
-  const id = new URL(event.request.url).pathname.split('/').at(-1) ?? '';
+  const id = /\/dl\/([^/]+)$/.exec(new URL(event.request.url).pathname)?.[1];
+  // The page that shows a film asks for other things, too.
+  if (id === undefined) return;
+  const media = shown.get(id);
+  if (media !== undefined) return event.respondWith(part(media, event.request.headers.get('Range')));
   const transfer = transfers.get(id);
   // Without content the page that asked stays as it is.
   if (transfer === undefined || transfer.isTaken) event.respondWith(new Response(null, { status: 204 }));
@@ -49,6 +63,30 @@ function take(transfer: Transfer): Response {
       'Cache-Control': 'no-store',
     },
   });
+}
+
+/** The range of a film that the browser asks for, or all of it. */
+function part({ port, size, type }: Media, range: string | null): Response {
+  const [, first = '', last = ''] = /^bytes=(\d+)-(\d*)$/.exec(range ?? '') ?? [];
+  const start = Math.min(Number(first), size);
+  const end = last === '' ? size : Math.min(Number(last) + 1, size);
+  const { port1, port2 } = new MessageChannel();
+  port.postMessage({ start, end } satisfies RangeWanted, [port2]);
+  return new Response(
+    pulledFrom(port1, end - start, () => undefined),
+    {
+      status: first === '' ? 200 : 206,
+      headers: {
+        'Content-Type': type,
+        'Content-Length': String(end - start),
+        'Accept-Ranges': 'bytes',
+        ...(first === '' ? {} : { 'Content-Range': `bytes ${start}-${end - 1}/${size}` }),
+        'Content-Security-Policy': "sandbox; default-src 'none'",
+        'X-Content-Type-Options': 'nosniff',
+        'Cache-Control': 'no-store',
+      },
+    },
+  );
 }
 
 /**

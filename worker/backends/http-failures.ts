@@ -22,6 +22,15 @@ const maxWords = 200;
 /** Length below which a part of our headers is a word, such as `Bearer`, and no secret. */
 const minSecretChars = 8;
 
+/** Makes the error for what a backend refuses with, in its own words. */
+export function refusalBy(id: string, message: string): SealpinError {
+  if (!/no space left on device|disk quota exceeded/i.test(message))
+    return new SealpinError('pinning_failed', `${id}: ${message}`);
+  return new SealpinError('disk_full', `the disk of the pinning service ${id} is full`, {
+    hint: 'nothing was kept; the operator must make room there',
+  });
+}
+
 export type HttpFailures = ReturnType<typeof httpFailures>;
 
 /** Makes the errors of a service. */
@@ -48,12 +57,7 @@ export function httpFailures({ id, root, headers, api }: Addressed) {
   }
 
   /** The error for the message of an error that the service reports. */
-  function refused(message: string): SealpinError {
-    if (!/no space left on device|disk quota exceeded/i.test(message)) return failed(message);
-    return new SealpinError('disk_full', `the disk of the pinning service ${id} is full`, {
-      hint: 'nothing was kept; the operator must make room there',
-    });
-  }
+  const refused = (message: string): SealpinError => refusalBy(id, message);
 
   /** The plan that the service is paid for, or its quota, is used up. */
   function exhausted(detail: string): SealpinError {

@@ -18,3 +18,8 @@ export function essenceOf(headers: Headers): string {
 export function isEncoded(headers: Headers): boolean {
   return (headers.get('Content-Encoding') ?? '').split(',').some((each) => !/^(identity)?$/i.test(each.trim()));
 }
+
+/** Tells whether the body is JSON. */
+export function isJson(headers: Headers): boolean {
+  return essenceOf(headers) === 'application/json';
+}

@@ -45,10 +45,10 @@ export function isConditional(headers: Headers): boolean {
 /**
  * Checks the conditions of a request that changes something which exists.
  * @param etags of what it changes, in each form that has one
- * @param lastModified when it last changed, as an HTTP-date
+ * @param lastModified when it last changed, as an HTTP-date; null: not known
  * @throws precondition_failed; invalid_request for a condition that cannot be read
  */
-export function checkConditions(headers: Headers, etags: readonly string[], lastModified: string): void {
+export function checkConditions(headers: Headers, etags: readonly string[], lastModified: string | null): void {
   const match = headers.get('If-Match')?.trim();
   const noneMatch = headers.get('If-None-Match')?.trim();
   const since = headers.get('If-Unmodified-Since');

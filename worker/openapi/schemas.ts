@@ -23,7 +23,7 @@ const names = new Map(Object.entries(named).map(([name, shape]) => [shape, name]
 
 function isNamed(value: unknown): value is v.GenericSchema {
   if (typeof value !== 'object' || value === null || !('kind' in value) || !('type' in value)) return false;
-  return value.kind === 'schema' && ['object', 'strict_object', 'picklist'].includes(String(value.type));
+  return value.kind === 'schema' && ['object', 'strict_object', 'intersect', 'picklist'].includes(String(value.type));
 }
 
 const config = {

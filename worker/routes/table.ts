@@ -179,8 +179,9 @@ const userRoutes: readonly Route[] = [
     handler: deleteFile,
   }),
   route('patch', '/v1/storage/:fileId', 'changeFile', {
-    summary: 'Changes the name, the type, the metadata, the tags or the expiry of a file',
-    description: 'To change `expiresAt` the key also needs the scope `delete`.',
+    summary: 'Changes the name, the type, the metadata, the tags, the sealed details or the expiry of a file',
+    description:
+      'To change `expiresAt` the key also needs the scope `delete`. The key that stored a file may set its `details`.',
     params: { fileId: FileId },
     who: 'key',
     scopes: ['read', 'write'],

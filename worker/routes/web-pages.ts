@@ -4,6 +4,7 @@
  */
 import type { Hono } from 'hono';
 import { web } from 'sealpin:web';
+import { hex } from '../../shared/crypto/bytes.ts';
 import type { App, Ctx } from '../http/app.ts';
 import { methodNotAllowed } from '../http/middleware.ts';
 import { respond } from '../http/representation.ts';
@@ -43,7 +44,8 @@ function documentPolicy(scriptHash: string): string {
   return policyOf({
     'script-src': `'${scriptHash}'`,
     'style-src': "'self'",
-    'img-src': "'self' data:",
+    'img-src': "'self' data: blob:",
+    'media-src': "'self'",
     'connect-src': "'self'",
     'worker-src': "'self'",
     'frame-src': "'self'",
@@ -73,10 +75,13 @@ export function addWeb(app: Hono<App>): void {
     }
   }
   for (const { path, type, text, loadsScripts = false } of web.files) {
-    const headers = { ...common, 'Content-Type': type, 'Cache-Control': 'no-cache, no-transform' };
     serve(app, `/${path}`, text, {
-      ...headers,
+      ...common,
+      'Content-Type': type,
+      'Cache-Control': 'no-cache, no-transform',
       'Content-Security-Policy': loadsScripts ? loadingPolicy : workerPolicy,
+      // For a while it also answers the ranges of a video, which the page asks for.
+      ...(path === 'dl/sw.js' ? { 'Service-Worker-Allowed': '../' } : {}),
     });
   }
   // What is saved below /dl/ comes from a page's service worker. Where there is none, the page must
@@ -84,22 +89,53 @@ export function addWeb(app: Hono<App>): void {
   app.get('/dl/:id', () => new Response(null, { status: 204, headers: { 'Cache-Control': 'no-store' } }));
 }
 
+/** What a browser may keep for good: its address names these bytes. */
+const immutable = 'public, max-age=31536000, immutable, no-transform';
+
+/** Serves a text, compressed where the client takes that: no proxy may do it later. */
 function serve(app: Hono<App>, path: string, text: string, headers: Record<string, string>): void {
   const bytes = new TextEncoder().encode(text);
-  let etag: Promise<string> | undefined;
+  let prepared: Promise<{ digest: string; gzipped: Uint8Array }> | undefined;
   app.get(path, async (c: Ctx) => {
-    etag ??= etagOf(bytes);
-    return await respond(c, {
-      etag: await etag,
-      headers: new Headers(headers),
-      bytes: bytes.length,
-      body: async () => bytes,
+    prepared ??= prepare(bytes);
+    const { digest, gzipped } = await prepared;
+    const isGzipped = takesGzip(c.req.header('Accept-Encoding') ?? '');
+    const sent = isGzipped ? gzipped : bytes;
+    const response = await respond(c, {
+      etag: isGzipped ? `"${digest}-gzip"` : `"${digest}"`,
+      headers: new Headers({
+        ...headers,
+        Vary: 'Accept-Encoding',
+        ...(isGzipped ? { 'Content-Encoding': 'gzip' } : {}),
+        ...(isVersion(new URL(c.req.url).search, path, digest) ? { 'Cache-Control': immutable } : {}),
+      }),
+      bytes: sent.length,
+      body: async () => sent,
       ranges: false,
     });
+    if (!isGzipped || response.body === null) return response;
+    return new Response(response.body, { headers: response.headers, encodeBody: 'manual' });
   });
   app.all(path, methodNotAllowed(['get']));
 }
 
-async function etagOf(bytes: Uint8Array): Promise<string> {
-  return `"${new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)).toHex()}"`;
+/** Recognizes an address that means these bytes: `?<16 hex>`, or a name that has them. */
+function isVersion(search: string, path: string, digest: string): boolean {
+  const version = digest.slice(0, 16);
+  return search === `?${version}` || path.endsWith(`-${version}.js`);
+}
+
+/** Recognizes a client that takes gzip (RFC 9110 section 12.5.3), by name and not refused. */
+function takesGzip(accepted: string): boolean {
+  const given = accepted.split(',').map((each) => each.trim().toLowerCase());
+  return given.some((each) => /^gzip(?:;q=(?:0\.\d*[1-9]\d*|1(?:\.0*)?))?$/.test(each.replaceAll(' ', '')));
+}
+
+async function prepare(bytes: Uint8Array): Promise<{ digest: string; gzipped: Uint8Array }> {
+  const gzipped = new Response(bytes).body?.pipeThrough(new CompressionStream('gzip'));
+  return {
+    // `toHex` is not in every runtime that asks for the pages.
+    digest: hex(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))),
+    gzipped: new Uint8Array(await new Response(gzipped ?? null).arrayBuffer()),
+  };
 }

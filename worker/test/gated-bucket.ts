@@ -1,10 +1,12 @@
 /**
  * A bucket of R2 in the Worker whose every request asks a peer outside (`bucket-gate.ts`): what
- * that one refuses is not done, or done and not told.
+ * that one refuses is not done, or done and not told; what it answers 205 to is done twice.
  */
 
-/** The number that R2 says a refusal by. */
+/** The number that R2 says a refusal by: https://developers.cloudflare.com/r2/api/error-codes/ */
 const codes: Record<number, string> = {
+  403: 'Access Denied. (10003)',
+  410: 'The specified bucket does not exist. (10006)',
   429: 'Reduce your concurrent request rate for the same object. (10058)',
   503: 'Please try again. (10043)',
   507: 'There is no room. (10045)',
@@ -38,13 +40,13 @@ function gatedBucket(bucket: R2Bucket, gate: string): R2Bucket {
     about: { method: string; key: string },
     o: { sent?: Uint8Array<ArrayBuffer> },
     work: () => Promise<{ value: T; given?: ArrayBuffer }>,
-  ): Promise<{ value: T; given: ArrayBuffer } | null> {
+  ): Promise<{ value: T; given: Response } | null> {
     const named = { ...about, turn: crypto.randomUUID() };
     const before = await ask('before', named, o.sent);
     if (before.status === 404) return null;
+    if (before.status === 205) await work();
     const { value, given } = await work();
-    const after = await ask('after', named, given);
-    return { value, given: await after.arrayBuffer() };
+    return { value, given: await ask('after', named, given) };
   }
 
   const gated = {
@@ -61,14 +63,21 @@ function gatedBucket(bucket: R2Bucket, gate: string): R2Bucket {
         return { value, ...(value !== null && 'body' in value && { given: await value.arrayBuffer() }) };
       });
       if (answer === null || answer.value === null) return null;
-      return { key, size: answer.value.size, body: new Response(answer.given).body };
+      return { key, size: answer.value.size, body: answer.given.body ?? new Response('').body };
     },
     head: async (key: string) =>
       (await passed({ method: 'HEAD', key }, {}, async () => ({ value: await bucket.head(key) })))?.value ?? null,
     async list(options: R2ListOptions) {
       const about = { method: 'LIST', key: options.prefix ?? '' };
-      const answer = await passed(about, {}, async () => ({ value: await bucket.list(options) }));
-      return answer?.value ?? { objects: [], truncated: false };
+      const answer = await passed(about, {}, async () => {
+        const value = await bucket.list(options);
+        const given = value.objects.map(({ key, size, uploaded }) => ({ key, size, uploaded }));
+        return { value, given: new TextEncoder().encode(JSON.stringify(given)).buffer as ArrayBuffer };
+      });
+      if (answer === null) return { objects: [], truncated: false };
+      const objects = await answer.given.json<{ key: string; size: number; uploaded: string }[]>();
+      const { truncated } = answer.value;
+      return { objects: objects.map((each) => ({ ...each, uploaded: new Date(each.uploaded) })), truncated };
     },
     async delete(keys: string | string[]) {
       const [key = ''] = [keys].flat();

@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import { decodeIndex } from '../backends/objects/object-index.ts';
 import { numbersOf, parseObjectNames } from '../objects/pin/stores/object-names.ts';
 import { shardName } from '../objects/pin/shard-names.ts';
-import { bytesOf, client, type Client } from './client.ts';
+import { bytesOf, client, type Client } from '../../testkit/api-client.ts';
 import { present } from '../../testkit/present.ts';
 import { backendKind, type Service } from '../../testkit/service.ts';
 

@@ -1,10 +1,18 @@
 /** Checking the backup of a service where it lies: no service is asked, and nothing is changed. */
 import { join } from 'node:path';
 import type { Context } from '../../context.ts';
-import { digestOfFile, forEachOf, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
+import {
+  blocksOf,
+  digestOfFile,
+  partsOf,
+  type Entry,
+  forEachOf,
+  requireManifest,
+  type ServiceFolder,
+} from './service-folder.ts';
 
 /** A file of a backup that is damaged or missing: its path in the folder, and what it is of. */
-export type BadFile = { readonly path: string; readonly of: string; readonly why: string };
+export type BadFile = Pick<Entry, 'path' | 'of'> & { readonly why: string };
 
 /** Result of a check: what is intact, and each file that is not. */
 export type CheckedService = {
@@ -19,28 +27,21 @@ export type CheckedService = {
  */
 export async function checkService(folder: ServiceFolder, context: Context): Promise<CheckedService> {
   const manifest = await requireManifest(folder, context);
-  const bad = await faultyParts(folder, manifest, context);
-  await forEachOf(manifest.blocks, async ({ name, cid, sha256 }) => {
-    context.signal.throwIfAborted();
-    const why = await faultOf(join(folder.blocks, name), sha256);
-    if (why !== undefined) bad.push({ path: `blocks/${name}`, of: cid, why });
-  });
+  const bad = await faultyFiles(folder, [...partsOf(manifest), ...blocksOf(manifest)], context);
   return { takenAt: manifest.takenAt, files: manifest.blocks.length, bad };
 }
 
-/** The parts of a backup that are damaged or missing. */
-export async function faultyParts(
-  folder: ServiceFolder,
-  { files, secrets }: Manifest,
+/** Those of some files of a backup that are damaged or missing. */
+export async function faultyFiles(
+  { root }: ServiceFolder,
+  entries: readonly Entry[],
   { signal }: Context,
 ): Promise<BadFile[]> {
-  const parts = files.map(({ path, part }) => ({ of: path, part }));
-  if (secrets !== undefined) parts.push({ of: 'secrets.json', part: secrets.part });
   const bad: BadFile[] = [];
-  await forEachOf(parts, async ({ of, part }) => {
+  await forEachOf(entries, async ({ path, of, sha256 }) => {
     signal.throwIfAborted();
-    const why = await faultOf(join(folder.parts, part), part);
-    if (why !== undefined) bad.push({ path: `parts/${part}`, of, why });
+    const why = await faultOf(join(root, path), sha256);
+    if (why !== undefined) bad.push({ path, of, why });
   });
   return bad;
 }

@@ -13,9 +13,9 @@ import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
 import { localPaths, restoringIn, type Secrets } from '../../local/state.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
 import { copyChecked } from './checked-copy.ts';
-import { type BadFile, faultOf, faultyParts } from './check-service.ts';
+import { type BadFile, faultOf, faultyFiles } from './check-service.ts';
 import { newSecrets, openSecrets } from './sealed-secrets.ts';
-import { forEachOf, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
+import { partsOf, forEachOf, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
 
 /** Result of a restoration. `secrets`: whether the tokens are those of the backup. */
 export type RestoredService = {
@@ -100,7 +100,7 @@ async function refuseService(dataDir: string): Promise<void> {
 
 /** @throws content_mismatch */
 async function refuseDamaged(folder: ServiceFolder, manifest: Manifest, context: Context): Promise<void> {
-  const bad = await faultyParts(folder, manifest, context);
+  const bad = await faultyFiles(folder, partsOf(manifest), context);
   if (bad.length === 0) return;
   const named = bad.map(({ path, of, why }) => `${path} (${of}) is ${why}`).join(', ');
   throw new SealpinError('content_mismatch', `${folder.shown} cannot be restored: ${named}`, {

@@ -16,10 +16,9 @@ import type { Environment } from '../../context.ts';
 import { ifMissing, readFailure, writeFailure } from '../../errno.ts';
 import { lockName } from '../../io/held-folder.ts';
 import type { Reading } from '../../io/input.ts';
-import { readJson } from '../../io/kept-json.ts';
-import { writeSmall } from '../../io/output-file.ts';
 import { makeDirectories } from '../../io/paths.ts';
 import { isTemporaryName } from '../../io/unfinished.ts';
+import { readRecord } from '../layout.ts';
 
 /** A backup of a service, all paths absolute. `shown`: how the user named it. */
 export type ServiceFolder = {
@@ -51,11 +50,6 @@ export function isBlockName(name: string): boolean {
 }
 
 const digest = /^[0-9a-f]{64}$/;
-
-/** Recognizes the name of a part. */
-export function isPartName(name: string): boolean {
-  return digest.test(name);
-}
 
 const Text = v.string();
 const Digest = v.pipe(Text, v.regex(digest));
@@ -104,11 +98,9 @@ const manifestLimitBytes = 512 * 1024 * 1024;
  */
 export async function readManifest({ manifest }: ServiceFolder, environment: Reading): Promise<Manifest | undefined> {
   await refuseLink(manifest);
-  return readJson(manifest, Manifest, {
+  return readRecord(manifest, Manifest, environment, {
     limitBytes: manifestLimitBytes,
-    what: 'a part of a backup',
     hint: 'put a copy of service.json there, or take a new backup into another folder',
-    environment,
   });
 }
 
@@ -122,16 +114,6 @@ export async function requireManifest(folder: ServiceFolder, environment: Readin
   throw new SealpinError('file_not_found', `${folder.shown} is not the backup of a service: it has no service.json`, {
     hint: 'name the folder that sealpin service backup wrote; for the backup of an account: sealpin restore',
   });
-}
-
-/** Replaces the manifest in one step. @throws file_unwritable, disk_full */
-export async function writeManifest(
-  folder: ServiceFolder,
-  manifest: Manifest,
-  environment: Pick<Environment, 'stdout' | 'cwd'>,
-): Promise<void> {
-  const bytes = new TextEncoder().encode(`${JSON.stringify(manifest)}\n`);
-  await writeSmall(folder.manifest, bytes, { force: true, environment, fileOnly: true });
 }
 
 /**
@@ -188,15 +170,28 @@ export async function digestOfFile(path: string): Promise<{ digest: string; byte
   return { digest: hash.digest('hex'), bytes };
 }
 
-/** Removes the files of a folder that have a name of this kind and are not used. */
-export async function removeUnused(
-  folder: string,
-  isOurs: (name: string) => boolean,
-  used: ReadonlySet<string>,
-): Promise<number> {
-  const names = (await readdir(folder)).filter((name) => isOurs(name) && !used.has(name));
-  for (const name of names) await rm(join(folder, name), { force: true });
-  return names.length;
+const ours = /^(?:parts\/[0-9a-f]{64}|blocks\/[0-9a-f]{32}(?:\.car)?)$/;
+
+/** Removes what a backup does not name any more. @returns how many files */
+export async function removeUnused({ root }: ServiceFolder, manifest: Manifest): Promise<number> {
+  const used = new Set([...partsOf(manifest), ...blocksOf(manifest)].map(({ path }) => path));
+  const paths = (await readdir(root, { recursive: true })).filter((path) => ours.test(path) && !used.has(path));
+  for (const path of paths) await rm(join(root, path), { force: true });
+  return paths.length;
+}
+
+/** A file of a backup: its path in the folder, what it is of, and its SHA-256 in hex. */
+export type Entry = { readonly path: string; readonly of: string; readonly sha256: string };
+
+/** The parts of a backup. */
+export function partsOf({ files, secrets }: Manifest): Entry[] {
+  const parts = [...files, ...(secrets === undefined ? [] : [{ path: 'secrets.json', ...secrets }])];
+  return parts.map(({ path, part }) => ({ path: `parts/${part}`, of: path, sha256: part }));
+}
+
+/** The files with bytes of a backup. */
+export function blocksOf({ blocks }: Manifest): Entry[] {
+  return blocks.map(({ name, cid, sha256 }) => ({ path: `blocks/${name}`, of: cid, sha256 }));
 }
 
 /**

@@ -17,6 +17,7 @@ import { isFull } from '../../local/node/reserve.ts';
 import { indexCopy, snapshotGone, withSnapshot } from '../../local/snapshot/held-snapshot.ts';
 import { filesOf, isDatabase, logBytesOf, type Snapshot, writtenAt } from '../../local/snapshot/state-files.ts';
 import { localPaths, type Secrets } from '../../local/state.ts';
+import { writeRecord } from '../layout.ts';
 import { NodeIndex } from './node-index.ts';
 import { copyChecked, type Fault, faultIn } from './checked-copy.ts';
 import { sealSecrets } from './sealed-secrets.ts';
@@ -26,7 +27,6 @@ import {
   forEachOf,
   indexPath,
   isBlockName,
-  isPartName,
   type Manifest,
   type Part,
   prepareFolder,
@@ -34,7 +34,6 @@ import {
   removeUnused,
   type ServiceFolder,
   sizeOf,
-  writeManifest,
 } from './service-folder.ts';
 
 /** Counts of a run. `databases` and `files` are what is in the backup now. */
@@ -96,7 +95,9 @@ export async function backUpService(
     const before = await readManifest(folder, context);
     // Before the snapshot: somebody may have to type a password.
     const sealed = await sealedPart(folder, before, secrets, sealedFor, context);
-    const known = await partsThere(folder, before);
+    const known = new Map<string, Part>();
+    for (const file of before?.files ?? [])
+      if ((await sizeOf(join(folder.parts, file.part))) === file.bytes) known.set(file.path, file);
     const stamps = Object.fromEntries([...known].flatMap(([path, { stamp }]) => (stamp ? [[path, stamp]] : [])));
     const { serviceId } = JSON.parse(secrets) as Secrets;
     return await withSnapshot(dataDir, stamps, async (snapshot) => {
@@ -151,11 +152,8 @@ async function fill(
     blocks: blocks.files,
     secrets: sealed,
   };
-  await writeManifest(folder, manifest, context);
-  const parts = new Set([...files.map(({ part }) => part), ...(sealed === undefined ? [] : [sealed.part])]);
-  const removed =
-    (await removeUnused(folder.parts, isPartName, parts)) +
-    (await removeUnused(folder.blocks, isBlockName, new Set(blocks.files.map(({ name }) => name))));
+  await writeRecord(folder.manifest, manifest, context);
+  const removed = await removeUnused(folder, manifest);
   for (const each of [folder.parts, folder.blocks]) await syncDirectory(each);
   return {
     takenAt,
@@ -193,14 +191,6 @@ async function sealedPart(
   } finally {
     await rm(temporary, { force: true });
   }
-}
-
-/** Parts of the last state that are still there, with their length, by the path of their file. */
-async function partsThere(folder: ServiceFolder, before: Manifest | undefined): Promise<Map<string, Part>> {
-  const there = new Map<string, Part>();
-  for (const file of before?.files ?? [])
-    if ((await sizeOf(join(folder.parts, file.part))) === file.bytes) there.set(file.path, file);
-  return there;
 }
 
 /**

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type * as Esbuild from 'esbuild';
 import type { Plugin } from 'esbuild';
 import { packageRoot, requireLocal } from '../package-root.ts';
+import { wordList } from './shipped-file.ts';
 
 /**
  * Oldest browsers that have what `shared/` uses: `Promise.withResolvers`, `AbortSignal.any`,
@@ -20,14 +21,16 @@ export const oldestBrowsers = ['chrome119', 'firefox124', 'safari17.4'];
  * relative to the service's root.
  */
 const documents = [
-  { paths: ['', 's', 'b'], states: ['receive'], script: 'web/receive-page.js' },
+  { paths: ['open', 's', 'b'], states: ['receive', 'opened'], script: 'web/receive-page.js' },
   {
-    paths: ['send'],
-    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'links'],
+    paths: ['', 'send'],
+    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'links', 'about'],
     script: 'web/send-page.js',
   },
   { paths: ['drop'], states: ['waiting', 'drop', 'compose', 'sending'], script: 'web/drop-page.js' },
   { paths: ['files'], states: ['api-key', 'stored', 'compose', 'sending', 'sent'], script: 'web/files-page.js' },
+  { paths: ['links'], states: ['kept'], script: 'web/links-page.js' },
+  { paths: ['inbox'], states: ['api-key', 'inbox', 'opened'], script: 'web/inbox-page.js' },
 ] as const;
 
 /**
@@ -37,18 +40,23 @@ const documents = [
 type Script = { readonly entry: string; readonly writes?: boolean; readonly loadsCurves?: boolean };
 
 /**
- * The scripts by their addresses. A service worker may only control addresses below its own folder,
- * and has to control `dl/`. The engine that receives has its curves, because `/` opens files
- * without a network.
+ * The scripts that pages start, by their addresses. Unless it says otherwise, a service worker may
+ * only control addresses below its own folder, and has to control `dl/`.
  */
-const scripts: Readonly<Record<string, Script>> = {
+const workers: Readonly<Record<string, Script>> = {
+  'web/engine.js': { entry: 'workers/engine.ts', loadsCurves: true },
+  'web/sealing-engine.js': { entry: 'workers/sealing-engine.ts', writes: true, loadsCurves: true },
+  'dl/sw.js': { entry: 'workers/sw.ts' },
+};
+
+/** The scripts of pages, by their addresses. */
+const pageScripts: Readonly<Record<(typeof documents)[number]['script'], Script>> = {
   'web/receive-page.js': { entry: 'receive-page.ts' },
   'web/send-page.js': { entry: 'send-page.ts' },
   'web/drop-page.js': { entry: 'drop-page.ts' },
   'web/files-page.js': { entry: 'files-page.ts' },
-  'web/engine.js': { entry: 'workers/engine.ts' },
-  'web/sealing-engine.js': { entry: 'workers/sealing-engine.ts', writes: true, loadsCurves: true },
-  'dl/sw.js': { entry: 'workers/sw.ts' },
+  'web/links-page.js': { entry: 'kept/links-page.ts' },
+  'web/inbox-page.js': { entry: 'inbox/inbox-page.ts' },
 };
 
 /** The curves, relative to `web/`. */
@@ -68,41 +76,20 @@ type WebDocument = {
  */
 type Web = { readonly hash: string; readonly documents: readonly WebDocument[]; readonly files: readonly WebFile[] };
 
+const scriptType = 'text/javascript; charset=utf-8';
+
 /** Builds the pages. @param o.words a catalogue instead of the English one, for tests */
 export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web> {
   const room = join(packageRoot(), 'web');
-  const source = (name: string): Promise<string> => readFile(join(room, 'html', name), 'utf8');
-  const compile = (script: Script, options: { globalName?: string; define?: Record<string, string> } = {}) =>
-    compiledScript(room, script, words, options);
-  const type = 'text/javascript; charset=utf-8';
-  const curves = await compile({ entry: curvesEntry }, { globalName: 'curves' });
-  // An engine may outlive the deployment that it came from. It takes the curves that it was built
-  // with, or none.
-  const curvesAddress = `curves-${textDigest(curves).toString('hex', 0, 8)}.js`;
-  const compiled = Object.entries(scripts).map(async ([path, script]) => ({
-    path,
-    type,
-    text: await compile(script, { define: { curvesAddress: JSON.stringify(curvesAddress) } }),
-    loadsScripts: script.loadsCurves === true,
-  }));
-  const style = compile({ entry: 'style.css' }).then((text) => ({
-    path: 'web/style.css',
-    type: 'text/css; charset=utf-8',
-    text,
-  }));
-  const [layout, passwordField, ...built] = await Promise.all([
-    source('layout.html'),
-    source('password-field.html'),
-    style,
-    ...compiled,
-  ]);
-  const files: WebFile[] = [...built, { path: `web/${curvesAddress}`, type, text: curves }];
+  const files = await compiledFiles(room, words);
+  const versionAt = (path: string): string => versionOf(documentText(files, path));
   const integrityOf = (path: string): string => `sha256-${textDigest(documentText(files, path)).toString('base64')}`;
+  const [layout, passwordField] = [await source(room, 'layout'), await source(room, 'password-field')];
   const drafts = documents.map(async ({ paths, states, script }) => {
-    const sections = (await Promise.all(states.map((each) => source(`${each}.html`)))).join('\n');
     const html = fillTemplate(layout, {
-      states: fillTemplate(sections, { passwordField }),
-      script,
+      states: fillTemplate(await sourcesOf(room, states), { passwordField }),
+      script: `${script}?${versionAt(script)}`,
+      style: `web/style.css?${versionAt('web/style.css')}`,
       scriptIntegrity: integrityOf(script),
       styleIntegrity: integrityOf('web/style.css'),
     });
@@ -114,11 +101,63 @@ export async function bundleWeb({ words }: { words?: string } = {}): Promise<Web
   return { hash, files, documents: unsigned.map((each) => ({ ...each, html: fillTemplate(each.html, { hash }) })) };
 }
 
-async function compiledScript(
+function source(room: string, name: string): Promise<string> {
+  return readFile(join(room, 'html', `${name}.html`), 'utf8');
+}
+
+async function sourcesOf(room: string, names: readonly string[]): Promise<string> {
+  return (await Promise.all(names.map((each) => source(room, each)))).join('\n');
+}
+
+/** Builds the style and all scripts: what names another one is built after it. */
+async function compiledFiles(room: string, words: string | undefined): Promise<WebFile[]> {
+  const compile = (script: Script, options: CompileOptions = {}) => compiledScript(room, script, words, options);
+  const style = { path: 'web/style.css', type: 'text/css; charset=utf-8', text: await compile({ entry: 'style.css' }) };
+  const curves = await compile({ entry: curvesEntry }, { globalName: 'curves' });
+  // An engine may outlive the deployment that it came from. It takes the curves that it was built
+  // with, or none.
+  const curvesAddress = `curves-${versionOf(curves)}.js`;
+  const started = Object.entries(workers).map(async ([path, script]): Promise<WebFile> => {
+    const text = await compile(script, { define: { curvesAddress: JSON.stringify(curvesAddress) } });
+    return { path, type: scriptType, text, loadsScripts: script.loadsCurves === true };
+  });
+  const engines = await Promise.all(started);
+  // A page starts the engine that it was built with.
+  const versions = Object.fromEntries(engines.map(({ path, text }) => [path, versionOf(text)]));
+  const define = { scriptVersions: JSON.stringify(versions) };
+  const pages = documents.map(async ({ script, states }): Promise<WebFile> => {
+    const html = await sourcesOf(room, ['layout', ...states]);
+    const whole = await compile(pageScripts[script], { define });
+    const isUsed = (word: string): boolean => whole.includes(`.${word}`) || html.includes(`data-word="${word}"`);
+    return { path: script, type: scriptType, text: await compile(pageScripts[script], { define, isUsed }) };
+  });
+  return [
+    style,
+    ...(await Promise.all(pages)),
+    ...engines,
+    { path: `web/${curvesAddress}`, type: scriptType, text: curves },
+    // The words of fingerprints, which a page asks for where something is signed.
+    {
+      path: 'web/words.txt',
+      type: 'text/plain; charset=utf-8',
+      text: await readFile(join(packageRoot(), wordList), 'utf8'),
+    },
+  ];
+}
+
+/** `isUsed`: tells whether a page uses a word of the catalogues; all are there when undefined. */
+type CompileOptions = {
+  readonly globalName?: string;
+  readonly define?: Record<string, string>;
+  readonly isUsed?: (word: string) => boolean;
+};
+
+/** Compiles a script or a style sheet of the pages. */
+export async function compiledScript(
   room: string,
   { entry, writes = false, loadsCurves = false }: Script,
   words: string | undefined,
-  options: { globalName?: string; define?: Record<string, string> },
+  { isUsed, ...options }: CompileOptions,
 ): Promise<string> {
   const { build } = requireLocal('esbuild') as typeof Esbuild;
   const { outputFiles } = await build({
@@ -137,12 +176,19 @@ async function compiledScript(
       withoutUnusedShapes,
       codesAlone,
       withoutMembers,
+      withoutEdwards,
       ...(writes ? [] : [withoutWriter]),
       ...(loadsCurves ? [replaceCurves(join(room, 'workers/lazy-curves.ts'))] : []),
       ...(words === undefined ? [] : [replaceEnglish(words)]),
+      ...(isUsed === undefined ? [] : [withoutUnusedWords(isUsed)]),
     ],
   });
   return outputFiles.map(({ text }) => text.trim()).join('\n');
+}
+
+/** What follows the `?` of an address that means these bytes and no others. */
+function versionOf(text: string): string {
+  return textDigest(text).toString('hex', 0, 8);
 }
 
 function textDigest(text: string): Buffer {
@@ -156,12 +202,12 @@ function documentText(files: readonly WebFile[], path: string): string {
 }
 
 /** Replaces `{{name}}`, where a value has that name. */
-function fillTemplate(template: string, values: Record<string, string>): string {
+export function fillTemplate(template: string, values: Record<string, string>): string {
   return template.replace(/\{\{(\w+)\}\}/g, (place, name: string) => values[name] ?? place);
 }
 
 /** Leaves out comments and indentation; no element of the pages keeps white space. */
-function compact(html: string): string {
+export function compact(html: string): string {
   return html
     .replace(/<!--[^]*?-->/g, '')
     .split('\n')
@@ -193,6 +239,20 @@ const withoutMembers: Plugin = {
     onLoad({ filter: /ipfs-unixfs\/dist\/src\/unixfs\.js$/ }, async ({ path }) => {
       const source = await readFile(path, 'utf8');
       return { contents: source.replace(/, function\* \(reader[^]*?\n {12}\}\);/g, ');') };
+    });
+  },
+};
+
+/**
+ * Leaves out the Edwards curve, by which X25519 makes public keys in a third of the time: a page
+ * makes one for each file at most, and the curve is 2 KB compressed.
+ */
+const withoutEdwards: Plugin = {
+  name: 'without the Edwards curve',
+  setup({ onLoad }) {
+    onLoad({ filter: /@noble\/curves\/ed25519\.js$/ }, async ({ path }) => {
+      const source = await readFile(path, 'utf8');
+      return { contents: source.replace(/^ {8}scalarMultBase: \(k\) => \{$[^]*?^ {8}\},$/m, '') };
     });
   },
 };
@@ -233,6 +293,25 @@ const codesAlone: Plugin = {
     });
   },
 };
+
+/** Leaves out the words of other pages. */
+function withoutUnusedWords(isUsed: (word: string) => boolean): Plugin {
+  return {
+    name: 'without unused words',
+    setup({ onLoad }) {
+      onLoad({ filter: /[\\/]words[\\/][a-z]{2}\.ts$/ }, async ({ path }) => {
+        const source = await readFile(path, 'utf8');
+        const contents = source.replace(/^ {2}(\w+):[^]*?,\n(?=\n| {2}\w|\};)/gm, (entry, word: string) =>
+          always.has(word) || isUsed(word) ? entry : '',
+        );
+        return { contents, loader: 'ts' };
+      });
+    },
+  };
+}
+
+/** Members of a catalogue that are no words. */
+const always = new Set(['language', 'direction', 'errors']);
 
 function replaceEnglish(words: string): Plugin {
   return {

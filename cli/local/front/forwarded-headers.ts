@@ -21,7 +21,8 @@ export type Forwarded = {
 /**
  * Headers by which a proxy or the platform speaks of the client, and this process to the Worker.
  */
-const spoken = /^(?:cf-|mf-|x-forwarded(?:-|$)|forwarded$|x-real-ip$|true-client-ip$|sealpin-(?:control|front)$)/;
+const spoken =
+  /^(?:cf-|mf-|x-forwarded(?:-|$)|forwarded$|x-real-ip$|true-client-ip$|sealpin-(?:control|front|handover|length)$)/;
 
 /** Headers of one connection (RFC 9110 section 7.6.1); Node writes those of the next one. */
 const ofConnection = new Set(

@@ -6,11 +6,13 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SealpinError } from '../../../shared/errors.ts';
 import { problemType, toProblem } from '../../../shared/problem-object.ts';
 import { errnoOf } from '../../errno.ts';
 import { createServer } from '../../io/node-http.ts';
 import { forwardedHeaders, type Refused } from './forwarded-headers.ts';
+import type { Direct } from './handover.ts';
 import { plainAddress, type Proxies } from './proxies.ts';
 import { readRest, relay } from './relay.ts';
 
@@ -23,6 +25,7 @@ export type FrontOptions = {
   readonly port: number;
   /** Path of the socket of the runtime. */
   readonly path: string;
+  readonly direct: Direct | undefined;
   /** Headers by which the runtime knows this process. */
   readonly headers: readonly string[];
   /** Gets lines of JSON. */
@@ -32,23 +35,24 @@ export type FrontOptions = {
 /** Proxies keep connections for a minute or two, and must not meet one that was just closed. */
 const keepAliveMs = 150_000;
 
+/** Time for requests to end before their connections are closed, in ms. */
+const drainMs = 10_000;
+
 /** Strangers that the log names, so that one who tries again and again does not fill it. */
 const maxStrangers = 100;
 
-/** Listens until `close`. @throws port_in_use */
+/** Listens until `close`, which lets requests end for a while. @throws port_in_use */
 export async function startFront(options: FrontOptions): Promise<{ close(): Promise<void> }> {
   const servers: Server[] = [];
+  const running = new Set<ServerResponse>();
   const close = async (): Promise<void> => {
-    await Promise.all(
-      servers.map((server) => {
-        const closed = new Promise((resolve) => server.close(resolve));
-        server.closeAllConnections();
-        return closed;
-      }),
-    );
+    const closed = servers.map((server) => new Promise((resolve) => server.close(resolve)));
+    for (const end = performance.now() + drainMs; running.size > 0 && performance.now() < end;) await sleep(20);
+    for (const server of servers) server.closeAllConnections();
+    await Promise.all(closed);
   };
   const listen = async (host: string): Promise<void> => {
-    const server = serverOf(options);
+    const server = serverOf(options, running);
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen(options.port, host, resolve);
@@ -72,17 +76,22 @@ export async function startFront(options: FrontOptions): Promise<{ close(): Prom
   return { close };
 }
 
-function serverOf(options: FrontOptions): Server {
+/** @param running gets the responses that have not ended */
+function serverOf(options: FrontOptions, running: Set<ServerResponse>): Server {
   const { proxies, log } = options;
   const { host, port } = new URL(options.origin);
   const hosts = port === '' ? [host, `${host}:443`] : [host];
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const { url = '', method = '', rawHeaders, socket } = request;
+    running.add(response);
+    response.once('close', () => running.delete(response));
+    // The proxy takes its next request to the service that comes after this one.
+    if (!server.listening) response.shouldKeepAlive = false;
     const forwarded = forwardedHeaders(rawHeaders, { hosts, method, peer: socket.remoteAddress ?? '' });
     if ('status' in forwarded) return refuse(request, response, { log, ...forwarded });
     // A path, or `OPTIONS *`: a whole URL would bring a second host with it.
     if (!url.startsWith('/') && url !== '*') return refuse(request, response, { log, status: 400, ...wholeUrl });
-    relay(request, response, { path: options.path, forwarded, headers: options.headers }).catch((error: unknown) => {
+    relay(request, response, { ...options, forwarded }).catch((error: unknown) => {
       log(JSON.stringify({ event: 'front.failed', error: String(error) }));
       if (response.headersSent) response.destroy();
       else respond(request, response, { status: 503, code: 'overloaded', detail: undefined, hint: undefined });

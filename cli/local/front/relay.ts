@@ -1,11 +1,12 @@
 /** One request to the runtime and back, with neither body ever held in memory. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { pipeline } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errnoOf } from '../../errno.ts';
 import { request as httpRequest } from '../../io/node-http.ts';
 import { endToEnd, type Forwarded } from './forwarded-headers.ts';
+import { give, givenHeaders, handedHeaders, handOver, isHandedOver, placeOf, type Direct } from './handover.ts';
 
 /** Wait for a runtime that is being replaced, in ms. */
 const absentMs = 5_000;
@@ -13,17 +14,32 @@ const absentMs = 5_000;
 /** Time for a client to send the rest of a body that nobody reads any more, in ms. */
 const restMs = 5_000;
 
+/**
+ * A connection to the runtime, which closes it on a body that it does not want: what cannot be
+ * written any more is dropped, so that the response that came before is still read.
+ */
+class Upstream extends Socket {
+  override _write(piece: unknown, encoding: BufferEncoding, done: () => void): void {
+    super._write(piece, encoding, () => done());
+  }
+
+  override _writev(pieces: { chunk: unknown; encoding: BufferEncoding }[], done: () => void): void {
+    super._writev?.(pieces, () => done());
+  }
+}
+
 /** Connects to the runtime. No byte of the request is read before, so it can wait for a new one. */
-async function connected(path: string): Promise<Socket> {
+export async function connected(path: string): Promise<Socket> {
   for (const end = performance.now() + absentMs; ; await sleep(20)) {
     try {
       return await new Promise((resolve, reject) => {
-        const socket = connect(path);
+        const socket = new Upstream();
         socket.once('error', reject);
         socket.once('connect', () => {
           socket.off('error', reject);
           resolve(socket);
         });
+        socket.connect(path);
       });
     } catch (error) {
       const isAbsent = ['ENOENT', 'ECONNREFUSED', 'EAGAIN'].includes(errnoOf(error) ?? '');
@@ -37,23 +53,32 @@ async function connected(path: string): Promise<Socket> {
  * client has left.
  * @param o.path of the socket of the runtime
  * @param o.headers besides those of the client
+ * @param o.direct takes and gives bytes, where the embedded node has them
  * @throws what kept it from being answered, if nothing of a response was sent
  */
 export async function relay(
   request: IncomingMessage,
   response: ServerResponse,
-  { path, forwarded, headers }: { path: string; forwarded: Forwarded; headers: readonly string[] },
+  o: {
+    readonly path: string;
+    readonly forwarded: Pick<Forwarded, 'headers' | 'hasBody' | 'expects'>;
+    readonly headers: readonly string[];
+    readonly direct: Direct | undefined;
+  },
 ): Promise<void> {
+  const { path, forwarded, headers } = o;
+  const direct = isHandedOver(request) ? o.direct : undefined;
   const socket = await connected(path);
   if (response.destroyed) {
     socket.destroy();
     return;
   }
+  const own = direct === undefined ? forwarded.headers : await handedHeaders(forwarded.headers, direct);
   const upstream = httpRequest({
     createConnection: () => socket,
     method: request.method,
     path: request.url,
-    headers: [...forwarded.headers, ...headers, ...(forwarded.hasBody ? ['Expect', '100-continue'] : [])],
+    headers: [...own, ...headers, ...(forwarded.hasBody ? ['Expect', '100-continue'] : [])],
     setHost: false,
   });
   // Also when it is complete: then there is nothing to end.
@@ -64,7 +89,8 @@ export async function relay(
   upstream.once('continue', () => {
     isAwaited = false;
     if (forwarded.expects) response.writeContinue();
-    request.pipe(upstream);
+    if (direct === undefined) request.pipe(upstream);
+    else void handOver(request, upstream, direct);
   });
   if (isAwaited) upstream.flushHeaders();
   else upstream.end();
@@ -73,10 +99,13 @@ export async function relay(
       // What the client sends next would be the body that it was not asked for.
       const isUnasked = isAwaited && forwarded.expects;
       if (isUnasked) response.shouldKeepAlive = false;
-      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, endToEnd(answer.rawHeaders));
+      const place = direct && placeOf(answer);
+      const headers = endToEnd(answer.rawHeaders);
+      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, place ? givenHeaders(headers) : headers);
       response.flushHeaders();
       // A response that breaks off breaks the connection, so that it does not look complete.
-      pipeline(answer, response, () => (isUnasked ? request.destroy() : readRest(request)));
+      if (direct && place) void give(response, direct.carOf(place)).finally(() => readRest(answer));
+      else pipeline(answer, response, () => (isUnasked ? request.destroy() : readRest(request)));
       resolve();
     });
     // After the response has begun, `pipeline` knows.

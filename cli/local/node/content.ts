@@ -17,7 +17,7 @@ const runBytes = 1_048_576;
 const readAt = promisify(read);
 
 /** A tree over 2^53 bytes in leaves of 1 MiB has 4 levels; a deeper one is hostile. */
-const maxTreeDepth = 8;
+export const maxTreeDepth = 8;
 
 /** Bytes of the file below a block. @throws invalid_cid when it is a node that is not of a file */
 export function fileBytes(cid: string, block: BlockLocation): number {

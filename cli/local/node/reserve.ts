@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { statfsSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { SealpinError } from '../../../shared/errors.ts';
 import { errnoOf } from '../../errno.ts';
 
 /** Enough for the catalog's log of the removal of a file of 10 GiB. */
@@ -24,6 +25,13 @@ export function isFull(thrown: unknown): boolean {
 export function freeBytes(path: string): number {
   const { bavail, bsize } = statfsSync(path);
   return bavail * bsize;
+}
+
+/** The error of a service that cannot start on its disk. */
+export function noRoomToStart(dataDir: string, cause?: unknown): SealpinError {
+  return new SealpinError('disk_full', `the disk of ${dataDir} is full: the service needs some room to start`, {
+    cause,
+  });
 }
 
 /** A disk with less counts as full: the service writes more than one page at a time. */

@@ -110,10 +110,11 @@ export function fail(response: ServerResponse, thrown: unknown): void {
   }
   const status = thrown instanceof MultipartError ? 400 : thrown instanceof RpcError ? thrown.status : 500;
   response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(`${JSON.stringify({ Message: message(thrown), Code: status === 400 ? 1 : 0, Type: 'error' })}\n`);
+  response.end(`${JSON.stringify({ Message: failureText(thrown), Code: status === 400 ? 1 : 0, Type: 'error' })}\n`);
 }
 
-function message(thrown: unknown): string {
+/** What a command says about what went wrong. */
+export function failureText(thrown: unknown): string {
   if (isFull(thrown)) return 'no space left on device';
   if (isDamage(thrown)) return 'the index node.db is damaged: stop the service, and the next start says what to do';
   if (isSealpinError(thrown) || thrown instanceof Error) return thrown.message;

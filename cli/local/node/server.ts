@@ -9,6 +9,7 @@ import { createServer } from '../../io/node-http.ts';
 import { refusal } from '../origin.ts';
 import { catalogError } from './catalog.ts';
 import { commands } from './commands.ts';
+import { carOfFile, receive, type ReceivedFile } from './direct.ts';
 import { fail, text } from './rpc.ts';
 import { openStore } from './store.ts';
 import { verifyBlocks, type VerifiedBlocks } from './verify-blocks.ts';
@@ -32,6 +33,9 @@ export type NodeOptions = {
 /** A running node; `url` is its RPC endpoint. */
 export type RunningNode = {
   url: string;
+  /** Takes a file from within this process, and gives one as a CAR (`direct.ts`). */
+  receive(pieces: AsyncIterable<Uint8Array>): Promise<ReceivedFile>;
+  carOf(file: Parameters<typeof carOfFile>[1]): AsyncIterable<Uint8Array>;
   /** Reads every block that it holds, and compares it with its CID. */
   verify(position?: string): Promise<VerifiedBlocks>;
   /**
@@ -104,6 +108,8 @@ export async function startNode({
 
   return {
     url: `http://127.0.0.1:${ownPort}`,
+    receive: (pieces) => receive(store, pieces),
+    carOf: (file) => carOfFile(store, file),
     verify: (position) => verifyBlocks(store, position),
     keep: (path) => store.keep(path),
     async close() {

@@ -78,7 +78,7 @@ describe('a download', () => {
   test('S63: that broke off for good continues at the byte that was verified, and nothing is kept then', async () => {
     const on = await scene();
     const failed = await brokenOff(on);
-    expect(failed).toMatchObject({ exit: 1, stdout: '' });
+    expect(failed).toMatchObject({ exit: 6, stdout: '' });
     expect((await stat(on.keptFile)).mode & 0o777).toBe(0o600);
     expect((await readFile(on.keptFile)).includes(canary)).toBe(false);
     expect((await readdir(on.directory)).toSorted()).toEqual(['home']);
@@ -198,10 +198,10 @@ describe('a download', () => {
   test('keeps nothing of a small blob, nor when what is wrong is not the line', async () => {
     const small = await scene(await store(8 * mib));
     small.line.fault = () => ({ kind: 'cut', afterBytes: mib });
-    expect((await small.decrypt()).exit).toBe(1);
+    expect((await small.decrypt()).exit).toBe(6);
     expect(await small.kept()).toEqual([]);
     const on = await scene();
-    expect((await on.decrypt({ env: { SEALPIN_PASSWORD: 'another one' } })).exit).toBe(1);
+    expect((await on.decrypt({ env: { SEALPIN_PASSWORD: 'another one' } })).exit).toBe(4);
     expect(await on.kept()).toEqual([]);
   });
 

@@ -141,7 +141,7 @@ describe('account.key', () => {
     await change(join(directory, 'copy/account.key'));
     for (const env of [{}, { SEALPIN_PASSWORD: password }]) {
       const ran = await check(env);
-      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran).toMatchObject({ exit: 5, stdout: '' });
       expect(ran.stderr).toContain(`error: copy cannot be restored: ${says}`);
     }
   });
@@ -150,7 +150,7 @@ describe('account.key', () => {
     const { directory } = await backedUp();
     const ran = await run(['backup', 'copy', '--check'], directory, { env: { SEALPIN_PASSWORD: 'another one' } });
     expect(ran).toMatchObject({
-      exit: 1,
+      exit: 5,
       stderr: expect.stringContaining('account.key does not open with this password') as string,
     });
   });
@@ -186,7 +186,7 @@ describe('account.key', () => {
     const key = join(directory, 'copy/account.key');
     await rm(key);
     await sealpin(source, ['key', 'export', key, '--protect'], directory);
-    expect(await run(['backup', 'copy', '--check'], directory)).toMatchObject({ exit: 1 });
+    expect(await run(['backup', 'copy', '--check'], directory)).toMatchObject({ exit: 5 });
     await jsonOf(sealpin(source, ['backup', 'copy', '--json'], directory));
     expect(await run(['backup', 'copy', '--check'], directory)).toMatchObject({ exit: 0 });
   });
@@ -213,7 +213,7 @@ test('a header of another file is not kept in a backup', async () => {
   onTestFinished(() => server.close());
   const ran = await sealpin({ ...source, url: server.url }, ['backup', 'copy'], directory);
   expect(ran).toMatchObject({
-    exit: 1,
+    exit: 4,
     stderr: expect.stringContaining(`${one.fileId} is not in the backup`) as string,
   });
   expect(await readdir(join(directory, 'copy/files'))).toEqual([`${two.fileId}.json`]);
@@ -264,7 +264,7 @@ describe('a foreign backup.json', () => {
       ['backup', 'copy', '--check'],
     ])
       expect(await sealpin(source, argv, directory)).toMatchObject({
-        exit: 1,
+        exit: argv.includes('--check') ? 5 : 1,
         stderr: expect.stringContaining(`the record of ${uuid} is that of another file`) as string,
       });
   });

@@ -16,6 +16,7 @@ import {
   sha256,
   type Cid,
 } from '../../../shared/ipfs/index.ts';
+import { client } from '../../../testkit/api-client.ts';
 import { faultyProxy, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { type Service, sharedService } from '../../../testkit/service.ts';
 import { recall } from '../../files/history.ts';
@@ -102,7 +103,7 @@ describe('import', () => {
     flip(present(second).bytes, 1000);
     await writeFile(join(directory, 'letter.car'), carOf(root.cid, [present(second), root, present(first)]));
     expect(await run(['decrypt', './letter.car', 'no'], directory, env)).toMatchObject({
-      exit: 1,
+      exit: 5,
       stderr: /something else/,
     });
   });
@@ -157,20 +158,10 @@ describe('pin', () => {
       },
     });
     const ran = await sealpin(['pin', cid, '--from', url], directory);
-    expect(ran).toMatchObject({ exit: 1, stdout: '', stderr: /something else/ });
+    expect(ran).toMatchObject({ exit: 5, stdout: '', stderr: /something else/ });
     expect((await connect({ service: local.url, apiKey: local.apiKey }).list({ cid })).files).toEqual([]);
   });
 });
-
-/** Changes what a service knows of a file. */
-async function changed(at: { service: string; apiKey: string }, fileId: string, change: object): Promise<void> {
-  const response = await fetch(`${at.service}/v1/storage/${fileId}`, {
-    method: 'PATCH',
-    headers: { authorization: `Bearer ${at.apiKey}`, 'content-type': 'application/json' },
-    body: JSON.stringify(change),
-  });
-  expect(response.status, await response.text()).toBe(200);
-}
 
 describe('copy', () => {
   test.each([
@@ -180,7 +171,7 @@ describe('copy', () => {
     const directory = await temporaryDirectory();
     const put = await connect({ service: local.url, apiKey: local.apiKey }).put(`for ${scopes}`, { mode: 'plain' });
     const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
-    await changed({ service: local.url, apiKey: local.apiKey }, put.fileId, { filename: 'a.txt', expiresAt });
+    await client(local.url, local.apiKey).changeFile({ fileId: put.fileId, filename: 'a.txt', expiresAt });
     const env = { env: { SEALPIN_API_KEY: apiKey } };
     const create = ['key', 'create', 'weak', '--scopes', scopes, '--service', other.url];
     const { stdout: stdin } = await run(create, directory, env);
@@ -235,8 +226,9 @@ describe('copy', () => {
     const sealed = await here.put(noise, { name: 'film.mkv' });
     const known = { metadata: { project: 'north' }, tags: ['tax', '2026'] };
     const later = new Date(Date.now() + 9 * 86_400_000).toISOString();
-    await changed({ service: local.url, apiKey: local.apiKey }, blob.fileId, { filename: 'noise.bin', ...known });
-    await changed({ service: local.url, apiKey: local.apiKey }, sealed.fileId, {
+    await client(local.url, local.apiKey).changeFile({ fileId: blob.fileId, filename: 'noise.bin', ...known });
+    await client(local.url, local.apiKey).changeFile({
+      fileId: sealed.fileId,
       contentType: 'video/x-matroska',
       expiresAt: later,
       ...known,
@@ -253,7 +245,7 @@ describe('copy', () => {
       { cid: blob.cid, filename: 'noise.bin', ...known },
     ]);
     expect(await sealpin(['copy', sealed.cid, '--to', 'other'], directory)).toMatchObject({
-      exit: 1,
+      exit: 4,
       stderr: RegExp(`by its file ID: ${sealed.fileId}`),
     });
     expect(await sealpin(['copy', blob.cid, '--to', 'other', '--profile', 'other'], directory)).toMatchObject({

@@ -79,7 +79,7 @@ describe('an archive is refused, and nothing of it stays,', () => {
     { title: 'escape sequences in a name', entries: [file('../\u001B[2J')], says: '../\\u{1b}[2J in the archive' },
   ])('for $title', async ({ entries, says }) => {
     const ran = await extract([file('first'), ...entries]);
-    expect(ran).toMatchObject({ exit: 1, stdout: '', names: ['c', 'secret'] });
+    expect(ran).toMatchObject({ exit: says.includes('too long') ? 1 : 5, stdout: '', names: ['c', 'secret'] });
     expect(ran.stderr).toContain(says);
     expect(await readFile(join(ran.outer, 'secret'), 'utf8')).toBe('secret');
   });
@@ -104,7 +104,7 @@ describe('an archive is refused, and nothing of it stays,', () => {
     { title: 'of no bytes', change: () => new Uint8Array() },
   ])('for an archive $title', async ({ change }) => {
     const ran = await extract(change(await packTar([file('a', 'x'.repeat(600))])));
-    expect(ran).toMatchObject({ exit: 1, names: ['c', 'secret'] });
+    expect(ran).toMatchObject({ exit: 5, names: ['c', 'secret'] });
     expect(ran.stderr).toContain('it is not a tar archive, or one that is damaged');
   });
 
@@ -114,7 +114,7 @@ describe('an archive is refused, and nothing of it stays,', () => {
     flip(container, container.length - 20);
     await writeFile(join(outer, 'c'), container);
     const ran = await run(['decrypt', './c', '--extract', 'out'], outer, { env });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 5, stdout: '' });
     expect(ran.stderr).toContain('damaged or cut off');
     expect(await readdir(outer)).toEqual(['c']);
   });

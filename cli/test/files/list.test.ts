@@ -70,10 +70,10 @@ describe('list', () => {
       'fits a terminal of %i columns, blob IDs and commands apart, in local time',
       async (columns) => {
         const { lines } = await listed([], columns);
-        for (const line of lines.filter((each) => !/^ {2}(?:baf|sealpin get)/.test(each)))
+        for (const line of lines.filter((each) => !/^ {2}(?:baf|sealpin decrypt)/.test(each)))
           expect(line.length, line).toBeLessThanOrEqual(columns);
         for (const cid of [sealed, plain]) expect(lines).toContain(`  ${cid}`);
-        expect(lines).toContain(`  sealpin get ${first(files).fileId}`);
+        expect(lines).toContain(`  sealpin decrypt ${first(files).fileId}`);
         const local = new Date('2026-01-31T23:30:00.000Z');
         const minutes = `${String(local.getHours()).padStart(2, '0')}:${String(local.getMinutes()).padStart(2, '0')}`;
         expect(lines.find((line) => line.includes('2.9 MiB'))).toContain(` ${minutes} `);
@@ -95,7 +95,7 @@ describe('list', () => {
         `  file ID  ${first(files).fileId}`,
         expect.stringMatching(/^ {2}stored {3}\d{4}-\d\d-\d\d \d\d:\d\d$/) as unknown,
         '  size     7 B (7 B)',
-        `  mode     encrypted (by the service: sealpin get ${first(files).fileId})`,
+        `  mode     encrypted (by the service: sealpin decrypt ${first(files).fileId})`,
         expect.stringContaining('  service  http://127.0.0.1') as unknown,
       ]);
       expect((await listed(['--mode', 'encrypted'])).lines.join()).not.toContain(plain);
@@ -121,7 +121,7 @@ describe('list', () => {
       });
       const directory = await temporaryDirectory();
       const ran = await run([...argv, '--service', service.url, '--data-dir', directory], directory, { env });
-      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran).toMatchObject({ exit: 6, stdout: '' });
       expect(ran.stderr).toContain("the service's list never ends: it returns empty pages");
       expect(page).toBe(101);
     },
@@ -150,7 +150,7 @@ describe('list', () => {
       'GET /v1/storage': (_request, response) => json(response, 200, { files, cursor: String((page += 1)) }),
     });
     const ran = await run(['delete', cid, '--service', service.url], await temporaryDirectory(), { env });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toContain('more than 10000 files with this blob ID');
     expect(service.seen.every(({ method }) => method === 'GET')).toBe(true);
     expect(page).toBe(101);

@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { plaintextBytes } from '../../../shared/crypto/index.ts';
 import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
-import { localService } from '../local.ts';
+import { localService, oldInbox } from '../local.ts';
 import { first } from '../../../testkit/present.ts';
 
 const local = localService();
@@ -75,7 +75,7 @@ describe('a send that breaks off', () => {
     const on = await scene();
     const broken = await interrupted(on);
     expect(broken).toMatchObject({
-      exit: 1,
+      exit: 6,
       stdout: '',
       stderr: expect.stringContaining('run the same command again within 7 days') as unknown,
     });
@@ -133,7 +133,7 @@ describe('a send that breaks off', () => {
             body: JSON.stringify(refusal),
           }
         : undefined;
-    expect(await on.send()).toMatchObject({ exit: 1, stderr: expect.stringMatching(/error: no shares\n$/) as unknown });
+    expect(await on.send()).toMatchObject({ exit: 4, stderr: expect.stringMatching(/error: no shares\n$/) as unknown });
     expect(await on.spools()).toEqual([]);
     expect(await storedFiles()).toBe(before);
   });
@@ -142,10 +142,8 @@ describe('a send that breaks off', () => {
     const on = await scene();
     const inbox = (...words: string[]): Promise<Ran> =>
       run(['inbox', ...words, '--data-dir', local.dataDir], on.directory);
-    const link = (await inbox('create', 'Files', '--recipient', 'account', '--quiet')).stdout
-      .trim()
-      .replace(local.url, on.url);
-    expect(await interrupted(on, '--inbox', link)).toMatchObject({ exit: 1 });
+    const link = (await oldInbox(local)).replace(local.url, on.url);
+    expect(await interrupted(on, '--inbox', link)).toMatchObject({ exit: 6 });
     const ran = await on.send('--inbox', link, '--from', 'Ben');
     expect(ran).toMatchObject({
       exit: 0,

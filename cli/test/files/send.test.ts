@@ -7,12 +7,13 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { encryptPayload } from '../../../shared/crypto/index.ts';
 import { printLink, sealParcel, type Parcel } from '../../../shared/link/index.ts';
+import { client } from '../../../testkit/api-client.ts';
 import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { Collector, run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
 import { localService } from '../local.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
-import { first } from '../../../testkit/present.ts';
+import { first, present } from '../../../testkit/present.ts';
 
 const local = localService();
 /** More than one block. */
@@ -66,20 +67,20 @@ describe('what is sent', () => {
     const link = await linkOf(['letter.txt', '--opens', '1']);
     expect((await receive([link])).exit).toBe(0);
     const again = await receive([link]);
-    expect(again).toMatchObject({ exit: 1, stderr: expect.stringContaining('as often as its sender allowed') });
+    expect(again).toMatchObject({ exit: 3, stderr: expect.stringContaining('as often as its sender allowed') });
     const other = await linkOf(['letter.txt']);
     await run(['unshare', other, '--data-dir', local.dataDir], sender);
-    expect(await receive([other, 'other'])).toMatchObject({ exit: 1, stderr: expect.stringContaining('taken back') });
+    expect(await receive([other, 'other'])).toMatchObject({ exit: 3, stderr: expect.stringContaining('taken back') });
     expect(await received(join(receiver, 'other'))).toEqual([]);
   });
 
   test('is gone with its file', async () => {
     const link = await linkOf(['letter.txt', 'film.mkv']);
-    const { stdout } = await run(['list', '--json', '--limit', '1', '--data-dir', local.dataDir], sender);
+    const { stdout } = await run(['list', '--json', '--limit', '2', '--data-dir', local.dataDir], sender);
     const { files } = JSON.parse(stdout) as { files: { blobId: string; name: string }[] };
-    expect(files[0]).toMatchObject({ name: 'film.mkv' });
-    await run(['delete', first(files).blobId, '--data-dir', local.dataDir], sender);
-    expect(await receive([link])).toMatchObject({ exit: 1, stderr: expect.stringContaining('its files were deleted') });
+    const film = present(files.find(({ name }) => name === 'film.mkv'));
+    await run(['delete', film.blobId, '--data-dir', local.dataDir], sender);
+    expect(await receive([link])).toMatchObject({ exit: 3, stderr: expect.stringContaining('its files were deleted') });
   });
 
   test('is not used up by what cannot open it: a key that is not there, a folder that is none', async () => {
@@ -95,7 +96,7 @@ describe('what is sent', () => {
     const link = await linkOf(['letter.txt', '--opens', '2', '--password-file', 'pass']);
     expect((await receive([link])).stderr).toContain('a password is required');
     const wrong = await receive([link], { env: { SEALPIN_PASSWORD: 'wrong' } });
-    expect(wrong).toMatchObject({ exit: 1, stderr: expect.stringContaining('wrong password') });
+    expect(wrong).toMatchObject({ exit: 4, stderr: expect.stringContaining('wrong password') });
     const right = await receive([link], { env: { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' } });
     expect(right.exit, right.stderr).toBe(0);
     expect(await received()).toEqual(['letter.txt']);
@@ -108,7 +109,7 @@ describe('what is sent', () => {
     };
     const before = await count();
     expect((await send(['letter.txt', '--opens', '1000000000'])).exit).toBe(2);
-    expect((await send(['letter.txt', 'missing'])).exit).toBe(1);
+    expect((await send(['letter.txt', 'missing'])).exit).toBe(3);
     expect((await send(['letter.txt', '--note', 'x'.repeat(5000)])).stderr).toContain('note');
     expect(await count()).toBe(before);
   });
@@ -139,12 +140,8 @@ describe('a service or sender that lies', () => {
   /** A payload that the local service has. */
   async function stored(text: string): Promise<{ cid: string; fileKey: Uint8Array }> {
     const { payload, fileKey } = await encryptPayload(new Blob([text]).stream());
-    const response = await fetch(`${local.url}/v1/storage/plain`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${local.apiKey}`, 'Content-Type': 'application/octet-stream' },
-      body: await new Response(payload).blob(),
-    });
-    return { cid: ((await response.json()) as { cid: string }).cid, fileKey };
+    const { cid } = await client(local.url, local.apiKey).store('plain', await new Response(payload).bytes());
+    return { cid, fileKey };
   }
 
   test('writes no file outside of the directory, over another or under a hidden name', async () => {
@@ -183,7 +180,7 @@ describe('a service or sender that lies', () => {
       { ...right, name: 'good', type: 'a/b', size: 8 },
     ];
     const { exit, stderr } = await receive([await shareOf({ files }, local.url)]);
-    expect(exit).toBe(1);
+    expect(exit).toBe(5);
     expect(stderr).toContain('size does not match the parcel');
     expect(await received()).toEqual(['good']);
   });
@@ -194,13 +191,13 @@ describe('a service or sender that lies', () => {
     const files = [{ ...blob, name: 'file', type: 'a/b', size: 8 }];
     const lied = await receive([await shareOf({ files }, other.url)]);
     await other.close();
-    expect(lied.exit).toBe(1);
+    expect(lied.exit).toBe(6);
     const { url } = await faultyProxy(
       () => local.url,
       ({ path }) => (path.startsWith('/ipfs/') ? { kind: 'cut', afterBytes: 10_000 } : undefined),
     );
     const link = (await linkOf(['film.mkv'])).replace(local.url, url);
-    expect(await receive([link])).toMatchObject({ exit: 1, stdout: '' });
+    expect(await receive([link])).toMatchObject({ exit: 6, stdout: '' });
     expect(await received()).toEqual([]);
   });
 
@@ -223,7 +220,7 @@ describe('links', () => {
     const mangled = await receive([`<${link.replace('#', '%23')}&utm_source=mail>`]);
     expect(mangled).toMatchObject({ exit: 0, stderr: expect.stringContaining('warning') });
     const away = link.replace(local.url, 'http://127.0.0.1:9');
-    expect(await receive([away])).toMatchObject({ exit: 1, stderr: expect.stringContaining('127.0.0.1:9') });
+    expect(await receive([away])).toMatchObject({ exit: 6, stderr: expect.stringContaining('127.0.0.1:9') });
   });
 
   test('to a blob open with the key in them, or with a password or private key', async () => {

@@ -29,7 +29,11 @@ const fileIdOf = (index: number): string => `${String(index).padStart(8, '0')}-3
 /** A service with an account of so many small files. @param o.read what it does to a read of one */
 async function serviceWith(
   count: number,
-  o: { read?: (index: number) => Respond; list?: (cursor: string) => Respond | undefined } = {},
+  o: {
+    read?: (index: number) => Respond;
+    list?: (cursor: string) => Respond | undefined;
+    verification?: (fileId: string) => object;
+  } = {},
 ): Promise<Hostile> {
   const cars: Buffer[] = [];
   const indexes = new Map<string, number>();
@@ -51,6 +55,10 @@ async function serviceWith(
       const files = cids.slice(start, end).map((cid, at) => ({ ...storedFile(cid, 10), fileId: fileIdOf(start + at) }));
       return json(response, 200, { files, ...(end < count && { cursor: `${end.toString(36)}-e1090bfa` }) });
     },
+    'POST /v1/storage/': ({ url = '' }: IncomingMessage, response) =>
+      o.verification === undefined
+        ? response.writeHead(404).end()
+        : json(response, 200, o.verification(url.split('/')[3] ?? '')),
     'GET /ipfs/': ({ url = '' }: IncomingMessage, response) => {
       const index = indexes.get(url.slice('/ipfs/'.length).split('?')[0] ?? '') ?? -1;
       return (o.read?.(index) ?? give)(response, itemOf(cars, index));
@@ -58,7 +66,7 @@ async function serviceWith(
   });
 }
 
-type Verified = { files: number; bad: { fileId: string; code: string }[]; next?: string };
+type Verified = { files: number; told?: number; bad: { fileId: string; code: string }[]; next?: string };
 
 async function verify({ url }: Hostile, args: readonly string[] = [], signal?: AbortSignal): Promise<Ran> {
   const env = { SEALPIN_API_KEY: someApiKey };
@@ -72,7 +80,7 @@ const said = ({ stdout }: Ran): Verified => JSON.parse(stdout) as Verified;
 test('a file whose bytes break off again and again is named, and the others are read', async () => {
   const service = await serviceWith(4, { read: (index) => (index === 1 ? cut : give) });
   const ran = await verify(service);
-  expect(ran).toMatchObject({ exit: 1, stdout: '' });
+  expect(ran).toMatchObject({ exit: 6, stdout: '' });
   expect(ran.stderr).toMatch(new RegExp(`^sealpin: warning: ${fileIdOf(1)} \\(bafkrei\\w+\\): .+$`, 'm'));
   expect(ran.stderr).toMatch(/^sealpin: 1 of 4 files cannot be read whole$/m);
   const { files, bad } = said(await verify(service, ['--json']));
@@ -108,7 +116,7 @@ test('where the service goes away, the run says where to continue, and the rest 
     list: () => (state.isThere ? undefined : away),
   });
   const stopped = await verify(service);
-  expect(stopped).toMatchObject({ exit: 1, stdout: '' });
+  expect(stopped).toMatchObject({ exit: 6, stdout: '' });
   expect(stopped.stderr).toContain(`sealpin: warning: ${fileIdOf(20)} (`);
   expect(stopped.stderr).toContain(
     'sealpin: 230 files were read; the rest: sealpin verify --all --after 5k-e1090bfa\n',
@@ -116,7 +124,7 @@ test('where the service goes away, the run says where to continue, and the rest 
   expect(stopped.stderr).not.toContain(fileIdOf(230));
   Object.assign(state, { isThere: true });
   const inJson = await verify(service, ['--json']);
-  expect(inJson.exit).toBe(1);
+  expect(inJson.exit).toBe(6);
   expect(said(inJson)).toMatchObject({
     files: 230,
     bad: [{ fileId: fileIdOf(20), code: 'not_found' }],
@@ -129,7 +137,7 @@ test('where the service goes away, the run says where to continue, and the rest 
 test('where no file can be read, a few are asked for, and not all', async () => {
   const service = await serviceWith(250, { read: () => problem(503, 'pinning_unavailable', { 'retry-after': '0' }) });
   const ran = await verify(service);
-  expect(ran.exit).toBe(1);
+  expect(ran.exit).toBe(6);
   expect(ran.stderr).toContain('sealpin: error: 5 files in a row could not be read\n');
   expect(service.seen.filter(({ url }) => url.startsWith('/ipfs/')).length).toBeLessThan(40);
 });
@@ -150,4 +158,24 @@ test('an interruption says where to continue', async () => {
     size: 1200,
     bad: [],
   });
+});
+
+test('a service that gives no blobs reads the files itself, and it is said whose word that is', async () => {
+  const asked = new Map<string, number>();
+  const service = await serviceWith(3, {
+    read: () => problem(404, 'not_found'),
+    verification(fileId) {
+      asked.set(fileId, (asked.get(fileId) ?? 0) + 1);
+      const pin = (status: string) => ({ service: 'node', status });
+      if (fileId === fileIdOf(1)) return { fileId, done: true, pins: [pin('lost')] };
+      return { fileId, done: fileId !== fileIdOf(2) || asked.get(fileId) !== 1, pins: [pin('pinned')] };
+    },
+  });
+  const ran = await verify(service);
+  expect(ran).toMatchObject({ exit: 3, stdout: '' });
+  expect(ran.stderr).toContain(`sealpin: warning: ${fileIdOf(1)} (`);
+  expect(ran.stderr).toContain('sealpin: 1 of 3 files cannot be read whole\n');
+  expect(ran.stderr).toContain('sealpin: 2 files only the service itself has read: it gives no blobs (');
+  expect(asked.get(fileIdOf(2))).toBe(2);
+  expect(said(await verify(service, ['--json']))).toMatchObject({ files: 3, told: 2, bad: [{ code: 'not_found' }] });
 });

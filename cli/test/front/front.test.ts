@@ -300,7 +300,16 @@ describe('a data directory', () => {
     await again.end();
     const other = await startPublic({ dataDir: local.dataDir, args: ['--origin=https://other.example.com'] });
     expect(other.stderr()).toContain('links to https://files.example.com have ended');
-    await remove(other);
+    await other.end();
+    // A unit file that loses its flag must not end the links.
+    const lost = await refusal({ dataDir: local.dataDir });
+    expect(lost).toContain('has the service of https://other.example.com, whose links would end here');
+    expect(lost).toContain('--origin none');
+    const back = await startHere({ dataDir: local.dataDir, args: ['--origin=none'] });
+    expect(back.stderr()).toContain('links to https://other.example.com have ended');
+    expect((await fetch(`${back.url}/v1/health?live`)).status).toBe(200);
+    await back.end();
+    await remove(await startHere({ dataDir: local.dataDir }));
   });
 
   test('of a service that is started by its operator has the same token at each start', async () => {
@@ -316,6 +325,7 @@ test.each([
   [['--origin=files.example.com'], 'is not an origin'],
   [['--origin=https://files.example.com', '--proxy=caddy'], 'is neither an address nor a CIDR block'],
   [['--proxy=127.0.0.1'], '--proxy needs --origin'],
+  [['--origin=none', '--proxy=127.0.0.1'], '--proxy needs --origin'],
 ])('%j is refused', async (args, says) => {
   expect(await refusal({ args })).toContain(says);
 });

@@ -1,98 +1,20 @@
 /** The service behind a real Caddy and a real nginx, by the lines of docs/self-hosting.md. */
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchChromium } from '../../../testkit/browsers/chromium.ts';
-import { endWithProcess } from '../../../testkit/end-with-process.ts';
-import { freePort, isOpen } from '../../../testkit/loopback-server.ts';
-import { installed, withProgram } from '../../../testkit/programs/programs.ts';
+import { freePort } from '../../../testkit/loopback-server.ts';
+import { withProgram } from '../../../testkit/programs/programs.ts';
 import { present } from '../../../testkit/present.ts';
+import { certificatesIn, startProxy } from './real-proxies.ts';
 import { sealpin, startLocal, type Running } from '../local/harness.ts';
 
-const page = await readFile(join(import.meta.dirname, '../../../docs/self-hosting.md'), 'utf8');
-const linesOf = (language: string): string =>
-  present(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\``, 'm').exec(page)?.[1]);
-
-/** A certificate for localhost, and the authority that signed it. */
-function certificatesIn(dir: string): { ca: string; cert: string; key: string } {
-  const at = (name: string): string => join(dir, name);
-  const openssl = (...args: string[]): void => void execFileSync('openssl', args, { stdio: 'ignore' });
-  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
-  openssl(
-    'req',
-    '-x509',
-    ...newKey,
-    '-subj',
-    '/CN=Authority of the tests',
-    '-keyout',
-    at('ca.key'),
-    '-out',
-    at('ca.pem'),
-  );
-  const names = ['-addext', 'subjectAltName=DNS:localhost', '-addext', 'basicConstraints=CA:FALSE'];
-  openssl(
-    'req',
-    '-x509',
-    '-CA',
-    at('ca.pem'),
-    '-CAkey',
-    at('ca.key'),
-    ...newKey,
-    '-subj',
-    '/CN=localhost',
-    ...names,
-    '-keyout',
-    at('key.pem'),
-    '-out',
-    at('cert.pem'),
-  );
-  return { ca: at('ca.pem'), cert: at('cert.pem'), key: at('key.pem') };
-}
-
-type Proxy = { readonly args: string[]; readonly env?: Record<string, string> };
-type Place = { dir: string; port: string; upstream: number; cert: string; key: string };
-
-/** Changes lines of the page to what loopback needs; each must be there. */
-function changed(text: string, changes: readonly [string, string][]): string {
-  return changes.reduce((lines, [from, to]) => {
-    if (!lines.includes(from)) throw new Error(`the page has no line with ${from}`);
-    return lines.replaceAll(from, to);
-  }, text);
-}
-
-const proxies: Record<string, (place: Place) => Promise<Proxy>> = {
-  async caddy({ dir, port, upstream, cert, key }) {
-    const file = changed(linesOf('caddyfile'), [
-      ['files.example.com {', `https://localhost:${port} {\n\tbind 127.0.0.1\n\ttls ${cert} ${key}`],
-      ['127.0.0.1:7420', `127.0.0.1:${upstream}`],
-    ]);
-    await writeFile(join(dir, 'Caddyfile'), `{\n\tadmin off\n\tauto_https disable_redirects\n}\n${file}`);
-    return {
-      args: ['run', '--config', join(dir, 'Caddyfile')],
-      env: { HOME: dir, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir },
-    };
-  },
-  async nginx({ dir, port, upstream, cert, key }) {
-    const server = changed(linesOf('nginx'), [
-      ['listen 443 ssl;', `listen 127.0.0.1:${port} ssl;`],
-      ['/etc/letsencrypt/live/files.example.com/fullchain.pem', cert],
-      ['/etc/letsencrypt/live/files.example.com/privkey.pem', key],
-      ['127.0.0.1:7420', `127.0.0.1:${upstream}`],
-    ]);
-    const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-      .map((of) => `${of}_temp_path ${dir}/${of};`)
-      .join('\n');
-    const http = `http {\naccess_log off;\n${folders}\n${server}}\n`;
-    const config = `daemon off;\npid ${dir}/pid;\nerror_log stderr;\nevents {}\n${http}`;
-    await writeFile(join(dir, 'nginx.conf'), config);
-    return { args: ['-p', dir, '-e', 'stderr', '-c', 'nginx.conf'] };
-  },
-};
-
-for (const name of Object.keys(proxies)) {
+for (const name of ['caddy', 'nginx'] as const) {
   withProgram(name, { probe: name === 'nginx' ? ['-v'] : ['version'], isOptional: name === 'caddy' }, () => {
     describe(`behind ${name}`, () => {
       let dir: string;
@@ -106,19 +28,7 @@ for (const name of Object.keys(proxies)) {
         const port = await freePort();
         origin = `https://localhost:${port}`;
         service = await startLocal({ args: [`--origin=${origin}`] });
-        const place = { dir, port, upstream: service.port, cert, key };
-        const { args, env: own } = await present(proxies[name])(place);
-        const child = spawn(installed(name), args, { stdio: 'ignore', env: { ...process.env, ...own } });
-        endWithProcess(child);
-        const ended = new Promise((resolve) => child.once('exit', resolve));
-        while (!(await isOpen(Number(port)))) {
-          if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
-          await new Promise((resolve) => setTimeout(resolve, 20));
-        }
-        end = async () => {
-          child.kill('SIGTERM');
-          await ended;
-        };
+        end = await startProxy(name, { dir, port, upstream: `127.0.0.1:${service.port}`, cert, key });
         const made = await sealpin(['account', 'create', 'ann', `--data-dir=${service.dataDir}`], {
           NODE_EXTRA_CA_CERTS: ca,
         });
@@ -139,7 +49,7 @@ for (const name of Object.keys(proxies)) {
         return stdout.trim();
       };
 
-      test('the command line sends a large file, and receives it by the link; a page opens it', async () => {
+      test('the command line sends a large file, and receives it by the link; so does a page', async () => {
         const bytes = randomBytes(40_000_000);
         await writeFile(join(dir, 'film'), bytes);
         const link = await inHome(['send', join(dir, 'film')]);
@@ -150,12 +60,49 @@ for (const name of Object.keys(proxies)) {
         try {
           const context = await browser.newContext({ ignoreHTTPSErrors: true });
           const tab = await context.newPage();
+          // Nobody can drive the dialog of a picker.
+          await tab.addInitScript(() => Object.assign(globalThis, { showSaveFilePicker: undefined }));
           await tab.goto(link);
-          await tab.getByRole('button').first().waitFor();
+          await tab.getByRole('button', { name: 'Open' }).click();
+          const save = tab.getByRole('button', { name: 'Save film', exact: true });
+          const [download] = await Promise.all([tab.waitForEvent('download'), save.click()]);
+          expect((await readFile(await download.path())).equals(bytes)).toBe(true);
           expect(await tab.textContent('body')).not.toContain('127.0.0.1');
         } finally {
           await browser.close();
         }
+      });
+
+      test('the SDK sends and receives, and continues an upload that another connection began', async () => {
+        const sdk = join(import.meta.dirname, '../../../client/index.ts');
+        const program = `
+          import { connect, receive } from ${JSON.stringify(sdk)};
+          const { SEALPIN_SERVICE: service, SEALPIN_API_KEY: apiKey } = process.env;
+          const bytes = crypto.getRandomValues(new Uint8Array(60_000));
+          const { link } = await connect({ service, apiKey }).send({ source: 'the film', name: 'film' });
+          const [file] = (await receive(link)).files;
+          const back = await (await file.open()).text();
+          const headers = { authorization: 'Bearer ' + apiKey, 'tus-resumable': '1.0.0' };
+          const upload = await fetch(service + '/v1/uploads/plain', {
+            method: 'POST',
+            headers: { ...headers, 'upload-length': '60000', 'upload-metadata': 'filename bg==' },
+          });
+          const at = new URL(upload.headers.get('location'), service);
+          const offsets = [];
+          for (const [from, to] of [[0, 10_000], [10_000, 60_000]]) {
+            const type = 'application/offset+octet-stream';
+            const more = { 'content-type': type, 'upload-offset': String(from), connection: 'close' };
+            const body = bytes.subarray(from, to);
+            const sent = await fetch(at, { method: 'PATCH', headers: { ...headers, ...more }, body });
+            offsets.push(sent.headers.get('upload-offset'));
+          }
+          console.log(JSON.stringify({ back, at: at.origin, offsets }));
+        `;
+        const args = ['--no-warnings', '--input-type=module', '-e', program];
+        const child = spawn(process.execPath, args, { env: { ...process.env, ...env } });
+        const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+        expect(stderr).toBe('');
+        expect(JSON.parse(stdout)).toEqual({ back: 'the film', at: origin, offsets: ['10000', '60000'] });
       });
 
       test('an inbox takes what somebody without an account sends, and its owner lists and opens it', async () => {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { request, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
-import { text } from 'node:stream/consumers';
+import { buffer, text } from 'node:stream/consumers';
 import { localPaths } from '../../local/state.ts';
 import { startHere, type RunningHere } from '../local/harness.ts';
 
@@ -25,8 +25,12 @@ export async function adminTokenOf(dataDir: string): Promise<string> {
   return adminToken;
 }
 
-/** A response with its body as text. */
-export type Answer = Pick<IncomingMessage, 'headers'> & { readonly status: number | undefined; readonly body: string };
+/** A response with its body, also as text. */
+export type Answer = Pick<IncomingMessage, 'headers'> & {
+  readonly status: number | undefined;
+  readonly body: string;
+  readonly bytes: Uint8Array;
+};
 
 /** Sends a request to the listener, as the proxy does. */
 export async function ask(
@@ -44,7 +48,8 @@ export async function ask(
   });
   sent.end(o.body);
   const [response] = (await once(sent, 'response')) as [IncomingMessage];
-  return { status: response.statusCode, headers: response.headers, body: await text(response) };
+  const bytes = await buffer(response);
+  return { status: response.statusCode, headers: response.headers, body: bytes.toString(), bytes };
 }
 
 /** Sends bytes to the listener, and gives all that comes back until it closes the connection. */

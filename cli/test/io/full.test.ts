@@ -38,7 +38,7 @@ describe('S49: on a full disk', () => {
   test.for([
     { title: 'in the middle of the file', bytes: 4 * 1024 * 1024, fill: 0 },
     { title: 'at its first byte', bytes: 1000, fill: 1024 * 1024 },
-  ])('$title: one clear error, exit 1, and nothing left', async ({ bytes, fill }, context) => {
+  ])('$title: one clear error, exit 7, and nothing left', async ({ bytes, fill }, context) => {
     const directory = await temporaryDirectory();
     await mkdir(join(directory, 'small'));
     await containerIn(directory, bytes);
@@ -51,7 +51,7 @@ describe('S49: on a full disk', () => {
     expect(ran.stderr).toBe(
       'sealpin: error: small/out cannot be written: the disk is full\nsealpin: hint: free some space and try again\n',
     );
-    expect(ran.stdout).toBe('exit 1\nfiller\n');
+    expect(ran.stdout).toBe('exit 7\nfiller\n');
   });
 
   test('one whose size is known is refused before a byte is written', async (context) => {
@@ -60,7 +60,7 @@ describe('S49: on a full disk', () => {
     await containerIn(directory, 4 * 1024 * 1024);
     const ran = await run1MiB(context, '"$NODE" "$ENTRY" ecc-decrypt ./in small/out key; echo "exit $?"', directory);
     expect(ran.stderr).toMatch(/^sealpin: error: small\/out needs up to 4\.0 MiB, and \S+ .?i?B are free there\n/);
-    expect(ran.stdout).toBe('exit 1\n');
+    expect(ran.stdout).toBe('exit 7\n');
   });
 
   test('the old file stays when --force was to replace it', async (context) => {
@@ -75,7 +75,7 @@ describe('S49: on a full disk', () => {
     expect(ran.stdout).toBe('old\nout\n');
   });
 
-  test.runIf(existsSync('/dev/full'))('under standard output: one clear error and exit 1', async () => {
+  test.runIf(existsSync('/dev/full'))('under standard output: one clear error and exit 7', async () => {
     const directory = await temporaryDirectory();
     await containerIn(directory, 1000);
     const ran = spawnSync('sh', ['-c', '"$NODE" "$ENTRY" ecc-decrypt ./in - key > /dev/full'], {
@@ -84,7 +84,7 @@ describe('S49: on a full disk', () => {
       encoding: 'utf8',
     });
     expect(ran).toMatchObject({
-      status: 1,
+      status: 7,
       stderr:
         'sealpin: error: the disk that standard output writes to is full\n' +
         'sealpin: hint: free some space and try again\n',
@@ -107,7 +107,7 @@ describe('S49: on a full disk', () => {
         'sealpin: hint: free some space and try again',
         '',
       ]);
-      expect(ran.stdout).toBe('exit 1\n');
+      expect(ran.stdout).toBe('exit 7\n');
     },
   );
 });

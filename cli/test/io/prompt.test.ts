@@ -220,7 +220,7 @@ describe.skipIf(missing !== undefined)(`at a terminal${missing === undefined ? '
         type: 'some other password\r',
       })),
     });
-    expect(wrong.exit).toBe(1);
+    expect(wrong.exit).toBe(4);
     expect(wrong.screen).toContain('error:');
     expect(await readdir(directory)).not.toContain('out2');
   });

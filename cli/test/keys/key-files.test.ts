@@ -33,7 +33,7 @@ describe('private keys', () => {
     await writeFile(join(directory, 'in'), await toPair());
     const ran = await run(['ecc-decrypt', './in', 'out', '--data-dir', directory], directory);
     expect(ran).toMatchObject({
-      exit: 1,
+      exit: 3,
       stderr:
         `sealpin: error: there is no private key in ${directory}\n` +
         'sealpin: hint: name the private key that the file was encrypted to, or copy it there; a new pair ' +
@@ -122,7 +122,7 @@ describe('protected private keys', () => {
       stderr: expect.stringContaining('there is no terminal to ask for it') as unknown,
     });
     const wrong = await decrypt([], { env: { SEALPIN_PASSWORD: 'another password' } });
-    expect(wrong).toMatchObject({ exit: 1, stdout: '' });
+    expect(wrong).toMatchObject({ exit: 4, stdout: '' });
     expect(wrong.stderr).toContain(`${directory}/private.key: wrong password`);
   });
 

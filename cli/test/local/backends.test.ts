@@ -7,7 +7,7 @@ import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../..
 import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
 import { startNode, type RunningNode } from '../../local/node/server.ts';
 import { parseBackends, settingsIn } from '../../local/backends/worker-vars.ts';
-import { call, refusal, remove, startHere, store } from './harness.ts';
+import { ask, refusal, remove, startHere, store } from './harness.ts';
 
 let directory: string;
 let second: RunningNode;
@@ -38,9 +38,9 @@ describe('a service with backends of its own', () => {
     const local = await startHere({ dataDir: before.dataDir, args: [await fileWith([node()])], env });
     try {
       const later = await store(local, 'plain', data.fill(2));
-      for (const { fileId } of [earlier, later]) expect((await call(local, `/v1/storage/${fileId}`)).status).toBe(200);
+      for (const { fileId } of [earlier, later]) expect((await ask(local, 'getFile', { fileId })).status).toBe(200);
       const backends = async () => {
-        const view = (await (await call(local, `/v1/storage/${later.fileId}`)).json()) as {
+        const view = (await (await ask(local, 'getFile', { fileId: later.fileId })).json()) as {
           pins: { service: string; status: string }[];
         };
         return view.pins.map(({ service, status }) => `${service} ${status}`);
@@ -94,7 +94,7 @@ describe.skipIf(!hasVersitygw())(hasVersitygw() ? 'an object store' : noVersityg
     try {
       const { fileId, cid } = await store(local, 'plain', new Uint8Array(100_000).fill(3));
       expect((await keysOf(versitygw)).filter((key) => key.endsWith(`cid/${cid}`))).toHaveLength(1);
-      expect((await call(local, `/v1/storage/${fileId}`)).status).toBe(200);
+      expect((await ask(local, 'getFile', { fileId })).status).toBe(200);
     } finally {
       await remove(local);
     }

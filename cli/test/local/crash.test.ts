@@ -1,34 +1,23 @@
 import { once } from 'node:events';
-import { rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
+import { get, type IncomingMessage } from 'node:http';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { workerdsOf } from '../../local/leftover.ts';
 import { isRunning } from '../../local/process.ts';
 import type { ProcessMark } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
-import { call, here, removeAll, startHere, startLocal, store } from './harness.ts';
+import { temporaryDirectory } from '../environment.ts';
+import { ask, endedAfterEach, here, store } from './harness.ts';
 import type { Running, RunningHere } from './harness.ts';
 import { present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
 
-const services: RunningHere[] = [];
-afterEach(async () => {
-  await removeAll(services.splice(0));
-});
-async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
-  const service = await startLocal(o);
-  services.push(service);
-  return service;
-}
+const { started, startedHere } = endedAfterEach();
 
 const rounds = long ? 40 : 1;
-
-async function startedHere(o?: Parameters<typeof startHere>[0]): Promise<RunningHere> {
-  const service = await startHere(o);
-  services.push(service);
-  return service;
-}
 
 async function workerdOf({ dataDir }: RunningHere): Promise<ProcessMark> {
   const [mark] = present(await loadRun(dataDir)).workerd;
@@ -58,14 +47,26 @@ describe('a workerd that crashed', () => {
     const now = await replaced(service);
     expect(workerdsOf(localPaths(service.dataDir).state)).toEqual([now]);
     expect((await localService(service.dataDir))?.url).toBe(service.url);
-    expect((await call(service, `/v1/storage/${fileId}`)).status).toBe(200);
+    expect((await ask(service, 'getFile', { fileId })).status).toBe(200);
     expect(service.stderr()).toMatch(/"event":"workerd.crashed"[^]*"event":"workerd.restarted"/);
     expect(await service.end()).toBe(0);
     expect(isRunning(now)).toBe(false);
   });
 
-  test('whose port another program took ends the service, and no command sends the API key there', async () => {
+  test('leaves the port to its service: what is asked meanwhile waits for the next one', async () => {
     const service = await startedHere();
+    const mark = await workerdOf(service);
+    process.kill(mark.pid, 'SIGKILL');
+    await expect.poll(() => isRunning(mark)).toBe(false);
+    const [response] = (await once(get(`${service.url}/v1/health`, { agent: false }), 'response')) as [IncomingMessage];
+    expect(response.resume().statusCode).toBe(200);
+  });
+
+  test('whose port another program took ends the service, and no command sends the API key there', async () => {
+    // The path of its socket would be too long, so that it listens on the port itself.
+    const dataDir = join(await temporaryDirectory(), 'a'.repeat(100));
+    await mkdir(dataDir, { mode: 0o700 });
+    const service = await startedHere({ dataDir });
     const { pid } = await workerdOf(service);
     const port = Number(new URL(service.url).port);
     let heard = '';
@@ -85,7 +86,7 @@ describe('a workerd that crashed', () => {
     const listed = await here(['list', `--data-dir=${service.dataDir}`]);
     expect(heard).not.toContain('Bearer');
     expect(listed.stdout).toBe('');
-    expect(await service.ended).toBe(1);
+    expect(await service.ended).toBe(6);
     await new Promise((resolve) => thief.close(resolve));
     expect(service.stderr()).toContain('the runtime crashed and could not be restarted');
     expect(await loadRun(service.dataDir)).toBeUndefined();
@@ -109,7 +110,7 @@ describe('the workerd that a killed service left', () => {
     try {
       const flag = `--data-dir=${service.dataDir}`;
       const status = await here(['status', flag]);
-      expect(status).toMatchObject({ code: 1, stdout: '' });
+      expect(status).toMatchObject({ code: 6, stdout: '' });
       expect(status.stderr).toContain(`the runtime of a killed one still is: process ${left.pid}`);
       expect(await here(['stop', flag])).toMatchObject({ code: 0 });
       expect(isRunning(left)).toBe(false);
@@ -148,6 +149,6 @@ describe('the workerd that a killed service left', () => {
       expect(isRunning(left)).toBe(false);
       expect(last.url).toBe(`http://127.0.0.1:${port}`);
     }
-    for (const fileId of stored.keys()) expect((await call(last, `/v1/storage/${fileId}`)).status).toBe(200);
+    for (const fileId of stored.keys()) expect((await ask(last, 'getFile', { fileId })).status).toBe(200);
   });
 });

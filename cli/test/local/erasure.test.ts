@@ -6,11 +6,13 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { loadRun, localPaths } from '../../local/state.ts';
 import { removeEmpty, vacuum, vacuumLive, vacuumLogged } from '../../local/vacuum.ts';
-import { call, everyFile, helper, remove, removeAll, startHere, startLocal, store, wrappedKey } from './harness.ts';
+import { api, endedAfterEach, ask, everyFile, helper, remove, startHere, store, wrappedKey } from './harness.ts';
 import type { RunningHere } from './harness.ts';
+import { client } from '../../../testkit/api-client.ts';
 import { present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
 
+const { started, startedHere } = endedAfterEach();
 const bytes = new Uint8Array(1000).fill(7);
 
 /**
@@ -27,7 +29,7 @@ async function storeMany(service: RunningHere, count: number): Promise<string[]>
 }
 
 async function destroy(service: RunningHere, fileId: string): Promise<void> {
-  const answer = await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' });
+  const answer = await ask(service, 'deleteFile', { fileId });
   expect(await answer.json()).toMatchObject({ fileId, key: 'destroyed' });
 }
 
@@ -45,10 +47,7 @@ describe('the local service', () => {
   afterAll(() => remove(shared));
 
   test('holds a destroyed header in none of its files when the receipt comes, nor after a crash', async () => {
-    const services: RunningHere[] = [];
-    onTestFinished(() => removeAll(services));
-    const service = await startLocal();
-    services.push(service);
+    const service = await started();
     const files = await storeMany(service, long ? 60 : 6);
     const gone: string[] = [];
     for (const fileId of files.filter((_, index) => index % 6 === 2)) {
@@ -65,26 +64,20 @@ describe('the local service', () => {
     for (const { pid } of workerd) process.kill(pid, 'SIGKILL');
     const left = await everyFile(service.dataDir);
     expect(gone.filter((wrapped) => left.includes(wrapped))).toEqual([]);
-    const again = await startHere({ dataDir: service.dataDir });
-    services.push(again);
-    const answer = await call(again, `/v1/storage/${files[0]}`, { headers: { accept: 'application/octet-stream' } });
+    const again = await startedHere({ dataDir: service.dataDir });
+    const answer = await ask(again, 'getFileContent', { fileId: files[0] });
     expect(Buffer.compare(await answer.bytes(), bytes)).toBe(0);
   });
 
   test('holds what was sealed to a revoked key in none of its files when the answer comes', async () => {
-    const made = await call(shared, '/v1/keys', {
-      method: 'POST',
-      body: JSON.stringify({ label: 'reader', scopes: ['read'] }),
-    });
-    const { apiKey, key } = (await made.json()) as { apiKey: string; key: { id: string } };
-    const about = await fetch(`${shared.url}/v1/account`, { headers: { authorization: `Bearer ${apiKey}` } });
-    const { sealed } = ((await about.json()) as { key: { sealed: string } }).key;
+    const { apiKey, id } = await api(shared).withKey(['read']);
+    const sealed = present((await api({ ...shared, apiKey }).getAccount()).key.sealed);
     const isThere = async (): Promise<boolean[]> => {
       const all = await everyFile(shared.dataDir);
       return [all.includes(Buffer.from(sealed, 'base64')), all.includes(sealed)];
     };
     expect(await isThere()).toEqual([true, false]);
-    expect((await call(shared, `/v1/keys/${key.id}`, { method: 'DELETE' })).status).toBe(200);
+    expect((await ask(shared, 'revokeKey', { id })).status).toBe(200);
     expect(await isThere()).toEqual([false, false]);
   });
 
@@ -102,19 +95,16 @@ describe('the local service', () => {
 
   test('creates no files for accounts that do not exist, but those of one object that stands for all', async () => {
     const stored = await accountFiles(shared);
-    await fetch(`${shared.url}/v1/accounts/${newAccountId()}/recovery`);
+    await client(shared.url).ask('getRecoveryFile', { id: newAccountId() });
     const own = await accountFiles(shared);
     expect(own.length - stored.length).toBe(1);
     for (let each = 0; each < 5; each += 1) {
-      const path = `/v1/accounts/${String(each).repeat(22)}`;
-      expect((await fetch(`${shared.url}${path}/recovery`)).status).toBe(404);
-      const recover = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"privateKey":"x"}' };
-      expect((await fetch(`${shared.url}${path}/recover`, recover)).status).toBe(404);
-      const { text } = await newApiKey(newAccountId());
-      const headers = { authorization: `Bearer ${text}` };
-      expect((await fetch(`${shared.url}/v1/storage`, { headers })).status).toBe(401);
-      const upload = await fetch(`${shared.url}/v1/storage/plain`, { method: 'POST', headers, body: bytes });
-      expect(upload.status).toBe(401);
+      const id = String(each).repeat(22);
+      expect((await client(shared.url).ask('getRecoveryFile', { id })).status).toBe(404);
+      expect((await client(shared.url).ask('recoverAccount', { id, privateKey: 'x' })).status).toBe(404);
+      const stranger = client(shared.url, (await newApiKey(newAccountId())).text);
+      expect((await stranger.ask('listFiles')).status).toBe(401);
+      expect((await stranger.ask('storePlain', {}, { body: bytes })).status).toBe(401);
     }
     expect(await accountFiles(shared)).toEqual(own);
     await store(shared, 'plain', bytes);

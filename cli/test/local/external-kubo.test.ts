@@ -18,7 +18,7 @@ import { loadKubo, localPaths } from '../../local/state.ts';
 import { contextIn } from '../environment.ts';
 import { hostile, json } from '../hostile.ts';
 import { directory, node, token } from '../node/node-harness.ts';
-import { type RunningHere, here, refusal, remove, sealpin, startHere } from './harness.ts';
+import { type RunningHere, api, ask, here, refusal, remove, sealpin, startHere } from './harness.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
 const env = { SEALPIN_KUBO_TOKEN: token, SEALPIN_PASSWORD: 'a long password of the tests' };
@@ -221,27 +221,25 @@ describe('sealpin start', () => {
     await kubo.close();
     expect(await decrypt(local, inNode.cid)).toMatchObject({ code: 0, stdout: 'in the embedded node' });
     const down = await decrypt(local, inKubo.cid);
-    expect(down).toMatchObject({ code: 1, stdout: '' });
+    expect(down).toMatchObject({ code: 6, stdout: '' });
     expect(down.stderr).toContain('the pinning service kubo does not answer at the moment');
-    const authorization = `Bearer ${local.apiKey}`;
-    const listed = await fetch(`${local.url}/v1/storage?cid=${inKubo.cid}`, { headers: { authorization } });
-    const [file] = ((await listed.json()) as { files: { fileId: string }[] }).files;
-    const read = await fetch(`${local.url}/v1/storage/${present(file).fileId}`, { headers: { authorization } });
+    const { files } = await api(local).listFiles({ cid: inKubo.cid });
+    const read = await ask(local, 'getFile', { fileId: itemOf(files, 0).fileId });
     expect(await read.json()).toMatchObject({
       status: 503,
       code: 'pinning_unavailable',
       hint: 'the pinning service kubo does not answer at the moment',
     });
     const failing = await status(local, '--json');
-    expect(failing).toMatchObject({ code: 1 });
+    expect(failing).toMatchObject({ code: 6 });
     expect(JSON.parse(failing.stdout)).toMatchObject({
       kubo: { url: kubo.url, status: 'failing', reason: expect.stringContaining('connection refused') },
     });
     // The health is asked at most every 5 seconds: until then it may be that of the running Kubo.
-    const health = async () => (await fetch(`${local.url}/v1/health`)).status;
+    const health = async () => (await ask(local, 'getHealth')).status;
     await expect.poll(health, { timeout: 30_000, interval: 250 }).toBe(503);
     const refused = await here(['encrypt', import.meta.filename, `--data-dir=${dataDir}`], env);
-    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused).toMatchObject({ code: 6, stdout: '' });
     expect(refused.stderr).toContain('is degraded: a part of it does not respond, so some requests can fail');
     await local.end();
 
@@ -253,12 +251,9 @@ describe('sealpin start', () => {
     let local = await started({ args: [`--kubo-api=${kubo.url}`] });
     const { dataDir } = local;
     const { cid } = await store(local, 'in the Kubo');
-    const call = (path: string, init: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {}) =>
-      fetch(local.url + path, { ...init, headers: { authorization: `Bearer ${local.apiKey}`, ...init.headers } });
-    const plain = { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'in both' };
-    const both = (await (await call('/v1/storage/plain', plain)).json()) as { cid: string; pins: unknown };
+    const both = await api(local).store('plain', 'in both');
     expect(both.pins).toEqual([{ service: 'kubo', status: 'pinned' }]);
-    const { files } = (await (await call(`/v1/storage?cid=${cid}`)).json()) as { files: { fileId: string }[] };
+    const { files } = await api(local).listFiles({ cid });
     await local.end();
 
     for (const args of [['--kubo-api=none'], []]) {
@@ -273,16 +268,14 @@ describe('sealpin start', () => {
       expect(reported.stdout).toContain(`kubo      ${describeLeft({ url: kubo.url, files: 2, deletions: 0 })}\n`);
       const hint = 'the bytes are at the pinning service kubo, which this service does not use at the moment';
       const unread = await decrypt(local, cid);
-      expect(unread).toMatchObject({ code: 1, stdout: '' });
+      expect(unread).toMatchObject({ code: 6, stdout: '' });
       expect(unread.stderr).toContain(hint);
-      const answer = await call(`/v1/storage/${itemOf(files, 0).fileId}`, {
-        headers: { accept: 'application/octet-stream' },
-      });
+      const answer = await ask(local, 'getFileContent', { fileId: itemOf(files, 0).fileId });
       expect(answer.status).toBe(503);
       expect(await answer.json()).toMatchObject({ code: 'pinning_unavailable', hint });
       expect((await store(local, 'here')).said).toContain('stored on this computer only');
-      expect((await call('/v1/storage/plain', plain)).status).toBe(201);
-      expect(await (await call(`/ipfs/${both.cid}`)).text()).toBe('in both');
+      expect((await api(local).store('plain', 'in both')).cid).toBe(both.cid);
+      expect((await api(local).getByCid({ cid: both.cid })).toString()).toBe('in both');
       await local.end();
     }
     if (!long) return;

@@ -1,24 +1,60 @@
-/** The local service on a disk that another program fills to the last byte. */
+/** The local service, and a public one, on a disk that another program fills to the last byte. */
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { directory } from '../node/node-harness.ts';
 
+const pathTo = (name: string): string => JSON.stringify(fileURLToPath(new URL(`../../local/${name}`, import.meta.url)));
+
 const program = `
-  import { startService } from ${JSON.stringify(fileURLToPath(new URL('../../local/service.ts', import.meta.url)))};
-  import { mkdirSync, rmSync, writeFileSync, appendFileSync } from 'node:fs';
+  import { startService } from ${pathTo('service.ts')};
+  import { parseProxies } from ${pathTo('front/proxies.ts')};
+  import { mkdirSync, readFileSync, rmSync, writeFileSync, appendFileSync } from 'node:fs';
+  import { request } from 'node:http';
+  import { json, text } from 'node:stream/consumers';
   import { setTimeout as sleep } from 'node:timers/promises';
   const dataDir = process.env.DISK + '/home';
   mkdirSync(dataDir);
   const log = [];
-  const { url, apiKey, stop } = await startService({ dataDir, port: 0, kubo: {}, log: (line) => log.push(line) });
-  const call = async (path, init = {}) => {
-    const reply = await fetch(url + path, { ...init, headers: { authorization: 'Bearer ' + apiKey } });
-    const { fileId, code, pins } = await reply.json();
-    return { status: reply.status, fileId, code, pins };
+  const origin = process.env.ORIGIN || undefined;
+  const front = origin && { origin, proxies: parseProxies(undefined) };
+  const options = { dataDir, port: 0, kubo: {}, front, log: (line) => log.push(line) };
+  const { url, port, apiKey: own, stop } = await startService(options);
+  let key = own;
+  const ask = async (method, path, body, headers = {}) => {
+    const sent = request({ port, method, path, agent: false, headers: {
+      host: new URL(url).host, authorization: 'Bearer ' + key,
+      ...(body && { 'content-length': String(body.length) }), ...headers,
+    } });
+    sent.end(body);
+    const reply = await new Promise((resolve, reject) => sent.once('response', resolve).once('error', reject));
+    const type = reply.headers['content-type'] ?? '';
+    const told = type.endsWith('json') ? await json(reply) : await text(reply).then(() => ({}));
+    const { fileId, code, pins, apiKey } = told;
+    const { location, 'upload-offset': offset } = reply.headers;
+    return { status: reply.statusCode, fileId, code, pins, apiKey, location, offset };
   };
-  const store = (text) => call('/v1/storage/plain', { method: 'POST', body: text });
+  const account = async () => {
+    key = JSON.parse(readFileSync(dataDir + '/local/secrets.json', 'utf8')).adminToken;
+    const made = await ask('POST', '/v1/operator/accounts', '{"label":"ann"}', { 'content-type': 'application/json' });
+    return made;
+  };
+  if (front) key = (await account()).apiKey;
+  const owner = key;
+  const store = (text) => ask('POST', '/v1/storage/plain', text);
+  // A large one goes past the runtime.
+  const large = (mebibytes) => store(Buffer.alloc(mebibytes * 1048576, 7));
+  const tus = { 'tus-resumable': '1.0.0' };
+  const patch = (path, from, text) => ask('PATCH', path, text, {
+    ...tus, 'upload-offset': String(from), 'content-type': 'application/offset+octet-stream',
+  });
+  const overfull = await large(64);
   const files = [await store('one'), await store('two')];
+  const begun = await ask('POST', '/v1/uploads/plain', undefined, {
+    ...tus, 'upload-length': '6', 'upload-metadata': 'filename bg==',
+  });
+  await patch(begun.location, 0, 'abc');
   const filler = process.env.DISK + '/filler';
   writeFileSync(filler, '');
   for (let bytes = 1_000_000; bytes >= 1;) {
@@ -26,26 +62,49 @@ const program = `
   }
   for (let i = 0; i < 100 && !log.some((line) => line.includes('disk.full')); i += 1) await sleep(100);
   const refused = await store('three');
-  const removed = await call('/v1/storage/' + files[0].fileId, { method: 'DELETE' });
-  const list = await call('/v1/storage/' + files[1].fileId + '?data=false');
+  const refusedLarge = await large(2);
+  const read = await ask('GET', '/v1/storage/' + files[1].fileId + '/content');
+  const upload = await ask('HEAD', begun.location, undefined, tus);
+  const rest = await patch(begun.location, 3, 'def');
+  const removed = await ask('DELETE', '/v1/storage/' + files[0].fileId);
+  const list = await ask('GET', '/v1/storage/' + files[1].fileId + '?data=false');
+  const anybody = front && await account();
+  key = owner;
   rmSync(filler);
   const after = await store('three');
+  const afterLarge = await large(2);
+  const at = await ask('HEAD', begun.location, undefined, tus);
+  const complete = at.offset === '6' ? at : await patch(begun.location, 3, 'def');
   await stop();
-  console.log(JSON.stringify({ refused, removed, list, after }));
+  console.log(JSON.stringify({
+    overfull, refused, refusedLarge, afterLarge, read, upload, rest, removed, list, anybody, after, complete,
+  }));
 `;
 
-test('on a full disk nothing is stored, files are deleted, and storing resumes with free space', async (context) => {
-  const ran = await onSmallDisk(context, {
-    disk: await directory(),
-    mebibytes: 48,
-    script: 'exec "$NODE" --disable-warning=ExperimentalWarning --input-type=module -e "$PROGRAM"',
-    env: { PROGRAM: program },
-  });
-  expect(ran.stderr).toBe('');
-  expect(JSON.parse(ran.stdout)).toMatchObject({
-    refused: { status: 507, code: 'disk_full' },
-    removed: { status: 200, pins: [{ service: 'local', status: 'unpinned' }] },
-    list: { status: 200 },
-    after: { status: 201 },
-  });
-});
+test.each(long ? ['', 'https://files.example.com'] : ['https://files.example.com'])(
+  'on a full disk nothing is stored, files are read and deleted, and storing resumes with free space (%j)',
+  async (origin, context) => {
+    const ran = await onSmallDisk(context as never, {
+      disk: await directory(),
+      mebibytes: 48,
+      script: 'exec "$NODE" --disable-warning=ExperimentalWarning --input-type=module -e "$PROGRAM"',
+      env: { PROGRAM: program, ORIGIN: origin },
+    });
+    expect(ran.stderr).toBe('');
+    expect(JSON.parse(ran.stdout)).toMatchObject({
+      overfull: { status: 507, code: 'disk_full' },
+      refused: { status: 507, code: 'disk_full' },
+      refusedLarge: { status: 507, code: 'disk_full' },
+      read: { status: 200 },
+      upload: { status: 200, offset: '3' },
+      removed: { status: 200, pins: [{ service: 'local', status: 'unpinned' }] },
+      list: { status: 200 },
+      // Room is kept for what the service writes itself.
+      ...(origin !== '' && { anybody: { status: 201 } }),
+      rest: { status: 204 },
+      after: { status: 201 },
+      afterLarge: { status: 201 },
+      complete: { offset: '6' },
+    });
+  },
+);

@@ -4,6 +4,9 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdtemp, readFile, readdir, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { afterEach } from 'vitest';
+import type { StoredFile } from '../../../shared/api.ts';
+import { client, type Client } from '../../../testkit/api-client.ts';
 import { Collector, run } from '../environment.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
@@ -164,41 +167,37 @@ export async function refusal(o: Parameters<typeof startHere>[0]): Promise<strin
   );
 }
 
-/** Ends services, which may share a data directory, and removes what they kept. */
-export async function removeAll(services: readonly RunningHere[]): Promise<void> {
-  await Promise.all(services.map((service) => service.end()));
-  for (const { dataDir } of services) await rm(dataDir, { recursive: true, force: true });
+/** Starts services in the tests of a file, which end after each test with what they kept. */
+export function endedAfterEach(): { started: typeof startLocal; startedHere: typeof startHere } {
+  // Several may share a data directory.
+  const services: RunningHere[] = [];
+  afterEach(async () => {
+    const running = services.splice(0);
+    await Promise.all(running.map((service) => service.end()));
+    for (const { dataDir } of running) await rm(dataDir, { recursive: true, force: true });
+  });
+  const kept = <T extends RunningHere>(service: T): T => {
+    services.push(service);
+    return service;
+  };
+  return { started: async (o) => kept(await startLocal(o)), startedHere: async (o) => kept(await startHere(o)) };
 }
 
-/** A request with the API key of the account. */
-export function call(service: RunningHere, path: string, init: RequestInit = {}): Promise<Response> {
-  return fetch(service.url + path, {
-    ...init,
-    headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${service.apiKey}` },
-  });
-}
+type At = Pick<RunningHere, 'url' | 'apiKey'>;
+
+/** The API of a service, with the API key of its account. */
+export const api = ({ url, apiKey }: At): Client => client(url, apiKey);
+
+/** The response of an operation, which may be a problem. */
+export const ask = (service: At, ...args: Parameters<Client['ask']>): Promise<Response> => api(service).ask(...args);
 
 /** Stores bytes as `a file.bin`. */
-export async function store(
-  service: RunningHere,
-  mode: 'plain' | 'encrypted',
-  body: Uint8Array<ArrayBuffer>,
-): Promise<{ fileId: string; cid: string }> {
-  const answer = await call(service, `/v1/storage/${mode}`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/octet-stream',
-      'content-disposition': "attachment; filename*=UTF-8''a%20file.bin",
-    },
-    body,
-  });
-  if (answer.status !== 201) throw new Error(`not stored: ${answer.status} ${await answer.text()}`);
-  return (await answer.json()) as { fileId: string; cid: string };
-}
+export const store = (service: At, mode: 'plain' | 'encrypted', bytes: Uint8Array): Promise<StoredFile> =>
+  api(service).store(mode, bytes, { filename: 'a file.bin', type: 'application/octet-stream' });
 
 /** The wrapped file key of an encrypted file, as its header spells it. */
 export async function wrappedKey(service: RunningHere, fileId: string): Promise<string> {
-  const container = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/vnd.sealpin' } });
+  const container = await ask(service, 'getFile', { fileId }, { headers: { accept: 'application/vnd.sealpin' } });
   const text = Buffer.from(await container.arrayBuffer()).toString('latin1');
   return itemOf(present(/-> p256 (\S{40})/.exec(text)), 1);
 }

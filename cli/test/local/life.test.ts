@@ -4,33 +4,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rootCertificates } from 'node:tls';
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { client } from '../../../testkit/api-client.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { isRunning } from '../../local/process.ts';
 import { loadRun, localPaths, localService } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { call, entry, here, remove, removeAll, sealpin, startHere, startLocal, store } from './harness.ts';
-import type { Running, RunningHere } from './harness.ts';
+import { ask, endedAfterEach, entry, here, remove, sealpin, startHere, store } from './harness.ts';
+import type { RunningHere } from './harness.ts';
 import { present } from '../../../testkit/present.ts';
 
-const services: RunningHere[] = [];
-afterEach(async () => {
-  await removeAll(services.splice(0));
-});
-async function started(o?: Parameters<typeof startLocal>[0]): Promise<Running> {
-  const service = await startLocal(o);
-  services.push(service);
-  return service;
-}
-async function startedHere(o?: Parameters<typeof startHere>[0]): Promise<RunningHere> {
-  const service = await startHere(o);
-  services.push(service);
-  return service;
-}
+const { started, startedHere } = endedAfterEach();
 
 async function fetched(service: RunningHere, fileId: string): Promise<Buffer> {
-  const answer = await call(service, `/v1/storage/${fileId}`, { headers: { accept: 'application/octet-stream' } });
+  const answer = await ask(service, 'getFileContent', { fileId });
   expect(answer.status).toBe(200);
   return Buffer.from(await answer.arrayBuffer());
 }
@@ -63,7 +51,7 @@ test('without the index of its node it starts, says so, reads every file, and de
   const service = await startedHere({ dataDir });
   expect(service.stderr()).toContain('node.db did not know 1 file in data/');
   expect((await fetched(service, left.fileId)).equals(Buffer.from(left.data))).toBe(true);
-  const receipt = await call(service, `/v1/storage/${left.fileId}`, { method: 'DELETE' });
+  const receipt = await ask(service, 'deleteFile', { fileId: left.fileId });
   expect(await receipt.json()).toMatchObject({ pins: [{ service: 'local', status: 'unpinned' }] });
   expect(await readdir(join(ipfs, 'data'))).toEqual([]);
 });
@@ -156,6 +144,13 @@ describe('the local service', () => {
     expect(ran.stdout).not.toMatch(/run\.json|control\.sock/);
   });
 
+  test('with a runtime that does not run here says so', async () => {
+    const dataDir = await temporaryDirectory();
+    const ran = await sealpin(['start', '--port=0', `--data-dir=${dataDir}`], { MINIFLARE_WORKERD_PATH: '/bin/false' });
+    expect(ran).toMatchObject({ code: 1, stdout: '' });
+    expect(ran.stderr).toContain('sealpin: error: the Workers runtime (workerd) does not run on this machine\n');
+  });
+
   test('S58: does not start over secrets that are damaged, and leaves them as they are', async () => {
     const dataDir = await stopped();
     const { secrets } = localPaths(dataDir);
@@ -188,7 +183,7 @@ describe('in the background', () => {
     const began = await sealpin(['start', '--detach', '--port=0', '--json', flag]);
     expect(began).toMatchObject({ code: 0, stderr: '' });
     const { url } = JSON.parse(began.stdout) as { url: string };
-    const health = await fetch(`${url}/v1/health`);
+    const health = await client(url).ask('getHealth');
     expect(health.status).toBe(200);
     const status = await here(['status', '--json', flag]);
     expect(JSON.parse(status.stdout)).toMatchObject({ url, running: 0 });
@@ -207,14 +202,14 @@ describe('in the background', () => {
     if (long) {
       const rebuilt = await here(['rebuild', '--json', flag]);
       expect(JSON.parse(rebuilt.stdout)).toMatchObject({ running: true });
-      expect((await fetch(`${url}/v1/health`)).status).toBe(200);
+      expect((await client(url).ask('getHealth')).status).toBe(200);
     }
     const run = present(await loadRun(dataDir));
     expect(await here(['stop', flag])).toMatchObject({ code: 0 });
     expect([run.service, ...run.workerd].some(isRunning)).toBe(false);
     for (const command of ['stop', 'status']) {
       const none = await here([command, flag]);
-      expect(none.code).toBe(1);
+      expect(none.code).toBe(6);
       expect(none.stderr).toBe(
         'sealpin: error: no local service is running\nsealpin: hint: start it with: sealpin start\n',
       );
@@ -242,7 +237,7 @@ describe('a service that runs', () => {
     const second = await here(['start', '--port=0', `--data-dir=${service.dataDir}`]);
     expect(second).toMatchObject({ code: 1, stdout: '' });
     expect(second.stderr).toContain('already');
-    expect((await fetch(`${service.url}/v1/health`)).status).toBe(200);
+    expect((await ask(service, 'getHealth')).status).toBe(200);
   });
 
   test('rebuild waits for an upload that runs, which goes through', async () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { control } from '../../local/control.ts';
 import { localPaths } from '../../local/state.ts';
-import { call, here, remove, startHere, store } from './harness.ts';
+import { ask, here, remove, startHere, store } from './harness.ts';
 import type { RunningHere } from './harness.ts';
 
 const origin = 'http://localhost:3000';
@@ -88,7 +88,7 @@ async function damage(needle: Buffer): Promise<void> {
 
 describe('a request that the guard refuses', () => {
   test('is answered like any other error, and logged', async () => {
-    const answer = await call(service, '/v1/storage', { headers: { origin: 'https://evil.example' } });
+    const answer = await ask(service, 'listFiles', {}, { headers: { origin: 'https://evil.example' } });
     const problem = (await answer.json()) as Record<string, unknown>;
     expect(answer.status).toBe(403);
     expect(answer.headers.get('content-type')).toBe('application/problem+json');
@@ -112,15 +112,15 @@ describe('start --cors-origin', () => {
     });
     expect(preflight.status).toBe(204);
     expect(preflight.headers.get('access-control-allow-origin')).toEqual(origin);
-    const answer = await call(service, '/v1/storage', { headers: foreign });
+    const answer = await ask(service, 'listFiles', {}, { headers: foreign });
     expect(answer.status).toBe(200);
     expect(answer.headers.get('access-control-allow-origin')).toEqual(origin);
   });
 
   test('still refuses pages of other origins and foreign hosts', async () => {
     for (const other of ['http://localhost:3001', 'https://localhost:3000', 'null'])
-      expect((await call(service, '/v1/storage', { headers: { origin: other } })).status).toBe(403);
-    expect((await call(service, '/v1/storage', { headers: { 'sec-fetch-site': 'cross-site' } })).status).toBe(403);
+      expect((await ask(service, 'listFiles', {}, { headers: { origin: other } })).status).toBe(403);
+    expect((await ask(service, 'listFiles', {}, { headers: { 'sec-fetch-site': 'cross-site' } })).status).toBe(403);
   });
 
   test.each([

@@ -1,5 +1,6 @@
 /** Upgrades of a local service: what is kept before, and the way back. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cp, mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -9,8 +10,10 @@ import packageJson from '../../../package.json' with { type: 'json' };
 import { prepareState, removeOldCopies, rollBack } from '../../local/upgrade/copies.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { call, everyFile, here, refusal, startHere, store, wrappedKey, type RunningHere } from './harness.ts';
+import { ask, entry, everyFile, here, refusal, startHere, store, wrappedKey, type RunningHere } from './harness.ts';
 import { first, present } from '../../../testkit/present.ts';
+import { long } from '../../../testkit/long-run.ts';
+import { onSmallDisk } from '../../../testkit/small-disk.ts';
 
 const day = 86_400_000;
 const text = (words: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(words);
@@ -70,7 +73,7 @@ test('before an older data directory changes, databases, tokens and index are ke
   expect((await readdir(join(local, 'copies', present(copy)), { recursive: true })).join()).not.toContain('ipfs/data');
   expect(await filesOf(dataDir)).toHaveLength(6);
   // What is deleted now is still in the copy.
-  const receipt = await call(service, '/v1/storage/1634deaf-78b9-424d-9cba-bd0920d9d651', { method: 'DELETE' });
+  const receipt = await ask(service, 'deleteFile', { fileId: '1634deaf-78b9-424d-9cba-bd0920d9d651' });
   expect(await receipt.json()).toMatchObject({ key: 'destroyed', backups: 'unknown' });
   await service.end();
   expect(await stateOf(local)).not.toEqual(before);
@@ -144,7 +147,7 @@ test('receipts say until when a backup or a copy can bring back what is deleted'
   const dataDir = await realpath(await temporaryDirectory());
   const deleted = async (service: RunningHere): Promise<{ deletedAt: string; recoverableUntil?: string }> => {
     const { fileId } = await store(service, 'encrypted', text('secret'));
-    const answer = await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' });
+    const answer = await ask(service, 'deleteFile', { fileId });
     return (await answer.json()) as { deletedAt: string; recoverableUntil?: string };
   };
   const before = await startHere({ dataDir, env: { BACKUP_DAYS: '7' } });
@@ -184,7 +187,7 @@ test('a destroyed header is in no copy that is made later', async () => {
   const service = await startHere({ dataDir });
   const { fileId } = await store(service, 'encrypted', text('secret'));
   const key = await wrappedKey(service, fileId);
-  expect((await call(service, `/v1/storage/${fileId}`, { method: 'DELETE' })).status).toBe(200);
+  expect((await ask(service, 'deleteFile', { fileId })).status).toBe(200);
   await service.end('SIGKILL');
   await prepareState(dataDir, { backupDays: undefined, note: () => undefined, own: '99.0.0' });
   expect((await everyFile(join(dataDir, 'local/copies'))).length).toBeGreaterThan(0);
@@ -208,4 +211,64 @@ test('a copy that cannot be made refuses the start, and one that was not complet
   await mkdir(join(local, 'copies/unfinished'), { recursive: true });
   await started(dataDir);
   expect(await copiesOf(dataDir)).toEqual([expect.stringMatching(/^earlier-/)]);
+});
+
+test('an upgrade and the way back are killed at any moment: the state before is whole, or the one after', async () => {
+  const { dataDir, copy, before } = await upgraded();
+  const aside = join(await temporaryDirectory(), 'aside');
+  await cp(dataDir, aside, { recursive: true });
+  const back = ['start', '--rollback', copy, '--port=0', `--data-dir=${dataDir}`];
+  const run = async (argv: readonly string[], afterMs: number): Promise<number> => {
+    const child = spawn(process.execPath, ['--no-warnings', entry, ...argv], { stdio: ['ignore', 'pipe', 'ignore'] });
+    const begun = performance.now();
+    const timer = setTimeout(() => child.kill('SIGKILL'), afterMs);
+    // It serves by then.
+    child.stdout.once('data', () => child.kill('SIGKILL'));
+    await once(child, 'close');
+    clearTimeout(timer);
+    return performance.now() - begun;
+  };
+  const wholeMs = await run(back, 60_000);
+  const kills = long ? 40 : 1;
+  for (let kill = 1; kill <= kills; kill += 1) {
+    await rm(dataDir, { recursive: true });
+    await cp(aside, dataDir, { recursive: true });
+    await run(back, (wholeMs * kill) / (kills + 1));
+    // Before it began, the older version still refuses; after that, a start completes it.
+    const service = await startHere({ dataDir }).catch((error: Error) => {
+      expect(error.message, `${kill}`).toContain('belongs to sealpin 99.0.0');
+      return startHere({ dataDir, args: ['--rollback', copy] });
+    });
+    expect(await filesOf(dataDir), `${kill}`).toEqual(before);
+    await service.end();
+  }
+});
+
+test('without room for the copy an upgrade changes nothing, and says why; with room it goes on', async (context) => {
+  const dataDir = await unpacked();
+  const disk = await temporaryDirectory();
+  const start = `"$NODE" --no-warnings "$ENTRY" start --detach --port 0 --quiet --data-dir "$DISK/home"`;
+  const ran = await onSmallDisk(context, {
+    disk,
+    mebibytes: 24,
+    env: { ENTRY: entry, FROM: dataDir, NODE_COMPILE_CACHE: join(await temporaryDirectory(), 'cache') },
+    script: `
+      cp -r "$FROM" "$DISK/home" && rm -rf "$DISK/home/local/reserve" "$DISK/home/local/ipfs/reserve"
+      sums() (
+        cd "$DISK/home/local"
+        find state ipfs/node.db secrets.json -type f ! -name '*-shm' ! -name '*-wal' | sort | xargs sha256sum
+      )
+      sums > "$FROM/before"
+      head -c 20000000 /dev/zero > "$DISK/filler" 2> "$FROM/filled"; cat /dev/zero >> "$DISK/filler" 2> "$FROM/filled"
+      ${start}; echo start $?
+      sums > "$FROM/after"; cmp "$FROM/before" "$FROM/after" && echo same
+      ls "$DISK/home/local/copies" 2> "$FROM/filled"
+      rm "$DISK/filler"
+      ${start} > "$FROM/url"; echo start $?
+      ls "$DISK/home/local/copies" | cut -c 1-8
+      "$NODE" --no-warnings "$ENTRY" list --data-dir "$DISK/home" | wc -l
+      "$NODE" --no-warnings "$ENTRY" stop --quiet --data-dir "$DISK/home"`,
+  });
+  expect(ran.stdout, ran.stderr).toBe('start 7\nsame\nstart 0\nearlier-\n6\n');
+  expect(ran.stderr).toMatch(/^sealpin: error: the disk of .* is full: the service needs some room to start$/m);
 });

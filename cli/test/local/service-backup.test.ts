@@ -19,7 +19,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { withSnapshot } from '../../local/snapshot/held-snapshot.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { call, everyFile, here, remove, startHere, store, wrappedKey, type Ran, type RunningHere } from './harness.ts';
+import { ask, everyFile, here, remove, startHere, store, wrappedKey, type Ran, type RunningHere } from './harness.ts';
 import { first, present } from '../../../testkit/present.ts';
 
 const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
@@ -116,9 +116,7 @@ test('a service is restored from a backup that was taken while it ran: files, ke
   expect(await tokensOf(other)).toEqual(await tokensOf(service));
   for (const { fileId } of files)
     for (const apiKey of [service.apiKey, reader]) {
-      const answer = await call({ ...other, apiKey }, `/v1/storage/${fileId}`, {
-        headers: { accept: 'application/octet-stream' },
-      });
+      const answer = await ask({ ...other, apiKey }, 'getFileContent', { fileId });
       expect(new Uint8Array(await answer.arrayBuffer())).toEqual(content);
     }
   const at = (url: string): string => url.replace(service.url, other.url);
@@ -126,7 +124,7 @@ test('a service is restored from a backup that was taken while it ran: files, ke
   expect(await here(['receive', at(link), received, `--data-dir=${other.dataDir}`])).toMatchObject({ code: 0 });
   expect(await readFile(join(received, 'letter'), 'utf8')).toBe('Dear Ann');
   expect(await here(['receive', at(ended), join(out, 'none'), `--data-dir=${other.dataDir}`])).toMatchObject({
-    code: 1,
+    code: 3,
   });
   expect(await here(['verify', '--all', `--data-dir=${other.dataDir}`])).toMatchObject({ code: 0 });
 });
@@ -140,7 +138,7 @@ test('the next run copies what is new, and removes header and bytes of what was 
   expect((await everyFile(target)).includes(key)).toBe(true);
   expect(await taken(service.dataDir, target)).toMatchObject({ files: 2, written: { files: 0 } });
   const added = await store(service, 'plain', bytesOf(100));
-  const receipt: unknown = await (await call(service, `/v1/storage/${deleted.fileId}`, { method: 'DELETE' })).json();
+  const receipt: unknown = await (await ask(service, 'deleteFile', { fileId: deleted.fileId })).json();
   expect(receipt).toMatchObject({ key: 'destroyed', backups: 'unknown' });
   expect(await taken(service.dataDir, target)).toMatchObject({ files: 2, written: { files: 1 } });
   const all = await everyFile(target);
@@ -222,13 +220,13 @@ test('no token of the service is readable in a backup, and only its owner can re
   onTestFinished(() => other.end().then(() => undefined));
   const fresh = await tokensOf(other);
   expect(fresh.filter((token) => tokens.includes(token))).toEqual([]);
-  expect((await call({ ...other, apiKey: service.apiKey }, '/v1/storage')).status).toBe(200);
+  expect((await ask({ ...other, apiKey: service.apiKey }, 'listFiles')).status).toBe(200);
 });
 
 test('secrets need their password, and are sealed again where they or their recipients change', async () => {
   const dataDir = await elsewhere();
   const wrong = await here(['service', 'restore', folder, `--data-dir=${dataDir}`], { SEALPIN_PASSWORD: 'another' });
-  expect(wrong).toMatchObject({ code: 1 });
+  expect(wrong).toMatchObject({ code: 4 });
   expect(wrong.stderr).toContain('wrong password');
   await expect(readdir(dataDir)).rejects.toThrow('ENOENT');
   const copy = await copyOfFolder();
@@ -253,11 +251,11 @@ test('a damaged or missing file of a backup is named; without a database nothing
   for (const damage of ['damaged', 'missing']) {
     await (damage === 'damaged' ? writeFile(path, bytes) : rm(path));
     const ran = await check();
-    expect(ran).toMatchObject({ code: 1, stdout: '' });
+    expect(ran).toMatchObject({ code: 5, stdout: '' });
     expect(ran.stderr).toMatch(new RegExp(`blocks/${name} \\(baf\\w+\\) is ${damage}`));
     const dataDir = await elsewhere();
     const half = await restore(dataDir, copy);
-    expect(half).toMatchObject({ code: 1 });
+    expect(half).toMatchObject({ code: 5 });
     expect(half.stderr).toContain(`blocks/${name}`);
     const service = await startHere({ dataDir });
     const list = await here(['list', '--json', `--data-dir=${dataDir}`]);
@@ -282,7 +280,7 @@ test('a damaged or missing file of a backup is named; without a database nothing
     expect((await check()).stderr).toContain(`parts/${part} (${of}) is ${damage}`);
     const dataDir = await elsewhere();
     const ran = await restore(dataDir, copy);
-    expect(ran).toMatchObject({ code: 1 });
+    expect(ran).toMatchObject({ code: 5 });
     expect(ran.stderr).toContain(`${copy} cannot be restored: parts/${part} (${of}) is ${damage}`);
     await expect(readdir(dataDir)).rejects.toThrow('ENOENT');
   }
@@ -298,7 +296,7 @@ test('a file that the service itself has damaged is named, and the backup has al
   const { name, size } = first(sizes.toSorted((a, b) => b.size - a.size));
   await truncate(join(data, name), size - 1_000_000);
   const ran = await backup(copy, target);
-  expect(ran).toMatchObject({ code: 1 });
+  expect(ran).toMatchObject({ code: 5 });
   expect(ran.stderr).toContain(`${plain.cid} (a file of the service) is damaged`);
   expect(await readdir(join(target, 'blocks'))).toHaveLength(names.length - 1);
 });

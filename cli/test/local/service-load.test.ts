@@ -13,7 +13,7 @@ import { onSmallDisk } from '../../../testkit/small-disk.ts';
 import { takeSnapshot } from '../../local/snapshot/held-snapshot.ts';
 import { loadRun, localPaths, savedSecrets } from '../../local/state.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { call, entry, everyFile, here, remove, startHere, startLocal, store, type RunningHere } from './harness.ts';
+import { api, ask, entry, everyFile, here, remove, startHere, startLocal, store, type RunningHere } from './harness.ts';
 import { first, present } from '../../../testkit/present.ts';
 
 const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
@@ -38,13 +38,7 @@ async function storeOne(service: RunningHere, files: Load['files']): Promise<str
 }
 
 async function shareOne(service: RunningHere, fileId: string): Promise<string> {
-  const answer = await call(service, '/v1/shares', {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ record: 'AAAA', files: [fileId], password: false, opens: 3 }),
-  });
-  expect(answer.status).toBe(201);
-  return ((await answer.json()) as { id: string }).id;
+  return (await api(service).createShare({ record: 'AAAA', files: [fileId], password: false, opens: 3 })).id;
 }
 
 /** Stores, shares and deletes until it is stopped. */
@@ -62,7 +56,7 @@ function loadOn(service: RunningHere, files: Load['files']): Load {
       const [doomed] = idle.splice(randomInt(idle.length), 1);
       const known = present(files.get(present(doomed)));
       known.deleteFrom = Date.now();
-      const answer = await call(service, `/v1/storage/${doomed}`, { method: 'DELETE' });
+      const answer = await ask(service, 'deleteFile', { fileId: doomed });
       expect(answer.status).toBe(200);
       known.deletedAt = Date.now();
     }
@@ -88,26 +82,23 @@ async function expectState(folder: string, files: Load['files'], from: number, t
   const other = await startHere({ dataDir });
   try {
     const listed = new Set<string>();
-    for (let query = '?limit=100'; query !== '';) {
-      const page = (await (await call(other, `/v1/storage${query}`)).json()) as {
-        files: { fileId: string }[];
-        cursor?: string;
-      };
+    let cursor: string | undefined;
+    do {
+      const page = await api(other).listFiles({ limit: 100, cursor });
       for (const { fileId } of page.files) listed.add(fileId);
-      query = page.cursor === undefined ? '' : `?limit=100&cursor=${page.cursor}`;
-    }
+      ({ cursor } = page);
+    } while (cursor !== undefined);
     const rest = files.entries();
     const reader = async (): Promise<void> => {
       for (const [fileId, { digest, storedAt, deleteFrom, deletedAt, share }] of rest) {
         if (storedAt < from && deleteFrom > to) expect(listed, fileId).toContain(fileId);
         if (deletedAt < from || storedAt > to + 60_000) expect(listed, fileId).not.toContain(fileId);
         if (!listed.has(fileId)) continue;
-        const answer = await call(other, `/v1/storage/${fileId}`, { headers: { accept: 'application/octet-stream' } });
+        const answer = await ask(other, 'getFileContent', { fileId });
         expect(answer.status, fileId).toBe(200);
         expect(sha256(new Uint8Array(await answer.arrayBuffer())), fileId).toBe(digest);
         if (share === undefined || share.madeAt > from) continue;
-        const shared: unknown = await (await fetch(`${other.url}/v1/shares/${share.id}`)).json();
-        expect(shared, fileId).toMatchObject({ state: 'active' });
+        expect(await api(other).getShare({ shareId: share.id }), fileId).toMatchObject({ state: 'active' });
       }
     };
     await Promise.all(Array.from({ length: 8 }, reader));
@@ -173,7 +164,8 @@ test(
       await expectState(folder, files, from, to);
     }
     expect(service.stderr()).not.toContain('erasure.late');
-    expect(await readdir(join(service.dataDir, 'local/tmp'))).toHaveLength(1);
+    const temporary = await readdir(join(service.dataDir, 'local/tmp'));
+    expect(temporary.filter((name) => name.startsWith('snapshot-'))).toEqual([]);
     // What was held back for the backups is gone.
     const { length: names } = await readdir(join(service.dataDir, 'local/ipfs/data'));
     expect(names).toBe([...files.values()].filter(({ deletedAt }) => deletedAt === Infinity).length);
@@ -247,7 +239,7 @@ test('a service whose runtime stood still when it was killed starts again', asyn
   await service.end('SIGKILL');
   const again = await startLocal({ dataDir: service.dataDir });
   onTestFinished(() => remove(again));
-  expect((await call(again, `/v1/storage/${fileId}`)).status).toBe(200);
+  expect((await ask(again, 'getFile', { fileId })).status).toBe(200);
 });
 
 test('a backup of a service that is killed meanwhile fails, and leaves the state before it', async () => {
@@ -296,7 +288,7 @@ test('without room a backup keeps the state before it, and a restoration leaves 
       rm -r "$DISK/home"
       ${run} service restore "$DISK/b" --data-dir "$DISK/home" --quiet; echo restored $?`,
   });
-  expect(ran.stdout).toBe('backup 1\ncheck 0\nrestore 1\nrestored 0\n');
+  expect(ran.stdout).toBe('backup 7\ncheck 0\nrestore 7\nrestored 0\n');
   expect(ran.stderr.match(/^sealpin: error: .*the disk is full$/gm)).toHaveLength(2);
 });
 

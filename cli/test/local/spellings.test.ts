@@ -9,7 +9,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { newShareId } from '../../../shared/link/index.ts';
 import { localPaths } from '../../local/state.ts';
-import { call, remove, startHere, store, type RunningHere } from './harness.ts';
+import { api, remove, startHere, store, type RunningHere } from './harness.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 
 /** One path in ways that some parser takes for the same. */
@@ -67,8 +67,7 @@ test('no spelling of an address makes files for an account or a share that does 
   const objects = async (): Promise<string[]> =>
     (await readdir(join(state, 'do'), { recursive: true })).filter((name) => name.endsWith('.sqlite')).toSorted();
   const { fileId } = await store(service, 'plain', new Uint8Array(10));
-  const body = JSON.stringify({ record: 'aGVsbG8=', files: [fileId], password: false, opens: 90 });
-  const { id } = (await (await call(service, '/v1/shares', { method: 'POST', body })).json()) as { id: string };
+  const { id } = await api(service).createShare({ record: 'aGVsbG8=', files: [fileId], password: false, opens: 90 });
   const account = (): string => `/v1/accounts/${newAccountId()}`;
   const made: (() => string)[] = [
     () => `/v1/shares/${newShareId()}`,

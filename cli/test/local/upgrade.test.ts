@@ -98,7 +98,7 @@ test('a data directory of a later commit opens, and its backup is whole and is r
   };
   const before = await files(dataDir);
   expect(before).toHaveLength(6);
-  expect(await ask(['get', sealed, '-'])).toMatchObject({ code: 0, stdout: 'encrypted by the service' });
+  expect(await ask(['decrypt', sealed, '-'])).toMatchObject({ code: 0, stdout: 'encrypted by the service' });
   const out = join(dataDir, 'out');
   expect(await ask(['decrypt', folder, out, '--extract'])).toMatchObject({ code: 0 });
   expect(await readFile(join(out, 'sub/two.txt'), 'utf8')).toBe('two\n');

@@ -4,7 +4,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { localPaths } from '../../local/state.ts';
-import { call, here, remove, startHere, store, type RunningHere } from './harness.ts';
+import { ask, here, remove, startHere, store, type RunningHere } from './harness.ts';
 import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 
 let service: RunningHere;
@@ -50,7 +50,7 @@ test('all that an account and the node have is verified, and what is damaged or 
   await writeFile(path, bytes);
   await rm(await fileWith(itemOf(contents, 2)));
   const all = await verify('--all', '--json');
-  expect(all.code).toBe(1);
+  expect(all.code).toBe(5);
   expect(parsed(all.stdout)).toEqual({
     files: 4,
     size: 20,
@@ -64,7 +64,7 @@ test('all that an account and the node have is verified, and what is damaged or 
     ],
   });
   const local = await verify('--local', '--json');
-  expect(local.code).toBe(1);
+  expect(local.code).toBe(5);
   expect(parsed(local.stdout)).toMatchObject({
     bad: 2,
     blocks: whole.blocks - 2,
@@ -76,24 +76,27 @@ test('all that an account and the node have is verified, and what is damaged or 
   expect((await verify('--local')).stderr).toContain(`${present(lost).cid} is missing`);
 
   // By its ID, too, a file that is lost is not one that may be there the next time.
-  for (const file of [large, lost]) {
+  for (const [file, exit] of [
+    [large, 5],
+    [lost, 3],
+  ] as const) {
     const { code, stderr } = await verify(present(file).fileId);
-    expect(code).toBe(1);
+    expect(code).toBe(exit);
     expect(stderr).not.toMatch(/try again|stopped in the middle|status 502/);
   }
   expect((await verify(present(small).fileId)).code).toBe(0);
 
   const repair = (...more: string[]) => here(['repair', ...more, `--data-dir=${service.dataDir}`]);
   // Its bytes are read at the backend.
-  await call(service, `/v1/storage/${present(large).fileId}/verification`, { method: 'POST' });
+  await ask(service, 'verifyFile', { fileId: present(large).fileId });
   const repaired = await repair();
-  expect(repaired).toMatchObject({ code: 1, stdout: '' });
+  expect(repaired).toMatchObject({ code: 6, stdout: '' });
   for (const { cid, fileId } of [present(large), present(lost)])
     expect(repaired.stderr).toContain(`sealpin: warning: ${cid} (file ${fileId}): local has lost it`);
   expect(repaired.stderr).toContain('store the same bytes again\n');
   // What is damaged goes first, and the client is told to come again.
-  const init = { method: 'POST', body: new Uint8Array(itemOf(contents, 1)), headers: { 'content-type': 'image/png' } };
-  const refused = await call(service, '/v1/storage/plain', init);
+  const init = { body: new Uint8Array(itemOf(contents, 1)), headers: { 'content-type': 'image/png' } };
+  const refused = await ask(service, 'storePlain', {}, init);
   expect(refused.status).toBe(503);
   expect(refused.headers.get('retry-after')).toBe('1');
   for (const bytes of contents) await store(service, 'plain', new Uint8Array(bytes));

@@ -19,7 +19,7 @@ describe('a service that is not what it should be', () => {
       'GET /': (_request, response) => response.writeHead(307, { location: `${target.url}/v1/health` }).end(),
     });
     const ran = await encryptTo(service.url);
-    expect(ran.exit).toBe(1);
+    expect(ran.exit).toBe(6);
     expect(ran.stderr).toContain('/v1/health (status 307)');
     expect(target.seen).toEqual([]);
   });
@@ -47,7 +47,7 @@ describe('a service that is not what it should be', () => {
   ])('$title is not a response of Sealpin', async ({ status, body, says }) => {
     const service = await hostile({ 'GET /v1/health': (_request, response) => response.writeHead(status).end(body) });
     const ran = await encryptTo(service.url);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toContain(says);
   });
 
@@ -62,7 +62,7 @@ describe('a service that is not what it should be', () => {
       },
     });
     const ran = await encryptTo(service.url);
-    expect(ran.exit).toBe(1);
+    expect(ran.exit).toBe(6);
     expect(ran.stderr).toContain('the response of the service is too large');
   });
 
@@ -83,7 +83,7 @@ describe('a service that is not what it should be', () => {
   ])('S64: one that $title is given up', async ({ handler }) => {
     const service = await hostile({ 'GET /v1/health': handler });
     const ran = await encryptTo(service.url, { timeouts: { stallMs: 150, bytes: 1000, responseMs: 150 } });
-    expect(ran.exit).toBe(1);
+    expect(ran.exit).toBe(6);
     expect(ran.stderr).toContain('is too slow: the request was cancelled');
   });
 
@@ -107,7 +107,7 @@ describe('a service that is not what it should be', () => {
     });
     const ran = await encryptTo(service.url);
     expect(ran).toMatchObject({
-      exit: 1,
+      exit: 6,
       stdout: '',
       stderr: 'sealpin: error: slow\\u{1b}[2Jdown\nsealpin: hint: wait (try again in 7 seconds)\n',
     });
@@ -126,7 +126,7 @@ describe('a service that is not what it should be', () => {
         }),
     });
     expect(await encryptTo(service.url)).toMatchObject({
-      exit: 1,
+      exit: 6,
       stderr: expect.stringContaining('your quota is used up') as unknown,
     });
   });
@@ -157,7 +157,7 @@ describe('an upload', () => {
   test('S79: larger than the service takes is refused before a byte is sent', async () => {
     const service = await hostile({ 'GET /v1/health': health(100) });
     const ran = await encryptTo(service.url, {}, 'x'.repeat(90));
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 7, stdout: '' });
     expect(ran.stderr).toContain('this service accepts at most 100 B');
     expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET']);
   });
@@ -188,7 +188,7 @@ describe('an upload', () => {
       env,
       stdin,
     });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 7, stdout: '' });
     expect(ran.stderr).toContain('too large for you');
     expect(sent).toBeLessThan(80);
   });
@@ -205,7 +205,7 @@ describe('an upload', () => {
         json(response, 200, { fileId: storedFile(other, 0).fileId, key: 'none', pins: [] }),
     });
     const ran = await encryptTo(service.url);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 5, stdout: '' });
     expect(ran.stderr).toContain(`the service stored it as ${other}, and it is `);
     expect(ran.stderr).toContain('it was deleted again');
     expect(service.seen.at(-1)).toMatchObject({ method: 'DELETE' });
@@ -249,7 +249,7 @@ describe('an upload', () => {
       'POST /v1/storage/plain': (request) => request.once('data', () => request.socket.destroy()),
     });
     const ran = await encryptTo(service.url, {}, 'x'.repeat(8 * 1024 * 1024));
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toContain('broke off the upload at ');
     expect(service.seen.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST']);
   });

@@ -104,7 +104,7 @@ describe('a migration that is followed', () => {
   test('continues at the service when the command is interrupted or loses the service, and it says so', async () => {
     const goesOn = 'the migration continues without this command; how far it is: sealpin migrate --status\n';
     const lost = await migrate(await serviceThatSays([own]));
-    expect(lost).toMatchObject({ exit: 1, stdout: '' });
+    expect(lost).toMatchObject({ exit: 6, stdout: '' });
     expect(lost.stderr).toContain(goesOn);
     const stop = new AbortController();
     const interrupted = await migrate(await serviceThatSays([own], () => stop.abort(new SealpinError('interrupted'))), {
@@ -123,7 +123,7 @@ test('a cancellation that is refused is not taken for a migration that is not th
   const ran = await run(['migrate', 'a', 'b', '--cancel', '--service', url], '/', {
     env: { SEALPIN_ADMIN_TOKEN: 'secret' },
   });
-  expect(ran).toMatchObject({ exit: 1, stdout: '', stderr: expect.stringContaining('not from here') });
+  expect(ran).toMatchObject({ exit: 4, stdout: '', stderr: expect.stringContaining('not from here') });
 });
 
 test('a service that is not the local one is asked to move nothing without both names', async () => {

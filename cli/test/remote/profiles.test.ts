@@ -20,7 +20,7 @@ const login = (...flags: string[]): Promise<Ran> =>
 
 test('login checks the key, keeps it for its owner alone, and the commands then use the service', async () => {
   const wrong = await sealpin(['login', local.url], { stdin: keyOf('0') });
-  expect(wrong).toMatchObject({ exit: 1, stderr: /error: / });
+  expect(wrong).toMatchObject({ exit: 4, stderr: /error: / });
   expect((await sealpin(['profile', 'list', '--json'])).stdout).toBe('{"profiles":[]}\n');
   const ran = await login();
   expect(ran, ran.stderr).toMatchObject({ exit: 0 });
@@ -45,7 +45,7 @@ test('a profile for another service is not replaced without --force, and is forg
     stderr: /the profile office is for https:\/\/office/,
   });
   expect(await login('--name', 'office', '--force')).toMatchObject({ exit: 0 });
-  expect(await sealpin(['profile', 'use', 'offcie'])).toMatchObject({ exit: 1, stderr: /did you mean office/ });
+  expect(await sealpin(['profile', 'use', 'offcie'])).toMatchObject({ exit: 3, stderr: /did you mean office/ });
   expect(await sealpin(['profile', 'use'])).toMatchObject({ exit: 0 });
   expect((await sealpin(['profile', 'list'])).stdout).toMatch(/^ {2}office/);
   expect(await sealpin(['list', '--profile', 'office'])).toMatchObject({ exit: 0 });

@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { connect } from '../../../client/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
+import { client, pathOf } from '../../../testkit/api-client.ts';
 import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { run, temporaryDirectory, type Overrides, type Ran } from '../environment.ts';
-import { localService } from '../local.ts';
+import { localService, oldInbox } from '../local.ts';
 
 const local = localService();
 const password = { SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic' };
@@ -21,22 +22,17 @@ const sealpin = (argv: readonly string[], o: Overrides = {}): Promise<Ran> =>
   run([...argv, '--data-dir', local.dataDir], directory, { env: password, ...o });
 
 /** Stores files that the service encrypts. @returns their IDs */
+/** The API, with the key of the account at this moment. */
+const api = () => client(local.url, local.apiKey);
+
 async function store(texts: readonly string[]): Promise<string[]> {
   const ids: string[] = [];
   for (let at = 0; at < texts.length; at += 10)
     ids.push(
       ...(await Promise.all(
         texts.slice(at, at + 10).map(async (text) => {
-          const response = await fetch(`${local.url}/v1/storage/encrypted`, {
-            method: 'POST',
-            headers: {
-              Authorization: `Bearer ${local.apiKey}`,
-              'Content-Type': 'text/plain',
-              'Content-Disposition': 'attachment; filename=letter',
-            },
-            body: text,
-          });
-          return (await (response.json() as Promise<{ fileId: string }>)).fileId;
+          const stored = await api().store('encrypted', text, { filename: 'letter', type: 'text/plain' });
+          return stored.fileId;
         }),
       )),
     );
@@ -45,7 +41,7 @@ async function store(texts: readonly string[]): Promise<string[]> {
 
 async function got(fileId: string): Promise<string> {
   const name = `got-${fileId}`;
-  expect(await sealpin(['get', fileId, name])).toMatchObject({ exit: 0 });
+  expect(await sealpin(['decrypt', fileId, name])).toMatchObject({ exit: 0 });
   return await readFile(join(directory, name), 'utf8');
 }
 
@@ -63,7 +59,7 @@ describe('a rotation that is interrupted', () => {
     const proxy = await faultyProxy(
       () => local.url,
       ({ path }) => {
-        if (path === '/v1/account/rotation') asked += 1;
+        if (path === pathOf('rotateAccount')) asked += 1;
         if (asked === 2) stop.abort(new SealpinError('interrupted', 'interrupted by SIGINT'));
         return undefined;
       },
@@ -81,10 +77,9 @@ describe('a rotation that is interrupted', () => {
   });
 
   test('leaves each command that opens files with both pairs, and key export and backup say so', async () => {
-    const { account } = await details();
+    const { account } = await api().getAccount();
     // The first request alone, as an interruption leaves it.
-    const response = await asking('/v1/account/rotation', { publicKey: account.publicKey });
-    expect(response).toMatchObject({ done: false, remaining: 1 });
+    expect(await api().rotateAccount({ publicKey: account.publicKey })).toMatchObject({ done: false, remaining: 1 });
     for (const fileId of [first(ids), itemOf(ids, -1)]) {
       expect(await got(fileId)).toMatch(/^letter /);
       expect(await sealpin(['share', fileId, '--quiet'])).toMatchObject({ exit: 0 });
@@ -98,7 +93,7 @@ describe('a rotation that is interrupted', () => {
     const ran = await sealpin(['account', 'rotate']);
     expect(ran).toMatchObject({ exit: 0 });
     expect(ran.stderr).toContain('the key pair is being replaced already: 1 file left\n');
-    expect((await details()).rotation).toBeUndefined();
+    expect((await api().getAccount()).rotation).toBeUndefined();
     for (const fileId of [first(ids), itemOf(ids, -1)]) {
       const opened = await sealpin(['ecc-decrypt', await container(fileId), '-', 'new.key']);
       expect(opened.stdout, opened.stderr).toMatch(/^letter /);
@@ -124,18 +119,17 @@ test('a backup from before is restored after it, and the next one needs a new fo
 });
 
 test('deliveries that only the key before opens are named first, and open with it once exported', async () => {
-  const inbox = await sealpin(['inbox', 'create', 'old one', '--recipient', 'account', '--quiet']);
   await writeFile(join(directory, 'letter'), 'Dear Ann');
-  const link = inbox.stdout.trim();
+  const link = await oldInbox(local);
   expect(await sealpin(['send', 'letter', '--inbox', link])).toMatchObject({ exit: 0 });
   const { deliveries } = await connect({ service: local.url, apiKey: local.apiKey }).inbox.list();
   const { id } = first(deliveries);
-  const before = await details();
+  const before = await api().getAccount();
   const refused = await sealpin(['account', 'rotate']);
   expect(refused).toMatchObject({ exit: 1, stdout: '' });
-  expect(refused.stderr).toContain('a delivery to inboxes of --recipient account will open no more');
+  expect(refused.stderr).toContain('a delivery sealed to the key before will open no more');
   expect(refused.stderr).toContain('keep the key that opens them with sealpin key export; then add --yes');
-  expect(await details()).toMatchObject({ account: before.account });
+  expect(await api().getAccount()).toMatchObject({ account: before.account });
   expect(await sealpin(['key', 'export', 'old.key'])).toMatchObject({ exit: 0 });
   expect(await sealpin(['account', 'rotate', '--yes'])).toMatchObject({ exit: 0 });
   expect((await sealpin(['inbox', 'open', id, 'none'])).exit).not.toBe(0);
@@ -143,20 +137,8 @@ test('deliveries that only the key before opens are named first, and open with i
   expect(await readFile(join(directory, 'opened', 'letter'), 'utf8')).toBe('Dear Ann');
 });
 
-async function details(): Promise<{ account: { publicKey: string }; rotation?: object }> {
-  const response = await fetch(`${local.url}/v1/account`, { headers: { Authorization: `Bearer ${local.apiKey}` } });
-  return (await response.json()) as { account: { publicKey: string }; rotation?: object };
-}
-
-async function asking(path: string, body: object): Promise<unknown> {
-  const headers = { Authorization: `Bearer ${local.apiKey}`, 'Content-Type': 'application/json' };
-  const response = await fetch(`${local.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-  return await response.json();
-}
-
 async function container(fileId: string): Promise<string> {
-  const headers = { Authorization: `Bearer ${local.apiKey}`, Accept: 'application/vnd.sealpin' };
-  const response = await fetch(`${local.url}/v1/storage/${fileId}`, { headers });
+  const response = await api().ask('getFile', { fileId }, { headers: { Accept: 'application/vnd.sealpin' } });
   const name = join(directory, `${fileId}.sealpin`);
   await writeFile(name, Buffer.from(await response.arrayBuffer()));
   return name;

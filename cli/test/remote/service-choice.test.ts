@@ -12,7 +12,7 @@ import { account, health, hostile, json, someApiKey } from '../hostile.ts';
 describe('which service', () => {
   test('none: says how to start one, exit 1', async () => {
     const ran = await encryptTo(undefined);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toBe(
       'sealpin: error: no service is configured, and no local service is running\n' +
         'sealpin: hint: start one with: sealpin start --detach (or name one with --service)\n',
@@ -26,7 +26,7 @@ describe('which service', () => {
     server.close();
     await once(server, 'close');
     const ran = await encryptTo(`http://127.0.0.1:${port}`);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toContain(`sealpin: error: 127.0.0.1:${port} cannot be reached: connection refused\n`);
   });
 
@@ -76,7 +76,7 @@ describe('S61: the API key', () => {
         mode: 0o600,
       });
       const ran = await run(['list', '--data-dir', directory, '--service', other.url], directory);
-      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran).toMatchObject({ exit: 4, stdout: '' });
       expect(ran.stderr).toContain('there is no API key for 127.0.0.1');
       expect(other.seen).toEqual([]);
     },
@@ -94,7 +94,7 @@ describe('S61: the API key', () => {
     'that is malformed (%j) is refused here, and not repeated',
     async (key) => {
       const ran = await encryptTo('http://127.0.0.1:1', { env: { ...env, SEALPIN_API_KEY: key } });
-      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran).toMatchObject({ exit: 4, stdout: '' });
       expect(ran.stderr).toContain('SEALPIN_API_KEY is not an API key');
       expect(ran.stderr).not.toContain(key);
     },
@@ -114,7 +114,7 @@ describe('S61: the API key', () => {
         }),
     });
     const ran = await encryptTo(service.url);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 4, stdout: '' });
     expect(ran.stderr).toBe('sealpin: error: the API key is revoked\nsealpin: hint: check SEALPIN_API_KEY\n');
     expect(service.seen.map(({ url }) => url)).toEqual(['/v1/health', '/v1/account']);
   });
@@ -122,7 +122,7 @@ describe('S61: the API key', () => {
   test('that may not write is reported before a byte is sent', async () => {
     const service = await hostile({ 'GET /v1/health': health(), 'GET /v1/account': account(['read', 'delete']) });
     const ran = await encryptTo(service.url);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 4, stdout: '' });
     expect(ran.stderr).toBe(
       'sealpin: error: the API key may not store files\nsealpin: hint: use a key with the scope write\n',
     );

@@ -24,7 +24,7 @@ describe.runIf(has('bash'))('bash', () => {
     { words: ['sealpin', 'ch'], want: ['chacha-encrypt'] },
     { words: ['sealpin', 'key', ''], want: ['create', 'list', 'revoke', 'export', 'restore', 'rotate'] },
     { words: ['sealpin', 'key', 'revoke', '--c'], want: ['--cascade'] },
-    { words: ['sealpin', 'decrypt', 'id', '--pa'], want: ['--password-file'] },
+    { words: ['sealpin', 'decrypt', 'id', '--pa'], want: ['--password-file', '--path'] },
     { words: ['sealpin', 'encrypt', '/etc/passw'], want: ['/etc/passwd', '/etc/passwd-'] },
   ])('completes $words', async ({ words, want }) => {
     const script = `${await scriptFor('bash')}

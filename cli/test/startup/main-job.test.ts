@@ -6,6 +6,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { client, problemOf } from '../../../testkit/api-client.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { nodeBackend } from '../../keys/node-backend.ts';
 import { localService } from '../local.ts';
@@ -67,7 +68,7 @@ describe('a file comes back as it went in', () => {
       expect((await read(`from-${name}`)).equals(data)).toBe(true);
     }
     const ran = await at(['ecc-decrypt', blob, 'from-eve', join(dir, 'eve/private.key')]);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 4, stdout: '' });
     expect(ran.stderr).toContain('sealpin: error: ');
     expect(await names()).not.toContain('from-eve');
   });
@@ -106,7 +107,7 @@ describe('what goes wrong leaves one clear error and no file', () => {
     const { at, done, names } = await desk();
     const blob = await done('encrypt', 'in');
     const ran = await at(['decrypt', blob, 'out'], { env: { SEALPIN_PASSWORD: 'another password' } });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 4, stdout: '' });
     expect(ran.stderr).toContain('wrong password');
     expect(await names()).toEqual(['in']);
   });
@@ -125,7 +126,7 @@ describe('what goes wrong leaves one clear error and no file', () => {
     flip(flipped, 2_000_000, 0x10);
     await writeFile(path, flipped);
     const ran = await at(['decrypt', blob, 'out']);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 5, stdout: '' });
     expect(ran.stderr).toMatch(/^sealpin: error: /m);
     expect(await names()).toEqual(['in']);
   });
@@ -135,7 +136,7 @@ describe('what goes wrong leaves one clear error and no file', () => {
     const ran = await run(['encrypt', 'in', '--data-dir', join(dir, 'nowhere')], dir, {
       env: { SEALPIN_PASSWORD: password },
     });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toContain('sealpin start');
   });
 
@@ -144,11 +145,9 @@ describe('what goes wrong leaves one clear error and no file', () => {
     const { apiKey } = local;
     for (const bad of ['nonsense', `${apiKey.slice(0, -1)}${apiKey.endsWith('0') ? '1' : '0'}`]) {
       const ran = await at(['encrypt', 'in'], { env: { SEALPIN_PASSWORD: password, SEALPIN_API_KEY: bad } });
-      expect(ran).toMatchObject({ exit: 1, stdout: '' });
+      expect(ran).toMatchObject({ exit: 4, stdout: '' });
       expect(ran.stderr).toContain('API key');
-      const answer = await fetch(`${local.url}/v1/storage`, { headers: { authorization: `Bearer ${bad}` } });
-      expect(answer.status).toBe(401);
-      expect(await answer.json()).toMatchObject({ code: 'unauthorized' });
+      expect(await problemOf(client(local.url, bad).ask('listFiles'))).toBe('401 unauthorized');
     }
   });
 });
@@ -170,13 +169,8 @@ withProgram('age', { probe: ['--version'] }, () => {
     const { dir, done, read } = await desk();
     execFileSync('age-keygen', ['-o', join(dir, 'key.txt')], { stdio: 'pipe' });
     const recipient = present(/age1[a-z0-9]+/.exec((await read('key.txt')).toString()))[0];
-    const { apiKey } = local;
-    const answer = await fetch(`${local.url}/v1/storage/plain`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/octet-stream' },
-      body: execFileSync('age', ['-r', recipient], { input: data, maxBuffer: 2 ** 26 }),
-    });
-    const { cid } = (await answer.json()) as { cid: string };
+    const sealed = execFileSync('age', ['-r', recipient], { input: data, maxBuffer: 2 ** 26 });
+    const { cid } = await client(local.url, local.apiKey).store('plain', sealed);
     await done('ecc-decrypt', cid, 'opened', 'key.txt');
     expect((await read('opened')).equals(data)).toBe(true);
   });

@@ -167,7 +167,7 @@ describe('what a service says cannot reach the terminal as a command', () => {
     });
     const directory = await temporaryDirectory();
     const ran = await run([...argv, '--service', service.url, '--data-dir', directory], directory, { env });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toContain('is not a Sealpin service');
     expect(ran.stderr).not.toMatch(/[^\P{Cc}\n]|\p{Cf}/u);
   });
@@ -206,7 +206,7 @@ test.each([['decrypt'], ['export']])(
     });
     const directory = await temporaryDirectory();
     const ran = await run([name, text, 'out', '--service', service.url], directory);
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 7, stdout: '' });
     expect(ran.stderr).toMatch(/error: out needs up to 1024 TiB, and \S+ \S+ are free there\n/);
     expect(await readdir(directory)).toEqual([]);
   },
@@ -220,7 +220,7 @@ test('a CAR in a pipe is told as such, with a password or without', async () => 
   const stdin = new Uint8Array(await new Response(car).arrayBuffer());
   for (const password of [{}, { SEALPIN_PASSWORD: 'some long password' }]) {
     const ran = await run(['decrypt', '-', 'out'], directory, { env: password, stdin });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 4, stdout: '' });
     expect(ran.stderr).toContain('a CAR file cannot be read from a pipe\nsealpin: hint: write it');
     expect(await readdir(directory)).toEqual([]);
   }
@@ -301,7 +301,7 @@ describe('a service that cannot be reached', () => {
     const ran = await run(['list', '--service', service.url.replace('http:', 'https:')], await temporaryDirectory(), {
       env,
     });
-    expect(ran).toMatchObject({ exit: 1, stdout: '' });
+    expect(ran).toMatchObject({ exit: 6, stdout: '' });
     expect(ran.stderr).toContain(
       'the server does not speak HTTPS\nsealpin: hint: check the port and whether the address begins with https:\n',
     );

@@ -76,6 +76,7 @@ const receiving: Kind = { good: ['here', 'folder', 'linkToFolder', 'missing'] };
 const pair: Kind = { good: ['here', 'missing'] };
 const oldPair: Kind = { good: [] };
 const backends: Kind = { good: [] };
+const pagesList: Kind = { good: [] };
 const text = 'text';
 
 /** Kind of each argument by its name, and by command where it differs. */
@@ -109,12 +110,13 @@ const kinds: Readonly<Record<string, Kind | typeof text>> = {
   'backup folder': backup,
   'restore folder': restored,
   '--backends': backends,
+  '--pages': pagesList,
 };
 /** Arguments that name no file. */
 const texts = [
   'name id password url from to size key_id label link shell file_id --name --service --profile --scopes --expires',
   '--rollback --limits --limit --port --origin --proxy --kubo-api --cors-origin --mode --quota --values --inbox --note',
-  '--from --opens --max-files --max-bytes --after copy-…',
+  '--from --opens --include --exclude --path --max-files --max-bytes --after --repeat copy-…',
 ].flatMap((line) => line.split(' ').map((name) => name.replace('-…', ' …')));
 
 function kindOf({ command, arg }: Subject): Kind | typeof text | undefined {
@@ -339,7 +341,7 @@ describe('what is a mistake or belongs to somebody else', () => {
         const why = `${argv.join(' ')}: ${ran.stderr}`;
         if (kind.good.includes(name)) expect(ran.exit, why).toBe(0);
         else {
-          const codes = kind.either?.includes(name) ? [0, 1, 2] : name === 'fifo' ? [1, 2, 130] : [1, 2];
+          const codes = [1, 2, 3, 4, 5, ...(kind.either?.includes(name) ? [0] : name === 'fifo' ? [130] : [])];
           expect(codes, why).toContain(ran.exit);
         }
         if (ran.exit !== 0) expect(ran.stderr, why).toMatch(/^sealpin: error: ./m);

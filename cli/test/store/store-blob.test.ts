@@ -5,6 +5,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
+import { bytesOf, client } from '../../../testkit/api-client.ts';
 import { faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { localService } from '../local.ts';
@@ -64,7 +65,7 @@ describe('what was encrypted comes back', () => {
         stdout: 'for two',
       });
     expect(await sealpin(['ecc-decrypt', blobId, 'out', 'cat/private.key'], directory)).toMatchObject({
-      exit: 1,
+      exit: 4,
       stdout: '',
     });
     expect(await readdir(directory)).not.toContain('out');
@@ -210,11 +211,11 @@ describe('S91: delete', () => {
     expect((await listed()).map((file) => file.blobId)).not.toContain(blobId);
     const again = await sealpin(['delete', blobId], directory);
     expect(again).toMatchObject({
-      exit: 1,
+      exit: 3,
       stdout: '',
       stderr: 'sealpin: error: the account has no file with this blob ID\nsealpin: hint: see: sealpin list\n',
     });
-    expect(await sealpin(['decrypt', blobId, 'out'], directory, { env })).toMatchObject({ exit: 1 });
+    expect(await sealpin(['decrypt', blobId, 'out'], directory, { env })).toMatchObject({ exit: 3 });
     expect(await readdir(directory)).toEqual(['in']);
   });
 
@@ -227,18 +228,15 @@ describe('S91: delete', () => {
     expect(JSON.parse(ran.stdout)).toMatchObject({
       receipts: [{ fileId, pins: [{ service: expect.any(String) as unknown }] }],
     });
-    expect(await sealpin(['delete', fileId], directory)).toMatchObject({ exit: 1, stdout: '' });
+    expect(await sealpin(['delete', fileId], directory)).toMatchObject({ exit: 3, stdout: '' });
   });
 
   test('says how many shares of the file ended, and where its key is', async () => {
-    const headers = { authorization: `Bearer ${local.apiKey}` };
+    const api = client(local.url, local.apiKey);
     // A payload without a header, as files that were made for a parcel are stored.
-    const body = 'sealpin/v1 detached\n';
-    const stored = await fetch(`${local.url}/v1/storage/plain`, { method: 'POST', headers, body });
-    const { fileId } = (await stored.json()) as Listed;
-    const record = { record: 'AAAA', files: [fileId], password: false };
+    const { fileId } = await api.store('plain', 'sealpin/v1 detached\n');
     for (let share = 0; share < 2; share += 1)
-      await fetch(`${local.url}/v1/shares`, { method: 'POST', headers, body: JSON.stringify(record) });
+      await api.createShare({ record: 'AAAA', files: [fileId], password: false });
     const ran = await sealpin(['delete', fileId], '/');
     expect(ran).toMatchObject({ exit: 0, stdout: '' });
     expect(ran.stderr).toContain('anyone who already has a copy, and the key, can still open it');
@@ -266,7 +264,7 @@ describe('API keys', () => {
         env: { ...env, SEALPIN_API_KEY: apiKey },
       });
     expect(await asOther(['encrypt', 'in'])).toMatchObject({ exit: 0 });
-    expect(await asOther(['list'])).toMatchObject({ exit: 1, stdout: '' });
+    expect(await asOther(['list'])).toMatchObject({ exit: 4, stdout: '' });
     const table = (await sealpin(['key', 'list'], '/')).stdout;
     expect(table).toMatch(new RegExp(`^${key.id}  \\S+  write +only stores  until \\d{4}-\\d{2}-\\d{2}$`, 'm'));
     expect(await sealpin(['key', 'revoke', key.id], '/')).toMatchObject({
@@ -275,7 +273,7 @@ describe('API keys', () => {
       stderr: `sealpin: revoked ${key.id}\n`,
     });
     const refused = await asOther(['encrypt', 'in']);
-    expect(refused).toMatchObject({ exit: 1, stdout: '' });
+    expect(refused).toMatchObject({ exit: 4, stdout: '' });
     expect(refused.stderr).toContain('hint: check SEALPIN_API_KEY');
   });
 
@@ -300,21 +298,10 @@ describe('API keys', () => {
     const { apiKey } = JSON.parse(await readFile(join(local.dataDir, 'local', 'secrets.json'), 'utf8')) as {
       apiKey: string;
     };
-    const authorization = { authorization: `Bearer ${apiKey}` };
-    const posted = await fetch(`${local.url}/v1/storage/encrypted`, {
-      method: 'POST',
-      headers: {
-        ...authorization,
-        'content-type': 'text/plain',
-        'content-disposition': 'attachment; filename="a.txt"',
-      },
-      body: 'by the service',
-    });
-    const { fileId } = (await posted.json()) as { fileId: string };
-    const got = await fetch(`${local.url}/v1/storage/${fileId}`, {
-      headers: { ...authorization, accept: 'application/vnd.sealpin' },
-    });
-    await writeFile(join(directory, 'container'), new Uint8Array(await got.arrayBuffer()));
+    const api = client(local.url, apiKey);
+    const { fileId } = await api.store('encrypted', 'by the service', { filename: 'a.txt', type: 'text/plain' });
+    const got = api.ask('getFile', { fileId }, { headers: { accept: 'application/vnd.sealpin' } });
+    await writeFile(join(directory, 'container'), await bytesOf(got));
     expect(await sealpin(['key', 'export', 'account.key'], directory)).toMatchObject({ exit: 0, stdout: '' });
     expect(await sealpin(['ecc-decrypt', './container', '-', 'account.key'], directory)).toMatchObject({
       exit: 0,
@@ -344,7 +331,7 @@ test('S62: one flipped bit in what is stored is found, and nothing is written', 
   }
   expect(flipped).toBe(1);
   const ran = await sealpin(['decrypt', blobId, 'out'], directory, { env });
-  expect(ran).toMatchObject({ exit: 1, stdout: '' });
+  expect(ran).toMatchObject({ exit: 5, stdout: '' });
   expect(ran.stderr).not.toContain('cannot be reached');
   // The service passes the leaves of a CAR on as they are: it is the reader who finds it.
   expect(ran.stderr).toContain('is something else');

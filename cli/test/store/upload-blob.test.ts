@@ -261,11 +261,11 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     on.line.fault = ({ method }) =>
       method === 'PATCH' ? { kind: 'answer', status: 503, headers: { 'retry-after': '900' } } : undefined;
     const away = await on.encrypt();
-    expect(away.exit).toBe(1);
+    expect(away.exit).toBe(6);
     expect(away.stderr).toContain('hint: to continue the upload, run the same command again within 7 days');
     expect(await on.spools()).toHaveLength(1);
     on.line.fault = ({ method }) => (method === 'PATCH' ? { kind: 'answer', status: 403 } : undefined);
-    expect((await on.encrypt()).exit).toBe(1);
+    expect((await on.encrypt()).exit).toBe(6);
     expect(await on.spools()).toEqual([]);
     expect(ended(on.passed)).toHaveLength(1);
   });
@@ -295,7 +295,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
       method: 'POST',
       path: expect.stringMatching(/^\/v1\/storage\/plain/) as unknown,
     });
-    expect(small.exit).toBe(1);
+    expect(small.exit).toBe(3);
     const stop = new AbortController();
     on.line.fault = ({ method }) => {
       if (method === 'PATCH') stop.abort(new DOMException('stop'));
@@ -350,7 +350,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
       expect(offsetsOf(passed)).toEqual([0]);
       // Little is begun again by hand as quickly.
       await writeFile(join(on.directory, 'in'), randomBytes(12 * mib));
-      expect((await on.encrypt({}, words)).exit).toBe(1);
+      expect((await on.encrypt({}, words)).exit).toBe(6);
     } finally {
       await whole.close();
     }
@@ -368,7 +368,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
         cwd: on.directory,
         env: { HOME: on.directory, ENTRY: entry, ...env },
       });
-      expect(ran.stdout).toBe('exit 1\n');
+      expect(ran.stdout).toBe('exit 7\n');
       expect(ran.stderr).toContain('needs up to 5.0 MiB, and ');
       expect(ran.stderr).toContain(
         'hint: a large upload needs a copy of the encrypted file on this disk until it ends',

@@ -192,6 +192,20 @@ export function parseIdentities(text: string, backend: Backend = webBackend): Id
   return identities;
 }
 
+/**
+ * The 32 secret bytes of the first key in a private key file from which a signer follows: the
+ * scalar of a P-256 key, or the seed of a post-quantum pair of Sealpin.
+ * @throws SealpinError `key_invalid`, also where there is none
+ */
+export function secretIn(text: string): Uint8Array {
+  for (const part of splitKeyFile(text)) {
+    if (part.label === 'PRIVATE KEY') return parsePkcs8(decodeBlock(part)).secret.slice();
+    if (part.label === 'EC PRIVATE KEY') return parseSec1(decodeBlock(part), false).secret.slice();
+    if (part.text.startsWith('SEALPIN-SECRET-KEY-PQ-1')) return decodeKey(part.text, 'sealpin-secret-key-pq-', 32);
+  }
+  throw new SealpinError('key_invalid', 'there is no private key in the file that signs');
+}
+
 function parseIdentity(part: KeyPart, backend: Backend): NamedIdentity {
   switch (part.label) {
     case 'PRIVATE KEY':

@@ -40,7 +40,8 @@ export function identityFromEcPrivate(
 
 /** Makes the identity of a private key in DER (PKCS#8, P-256); throws `key_invalid`. */
 export function identityFromPkcs8(pkcs8: Uint8Array): Identity {
-  return identityFromEcPrivate(parsePkcs8(pkcs8)).identity;
+  const { identity, recipient } = identityFromEcPrivate(parsePkcs8(pkcs8));
+  return { ...identity, recipient };
 }
 
 /**

@@ -8,6 +8,7 @@ import type { PinningService } from '../contract.ts';
 import { Failover, type LastUntil } from '../failover.ts';
 import { kubo } from '../kubo/kubo.ts';
 import { rpc, type Rpc } from '../kubo/kubo-rpc.ts';
+import { timeLimit } from '../time-limit.ts';
 
 /** Address of a peer: the roots of its REST API and of its Kubo. */
 export type PeerAddress = { url: string; ipfs: string };
@@ -120,7 +121,7 @@ export function clusterPeers(options: PeersOptions) {
      */
     async forReading(cid: string, signal: AbortSignal): Promise<readonly ClusterPeer[]> {
       if (all.length === 1) return all;
-      const limited = AbortSignal.any([signal, AbortSignal.timeout(holdersMs)]);
+      const limited = AbortSignal.any([signal, timeLimit(holdersMs)]);
       await Promise.all([learnHolders(peers, memory.holders, cid, limited), learnIds(limited)]);
       signal.throwIfAborted();
       const holders = memory.holders.get(cid) ?? [];
@@ -184,7 +185,7 @@ async function checkAll(
   const answering: PeerInfo[] = [];
   const failures: unknown[] = [];
   let back: ClusterPeer | undefined;
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(checkMs)]);
+  const limited = AbortSignal.any([signal, timeLimit(checkMs)]);
   const checks = await Promise.allSettled(all.map((peer) => check(peer, limited)));
   for (const [index, result] of checks.entries()) {
     if (result.status === 'fulfilled') answering.push(result.value);

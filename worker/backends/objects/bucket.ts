@@ -12,10 +12,13 @@ export type ListedObject = { key: string; bytes: number; storedAt: number };
  */
 export type Listing = { objects: ListedObject[]; isLast: boolean; now: number };
 
+/** What will take files away, and what the operator must do about it. */
+export type Warning = { warning: string; hint: string };
+
 /**
  * A bucket. Its methods throw `pinning_unavailable`, `pinning_timeout`, `pinning_failed`,
  * `misconfigured` or `disk_full`, besides the reason of an aborted signal. What is held is sent
- * again where the bucket asks for that; a stream never is.
+ * again where the bucket asks for that; a stream never is, and `get` neither: who reads asks again.
  */
 export interface Bucket {
   /** Its kind, address and name, by which a backend is recognized. */
@@ -28,7 +31,7 @@ export interface Bucket {
    */
   put(key: string, body: ObjectBody, onlyNew: boolean, signal: AbortSignal): Promise<boolean>;
 
-  /** Bytes of an object, or all of it; undefined where there is none. */
+  /** Bytes of an object, or all of it, asked for once; undefined where there is none. */
   get(
     key: string,
     range: { offset: number; length: number } | undefined,
@@ -40,6 +43,12 @@ export interface Bucket {
 
   /** Lists a page of the objects whose keys begin with a prefix, and come after `after`. */
   list(prefix: string, after: string | undefined, signal: AbortSignal): Promise<Listing>;
+
+  /**
+   * Tells the operator what of the bucket's own rules will take files below a prefix away. Left out
+   * where no request can ask for them.
+   */
+  warning?(prefix: string, signal: AbortSignal): Promise<Warning | undefined>;
 
   /**
    * Removes what begins with a prefix, as much as some requests can, with all versions.

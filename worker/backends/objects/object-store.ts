@@ -8,11 +8,14 @@ import { readAll } from '../../../shared/streams/read-all.ts';
 import type { Bucket } from './bucket.ts';
 import { decodeIndex, encodeIndex, maxIndexBytes, type ObjectIndex } from './object-index.ts';
 import type { ObjectStore } from './store-contract.ts';
+import { repeated } from './store-requests.ts';
 
 export type StoreOptions = { id: string; prefix: string; serviceId: string; bucket: Bucket };
 
 /** The longest ID of a service. */
 const ownerBytes = 64;
+/** How often the responses of one read may break off before it fails. */
+const maxBreaks = 3;
 
 /** A bucket, and the names of what lies in it. */
 type Place = {
@@ -55,18 +58,18 @@ export function objectStore({ id, prefix, serviceId, bucket }: StoreOptions): Ob
     async ownsPrefix(signal) {
       const key = `${prefix}service`;
       const own = new TextEncoder().encode(serviceId) as Uint8Array<ArrayBuffer>;
-      let owner = await bucket.get(key, undefined, signal);
-      if (owner === undefined) {
+      const owner = () => readSmall(place, key, { bytes: ownerBytes, tooLarge: () => lost(place, 'owner') }, signal);
+      let found = await owner();
+      if (found === undefined) {
         await bucket.put(key, own, true, signal);
-        owner = await bucket.get(key, undefined, signal);
+        found = await owner();
       }
-      const text = await readAll(owner ?? null, ownerBytes, () => lost(place, 'owner'));
-      return new TextDecoder().decode(text) === serviceId;
+      return new TextDecoder().decode(found) === serviceId;
     },
     source: (root) => sourceAt(place, root),
     async ping(signal) {
       await bucket.list(`${prefix}service`, undefined, signal);
-      return {};
+      return (await bucket.warning?.(prefix, signal)) ?? {};
     },
   };
 }
@@ -76,10 +79,33 @@ function lost({ id }: Place, what: string): SealpinError {
 }
 
 async function readIndex(place: Place, cid: string, signal: AbortSignal): Promise<ObjectIndex> {
-  const stream = await place.bucket.get(place.indexKey(cid), undefined, signal);
-  if (stream === undefined) throw lost(place, `index of ${cid}`);
   const tooLarge = () => new SealpinError('content_mismatch', `the index of ${cid} is too large`);
-  return await decodeIndex(cid, await readAll(stream, maxIndexBytes, tooLarge));
+  const bytes = await readSmall(place, place.indexKey(cid), { bytes: maxIndexBytes, tooLarge }, signal);
+  if (bytes === undefined) throw lost(place, `index of ${cid}`);
+  return await decodeIndex(cid, bytes);
+}
+
+/**
+ * An object that fits into memory, asked for again where its response broke off; undefined where
+ * there is none.
+ */
+async function readSmall(
+  { id, bucket }: Place,
+  key: string,
+  most: { bytes: number; tooLarge: () => SealpinError },
+  signal: AbortSignal,
+): Promise<Uint8Array | undefined> {
+  return await repeated(id, signal, async (limited) => {
+    const stream = await bucket.get(key, undefined, limited);
+    if (stream === undefined) return undefined;
+    try {
+      return await readAll(stream, most.bytes, most.tooLarge);
+    } catch (cause) {
+      throw isSealpinError(cause)
+        ? cause
+        : new SealpinError('pinning_unavailable', `${id} broke off its response`, { cause });
+    }
+  });
 }
 
 async function isComplete(
@@ -122,24 +148,50 @@ function dataOf(
   signal: AbortSignal,
 ): ReadableStream<Uint8Array> {
   const pieces = piecesOf(objects, range.start, range.length);
-  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  let open: { piece: Piece; reader: ReadableStreamDefaultReader<Uint8Array> } | undefined;
+  let breaks = 0;
+  async function begin(piece: Piece): Promise<typeof open> {
+    const { n } = piece;
+    const stream = await repeated(place.id, signal, (limited) =>
+      place.bucket.get(place.dataKey(id, n), piece, limited),
+    );
+    if (stream === undefined) throw lost(place, `object ${id}/${n}`);
+    return { piece, reader: stream.getReader() };
+  }
+  /**
+   * The next bytes of the piece that is open; undefined at its end, and where it must be opened
+   * again.
+   */
+  async function next({ piece, reader }: NonNullable<typeof open>): Promise<Uint8Array | undefined> {
+    try {
+      const { value } = await reader.read();
+      if (value === undefined) return undefined;
+      piece.offset += value.length;
+      piece.length -= value.length;
+      return value;
+    } catch (cause) {
+      signal.throwIfAborted();
+      breaks += 1;
+      if (breaks > maxBreaks)
+        throw new SealpinError('pinning_unavailable', `${place.id} broke off its response`, { cause });
+      // It continues behind what came.
+      if (piece.length > 0) pieces.unshift(piece);
+      return undefined;
+    }
+  }
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         for (;;) {
-          const next = reader === undefined ? pieces.shift() : undefined;
-          if (reader === undefined && next === undefined) return controller.close();
-          if (next !== undefined) {
-            const stream = await place.bucket.get(place.dataKey(id, next.n), next, signal);
-            if (stream === undefined) throw lost(place, `object ${id}/${next.n}`);
-            reader = stream.getReader();
-          }
-          const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+          const piece = open === undefined ? pieces.shift() : undefined;
+          if (piece !== undefined) open = await begin(piece);
+          if (open === undefined) return controller.close();
+          const value = await next(open);
           if (value !== undefined) return controller.enqueue(value);
-          if (done) reader = undefined;
+          open = undefined;
         }
       },
-      cancel: async (reason) => reader?.cancel(reason),
+      cancel: async (reason) => open?.reader.cancel(reason),
     },
     { highWaterMark: 0 },
   );
@@ -170,7 +222,7 @@ function sourceAt(place: Place, root: string): BlockSource & Required<Pick<Block
       const stream = dataOf(place, file, extent, signal);
       const bytes = await readAll(stream, maxBlockBytes, () => lost(place, `block ${text}`));
       if (bytes.length < extent.length) throw lost(place, `whole block ${text}`);
-      return bytes;
+      return bytes.subarray(0, extent.length);
     },
     async read(text, offset, length, signal) {
       const file = await load(signal);

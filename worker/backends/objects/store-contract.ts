@@ -1,6 +1,6 @@
 /** What an object store must do. */
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
-import type { Listing, ObjectBody } from './bucket.ts';
+import type { Listing, ObjectBody, Warning } from './bucket.ts';
 import type { ObjectIndex, StoredObjects } from './object-index.ts';
 
 /**
@@ -50,6 +50,9 @@ export interface ObjectStore {
   ownsPrefix(signal: AbortSignal): Promise<boolean>;
   /** The file of a CID as a source. */
   source(root: string): BlockSource & Required<Pick<BlockSource, 'read'>>;
-  /** Checks that the bucket responds and accepts our credentials. */
-  ping(signal: AbortSignal): Promise<{ version?: string }>;
+  /**
+   * Checks that the bucket responds and accepts our credentials.
+   * @returns also what of its rules the operator must change
+   */
+  ping(signal: AbortSignal): Promise<{ version?: string } & Partial<Warning>>;
 }

@@ -9,6 +9,7 @@ import type { Replica } from '../contract.ts';
 import { httpClient, isRecord, type HttpClient, type HttpOptions, type JsonRecord } from '../http-client.ts';
 import type { HttpFailures } from '../http-failures.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
+import { timeLimit } from '../time-limit.ts';
 
 export type PsaOptions = HttpOptions & {
   /** The name of this service's pins: `sealpin:` and its id, at most 80 bytes of ASCII. */
@@ -73,7 +74,7 @@ export function psa(o: PsaOptions): Replica {
     takes: 'files',
 
     async hold({ cid }, interruption) {
-      const signal = AbortSignal.any([interruption, AbortSignal.timeout(holdMs)]);
+      const signal = AbortSignal.any([interruption, timeLimit(holdMs)]);
       const all = await list(cid, signal);
       const mine = all.filter(isOurs);
       if (mine.some(({ status }) => status === 'pinned')) return 'held';

@@ -44,19 +44,21 @@ const onlyIfNew = { onlyIf: { etagDoesNotMatch: '*' } } as const;
 function failureOf(id: string, cause: unknown): SealpinError {
   if (isSealpinError(cause)) return cause;
   const message = `${id}: ${cause instanceof Error ? cause.message : String(cause)}`;
-  if (/\((10006|10007|10002|10003|10004)\)/.test(message))
-    return new SealpinError('misconfigured', message, {
-      hint: 'the operator must check that the bucket exists, and what is bound to the Worker',
-      cause,
-    });
+  if (/\((10006|10007|10002|10003|10004)\)/.test(message)) {
+    const hint = 'the operator must check that the bucket exists, and what is bound to the Worker';
+    // The log has no hints.
+    return new SealpinError('misconfigured', `${message}; ${hint}`, { hint, cause });
+  }
   const wait = /\((10058|10043)\)/.test(message) ? { retryAfterSeconds: slowDownSeconds } : {};
   return new SealpinError('pinning_unavailable', message, { ...wait, cause });
 }
 
 function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place'> {
   const failed = (cause: unknown): SealpinError => failureOf(id, cause);
+  const once = async <T>(request: () => Promise<T>): Promise<T> =>
+    await request().catch((cause: unknown) => Promise.reject(failed(cause)));
   const asked = async <T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> =>
-    await repeated(id, signal, async () => await request().catch((cause: unknown) => Promise.reject(failed(cause))));
+    await repeated(id, signal, async () => await once(request));
 
   const late = (): never => {
     throw new SealpinError('pinning_timeout', `${id} did not take an object within ${streamMs / 60_000} minutes`);
@@ -79,9 +81,9 @@ function r2Bucket(id: string, bucket: R2Bucket): Omit<Bucket, 'place'> {
 
   return {
     put,
-    async get(key, range, signal) {
+    async get(key, range) {
       // With the runtime's streams no signal ends a read: who cancels the stream does.
-      const object = await asked(signal, () => bucket.get(key, range && { range }));
+      const object = await once(() => bucket.get(key, range && { range }));
       return object === null ? undefined : (object.body as ReadableStream<Uint8Array>);
     },
     size: async (key, signal) => (await asked(signal, () => bucket.head(key)))?.size,

@@ -57,8 +57,10 @@ const faults: Record<string, string> = {
 };
 const full = ['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull', 'EntityTooLarge', 'StorageFull'];
 /** What 404 says of an object, or of a property of the bucket: any other reason is a fault. */
-const absent = ['NoSuchKey', 'NoSuchVersion', 'ObjectLockConfigurationNotFoundError', 'NotFound'];
+const absent = ['NoSuchKey', 'NoSuchVersion', 'NoSuchLifecycleConfiguration', 'NotFound'];
 const slow = [408, 429, 500, 502, 503, 504];
+/** Codes of the same meaning, whatever the status: some stores say 200 first. */
+const slowCodes = ['InternalError', 'RequestTimeout', 'ServiceUnavailable', 'SlowDown'];
 
 /** The text between two tags; undefined where they are not there. */
 export function textIn(xml: string, tag: string): string | undefined {
@@ -111,7 +113,7 @@ export function s3Requests(o: S3Options) {
 
   return {
     id,
-    /** Sends a request whose body, if it has one, is a stream. */
+    /** Sends a request once: its body, or the answer, is a stream. */
     once: ask,
     /** Sends a request, again where the store asks for that. */
     again: (request: S3Request, signal: AbortSignal) => repeated(id, signal, (limited) => ask(request, limited)),
@@ -138,7 +140,7 @@ function failure(store: Store, { method }: S3Request, response: Response, xml: s
     });
   const hint = faults[code] ?? (status === 401 || status === 403 ? faults['AccessDenied'] : undefined);
   if (hint !== undefined) return misconfigured(store, said, hint);
-  if (slow.includes(status) || code === 'RequestTimeout' || code === 'SlowDown') {
+  if (slow.includes(status) || slowCodes.includes(code)) {
     const asked = Number(response.headers.get('Retry-After') ?? Number.NaN);
     const wait = status === 429 || status === 503 ? slowDownSeconds : undefined;
     const retryAfterSeconds = Number.isSafeInteger(asked) && asked >= 0 ? asked : wait;

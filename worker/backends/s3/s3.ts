@@ -2,6 +2,7 @@
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Bucket, ListedObject } from '../objects/bucket.ts';
 import { inParallel } from '../objects/store-requests.ts';
+import { ruleCheck } from './s3-rules.ts';
 import { elementsIn, s3Requests, textIn, type S3Options, type S3Requests } from './s3-requests.ts';
 
 const pageKeys = 500;
@@ -12,6 +13,8 @@ export function s3Bucket(o: S3Options): Bucket {
   const { page, left } = listings(id, again);
 
   return {
+    warning: ruleCheck(o.bucket, again),
+
     place: `s3 ${o.url.replace(/\/+$/, '')}/${o.bucket}`,
 
     async put(key, body, onlyNew, signal) {
@@ -23,21 +26,7 @@ export function s3Bucket(o: S3Options): Bucket {
       return response.ok;
     },
 
-    async get(key, range, signal) {
-      if (range?.length === 0) return new Response(new Uint8Array()).body as ReadableStream<Uint8Array>;
-      const bytes = range && { range: `bytes=${range.offset}-${range.offset + range.length - 1}` };
-      const { response } = await again(
-        { method: 'GET', key, expected: [404], ...(bytes && { headers: bytes }) },
-        signal,
-      );
-      if (response.status === 404) return undefined;
-      const length = Number(response.headers.get('Content-Length') ?? Number.NaN);
-      if (range !== undefined && length !== range.length) {
-        await response.body?.cancel();
-        throw new SealpinError('pinning_failed', `${id} gave ${length} bytes of ${range.length}`);
-      }
-      return response.body as ReadableStream<Uint8Array>;
-    },
+    get: reading(id, once),
 
     async size(key, signal) {
       const { response } = await again({ method: 'HEAD', key, expected: [404] }, signal);
@@ -63,6 +52,22 @@ export function s3Bucket(o: S3Options): Bucket {
       });
       return found.length === 0 || (found.length < pageKeys && (await left(prefix, signal)).length === 0);
     },
+  };
+}
+
+/** Makes the function that reads objects. */
+function reading(id: string, once: S3Requests['once']): Bucket['get'] {
+  return async (key, range, signal) => {
+    if (range?.length === 0) return new Response(new Uint8Array()).body as ReadableStream<Uint8Array>;
+    const bytes = range && { range: `bytes=${range.offset}-${range.offset + range.length - 1}` };
+    const { response } = await once({ method: 'GET', key, expected: [404], ...(bytes && { headers: bytes }) }, signal);
+    if (response.status === 404) return undefined;
+    const length = Number(response.headers.get('Content-Length') ?? Number.NaN);
+    if (range !== undefined && length !== range.length) {
+      await response.body?.cancel();
+      throw new SealpinError('pinning_failed', `${id} gave ${length} bytes of ${range.length}`);
+    }
+    return response.body as ReadableStream<Uint8Array>;
   };
 }
 

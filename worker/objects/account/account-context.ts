@@ -13,10 +13,11 @@ import { EventRows } from './event-rows.ts';
 import { FileRows } from './files/file-rows.ts';
 import { ReceiptRows } from './files/receipt-rows.ts';
 import { storing } from './keys/invitation.ts';
-import { KeyRows, type KeyMaterial, type KeyRecord, type Needed } from './keys/key-rows.ts';
+import { KeyRows, type KeyMaterial, type KeyRecord, type Needed, type NewKey } from './keys/key-rows.ts';
 import { KeyUsage } from './keys/key-usage.ts';
 import { RotationRows } from './keys/rotation-rows.ts';
-import { Outbox } from './outbox.ts';
+import { writeEntries } from './kv-entries.ts';
+import { Outbox, type Delivered, type Message } from './outbox.ts';
 import { ShareRows } from './shares/share-rows.ts';
 import { Claims } from './uploads/claims.ts';
 import { PartRows } from './uploads/part-rows.ts';
@@ -77,7 +78,7 @@ export class AccountContext {
     this.files = new FileRows(sql, this);
     this.receipts = new ReceiptRows(sql);
     this.outbox = new Outbox(sql, {
-      send: (message, requestId) => send(env, this.row.id, message, requestId),
+      send: (message, requestId) => this.#send(message, requestId),
       unreferred: (fileId, pins) => this.receipts.setPins(fileId, pins),
       now,
     });
@@ -159,6 +160,22 @@ export class AccountContext {
       return this.outbox.add({ op: 'enlist', target: open.id });
     });
     await this.deliver([message]);
+  }
+
+  async #send(message: Message, requestId: string): Promise<Result<Delivered>> {
+    if (message.op === 'unrefer' || message.op === 'unshare')
+      return await send(this.env, this.row.id, message, requestId);
+    await writeEntries(this.env.API_KEYS, this, message);
+    return { ok: true, status: 'unpinned', pins: [] };
+  }
+
+  /**
+   * Adds a key, in a transaction of the caller's, who then delivers.
+   * @returns the ID of the message that takes it to KV
+   */
+  addKey(key: NewKey): number {
+    this.keys.add(key);
+    return this.outbox.add({ op: 'remember', target: key.hash });
   }
 
   /** Delivers messages at once; what is not acknowledged stays for the alarm. */

@@ -4,6 +4,7 @@
  */
 import * as v from 'valibot';
 import { SealpinError } from '../../../shared/errors.ts';
+import type { KvEntry } from './kv-entry.ts';
 
 const prefix = 'account:';
 
@@ -14,25 +15,14 @@ const Origins = v.nullable(v.array(v.string()));
  */
 const cacheTtlSeconds = 60;
 
-/** Enters an account in the list. It may be there already. */
-export async function addToAccountList(store: KVNamespace, id: string): Promise<void> {
-  await store.put(`${prefix}${id}`, '');
+/** The entry of an account in the list. @param isListed whether it is there */
+export function listEntry(id: string, isListed: boolean): KvEntry {
+  return { name: `${prefix}${id}`, value: isListed ? '' : null };
 }
 
-/** Removes an account from the list, with its origins. */
-export async function removeFromAccountList(store: KVNamespace, id: string): Promise<void> {
-  await writeOrigins(store, id, null);
-  await store.delete(`${prefix}${id}`);
-}
-
-/** Writes the origins of an account; null: pages of any origin that `CORS_ORIGINS` allows. */
-export async function writeOrigins(
-  store: KVNamespace,
-  account: string,
-  origins: readonly string[] | null,
-): Promise<void> {
-  if (origins === null) await store.delete(originsName(account));
-  else await store.put(originsName(account), JSON.stringify(origins));
+/** The origins of an account; null: pages of any origin that `CORS_ORIGINS` allows. */
+export function originsEntry(account: string, origins: readonly string[] | null): KvEntry {
+  return { name: originsName(account), value: origins === null ? null : JSON.stringify(origins) };
 }
 
 /** Reads the origins of an account; none where the entry has another shape. */

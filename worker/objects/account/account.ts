@@ -117,16 +117,17 @@ export class Account extends DurableObject<AccountEnv> {
     key: NewKey,
     quotaBytes: number | null,
   ): Promise<Result> {
-    const { row, keys, settings, alarm } = this.context;
+    const { row, settings, alarm } = this.context;
     if (row.id !== undefined) return err('conflict', 'the account exists');
-    this.context.transaction(() => {
+    const message = this.context.transaction(() => {
       row.create(account);
       if (recovery !== null) row.replaceRecovery(recovery);
-      keys.add(key);
       settings.set({ ...defaultSettings, quotaBytes });
+      return this.context.addKey(key);
     });
     row.reload();
     await this.context.listAccount();
+    await this.context.deliver([message]);
     await alarm.by(this.now() + eventRetentionMs);
     return { ok: true };
   }
@@ -202,11 +203,11 @@ export class Account extends DurableObject<AccountEnv> {
     return { ok: true };
   }
 
-  /** Records openings that a share reports. */
+  /** Records openings and changes that a share reports. */
   async shareOpened(share: string, openings: readonly Opening[]): Promise<Result> {
-    const { row, events, alarm } = this.context;
+    const { row, alarm } = this.context;
     if (row.open === undefined) return { ok: true };
-    this.context.transaction(() => events.reportOpenings(share, openings));
+    await this.#shares.report(share, openings);
     await alarm.by(this.now() + eventRetentionMs);
     return { ok: true };
   }

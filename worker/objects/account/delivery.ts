@@ -1,12 +1,10 @@
 /**
  * Delivery of what an account's object sends: references to `Pin`, and the messages of its outbox
- * to `Pin`, `Share` and KV.
+ * to `Pin` and `Share`.
  */
-import { addToAccountList, removeFromAccountList } from './account-list.ts';
-import { kvKeyName } from './keys/key-cache.ts';
 import type { Env } from '../../env.ts';
 import { errorText, log } from '../../log.ts';
-import type { Delivered, Message } from './outbox.ts';
+import type { Delivered, KvMessage, Message } from './outbox.ts';
 import { numbersOf, parseObjectNames } from '../pin/stores/object-names.ts';
 import type { PinPlan } from '../pin/pin-ownership.ts';
 import type { Reference } from '../pin/pin-rows.ts';
@@ -19,30 +17,17 @@ import { shareOf, type ShareBinding } from '../share/share-binding.ts';
 export type AccountEnv = Env & PinBinding & ShareBinding;
 
 /**
- * Delivers a message once.
+ * Delivers a message to `Pin` or `Share` once.
  * @param account the ID of the account that sends it
  * @param requestId of the request from which it follows, or its own
- * @returns what became of the pin; a message to `Share` or KV leaves none. Throws what the bindings
- * throw
+ * @returns what became of the pin; a message to `Share` leaves none. Throws what the bindings throw
  */
 export async function send(
   env: AccountEnv,
   account: string | undefined,
-  message: Message,
+  message: Exclude<Message, KvMessage>,
   requestId: string,
 ): Promise<Result<Delivered>> {
-  if (message.op === 'forget') {
-    await env.API_KEYS.delete(kvKeyName(message.target));
-    return { ok: true, status: 'unpinned', pins: [] };
-  }
-  if (message.op === 'enlist') {
-    await addToAccountList(env.API_KEYS, message.target);
-    return { ok: true, status: 'unpinned', pins: [] };
-  }
-  if (message.op === 'delist') {
-    await removeFromAccountList(env.API_KEYS, message.target);
-    return { ok: true, status: 'unpinned', pins: [] };
-  }
   if (message.op === 'unshare') {
     const revoked = await shareOf(env, message.target).revoke();
     return revoked.ok ? { ok: true, status: 'unpinned', pins: [] } : revoked;

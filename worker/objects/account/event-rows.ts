@@ -66,15 +66,17 @@ export class EventRows {
   }
 
   /**
-   * Records openings that a share reports, each once. What is older than what is kept may have been
-   * recorded before.
+   * Records openings and changes that a share reports, each once. What is older than what is kept
+   * may have been recorded before.
    */
   reportOpenings(share: string, openings: readonly Opening[]): void {
-    for (const { number, time } of openings) {
+    for (const { number, time, change } of openings) {
       const source = `${share} ${number}`;
+      const [action, by] =
+        change === undefined ? (['share.opened', null] as const) : (['share.changed', change.by] as const);
       const isKnown = exists(this.#sql, 'event WHERE source = ?', source);
       if (isKnown || time <= this.#now() - eventRetentionMs) continue;
-      insert(this.#sql, 'event', rowOf(eventColumns, { time, action: 'share.opened', subject: share, source }));
+      insert(this.#sql, 'event', rowOf(eventColumns, { time, action, by, subject: share, source }));
     }
   }
 

@@ -13,9 +13,10 @@ import { all, first, insert, least, update } from '../sql.ts';
 export type Message =
   | { op: 'unrefer'; target: string; service: string; fileId: string }
   | { op: 'unshare'; target: string }
-  | { op: 'forget'; target: string }
-  | { op: 'enlist'; target: string }
-  | { op: 'delist'; target: string };
+  | KvMessage;
+
+/** The message that an entry of KV is not what the rows say: of a key, or of the account. */
+export type KvMessage = { op: 'remember' | 'forget' | 'enlist' | 'delist' | 'origins'; target: string };
 
 /** The message that a file, or a part of an upload, no longer needs its CID. */
 export function referenceRemoval({ cid, service, fileId }: Record<'cid' | 'service' | 'fileId', string>): Message {
@@ -71,9 +72,6 @@ export class Outbox {
     message: Message,
     { dueMs = this.#options.now(), requestId }: { dueMs?: number; requestId?: string | undefined } = {},
   ): number {
-    // One that waits for its next attempt would enter a deleted account in the list again.
-    if (message.op === 'delist')
-      this.#sql.exec(`DELETE FROM outbox WHERE op = 'enlist' AND target = ?`, message.target);
     const { op, target, service = '', fileId = '' } = { service: undefined, fileId: undefined, ...message };
     const row = { op, target, service, file_id: fileId, due: dueMs, attempts: 0, request_id: requestId ?? null };
     return Number(insert(this.#sql, 'outbox', row, 'RETURNING id')?.['id']);

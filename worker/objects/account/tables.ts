@@ -113,6 +113,12 @@ export const changeColumns = {
   rewrapped: counter('rewrapped'),
 };
 
+/**
+ * What is known of a file to its owner alone. In a table of its own, whose rows move for nothing
+ * else.
+ */
+export const sealedColumns = { details: optional(bytes('details')) };
+
 export const uploadColumns = {
   number: integer('seq', 'INTEGER PRIMARY KEY AUTOINCREMENT'),
   uploadId: text('id', 'TEXT NOT NULL UNIQUE'),
@@ -153,6 +159,7 @@ export const shareColumns = {
   opens: integer('opens'),
   createdAt: time('created_at'),
   expiresAt: time('expires_at'),
+  changedAt: optional(time('changed_at')),
 };
 
 /** Columns of a share that only its account knows. */
@@ -211,8 +218,9 @@ const described = {
  *   of a plain file begin like: 1 a container of Sealpin's or age's, 2 a payload without a header,
  *   0 anything else.
  * - `outbox`: messages. For `Pin`: `unrefer` the CID `target`; for `Share`: `unshare` the share
- *   `target`; for KV: `forget` the key with the hash `target`, `enlist` or `delist` the account
- *   `target`. `request_id`: of the request from which it follows.
+ *   `target`; for KV: `remember` or `forget` the key with the hash `target`; `enlist`, `delist`, or
+ *   write the `origins` of the account `target`. `request_id`: of the request from which it
+ *   follows.
  * - `idempotency`: `fingerprint` stands for the parameters; `file_id` is the file that results from
  *   it; until that is stored, `expires_at` is the end of its request's lease.
  * - `part`: what an upload has pinned already. `upload_id` is the `file_id` of the pending file,
@@ -227,11 +235,13 @@ const described = {
  * - `key_limit`: for API keys that have limits (null: none): how many files, bytes, and bytes of
  *   one file; and what is stored that the key, or one that descends from it, stored.
  * - `share`: `state` is `making` until the object `Share` has the record, then `active`. The alarm
- *   removes a row at `due`.
+ *   removes a row at `due`. `changed_at`: when its terms were last changed, as the object says.
  * - `file_detail`: what a file may have besides, from when its upload begins: `expires_at`, when it
  *   is deleted; `version` counts its changes; `description` is JSON, for plain files only. Files of
  *   accounts that are older than the table have no row. `rewrapped`: how often its header was
  *   sealed to another pair.
+ * - `file_sealed`: details of the file `seq`, sealed to its owner; overwritten before they change
+ *   or go.
  * - `file_tag`: `tag` is the HMAC of a tag of the file `seq`, in hex, under a key that is stored
  *   nowhere.
  * - `receipt`: what became of a file that is deleted: `reason` is `deleted` or `expired`,
@@ -303,6 +313,7 @@ const additions = `
   CREATE TABLE IF NOT EXISTS file_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS file_tag_file ON file_tag (seq);
   CREATE INDEX IF NOT EXISTS file_expiry ON file_detail (expires_at) WHERE expires_at IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS file_sealed (seq INTEGER PRIMARY KEY, ${definitions(sealedColumns)});
   CREATE TABLE IF NOT EXISTS receipt (${definitions(described.receipt)}) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS receipt_due ON receipt (due);
   CREATE INDEX IF NOT EXISTS share_file_file ON share_file (file_id);

@@ -10,6 +10,7 @@ import { askInBatches } from '../batches.ts';
 import { blocksByShard, blockShardNames } from './block-roots.ts';
 import { unwrap, type Result } from '../result.ts';
 import { first, hasTable, insert, least, list, update } from '../sql.ts';
+import { timeLimit } from '../../backends/time-limit.ts';
 
 /** An object that has rows, as others of the class call it. */
 export type BlockShard = {
@@ -61,8 +62,8 @@ export class BlockIndex {
     `);
     // A CID of version 1 with a node begins with these letters.
     this.#sql.exec(
-      `INSERT INTO block_index (root, due, attempts) SELECT DISTINCT cid, ? + abs(random() % ?), 0 FROM reference
-       WHERE is_part = 0 AND cid LIKE 'bafybei%'`,
+      `INSERT INTO block_index (root, due, attempts) SELECT cid, ? + abs(random() % ?), 0 FROM reference
+       WHERE is_part = 0 AND cid LIKE 'bafybei%' GROUP BY cid`,
       nowMs,
       upgradeMs,
     );
@@ -129,7 +130,7 @@ export class BlockIndex {
   async #write(root: string, requestId: string, signal: AbortSignal): Promise<number> {
     const below: string[] = [];
     let nodes = 0;
-    const limited = AbortSignal.any([signal, AbortSignal.timeout(nodesMs.all)]);
+    const limited = AbortSignal.any([signal, timeLimit(nodesMs.all)]);
     const onMismatch = ({ id }: BlockSource) => this.#context.markSuspect(root, id);
     const options = { signal: limited, limits: { idleMs: nodesMs.each }, onMismatch };
     for await (const { cid } of blocksOf(root, this.#context.sources(root, requestId), options)) {

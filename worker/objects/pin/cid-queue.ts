@@ -37,10 +37,15 @@ export class CidQueue {
     });
   }
 
-  /** Waits for what is at work on a CID, for a while. @returns whether there was something */
+  /**
+   * Waits for what is at work on a CID, for a while. It is no work itself: two who wait would wait
+   * for each other in turn.
+   * @returns whether there was something
+   */
   async ended(cid: string): Promise<boolean> {
-    if (!this.#last.has(cid)) return false;
-    await this.#serialize(cid, async () => ({ ok: true }));
+    const last = this.#last.get(cid);
+    if (last === undefined) return false;
+    await settlesWithin(last, waitMs);
     return true;
   }
 
@@ -49,13 +54,14 @@ export class CidQueue {
     const { promise, resolve } = Promise.withResolvers<void>();
     const mine = before.then(() => promise);
     this.#last.set(cid, mine);
+    // Who gives up waiting leaves those before it at work: the next one waits for them, too.
+    void mine.then(() => this.#last.get(cid) === mine && this.#last.delete(cid));
     try {
       if (!(await settlesWithin(before, waitMs)))
         return err('overloaded', 'the same bytes are being stored or removed', 5);
       return await operation();
     } finally {
       resolve();
-      if (this.#last.get(cid) === mine) this.#last.delete(cid);
     }
   }
 }

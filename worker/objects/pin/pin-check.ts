@@ -16,6 +16,7 @@ import { isLost, isMissing } from './pin-faults.ts';
 import type { PinSources } from './pin-sources.ts';
 import { nothingToRead, wholeFile, type PinRow } from './pin-rows.ts';
 import { blockMs, limited, requestMs, step, type WorkContext } from './pin-steps.ts';
+import { timeLimit } from '../../backends/time-limit.ts';
 
 /**
  * Waits before a pin that an upload may be about to make is asked for again, after the first and
@@ -92,7 +93,7 @@ export class PinCheck {
   /** Asks a service of which nobody can see more than what it says. */
   async #ask(row: PinRow, service: Replica): Promise<void> {
     const { rows, now } = this.#context;
-    const seen = await service.stat(row.cid, AbortSignal.timeout(requestMs));
+    const seen = await service.stat(row.cid, timeLimit(requestMs));
     if (seen === 'absent') return this.#recordLoss(row, 'pinning_lost');
     // It is at work on what it had said that it holds.
     if (seen === 'pending')
@@ -103,7 +104,7 @@ export class PinCheck {
   }
 
   async #see(row: PinRow, service: PinningService | ObjectStore): Promise<Seen> {
-    const signal = AbortSignal.timeout(requestMs);
+    const signal = timeLimit(requestMs);
     // Ours lies beside somebody else's, which may go at any time.
     if (row.was_there === 1 && takesBlocks(service)) {
       const held = await heldBeside(service, row.cid, `sealpin:${serviceId(this.#context.env)}`, signal);

@@ -1,6 +1,8 @@
 /** Meaning of errors of pinning services for the rows of a `Pin` object. */
 import { isSealpinError, type SealpinError } from '../../../shared/errors.ts';
 import { printable } from '../../backends/printable.ts';
+import { errorText, log } from '../../log.ts';
+import { err, toFailure, type Result } from '../result.ts';
 
 /** Faults of a service, or of its configuration, that its other rows have as well. */
 const serviceFaults = [
@@ -32,8 +34,7 @@ export function isLost(error: unknown, attempts: number): error is SealpinError 
 
 /** Returns the reason that a row gives for an error: its code. */
 export function reasonOf(error: unknown): string {
-  if (isSealpinError(error)) return error.code;
-  return error instanceof DOMException && error.name === 'TimeoutError' ? 'pinning_timeout' : 'internal';
+  return isSealpinError(error) ? error.code : 'internal';
 }
 
 /** The longest text that a row keeps of an error, in characters. */
@@ -43,4 +44,21 @@ export const maxDetail = 300;
 export function detailOf(error: unknown): string {
   const { message } = error instanceof Error ? error : new Error(typeof error);
   return printable(message, maxDetail);
+}
+
+/**
+ * Does what a call asks of a backend, and returns its failure: an error that is thrown over RPC
+ * loses its code.
+ * @param about of the line in the log, which alone has the detail
+ */
+export async function answered<T extends object>(
+  about: { event: string; service: string; requestId?: string | undefined },
+  work: () => Promise<Result<T>>,
+): Promise<Result<T>> {
+  try {
+    return await work();
+  } catch (error) {
+    log({ ...about, error: errorText(error) });
+    return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
+  }
 }

@@ -10,6 +10,7 @@ import type { PinRow, PinRows } from './pin-rows.ts';
 import type { BlockSource } from '../../../shared/ipfs/index.ts';
 import type { Held } from '../../backends/contract.ts';
 import type { Ownership } from './pin-ownership.ts';
+import { timeLimit } from '../../backends/time-limit.ts';
 
 /** Time limit of one request to a pinning service here, in ms. */
 export const requestMs = 8_000;
@@ -70,5 +71,5 @@ export function leastDone(a: Removal, b: Removal): Removal {
 
 /** The signal, with the time limit of a step. */
 export function limited(signal: AbortSignal): AbortSignal {
-  return AbortSignal.any([signal, AbortSignal.timeout(step.ms)]);
+  return AbortSignal.any([signal, timeLimit(step.ms)]);
 }

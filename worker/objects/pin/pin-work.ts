@@ -10,16 +10,16 @@ import { takesBlocks, type Replica } from '../../backends/contract.ts';
 import { backoffMs, withJitter } from '../alarm.ts';
 import { isRefusal } from '../metrics/seen-refusals.ts';
 import { SourceError } from '../../backends/source-error.ts';
-import { isSealpinError } from '../../../shared/errors.ts';
-import { err, toFailure, type Result } from '../result.ts';
+import { err, type Result } from '../result.ts';
 import { beingRemoved } from './cid-queue.ts';
 import { copyBlocks } from './copy-blocks.ts';
 import { PinCheck } from './pin-check.ts';
-import { detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
+import { answered, detailOf, isMissing, isServiceFault, reasonOf } from './pin-faults.ts';
 import { ownership, type Ownership } from './pin-ownership.ts';
 import { PinSources } from './pin-sources.ts';
 import { limited, repairedMs, requestMs, step, type Removal, type WorkContext } from './pin-steps.ts';
 import { nothingToRead, wholeFile, type PinRow, type Reference } from './pin-rows.ts';
+import { timeLimit } from '../../backends/time-limit.ts';
 
 /**
  * Each pin is asked for once in this time, in ms: the last day of it is left to chance, so that not
@@ -98,7 +98,7 @@ export class PinWork {
    */
   async look({ cid, service, requestId }: Reference, row: PinRow | undefined): Promise<Result<{ seen: Looked }>> {
     const { env, stored } = this.#o;
-    try {
+    return await answered({ event: 'pin.stat', service, requestId }, async () => {
       const backend = backendOf(env, service, requestId);
       const isOrdered = backend.takes === 'blocks' && backend.ordersRequests === true;
       if (row?.state === 'unpinning' && !isOrdered) return beingRemoved();
@@ -107,16 +107,13 @@ export class PinWork {
         await this.clear(row);
         return err('pinning_unavailable', 'a damaged block was removed: send the bytes again', 1);
       }
-      const held = await backend.stat(cid, AbortSignal.timeout(requestMs));
+      const held = await backend.stat(cid, timeLimit(requestMs));
       if (row?.state === 'unpinning' && held.pin !== 'absent') return beingRemoved();
       if (backend.takes === 'blocks') return { ok: true, seen: { ...ownership(held, row), object: null } };
       const known = row?.object ?? null;
       const object = held.pin === 'ours' && known === null ? await stored.adopt(cid, service) : known;
       return { ok: true, seen: { ...stored.ownership(held, row), object } };
-    } catch (error) {
-      log({ event: 'pin.stat', requestId, service, error: errorText(error) });
-      return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
-    }
+    });
   }
 
   /**
@@ -173,7 +170,7 @@ export class PinWork {
     const service = this.sources.service(row);
     if (row.damaged !== null && takesBlocks(service) && service.discard !== undefined) {
       await this.#removeOurs(row);
-      await service.discard(row.damaged, AbortSignal.timeout(requestMs));
+      await service.discard(row.damaged, timeLimit(requestMs));
     }
     const isCopied = this.sources.besides(row).length > 0;
     const state = isCopied ? 'wanted' : 'lost';
@@ -216,7 +213,7 @@ export class PinWork {
     if (!takesBlocks(target)) return await this.#hold(row, target, sources, signal);
     let { cursor, was_there: wasThere } = row;
     if (row.state !== 'copying') {
-      const held = await target.stat(cid, AbortSignal.timeout(requestMs));
+      const held = await target.stat(cid, timeLimit(requestMs));
       const isNew = row.checked_at === null && row.anchored === 0;
       const { pinned: _, ...own } = ownership(held, isNew ? undefined : row);
       ({ was_there: wasThere } = own);
@@ -289,13 +286,16 @@ export class PinWork {
 
   /**
    * Removes a CID from services that are not to hold it any more, once the one that takes their
-   * place has it, and every byte was read from there.
+   * place has it, and every byte was read from there. What an upload may be about to pin is looked
+   * for first: a pin that comes after its removal would stay, without a row.
    */
   settle(cid: string): void {
     const { rows, now } = this.#o;
     const all = rows.ofCid(cid);
     const staying = all.filter(({ wanted, state }) => wanted === 1 && state === 'live');
-    for (const row of all.filter(({ wanted, state }) => wanted === 0 && state !== 'unpinning')) {
+    const isLeaving = ({ wanted, state, read_to: to }: PinRow): boolean =>
+      wanted === 0 && state !== 'unpinning' && (state !== 'live' || to !== nothingToRead.read_to);
+    for (const row of all.filter(isLeaving)) {
       const replaces = all.filter(({ moved_from: from }) => from === row.service);
       const successor = staying.find((each) => replaces.length === 0 || replaces.includes(each));
       if (successor === undefined) continue;
@@ -318,17 +318,17 @@ export class PinWork {
       return false;
     }
     if (!takesBlocks(service)) {
-      await service.unpin(cid, AbortSignal.timeout(requestMs));
+      await service.unpin(cid, timeLimit(requestMs));
       return false;
     }
-    const beside = anchored === 1 ? await service.unpinBeside(cid, AbortSignal.timeout(requestMs)) : undefined;
+    const beside = anchored === 1 ? await service.unpinBeside(cid, timeLimit(requestMs)) : undefined;
     // Rows of the first version have no anchor: whether the pin from before theirs still exists is
     // unknown.
     if (wasThere === 1) return beside !== 'absent';
-    const unpinned = await service.unpin(cid, AbortSignal.timeout(requestMs));
+    const unpinned = await service.unpin(cid, timeLimit(requestMs));
     // Where another service has pinned the same bytes at the same moment, the adapter has put ours
     // beside its pin.
-    if (unpinned !== 'removed' && anchored === 0) await service.unpinBeside(cid, AbortSignal.timeout(requestMs));
+    if (unpinned !== 'removed' && anchored === 0) await service.unpinBeside(cid, timeLimit(requestMs));
     return unpinned === 'foreign';
   }
 }

@@ -1,16 +1,32 @@
 /**
- * The openings of a share that its account does not know of yet: its outbox, one row each, until
- * the account has them.
+ * The openings of a share, and the changes of its terms, that its account does not know of yet: its
+ * outbox, one row each, until the account has them.
  */
 import { errorText, log } from '../../log.ts';
 import { backoffMs } from '../alarm.ts';
 import type { Result } from '../result.ts';
+import { addColumns, integer, optional, recordOf, rowOf, text } from '../columns.ts';
 import { all, first, hasTable, insert, least } from '../sql.ts';
 
-/** One opening: the first of a share is number 1; `time` in ms. */
-export type Opening = { number: number; time: number };
+/** Columns of a change, which are null in the row of an opening. */
+const changeColumns = {
+  by: optional(text('api_key')),
+  opens: optional(integer('opens')),
+  expiresAt: optional(integer('expires_at')),
+};
 
-/** Account of a share, which records its openings. The same one may come more than once. */
+/** Terms of a share from a time on, in ms; `by`: the ID of the API key that set them. */
+export type NewTerms = { time: number; by: string; opens: number; expiresAt: number };
+
+/**
+ * One opening: the first of a share is number 1; `time` in ms. A change of terms has the number of
+ * its time, negative.
+ */
+export type Opening = { number: number; time: number; change?: Omit<NewTerms, 'time'> | undefined };
+
+/**
+ * Account of a share, which records its openings and changes. The same one may come more than once.
+ */
 interface OpeningLog extends Rpc.DurableObjectBranded {
   shareOpened(share: string, openings: readonly Opening[]): Promise<Result>;
 }
@@ -53,6 +69,13 @@ export class Openings {
     insert(this.#sql, 'opening', { number, time, due: dueMs, attempts: 0 });
   }
 
+  /** Records a change, in the transaction that makes it. */
+  addChange({ time, ...change }: NewTerms, dueMs: number): void {
+    if (!this.#exists()) return;
+    addColumns(this.#sql, 'opening', changeColumns);
+    insert(this.#sql, 'opening', { number: -time, time, due: dueMs, attempts: 0, ...rowOf(changeColumns, change) });
+  }
+
   /**
    * Reports them to the account. It does not throw: what is not acknowledged stays, and is due
    * again.
@@ -60,13 +83,13 @@ export class Openings {
   async deliver(nowMs: number): Promise<void> {
     const origin = this.#exists() ? first<Origin>(this.#sql, 'SELECT share, account FROM origin') : undefined;
     if (origin === undefined) return;
-    const query = 'SELECT number, time, attempts FROM opening ORDER BY number';
-    const rows = all<Opening & { attempts: number }>(this.#sql, query);
+    const query = 'SELECT * FROM opening ORDER BY time, number';
+    const rows = all<Reported>(this.#sql, query);
     if (rows.length === 0) return;
     const attempts = 1 + Math.max(...rows.map((row) => row.attempts));
     this.#sql.exec('UPDATE opening SET attempts = ?, due = ?', attempts, nowMs + backoffMs(attempts));
     try {
-      const openings = rows.map(({ number, time }) => ({ number, time }));
+      const openings = rows.map(openingOf);
       const result = await this.#env.ACCOUNT.getByName(origin.account).shareOpened(origin.share, openings);
       if (!result.ok) return log({ event: 'share.report', attempts, code: result.code });
       for (const { number } of openings) this.#sql.exec('DELETE FROM opening WHERE number = ?', number);
@@ -83,4 +106,13 @@ export class Openings {
   #exists(): boolean {
     return hasTable(this.#sql, 'origin');
   }
+}
+
+type Reported = { number: number; time: number; attempts: number };
+
+function openingOf(row: Reported): Opening {
+  const { by, opens, expiresAt } = recordOf(changeColumns, row);
+  const { number, time } = row;
+  const change = by === null || opens === null || expiresAt === null ? undefined : { by, opens, expiresAt };
+  return { number, time, change };
 }

@@ -10,10 +10,11 @@
 import { DurableObject } from 'cloudflare:workers';
 import { errorText, log } from '../../log.ts';
 import { Alarm, backoffMs } from '../alarm.ts';
-import { Openings, type OpeningBinding, type Origin } from './openings.ts';
+import { addColumns, integer, optional } from '../columns.ts';
+import { Openings, type NewTerms, type OpeningBinding, type Origin } from './openings.ts';
 import { RepeatableOpenings } from './repeatable-openings.ts';
 import { err, type Failure, type Result } from '../result.ts';
-import { first, hasTable, insert } from '../sql.ts';
+import { first, hasTable, insert, update } from '../sql.ts';
 
 /**
  * Time after its expiry for which a share can still be told from one that never existed, in ms: 7
@@ -36,6 +37,18 @@ export type ShareStatus = {
   expiresAt: number;
 };
 
+/**
+ * Change of a share's terms, times in ms. What is undefined stays. `seen`: what must be so still.
+ */
+export type TermsChange = {
+  opens?: number | undefined;
+  expiresAt?: number | undefined;
+  seen?: Pick<ShareStatus, 'opensLeft' | 'expiresAt'> | undefined;
+};
+
+/** Result of such a change: the status, and the terms where they are others than before. */
+export type ChangedTerms = { status: ShareStatus; terms: NewTerms | undefined };
+
 /** Backup of a share. `record`: null once it has ended. */
 export type KeptShare = Omit<NewRecord, 'record'> & { state: ShareState; opened: number; record: Uint8Array | null };
 
@@ -49,7 +62,11 @@ type Row = {
   opens: number;
   opened: number;
   expires_at: number;
+  changed_at?: number | null;
 };
+
+/** Columns of a share whose terms were changed. */
+const laterColumns = { changedAt: optional(integer('changed_at')) };
 
 export class Share extends DurableObject<OpeningBinding> {
   readonly #sql = this.ctx.storage.sql;
@@ -101,9 +118,7 @@ export class Share extends DurableObject<OpeningBinding> {
   async look(): Promise<Result<ShareStatus>> {
     await this.#expire();
     const row = this.#row();
-    if (row === undefined) return err('not_found');
-    const { state, password, opens, opened, expires_at: expiresAt } = row;
-    return { ok: true, state, password: password === 1, opens, opensLeft: opens - opened, expiresAt };
+    return row === undefined ? err('not_found') : { ok: true, ...statusOf(row) };
   }
 
   /**
@@ -135,6 +150,48 @@ export class Share extends DurableObject<OpeningBinding> {
     if (opened.ok && !opened.isRepeated) this.ctx.waitUntil(this.#openings.deliver(this.now()));
     if (opened.ok && this.#row()?.record === null) await this.erased();
     return opened;
+  }
+
+  /**
+   * Changes how often and how long the share opens, in one transaction with its openings. The
+   * account hears of it afterwards.
+   * @param by the ID of the API key that does it
+   * @returns the status, and the terms, undefined where they were the same before; `not_found`;
+   * `gone` for a share that has ended; `invalid_request` for fewer opens than were used; `conflict`
+   * where it is not as it was seen
+   */
+  async change(by: string, { opens, expiresAt, seen }: TermsChange): Promise<Result<ChangedTerms>> {
+    await this.#expire();
+    const dueMs = this.now() + backoffMs(1);
+    if (this.#row()?.state === 'active') await this.#alarm.by(Math.min(expiresAt ?? Infinity, dueMs));
+    const changed = this.ctx.storage.transactionSync((): Result<ChangedTerms> => {
+      const now = this.now();
+      const row = this.#row();
+      if (row === undefined) return err('not_found');
+      if (row.state !== 'active') return ended(row.state);
+      if (row.expires_at <= now) return ended('expired');
+      const isUsedUp = opens === row.opened;
+      const state = isUsedUp ? 'used_up' : 'active';
+      const next = { ...row, state, opens: opens ?? row.opens, expires_at: expiresAt ?? row.expires_at } as const;
+      const isSeen = seen?.opensLeft === row.opens - row.opened && seen.expiresAt === row.expires_at;
+      if (seen !== undefined && !isSeen) return err('conflict', 'the share was opened or changed meanwhile', 1);
+      if (next.opens < row.opened)
+        return err('invalid_request', `opens must be at least ${row.opened}: so often it was opened already`);
+      const status = statusOf(next);
+      if (next.opens === row.opens && next.expires_at === row.expires_at) return { ok: true, status, terms: undefined };
+      // Times of changes are their order, also where the clock was set back.
+      const time = Math.max(now, (row.changed_at ?? 0) + 1);
+      const isKept = !isUsedUp || this.#repeatable.until() > now;
+      addColumns(this.#sql, 'share', laterColumns);
+      const record = isKept ? row.record : null;
+      this.#rewrite({ ...next, record }, { opens: next.opens, expires_at: next.expires_at, changed_at: time });
+      const terms = { time, by, opens: next.opens, expiresAt: next.expires_at };
+      this.#openings.addChange(terms, dueMs);
+      return { ok: true, status, terms };
+    });
+    if (changed.ok && changed.terms !== undefined) this.ctx.waitUntil(this.#openings.deliver(this.now()));
+    if (changed.ok && this.#row()?.record === null) await this.erased();
+    return changed;
   }
 
   /**
@@ -208,13 +265,16 @@ export class Share extends DurableObject<OpeningBinding> {
 
   /**
    * Writes the row again, or what is left of it without its record, in a transaction of the
-   * caller's.
+   * caller's. @param terms where they are others
    */
-  #rewrite({ state, opened, record }: Pick<Row, 'state' | 'opened' | 'record'>): void {
+  #rewrite(
+    { state, opened, record }: Pick<Row, 'state' | 'opened' | 'record'>,
+    terms?: Required<Pick<Row, 'opens' | 'expires_at' | 'changed_at'>>,
+  ): void {
     // The pages of the database are overwritten, not only given back: a row that gets another
     // length moves, and leaves its bytes behind.
     this.#sql.exec('UPDATE share SET record = zeroblob(length(record))');
-    this.#sql.exec('UPDATE share SET state = ?, opened = ?, record = ?', state, opened, record);
+    update(this.#sql, 'share', { state, opened, record, ...terms }, 'id = 1');
   }
 
   async #purge(): Promise<void> {
@@ -226,6 +286,10 @@ export class Share extends DurableObject<OpeningBinding> {
   #row(): Row | undefined {
     return hasTable(this.#sql, 'share') ? first(this.#sql, 'SELECT * FROM share') : undefined;
   }
+}
+
+function statusOf({ state, password, opens, opened, expires_at: expiresAt }: Row): ShareStatus {
+  return { state, password: password === 1, opens, opensLeft: opens - opened, expiresAt };
 }
 
 /** Tells the holder of a link why the share does not open any more. */

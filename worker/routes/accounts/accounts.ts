@@ -31,8 +31,7 @@ import { parseQuery, type Ctx } from '../../http/app.ts';
 import { fileHeaders } from '../../http/response-body.ts';
 import { readJson } from '../../http/json-body.ts';
 import type { Principal } from '../../auth/authenticate.ts';
-import { listed, writeOrigins } from '../../objects/account/account-list.ts';
-import { writeCachedKey } from '../../objects/account/keys/key-cache.ts';
+import { listed } from '../../objects/account/account-list.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { accountSummary, accountView, keyView, rotationView } from './account-view.ts';
 import type { Account } from '../../objects/account/account.ts';
@@ -57,8 +56,6 @@ export async function createAccount(c: Ctx): Promise<Response> {
   };
   const { apiKey, key } = await newFullKey(account, pair.pkcs8, label);
   const file = recipient === undefined ? null : await newRecovery(recipient, pair.pkcs8);
-  // KV first, then the object, which commits: a key that only KV has opens nothing.
-  await writeCachedKey(c.env.API_KEYS, id, key);
   await unwrap(c.env.ACCOUNT.getByName(id).create(account, file, key, quotaBytes));
   return accountCreated(c, account, apiKey, key);
 }
@@ -85,11 +82,8 @@ export async function readAccountSummary(c: Ctx): Promise<Response> {
 
 /** Changes label, quota, whether the keys of the account work, or for pages of which origins. */
 export async function changeAccount(c: Ctx): Promise<Response> {
-  const { id, object } = accountOf(c);
   const changes = await readJson(c.req.raw, AccountChanges);
-  const account = await unwrap(object.administration.change(changes));
-  // Where this fails, the same request sets them again.
-  if (changes.origins !== undefined) await writeOrigins(c.env.API_KEYS, id, changes.origins);
+  const account = await unwrap(accountOf(c).object.administration.change(changes));
   return c.json<AccountSummary>(accountSummary(account), 200, { 'Cache-Control': 'no-store' });
 }
 
@@ -152,7 +146,6 @@ export async function recoverAccount(c: Ctx): Promise<Response> {
     throw new SealpinError('forbidden', 'this is not the current recovery file of the account', { hint: currentFile });
   const { apiKey, key } = await newFullKey({ id, spki }, shown.pkcs8, label ?? 'recovered');
   const next = await newRecovery(parseRecoveryKey(recovery.key), shown.pkcs8);
-  await writeCachedKey(c.env.API_KEYS, id, key);
   const { account } = await unwrap(object.keys.recover(shown.secretHash, next, key));
   return accountCreated(c, account, apiKey, key);
 }

@@ -6,7 +6,6 @@ import { toError, unwrap } from '../../objects/result.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
 import { privateKeyOf, type Principal } from '../../auth/authenticate.ts';
-import { writeCachedKey } from '../../objects/account/keys/key-cache.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
 import { exceedsIssuer, type NewKey } from '../../objects/account/keys/key-rows.ts';
 import { keyView } from './account-view.ts';
@@ -41,8 +40,6 @@ export async function createKey(c: Ctx, principal: Principal): Promise<Response>
     ? await sealPrivateKey(apiKey, { id, pkcs8: await privateKeyOf(principal, issuer), spki })
     : null;
   const key: NewKey = { id, hash: apiKey.hash, signer: signerOf(apiKey), ...record, sealed };
-  // KV first, then the object, which commits: a key that only KV has opens nothing.
-  await writeCachedKey(c.env.API_KEYS, account, key);
   await unwrap(principal.account.keys.add(principal.key.hash, key, spki));
   const body: NewApiKeyResponse = { key: keyView(account, key), apiKey: apiKey.text };
   return c.json(body, 201, { 'Cache-Control': 'no-store' });

@@ -19,7 +19,6 @@ import { equalBytes } from '../../../shared/streams/equal-bytes.ts';
 import { identitiesOf, privateKeyOf, type Principal } from '../../auth/authenticate.ts';
 import type { Ctx } from '../../http/app.ts';
 import { readJson } from '../../http/json-body.ts';
-import { writeCachedKey } from '../../objects/account/keys/key-cache.ts';
 import type { KeyMaterial } from '../../objects/account/keys/key-rows.ts';
 import { newRecovery, parseRecoveryKey } from '../../objects/account/keys/recovery-file.ts';
 import type { Behind, Rewrapped } from '../../objects/account/keys/rotation-rows.ts';
@@ -35,7 +34,7 @@ export async function rotateAccount(c: Ctx, principal: Principal): Promise<Respo
   const before = await look(0);
   const given = parsePublicKey((await readJson(c.req.raw, RotationRequest)).publicKey);
   const isNew = before.previous === null && equalBytes(before.spki, given);
-  const ended = isNew ? await begin(c, principal, before) : undefined;
+  const ended = isNew ? await begin(principal, before) : undefined;
   const state = await look(batch);
   if (state.replaced === null || !equalBytes(state.replaced, given))
     throw new SealpinError('conflict', equalBytes(state.spki, given) ? notDone : otherPair, { hint: whichPair });
@@ -64,7 +63,6 @@ function parsePublicKey(text: string): Uint8Array {
 
 /** Makes the new pair. @returns what ended with the other keys */
 async function begin(
-  { env }: Ctx,
   principal: Principal,
   { recoveryKey, ...material }: KeyMaterial & { recoveryKey: string | null },
 ): Promise<Pick<Rotation, 'revoked' | 'shares'>> {
@@ -73,8 +71,6 @@ async function begin(
   const next = await generateKeyPair();
   const sealed = await sealPrivateKey(key, { id: material.key.id, pkcs8: next.pkcs8, spki: next.spki });
   const recovery = recoveryKey === null ? null : await newRecovery(parseRecoveryKey(recoveryKey), next.pkcs8);
-  // An earlier version kept the private key before in its record, sealed.
-  await writeCachedKey(env.API_KEYS, key.account, { ...material.key, hash: key.hash });
   const { revoked, shares } = await unwrap(
     account.rotation.begin(key.hash, {
       replaces: material.spki,

@@ -7,7 +7,7 @@ import { toError, unwrap } from '../../objects/result.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
 import { leafMemory } from '../../leaf-memory.ts';
 import { parseFilename } from '../../../shared/filename.ts';
-import { essenceOf, isEncoded } from '../../http/body-headers.ts';
+import { essenceOf, isEncoded, isJson } from '../../http/body-headers.ts';
 import { parseDisposition } from '../../http/content-disposition.ts';
 import { parseDetails } from '../../http/validation.ts';
 import { parseDigests, parseWanted, type Algorithm, type Digests } from '../../http/digest-fields.ts';
@@ -17,6 +17,7 @@ import { withCurrentPair } from '../../upload/current-pair.ts';
 import { recognize } from '../../upload/leaf-source.ts';
 import type { SentPart } from '../../upload/part-writer.ts';
 import { keepPart, pinPlanned } from '../../upload/pin-planned.ts';
+import { handedFile } from '../../upload/handed-over.ts';
 import { sendCar } from '../../upload/send-car.ts';
 import { requestIntake } from '../../upload/request-intake.ts';
 import { sendFile } from '../../upload/send-file.ts';
@@ -211,7 +212,7 @@ type Job = {
 };
 
 /** A file that is new. */
-const unchanged = { version: 0, changedAt: null, description: {}, rewrapped: 0 };
+const unchanged = { version: 0, changedAt: null, description: {}, rewrapped: 0, details: null };
 
 type Stored = { record: FileRecord; about: About; digest: string | undefined };
 
@@ -239,11 +240,14 @@ async function store(c: Ctx, caller: Uploader, job: Job): Promise<Stored> {
   try {
     const keep = (sent: SentPart, signal: AbortSignal) => keepPart(uploads, sent, signal);
     const options = { service, signal, permits: leafPermits, keep, now: Date.now };
-    const sent: SentFile & { head?: Uint8Array } = announced.car
-      ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
-      : await sendFile(encrypted?.payload ?? body.stream, { ...options, bytes: storedLength(c, mode) });
+    const report = c.env.HANDOVERS?.get(c.req.raw)?.report;
+    const sent: SentFile & { head?: Uint8Array } = report
+      ? await handedFile(report, { service: service.id, idleMs: uploadIdleMs(c.env), signal })
+      : announced.car
+        ? await sendCar(body.stream, { ...options, maxFileBytes: job.maxBytes })
+        : await sendFile(encrypted?.payload ?? body.stream, { ...options, bytes: storedLength(c, mode) });
     if (announced.cid !== undefined && announced.cid !== sent.cid) throw new SealpinError('cid_mismatch');
-    const size = announced.car ? sent.bytes : body.size;
+    const size = announced.car || report ? sent.bytes : body.size;
     const about = { filename: nameOf(mode, announced, body), contentType: announced.contentType, size };
     if (isOnly && about.filename === null) throw nameless();
     const prepare = async (spki: Uint8Array) => {
@@ -307,10 +311,6 @@ function newFile(
  * 4.10.21) and the default of `curl -d`.
  */
 const forms = ['multipart/form-data', 'application/x-www-form-urlencoded'];
-
-function isJson(headers: Headers): boolean {
-  return essenceOf(headers) === 'application/json';
-}
 
 function parseAnnounced(c: Ctx, mode: Mode): Announced {
   const contentType = c.req.header('Content-Type')?.trim() ?? '';

@@ -14,6 +14,7 @@ import { errorText, log } from '../../log.ts';
 import { servicesOf } from '../../backends/configured.ts';
 import type { ConfiguredService } from '../../backends/services.ts';
 import { migrationsOf } from './pins.ts';
+import { timeLimit } from '../../backends/time-limit.ts';
 
 /** Time in which a pinning service or an object must respond. */
 const pingMs = 5_000;
@@ -42,7 +43,8 @@ export async function readHealth(c: Ctx): Promise<Response> {
   if (live === undefined) {
     const state = await stateOf(c.env);
     isUp = state.storage === 'ok' && state.services.every((service) => service.status === 'ok');
-    if (!isUp || state.services.some(({ refuses }) => refuses !== undefined)) body.status = 'degraded';
+    const isWrong = state.services.some(({ refuses, warning }) => (refuses ?? warning) !== undefined);
+    if (!isUp || isWrong) body.status = 'degraded';
     if (await isOperator(c)) Object.assign(body, state, { serviceId: serviceId(c.env) }, await migrationsNow(c));
   }
   const headers = { 'Cache-Control': 'no-store' };
@@ -121,7 +123,7 @@ function withRefusal(service: ServiceHealth, refusals: readonly Refusal[] = []):
 async function serviceState(service: ConfiguredService): Promise<ServiceHealth> {
   const { id, type, triedAgainst } = service;
   try {
-    return { id, type, triedAgainst, status: 'ok', ...(await service.ping(AbortSignal.timeout(pingMs))) };
+    return { id, type, triedAgainst, status: 'ok', ...(await service.ping(timeLimit(pingMs))) };
   } catch (error) {
     log({ event: 'health.ping', service: id, error: errorText(error) });
     const { code, hint } = isSealpinError(error) ? error : { code: 'pinning_timeout' };

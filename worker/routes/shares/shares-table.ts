@@ -3,6 +3,7 @@ import {
   OpenedShare,
   PageQuery,
   Share,
+  ShareChange,
   ShareId,
   ShareList,
   ShareReceipt,
@@ -10,8 +11,8 @@ import {
   ShareStatus,
 } from '../../../shared/api.ts';
 import { route, type Route } from '../../openapi/route.ts';
-import { json } from '../route-parts.ts';
-import { createShare, deleteShare, listShares, openShare, readShare } from './shares.ts';
+import { conditions, json } from '../route-parts.ts';
+import { changeShare, createShare, deleteShare, listShares, openShare, readShare } from './shares.ts';
 
 const path = '/v1/shares/:shareId';
 const params = { shareId: ShareId };
@@ -24,8 +25,8 @@ export const shareRoutes: readonly Route[] = [
     invited: true,
     body: { [json]: ShareRequest },
     responses: { 201: { [json]: Share } },
-    responseHeaders: { 201: ['Location'] },
-    links: { getShare: { shareId: '/id' }, deleteShare: { shareId: '/id' } },
+    responseHeaders: { 201: ['Location', 'ETag'] },
+    links: { getShare: { shareId: '/id' }, changeShare: { shareId: '/id' }, deleteShare: { shareId: '/id' } },
     codes: ['not_found', 'finishing', 'forbidden', 'conflict', 'quota_exceeded'],
     handler: createShare,
   }),
@@ -42,9 +43,26 @@ export const shareRoutes: readonly Route[] = [
     params,
     summary: 'Whether a share is there, needs a password, and until when; uses nothing up',
     who: 'address',
-    responses: { 200: { [json]: ShareStatus } },
-    codes: ['not_found'],
+    headers: conditions,
+    responses: { 200: { [json]: ShareStatus }, 304: null },
+    responseHeaders: { 200: ['ETag'], 304: ['ETag'] },
+    codes: ['not_found', 'precondition_failed'],
     handler: readShare,
+  }),
+  route('patch', path, 'changeShare', {
+    params,
+    summary: 'Changes how often and how long an active share opens; with `send`, of those that the key made',
+    description:
+      'The times of the service count from when the share was made. What an invitation stored for it expires with it.',
+    who: 'key',
+    scopes: ['share'],
+    invited: true,
+    headers: conditions,
+    body: { [json]: ShareChange },
+    responses: { 200: { [json]: Share } },
+    responseHeaders: { 200: ['ETag'] },
+    codes: ['not_found', 'gone', 'conflict', 'precondition_failed'],
+    handler: changeShare,
   }),
   route('delete', path, 'deleteShare', {
     params,

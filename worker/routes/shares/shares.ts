@@ -4,6 +4,7 @@
  */
 import {
   PageQuery,
+  ShareChange,
   ShareRequest,
   Share,
   type OpenedShare,
@@ -17,6 +18,7 @@ import { isShareId, maxRecordBytes, newShareId } from '../../../shared/link/inde
 import type { Principal } from '../../auth/authenticate.ts';
 import { shareMaxima } from '../../env.ts';
 import { parseQuery, type Ctx } from '../../http/app.ts';
+import { checkConditions, isConditional, isNotModified } from '../../http/conditions.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseFutureTime } from '../../http/validation.ts';
 import type { KeyRecord } from '../../objects/account/keys/key-rows.ts';
@@ -27,6 +29,7 @@ import { unwrap } from '../../objects/result.ts';
 import { shareOf } from '../../objects/share/share-binding.ts';
 import type { ShareStatus as Status } from '../../objects/share/share.ts';
 import { refuseIdempotencyKey } from '../../upload/idempotency-key.ts';
+import { untilUnchanged } from '../files/change-file.ts';
 import { cursorOf, pageOf } from '../page.ts';
 import { checkRecoverable, recoverable } from '../files/recoverable.ts';
 import { dayMs } from '../../../shared/time.ts';
@@ -49,13 +52,15 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
   const record = Uint8Array.fromBase64(requested.record);
   if (record.length === 0 || record.length > maxRecordBytes)
     throw new SealpinError('invalid_request', `record must have 1 to ${maxRecordBytes} bytes`);
+  const { id = newShareId() } = requested;
+  await refuseTaken(c, requested.id);
   const now = Date.now();
   const { share } = await unwrap(
     shares.create(
       caller.key.hash,
       {
         ...given(shareNoteColumns, requested),
-        id: newShareId(),
+        id,
         password,
         files: [...new Set(files.map((fileId) => fileId.toLowerCase()))],
         opens: opensOf(c, requested),
@@ -65,10 +70,19 @@ export async function createShare(c: Ctx, caller: Principal): Promise<Response> 
       record,
     ),
   );
-  return c.json(shareView(share, { state: 'active', opensLeft: share.opens }), 201, {
-    ...noStore,
-    Location: `/v1/shares/${share.id}`,
-  });
+  const status: Terms = { ...share, state: 'active', opensLeft: share.opens };
+  const headers = { ...noStore, ETag: etagOf(status), Location: `/v1/shares/${share.id}` };
+  return c.json(shareView(share, status), 201, headers);
+}
+
+/**
+ * Refuses the ID of a share that there is, or was: a failure to make another one would end it.
+ * @throws conflict, invalid_request for what cannot be an ID
+ */
+async function refuseTaken(c: Ctx, id: string | undefined): Promise<void> {
+  if (id === undefined) return;
+  if (!isShareId(id)) throw new SealpinError('invalid_request', 'id is not the ID of a share');
+  if ((await lookAt(c, id)) !== undefined) throw new SealpinError('conflict', 'there is a share with this ID');
 }
 
 /** A page of the account's shares, newest first, each as its object knows it. */
@@ -77,6 +91,24 @@ export async function listShares(c: Ctx, caller: Principal): Promise<Response> {
   const shares = await Promise.all(page.shares.map(async (share) => shareView(share, await statusOf(c, share))));
   const body: ShareList = { shares, ...cursorOf(page) };
   return c.json(body, 200, noStore);
+}
+
+/**
+ * Changes the terms of a share: with a condition, of the version that it holds for, in one
+ * transaction with openings.
+ */
+export async function changeShare(c: Ctx, { account, key }: Principal): Promise<Response> {
+  const id = parseShareId(c);
+  await unwrap(account.shares.changer(key.hash, id));
+  const { opens, expiresAt } = await readJson(c.req.raw, ShareChange);
+  checkOpens(opens, shareMaxima(c.env).opens);
+  const end = expiresAt === undefined ? undefined : parseFutureTime(expiresAt, Date.now());
+  return await untilUnchanged(async () => {
+    const seen = isConditional(c.req.raw.headers) ? await lookAt(c, id) : undefined;
+    if (seen !== undefined) checkConditions(c.req.raw.headers, [etagOf(seen)], null);
+    const { share, status } = await unwrap(account.shares.change(key.hash, id, { opens, expiresAt: end, seen }));
+    return c.json(shareView(share, status), 200, { ...noStore, ETag: etagOf(status) });
+  });
 }
 
 /**
@@ -103,9 +135,12 @@ export async function deleteShare(c: Ctx, caller: Principal): Promise<Response> 
  */
 export async function readShare(c: Ctx): Promise<Response> {
   const id = parseShareId(c);
-  const { state, password, expiresAt, opensLeft } = await unwrap(shareOf(c.env, id).look());
+  const status = await unwrap(shareOf(c.env, id).look());
+  const { state, password, expiresAt, opensLeft } = status;
+  const headers = { ...noStore, ETag: etagOf(status) };
+  if (isNotModified(c.req.raw.headers, headers.ETag)) return c.body(null, 304, headers);
   const body: ShareStatus = { id, state, password, expiresAt: new Date(expiresAt).toISOString(), opensLeft };
-  return c.json(body, 200, noStore);
+  return c.json(body, 200, headers);
 }
 
 /** Hands the record of a share out, and with the same `Idempotency-Key` once more. */
@@ -134,8 +169,8 @@ function hashOfOpening(c: Ctx): string | undefined {
  * The status of a share that has a row. One that its object does not know any more has expired long
  * ago.
  */
-async function statusOf(c: Ctx, { id }: ShareRecord): Promise<Pick<Status, 'state' | 'opensLeft'>> {
-  return (await lookAt(c, id)) ?? { state: 'expired', opensLeft: 0 };
+async function statusOf(c: Ctx, { id, opens, expiresAt }: ShareRecord): Promise<Terms> {
+  return (await lookAt(c, id)) ?? { state: 'expired', opensLeft: 0, opens, expiresAt };
 }
 
 async function lookAt(c: Ctx, id: string): Promise<Status | undefined> {
@@ -150,9 +185,13 @@ async function lookAt(c: Ctx, id: string): Promise<Status | undefined> {
 
 function opensOf(c: Ctx, { opens }: ShareRequest): number {
   const most = shareMaxima(c.env).opens;
+  checkOpens(opens, most);
+  return opens ?? Math.min(defaultOpens, most);
+}
+
+function checkOpens(opens: number | undefined, most: number): void {
   if (opens !== undefined && opens > most)
     throw new SealpinError('invalid_request', `opens must be at most ${most} at this service`);
-  return opens ?? Math.min(defaultOpens, most);
 }
 
 /**
@@ -167,8 +206,16 @@ function expiryOf(c: Ctx, { expiresAt }: ShareRequest, key: KeyRecord, nowMs: nu
   return time;
 }
 
-function shareView(share: ShareRecord, { state, opensLeft }: Pick<Status, 'state' | 'opensLeft'>): Share {
-  return { ...viewed(shareColumns, Share, share), state, opensLeft };
+/** What of a share its object decides, and the account may not know yet. */
+type Terms = Pick<Status, 'state' | 'opens' | 'opensLeft' | 'expiresAt'>;
+
+function shareView(share: ShareRecord, { state, opens, opensLeft, expiresAt }: Terms): Share {
+  return { ...viewed(shareColumns, Share, { ...share, opens, expiresAt }), state, opensLeft };
+}
+
+/** The ETag of a share: of what anyone sees of it. */
+function etagOf({ state, opensLeft, expiresAt }: Terms): string {
+  return `"${state}-${opensLeft}-${expiresAt}"`;
 }
 
 /** The ID in a path. @throws not_found when no share can have it */

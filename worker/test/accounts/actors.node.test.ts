@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ApiKeyList, BackupPage, FileList } from '../../../shared/api.ts';
 import { keyIdOf, newAccountId, parseApiKey } from '../../../shared/crypto/index.ts';
 import { adminToken, metricsToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
-import { client, pathOf, signedPath, type Client } from '../client.ts';
+import { client, pathOf, signedPath, type Client } from '../../../testkit/api-client.ts';
 import { columns, elsewhere, tried, untried, type Actor, type Column } from './actors.ts';
 import { newOwner } from '../stored-state.ts';
 
@@ -138,6 +138,10 @@ const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> 
     disable: ({ call, world }) => call.ask('changeAccount', { id: world.id, disabled: true }),
     deny: ({ call, world }) => call.ask('denyCid', { cid: world.plain.cid }),
     useUp: ({ call, shares }) => call.ask('openShare', { shareId: shares[0] }),
+    shorten: ({ call, shares }) => {
+      const expiresAt = new Date(Date.now() + 60_000).toISOString();
+      return call.ask('changeShare', { shareId: shares[1], expiresAt });
+    },
     revokeShare: ({ call, shares }) => call.ask('deleteShare', { shareId: shares[1] }),
     retag: ({ call, world }) => call.ask('changeFile', { fileId: world.plain.fileId, tags: ['other'] }),
   },
@@ -151,6 +155,8 @@ const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> 
       return restore(ask, ask.world.lost[1], { files });
     },
     rename: ({ call, world }) => call.ask('changeFile', { fileId: world.plain.fileId, filename: 'swapped' }),
+    sealName: ({ call, world }) =>
+      call.ask('changeFile', { fileId: world.plain.fileId, details: btoa('sealpin/v1\n another name') }),
     put: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, { ...bytes, method: 'PUT' }),
     post: ({ call, world }) => call(`/v1/storage/${world.plain.fileId}`, bytes),
   },
@@ -159,6 +165,7 @@ const attempts: Record<Column, Record<string, (ask: Ask) => Promise<Response>>> 
     brief: ({ call }) => call.ask('storePlain', { expiresAt: new Date(Date.now() + 60_000).toISOString() }, bytes),
     encrypted: ({ call }) => call.ask('storeEncrypted', {}, bytes),
     share: ({ call }) => call.ask('createShare', { record: 'AAAA', files: [], password: false }),
+    prolong: ({ call, shares }) => call.ask('changeShare', { shareId: shares[2], opens: 9 }),
     key: ({ call }) => call.ask('createKey', { label: 'planted', scopes: ['keys'] }),
     restoreKey: (ask) => {
       const keys = ask.world.page.keys.map((key) => ({ ...key, label: 'planted' }));

@@ -14,7 +14,7 @@ import type { Env } from '../../env.ts';
 import { recoverable } from '../../routes/files/recoverable.ts';
 import { adminToken, restoreToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { accountObject, loseHeld, newOwner, sharesBackends, type Owner } from '../stored-state.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
 

@@ -12,7 +12,7 @@ import {
   startService,
   type Service,
 } from '../../../testkit/service.ts';
-import { bytesOf, client, problemOf, signedPath, type Init } from '../client.ts';
+import { bytesOf, client, problemOf, signedPath, type Init } from '../../../testkit/api-client.ts';
 import { accountObject, newOwner, type Owner } from '../stored-state.ts';
 
 let service: Service;

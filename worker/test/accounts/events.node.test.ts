@@ -5,7 +5,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { AccountEvent, Scope, Share } from '../../../shared/api.ts';
 import { adminToken, type Service } from '../../../testkit/service.ts';
-import { client, problemOf, type Client } from '../client.ts';
+import { client, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { itemOf, present } from '../../../testkit/present.ts';

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { NewApiKeyResponse } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 
 let service: Service;
 beforeAll(async () => {

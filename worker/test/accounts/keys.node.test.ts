@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as v from 'valibot';
 import { fullScopes, Problem, type NewAccountResponse, type Scope } from '../../../shared/api.ts';
 import { identityFromPkcs8, open, parseApiKey, unsealPrivateKey } from '../../../shared/crypto/index.ts';
-import { bytesOf, client, problemOf, type Client } from '../client.ts';
+import { bytesOf, client, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 

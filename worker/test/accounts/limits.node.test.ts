@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { AccountDetails, ResumableUpload, Scope } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
-import { jsonOf, problemOf, type Client } from '../client.ts';
+import { jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
 

@@ -22,7 +22,7 @@ import {
   unsealPrivateKey,
   type KeyPair,
 } from '../../../shared/crypto/index.ts';
-import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { adminToken, sharedService, startService, type Service } from '../../../testkit/service.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 

@@ -10,7 +10,7 @@ import {
 } from '../../../shared/crypto/index.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
 import { present } from '../../../testkit/present.ts';
-import { bytesOf, type Client } from '../client.ts';
+import { bytesOf, type Client } from '../../../testkit/api-client.ts';
 
 /** The public key that a rotation by this key replaces: of one that runs, or the account's. */
 export async function replacedBy(call: Client): Promise<string> {

@@ -6,7 +6,7 @@ import type { BackupPage, RestoredPage, StoredFile } from '../../../shared/api.t
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { adminToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { accountObject, type Owner } from '../stored-state.ts';
 import { containerOf, opens, privateKeysOf, replacedBy, rotate } from './rotating.ts';
 

@@ -11,7 +11,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { parseApiKey } from '../../../shared/crypto/index.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { startService } from '../../../testkit/service.ts';
-import { problemOf, type Client } from '../client.ts';
+import { problemOf, type Client } from '../../../testkit/api-client.ts';
 import { newOwner } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
 import { containerOf, privateKeysOf, replacedBy, rotate } from './rotating.ts';

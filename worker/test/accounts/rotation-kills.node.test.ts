@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { long } from '../../../testkit/long-run.ts';
 import { itemOf } from '../../../testkit/present.ts';
 import type { Service } from '../../../testkit/service.ts';
-import { client, type Client } from '../client.ts';
+import { client, type Client } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { newOwner, ownerAt, type Owner } from '../stored-state.ts';
 import { containerOf, opens, privateKeysOf, replacedBy } from './rotating.ts';

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startFaultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { problemOf } from '../client.ts';
+import { problemOf } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';
 import { rotate } from './rotating.ts';

@@ -7,7 +7,7 @@ import { fullScopes, type Scope } from '../../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from '../../../testkit/api-client.ts';
 import { accountObject, newOwner, type Owner } from '../stored-state.ts';
 import { create, mib, patch } from '../uploads/tus-client.ts';
 import { containerOf, opens, privateKeysOf, replacedBy, rotate } from './rotating.ts';

@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { KeyUsage } from '../../../shared/api.ts';
 import { newApiKey } from '../../../shared/crypto/index.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, problemOf, signedPath } from '../client.ts';
+import { bytesOf, client, problemOf, signedPath } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';

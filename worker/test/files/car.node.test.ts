@@ -27,7 +27,7 @@ import type { PinningService } from '../../backends/contract.ts';
 import { kubo } from '../../backends/kubo/kubo.ts';
 import { sendCar } from '../../upload/send-car.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { pinned } from '../stored-state.ts';
 import { itemOf } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';

@@ -9,7 +9,7 @@ import {
   unsealPrivateKey,
 } from '../../../shared/crypto/index.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Client } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';

@@ -9,7 +9,7 @@ import { buffer } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { NewlyStoredFile, StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, jsonOf, problemOf, type Client } from '../client.ts';
+import { bytesOf, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { create, head, mib, modesInForm, offsetOf, patch, version } from '../uploads/tus-client.ts';
 import { newOwner, pinned, type Owner } from '../stored-state.ts';
 import { flip, itemOf } from '../../../testkit/present.ts';

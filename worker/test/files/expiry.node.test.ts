@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { DeletedFiles, Receipt, StoredFile } from '../../../shared/api.ts';
 import { sharedService, startService, type Service } from '../../../testkit/service.ts';
 import { changeDatabases, keepState } from '../kept-state.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { accountObject, newOwner, pinned, shareObject, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
 import { present } from '../../../testkit/present.ts';

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';
 

@@ -2,7 +2,7 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NewApiKeyResponse, StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { newOwner, sweep, pinned, type Owner } from '../stored-state.ts';
 import { create, metadataOf, patch, random, version } from '../uploads/tus-client.ts';
 

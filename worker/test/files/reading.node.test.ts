@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
-import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { newOwner, settle, sweep, type Owner } from '../stored-state.ts';

@@ -2,7 +2,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import { startService } from '../../../testkit/service.ts';
-import { problemOf } from '../client.ts';
+import { problemOf } from '../../../testkit/api-client.ts';
 import type { FileRecord } from '../../objects/account/files/file-rows.ts';
 import { Outbox, referenceRemoval } from '../../objects/account/outbox.ts';
 import { PinRemovals } from '../../objects/pin/pin-removals.ts';

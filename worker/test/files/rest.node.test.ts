@@ -18,7 +18,7 @@ import {
   type ApiKey,
 } from '../../../shared/crypto/index.ts';
 import { isSealpinError } from '../../../shared/errors.ts';
-import { bytesOf, client } from '../client.ts';
+import { bytesOf, client } from '../../../testkit/api-client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { bytesHeld } from '../stored-state.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';

@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { randomBytes } from 'node:crypto';
 import { Problem, Receipt, StoredFile, type FileList } from '../../../shared/api.ts';
 import { cidBuilder } from '../../../shared/ipfs/index.ts';
-import { bytesOf, client, problemOf, type Client, type Init } from '../client.ts';
+import { bytesOf, client, problemOf, type Client, type Init } from '../../../testkit/api-client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { pinned } from '../stored-state.ts';
 import { first, itemOf, present } from '../../../testkit/present.ts';

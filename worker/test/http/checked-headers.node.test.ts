@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { routes } from '../../routes/table.ts';
-import { client, problemOf, tokenOf } from '../client.ts';
+import { client, problemOf, tokenOf } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { modesInForm } from '../uploads/tus-client.ts';
 import { present } from '../../../testkit/present.ts';
@@ -58,7 +58,7 @@ it('checks every other one', () => {
       .filter((name) => name in headers)
       .map((name) => `${method} ${path} ${name}`),
   );
-  // Each has a test in this folder: here, in digests, uploads/protocol and signed.
+  // Each has a test in this folder: here, in digests, uploads/protocol, changed-terms and signed.
   expect(checked).toEqual([
     'post /v1/storage/encrypted Content-Digest',
     'post /v1/storage/encrypted Repr-Digest',
@@ -74,6 +74,8 @@ it('checks every other one', () => {
     'patch /v1/storage/:fileId If-Match',
     'patch /v1/storage/:fileId If-None-Match',
     'patch /v1/storage/:fileId If-Unmodified-Since',
+    'patch /v1/shares/:shareId If-Match',
+    'patch /v1/shares/:shareId If-None-Match',
     'post /v1/accounts/:id/signed/:token Content-Digest',
     'post /v1/accounts/:id/signed/:token Repr-Digest',
   ]);

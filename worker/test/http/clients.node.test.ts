@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { installed, withProgram } from '../../../testkit/programs/programs.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf } from '../client.ts';
+import { client, jsonOf } from '../../../testkit/api-client.ts';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { long } from '../../../testkit/long-run.ts';
 

@@ -5,7 +5,7 @@
 import manifest from '../../../package.json' with { type: 'json' };
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { Health } from '../../../shared/api.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';

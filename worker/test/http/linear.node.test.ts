@@ -16,7 +16,7 @@ import { isNotModified, parseRange } from '../../http/conditions.ts';
 import { networkOf } from '../../auth/rate-limit.ts';
 import { rpc } from '../../backends/kubo/kubo-rpc.ts';
 import { parseRecoveryText } from '../../objects/account/keys/recovery-file.ts';
-import { client, jsonOf, type Init, pathOf } from '../client.ts';
+import { client, jsonOf, type Init, pathOf } from '../../../testkit/api-client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 
 const post = (body: string): Request => new Request('http://x/', { method: 'POST', body });

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import type { Health, NewApiKeyResponse, Problem, StoredFile } from '../../../shared/api.ts';
 import { generateKeyPair, parseApiKey, signToken } from '../../../shared/crypto/index.ts';
-import { client, jsonOf, problemOf, pathOf } from '../client.ts';
+import { client, jsonOf, problemOf, pathOf } from '../../../testkit/api-client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { adminToken, rpcToken, startService } from '../../../testkit/service.ts';
 import { itemOf, present } from '../../../testkit/present.ts';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { routes } from '../../routes/table.ts';
-import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, pathOf } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, pathOf } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { present } from '../../../testkit/present.ts';
 

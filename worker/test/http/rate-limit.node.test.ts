@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newAccountId, newApiKey } from '../../../shared/crypto/index.ts';
 import { networkOf } from '../../auth/rate-limit.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { adminToken, startService, type Service } from '../../../testkit/service.ts';
 

@@ -15,7 +15,7 @@ import { carHeader, carSection, cidOf, sha256 } from '../../../shared/ipfs/index
 import { concat } from '../../../shared/streams/concat.ts';
 import type { Route } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
-import { bytesOf, client } from '../client.ts';
+import { bytesOf, client } from '../../../testkit/api-client.ts';
 import { pathOf } from '../../../testkit/programs/programs.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, metricsToken, restoreToken, rpcToken, startService } from '../../../testkit/service.ts';

@@ -8,7 +8,7 @@ import { Problem } from '../../../shared/api.ts';
 import { codesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
 import { problemType } from '../../../shared/problem-object.ts';
-import { client, jsonOf, pathOf, problemOf, tokenOf, type Client } from '../client.ts';
+import { client, jsonOf, pathOf, problemOf, tokenOf, type Client } from '../../../testkit/api-client.ts';
 import { adminToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 
 let service: Service;
@@ -189,7 +189,9 @@ describe('a body of JSON', () => {
   it.each(taking.map(({ method, path, who }) => ({ method, path, who })))(
     'is not taken for another format, or with a member that comes twice: $method $path',
     async ({ method, path, who }) => {
-      const id = /accounts|keys/.test(path) ? '0'.repeat(22) : crypto.randomUUID();
+      const isOfShare = method === 'patch' && path.startsWith('/v1/shares/');
+      const share = isOfShare ? await call.createShare({ record: 'AAAA', files: [], password: false }) : undefined;
+      const id = share?.id ?? (/accounts|keys/.test(path) ? '0'.repeat(22) : crypto.randomUUID());
       const send = (type: string | undefined, body: string): Promise<Response> =>
         call(path.replace(/:\w+/, id), {
           method: method.toUpperCase(),

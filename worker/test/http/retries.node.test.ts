@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { StoredFile } from '../../../shared/api.ts';
-import { jsonOf, problemOf } from '../client.ts';
+import { jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import type { Service } from '../../../testkit/service.ts';

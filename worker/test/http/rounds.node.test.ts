@@ -11,7 +11,7 @@ import type { FileList, StoredFile } from '../../../shared/api.ts';
 import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { keepState } from '../kept-state.ts';
-import { client, signedPath } from '../client.ts';
+import { client, signedPath } from '../../../testkit/api-client.ts';
 import { startPeer } from '../peer.ts';
 import { accountObject, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { present } from '../../../testkit/present.ts';

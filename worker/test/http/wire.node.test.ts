@@ -7,7 +7,7 @@ import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { FileList, StoredFile } from '../../../shared/api.ts';
-import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { bytesOf, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';

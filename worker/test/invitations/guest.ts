@@ -1,7 +1,7 @@
 /** A guest of an account: who holds the key of an invitation. */
 import { expect } from 'vitest';
 import type { NewlyStoredFile, Share } from '../../../shared/api.ts';
-import type { Client, Init } from '../client.ts';
+import type { Client, Init } from '../../../testkit/api-client.ts';
 import { metadataOf, version } from '../uploads/tus-client.ts';
 
 export const minuteMs = 60_000;

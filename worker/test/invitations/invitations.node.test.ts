@@ -2,9 +2,9 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Share } from '../../../shared/api.ts';
 import { adminToken, restoreToken, startService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
-import { mib, patch, random } from '../uploads/tus-client.ts';
+import { metadataOf, mib, patch, random, version } from '../uploads/tus-client.ts';
 import { present } from '../../../testkit/present.ts';
 import { ask, begin, dayMs, hourMs, invite, minuteMs, request, share, soon, store, type Guest } from './guest.ts';
 
@@ -119,6 +119,10 @@ describe('what an invitation stores', () => {
       await begin(brief, mib, { expiresAt: soon(2 * dayMs - minuteMs) }),
     ];
     const paths = uploads.map(({ headers }) => present(headers.get('Location')));
+    // Its file has no end, as that of no guest.
+    const writer = await owner.call.withKey(['write'], { expiresAt: soon(2 * dayMs) });
+    const endless = { ...version, 'Upload-Length': '5', 'Upload-Metadata': metadataOf({ filename: 'n' }) };
+    expect((await writer('/v1/uploads/plain', { method: 'POST', headers: endless })).status).toBe(201);
     for (const hours of [20, 3])
       for (const [index, call] of [guest, brief].entries()) {
         await owner.object.ring(hours * hourMs);
@@ -203,7 +207,7 @@ describe('the end of an invitation', () => {
     await begin(guest, mib);
     await owner.object.fail('commit', 'late');
     const late = ask(guest, 'on its way', soon(hourMs));
-    await expect.poll(() => owner.object.awaits('commit')).toBe(true);
+    await expect.poll(() => owner.object.awaits('commit')).toBe(false);
     expect(await owner.call.revokeKey({ id: guest.id })).toMatchObject({
       revoked: [guest.id],
       shares: [{ id: link.id }],
@@ -230,6 +234,15 @@ describe('the end of an invitation', () => {
     await owner.call.revokeKey({ id: guest.id });
     expect(await isThere(...kept.map(({ fileId }) => fileId))).toEqual([true, true]);
     expect(await stateOf(link)).toBe('active');
+  });
+
+  it('comes at its date to what is on its way', async () => {
+    const brief = await invite(owner.call, { forMs: hourMs });
+    await owner.object.fail('commit', 'late');
+    const late = ask(brief, 'on its way', soon(hourMs - minuteMs));
+    await expect.poll(() => owner.object.awaits('commit')).toBe(false);
+    await owner.object.wait(hourMs);
+    expect(await problemOf(late)).toBe('401 unauthorized');
   });
 
   it('comes at its date, with its links and files, by the alarm', async () => {

@@ -16,7 +16,7 @@ import { openParcel, parseLink } from '../../../shared/link/index.ts';
 import { kuboProgram, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { rotate } from '../accounts/rotating.ts';
 import { create, head, patch } from '../uploads/tus-client.ts';
 import { present } from '../../../testkit/present.ts';
@@ -99,6 +99,7 @@ it('opens a share of an earlier version as often as was left, and ends it', asyn
   const parcel = await openParcel(Buffer.from(record, 'base64'), { secret: link.secret });
   expect(parcel).toMatchObject({ note: 'kept', files: [{ name: 'shared.txt' }] });
   expect(await problemOf(open(made.usedShare))).toBe('410 gone');
+  expect(await call.changeShare({ shareId: made.share, opens: 12 })).toMatchObject({ opens: 12, opensLeft: 11 });
   await call.deleteShare({ shareId: made.share });
   expect(await problemOf(open(made.share))).toBe('410 gone');
 });
@@ -121,6 +122,12 @@ it.skipIf(kuboProgram() === undefined)('knows the copies that an earlier version
     { service: 'node', status: 'pinned' },
     { service: 'kubo', status: 'pinned' },
   ]);
+});
+
+it('keeps the sealed name of a file of an earlier version', async () => {
+  const details = btoa('sealpin/v1\n a sealed name');
+  await call.changeFile({ fileId: made.plain.fileId, details });
+  expect(await call.getFile({ fileId: made.plain.fileId, data: false })).toMatchObject({ details });
 });
 
 it('gives the operator a backup of an account that an earlier version made', async () => {

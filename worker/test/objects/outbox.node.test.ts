@@ -92,17 +92,3 @@ it('an alarm delivers as much as one event can, the earliest first', async () =>
   await outbox.flush();
   expect(sent).toHaveLength(202);
 });
-
-it('an account that is deleted before it was listed is not listed afterwards', async () => {
-  answer = undefined;
-  await outbox.deliver([outbox.add({ op: 'enlist', target: 'it' }), outbox.add({ op: 'enlist', target: 'another' })]);
-  answer = delivered;
-  outbox.add({ op: 'delist', target: 'it' });
-  sent = [];
-  nowMs += 60_000;
-  await outbox.flush();
-  expect(sent.map(({ message: { op, target } }) => [op, target])).toEqual([
-    ['delist', 'it'],
-    ['enlist', 'another'],
-  ]);
-});

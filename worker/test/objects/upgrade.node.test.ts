@@ -4,7 +4,7 @@ import type { Problem, StoredFile } from '../../../shared/api.ts';
 import { adminToken, type Service } from '../../../testkit/service.ts';
 import { rotate } from '../accounts/rotating.ts';
 import { hasTable, restartable } from '../kept-state.ts';
-import { bytesOf, client, jsonOf, problemOf, signedPath } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath } from '../../../testkit/api-client.ts';
 import { newOwner } from '../stored-state.ts';
 
 /** Statements that make the tables of an account those of 0.1.0, or of a time between releases. */

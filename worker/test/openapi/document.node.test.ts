@@ -9,7 +9,7 @@ import { scopes, type NewAccountResponse, type StoredFile } from '../../../share
 import { describe as describeCode } from '../../../shared/errors.ts';
 import { codesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
-import { client } from '../client.ts';
+import { client } from '../../../testkit/api-client.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 
@@ -279,7 +279,9 @@ it('links results to the routes that take their IDs', () => {
     for (const [name, expression] of Object.entries(link.parameters)) {
       expect(present(target).parameters?.map((each) => each.name)).toContain(name);
       const [, ...tokens] = expression.replace('$response.body#', '').split('/');
-      const member = (at: Schema, token: string) => follow((at['properties'] as Record<string, Schema>)[token]);
+      const membersOf = ({ properties = {}, allOf = [] }: Schema): Record<string, Schema> =>
+        Object.assign({}, properties, ...(allOf as Schema[]).map((each) => membersOf(follow(each))));
+      const member = (at: Schema, token: string) => follow(membersOf(at)[token]);
       expect(tokens.reduce(member, follow(body?.schema))['type'], expression).toBe('string');
     }
   }

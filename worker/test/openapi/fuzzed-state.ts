@@ -7,7 +7,7 @@ import type { NewAccountResponse } from '../../../shared/api.ts';
 import { generateKeyPair, open, parseIdentities } from '../../../shared/crypto/index.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
 import { startNode } from '../../../testkit/node.ts';
-import { client, signedPath, type Client } from '../client.ts';
+import { client, signedPath, type Client } from '../../../testkit/api-client.ts';
 
 /**
  * Starts a service with two pinning services, `node` and `other`, between which files can be moved.

@@ -6,8 +6,12 @@ import { expect, it } from 'vitest';
 import { fullScopes, type Problem, type Scope } from '../../../shared/api.ts';
 import { scopesOf } from '../../openapi/route.ts';
 import { routes } from '../../routes/table.ts';
-import { client, jsonOf } from '../client.ts';
+import { client, jsonOf } from '../../../testkit/api-client.ts';
+import type { ApiRow } from '../../../testkit/api-rows.js';
 import { sharedService } from '../../../testkit/service.ts';
+
+// What clients of tests believe of the rows, compiled without the types of Workers, is so.
+routes satisfies readonly ApiRow[];
 
 type Document = { paths: Record<string, Record<string, { security: Record<string, string[]>[] }>> };
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { inDirectory, pathOf, run, withProgram } from '../../../testkit/programs/programs.ts';
 import { metricsToken, type Service } from '../../../testkit/service.ts';
-import { client, problemOf, type Client } from '../client.ts';
+import { client, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { accountObject, newOwner, ownerAt, type Owner } from '../stored-state.ts';

@@ -6,7 +6,7 @@ import type { Problem } from '../../../shared/api.ts';
 import { adminToken, metricsToken, restoreToken, sharedService, type Service } from '../../../testkit/service.ts';
 import { operatorRoutes } from '../../routes/operator/operator-table.ts';
 import { routes } from '../../routes/table.ts';
-import { problemOf, tokenOf } from '../client.ts';
+import { problemOf, tokenOf } from '../../../testkit/api-client.ts';
 
 let service: Service;
 let apiKey: string;

@@ -4,7 +4,7 @@ import type { AccountList, AccountSummary, NewAccountResponse, ResumableUpload }
 import { cidOfBytes } from '../../../testkit/cid.ts';
 import { adminToken, type Service } from '../../../testkit/service.ts';
 import { listed } from '../../objects/account/account-list.ts';
-import { bytesOf, client, jsonOf, problemOf, type Client } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { newOwner, pinned, pinObject, type Owner } from '../stored-state.ts';
 import { create, patch } from '../uploads/tus-client.ts';

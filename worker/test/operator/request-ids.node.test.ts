@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { DeletedFiles, StoredFile } from '../../../shared/api.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { jsonOf } from '../client.ts';
+import { jsonOf } from '../../../testkit/api-client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { newOwner, pinObject, type Owner } from '../stored-state.ts';
 

@@ -5,7 +5,7 @@ import type { PinPage, StoredFile, Verification } from '../../../shared/api.ts';
 import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
-import { bytesOf, jsonOf, problemOf, client } from '../client.ts';
+import { bytesOf, jsonOf, problemOf, client } from '../../../testkit/api-client.ts';
 import { blockShardNames } from '../../objects/pin/block-roots.ts';
 import { shardName } from '../../objects/pin/shard-names.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
@@ -224,6 +224,8 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     const served = async () => (await fetch(`${world.service.url}/ipfs/${leafCid}?format=raw`)).status;
     const leafCid = cidOf('raw', await sha256(leaf)).text;
     const file = await storeAtBoth(world, bytes);
+    // Another file with the same bytes.
+    await world.owner.call.store('plain', bytes);
     const object = await pinObject(world.service, file.cid);
     for (const name of blockShardNames) await shardObject(world.service, name).forgetBlocks();
     await object.forgetBlocks();

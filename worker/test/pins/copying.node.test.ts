@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
-import { jsonOf } from '../client.ts';
+import { jsonOf } from '../../../testkit/api-client.ts';
 import { shardName } from '../../objects/pin/shard-names.ts';
 import { pinObject, type Rows } from '../stored-state.ts';
 import {

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Migration, StoredFile } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken } from '../../../testkit/service.ts';
-import { problemOf, client, type Client } from '../client.ts';
+import { problemOf, client, type Client } from '../../../testkit/api-client.ts';
 import { pinObject } from '../stored-state.ts';
 import {
   corrupt,

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Verification } from '../../../shared/api.ts';
 import { clusterProgram, noCluster, startCluster, type RealCluster } from '../../../testkit/programs/cluster.ts';
 import { adminToken } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { startPeer } from '../peer.ts';
 import { readBack, ring, settle, startTwoBackends, statuses, storeAtBoth, weekMs, type World } from './two-backends.ts';
 import { itemOf, present } from '../../../testkit/present.ts';

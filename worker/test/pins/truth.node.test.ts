@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Health, Receipt, StoredFile, SurveyedPin, Verification } from '../../../shared/api.ts';
 import { kuboProgram, noKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken, metricsToken } from '../../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import type { Turn } from '../peer.ts';
 import { pinObject } from '../stored-state.ts';
 import {

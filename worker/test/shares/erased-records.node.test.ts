@@ -26,10 +26,12 @@ it('nothing of them is left once the logs of the databases are written back', as
     return await call.openShare({ shareId: id }, { ...(headers && { headers }) });
   };
   const revoke = (id: string): Promise<unknown> => call.deleteShare({ shareId: id });
+  const change = (id: string): Promise<unknown> => call.changeShare({ shareId: id, opens: 90 });
   const endings: ((id: string) => Promise<unknown>)[] = [
     revoke,
     (id) => open(id),
     (id) => open(id, true).then(() => revoke(id)),
+    (id) => change(id).then(() => revoke(id)),
     (id) => open(id, true).then(() => shareObject(service, id).ring(3_600_000)),
   ];
   const [deleted, changed] = [await call.store('encrypted', 'x'), await call.store('encrypted', 'x')];
@@ -43,6 +45,17 @@ it('nothing of them is left once the logs of the databases are written back', as
       await end(id);
       await shareObject(service, id).ring(3_600_000);
     }
+  const names = [randomBytes(3000), randomBytes(3000), randomBytes(3000)].map((bytes) =>
+    Buffer.concat([Buffer.from('sealpin/v1\n'), bytes]),
+  );
+  const named = [await call.store('plain', 'x'), await call.store('plain', 'x')].map(({ fileId }) => fileId);
+  const name = (fileId: string | undefined, details: Buffer | undefined): Promise<unknown> =>
+    call.changeFile({ fileId: String(fileId), details: details?.toString('base64') ?? null });
+  await name(named[0], names[0]);
+  await name(named[0], names[1]);
+  await call.deleteFile({ fileId: String(named[0]) });
+  await name(named[1], names[2]);
+  await name(named[1], undefined);
   await call.deleteFile({ fileId: deleted.fileId });
   await call.changeFile({ fileId: changed.fileId, filename: 'x' });
   await service.close();
@@ -50,14 +63,15 @@ it('nothing of them is left once the logs of the databases are written back', as
   const traces = [
     ...Array.from({ length: 20 }, (_, piece) => record.subarray(piece * 2000, piece * 2000 + 16)),
     ...headers.map((header) => header.subarray(-16)),
+    ...names.flatMap((bytes) => [bytes.subarray(100, 116), bytes.subarray(1500, 1516), bytes.subarray(-16)]),
   ];
-  const names = (await readdir(dir, { recursive: true })).filter((name) => name.endsWith('.sqlite'));
-  expect(names.length).toBeGreaterThan(2);
-  for (const name of names) {
-    const database = new DatabaseSync(join(dir, name));
+  const databases = (await readdir(dir, { recursive: true })).filter((name) => name.endsWith('.sqlite'));
+  expect(databases.length).toBeGreaterThan(2);
+  for (const path of databases) {
+    const database = new DatabaseSync(join(dir, path));
     database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     database.close();
-    const bytes = await readFile(join(dir, name));
-    expect(traces.map((trace) => bytes.includes(trace)).lastIndexOf(true), name).toBe(-1);
+    const bytes = await readFile(join(dir, path));
+    expect(traces.map((trace) => bytes.includes(trace)).lastIndexOf(true), path).toBe(-1);
   }
 });

@@ -16,7 +16,7 @@ import {
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { OpenedShare, ShareStatus } from '../../../shared/api.ts';
 import type { Service } from '../../../testkit/service.ts';
-import { jsonOf, problemOf } from '../client.ts';
+import { jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { long } from '../../../testkit/long-run.ts';

@@ -6,7 +6,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Receipt, Revoked, Share, ShareReceipt } from '../../../shared/api.ts';
 import type { Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf } from '../client.ts';
+import { client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { first } from '../../../testkit/present.ts';

@@ -11,7 +11,7 @@ import type {
 } from '../../../shared/api.ts';
 import { maxRecordBytes, newShareId, openParcel, sealParcel } from '../../../shared/link/index.ts';
 import { adminToken, sharedService, startService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { newOwner, shareObject, type Owner } from '../stored-state.ts';
 import { itemOf } from '../../../testkit/present.ts';

@@ -5,7 +5,7 @@ import type { NewApiKeyResponse, Scope, StoredFile } from '../../../shared/api.t
 import { parseApiKey } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, carType, cidOf, encodeNode, sha256 } from '../../../shared/ipfs/index.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, type Init } from '../client.ts';
+import { bytesOf, client, jsonOf, problemOf, signedPath, type Client, type Init } from '../../../testkit/api-client.ts';
 import { startPeer, type Peer } from '../peer.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { itemOf, present } from '../../../testkit/present.ts';

@@ -8,7 +8,7 @@ import type { StoredFile } from '../../../shared/api.ts';
 import { present } from '../../../testkit/present.ts';
 import { run, withProgram } from '../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
-import { bytesOf, jsonOf } from '../client.ts';
+import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { create, send } from '../uploads/tus-client.ts';
 import { foreignCar } from './foreign-car.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';

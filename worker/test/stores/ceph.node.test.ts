@@ -9,7 +9,7 @@ import type { ResumableUpload, StoredFile } from '../../../shared/api.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { hasCeph, noCeph, startCeph, type Ceph, type Daemon } from '../../../testkit/object-stores/ceph.ts';
 import { startService } from '../../../testkit/service.ts';
-import { client, type Client } from '../client.ts';
+import { client, type Client } from '../../../testkit/api-client.ts';
 import { mib, patch, version } from '../uploads/tus-client.ts';
 
 const [files, kills] = [1000, 30];

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FileList } from '../../../shared/api.ts';
-import { bytesOf, jsonOf } from '../client.ts';
+import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import type { Fault } from '../faulty-calls.ts';
 import { create, patch } from '../uploads/tus-client.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';

@@ -7,9 +7,14 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Receipt } from '../../../shared/api.ts';
 import { refuses } from '../../../testkit/object-stores/hostile-store.ts';
 import { sendS3, versionsOf } from '../../../testkit/object-stores/s3-requests.ts';
-import { keepVersions, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
+import {
+  keepVersions,
+  startVersitygw,
+  suspendVersions,
+  type Versitygw,
+} from '../../../testkit/object-stores/versitygw.ts';
 import { present } from '../../../testkit/present.ts';
-import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { bytesOf, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
@@ -41,6 +46,15 @@ describe.skipIf(why !== undefined)(`a bucket of S3${why === undefined ? '' : `: 
     await sendS3(gateway, 'DELETE', `sealpin-tested/${key}`);
     expect((await versions(gateway)).length).toBe(before + 1);
     expect(await remove(store, file.fileId)).toBe('unpinned');
+    expect(await versions(gateway)).toEqual([]);
+  });
+
+  it('whose versions are suspended has none of what is deleted, of whatever time', async () => {
+    const { store, gateway } = await start('versions');
+    const before = await store.owner.call.store('plain', randomBytes(1000));
+    await suspendVersions(gateway);
+    const after = await store.owner.call.store('plain', randomBytes(1000));
+    for (const { fileId } of [before, after]) expect(await remove(store, fileId)).toBe('unpinned');
     expect(await versions(gateway)).toEqual([]);
   });
 

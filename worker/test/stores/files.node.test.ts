@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { first, itemOf } from '../../../testkit/present.ts';
-import { bytesOf, jsonOf, problemOf } from '../client.ts';
+import { bytesOf, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { create, patch } from '../uploads/tus-client.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 

@@ -15,7 +15,7 @@ import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { adminToken, rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, type Client } from '../client.ts';
+import { client, jsonOf, type Client } from '../../../testkit/api-client.ts';
 import { foreignCar, linksPerNode } from './foreign-car.ts';
 
 const mib = 1_048_576;

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startNode, type RunningNode } from '../../../testkit/node.ts';
 import type { StoredFile } from '../../../shared/api.ts';
 import { adminToken, rpcToken } from '../../../testkit/service.ts';
-import { bytesOf, jsonOf } from '../client.ts';
+import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { askNode, pinObject, pinned, sweep } from '../stored-state.ts';
 import { foreignCar } from './foreign-car.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';

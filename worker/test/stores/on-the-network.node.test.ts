@@ -12,7 +12,7 @@ import { concat } from '../../../shared/streams/concat.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { rpcToken } from '../../../testkit/service.ts';
-import { bytesOf } from '../client.ts';
+import { bytesOf } from '../../../testkit/api-client.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 /** A file whose leaves are smaller than ours, as another program makes it. */

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { long } from '../../../testkit/long-run.ts';
 import { startHostileStore } from '../../../testkit/object-stores/hostile-store.ts';
 import { startService } from '../../../testkit/service.ts';
-import { bytesOf, client } from '../client.ts';
+import { bytesOf, client } from '../../../testkit/api-client.ts';
 import { create, mib, patch } from '../uploads/tus-client.ts';
 import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 import { startZeroStore } from './zero-store.ts';
@@ -64,7 +64,8 @@ describe.skipIf(why !== undefined)('a store gets', () => {
       id = (await store.owner.call.store('plain', randomBytes(1))).fileId;
     });
     expect(written).toMatchObject({ data: 1, removed: 0 });
-    expect(written.listed).toBeLessThanOrEqual(overhead.write.listed);
+    // Once for each of 256 prefixes, the service looks for what was there before.
+    expect(written.listed).toBeLessThanOrEqual(overhead.write.listed + 1);
     expect(written.read).toBeLessThanOrEqual(overhead.write.read);
     const costs = await read(id);
     expect(costs).toMatchObject({ data: 1, listed: overhead.read.listed, removed: 0 });

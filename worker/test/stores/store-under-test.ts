@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { shardName } from '../../objects/pin/shard-names.ts';
-import { startHostileStore, type HostileStore } from '../../../testkit/object-stores/hostile-store.ts';
+import { startHostileGate, startHostileStore, type Hostile } from '../../../testkit/object-stores/hostile-store.ts';
 import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { startService, type Service, type ServiceOptions } from '../../../testkit/service.ts';
@@ -20,8 +20,8 @@ export type StoreUnderTest = {
   readonly owner: Owner;
   /** Starts the Worker again, which was killed, over what it has left. */
   again(): Promise<void>;
-  /** Between the service and the store; R2 has none. */
-  hostile: HostileStore | undefined;
+  /** Between the service and the store; R2 has one where it is asked for. */
+  hostile: Hostile | undefined;
   /** Lists the keys, without the prefix. */
   keys(): Promise<string[]>;
   read(key: string): Promise<Buffer>;
@@ -38,34 +38,47 @@ const prefix = 'sealpin-tested/';
 /** Nothing asks an IPFS node here. */
 const noNode = { url: 'http://127.0.0.1:9', close: async () => undefined };
 
-/** Starts one. @param o.others entries behind the store @param o.keeps as that of versitygw */
+/**
+ * Starts one.
+ * @param o.isGated whether something hostile is before R2, too @param o.others entries behind the
+ * store; `twin`: the same bucket with this prefix @param o.keeps as that of versitygw
+ */
 export async function startStore(
   kind: Kind,
   o: ServiceOptions & {
     prefix?: string;
     first?: object[];
     others?: object[];
+    twin?: string;
+    isGated?: boolean;
     keeps?: 'versions' | 'locked';
     gateway?: Versitygw;
   } = {},
 ): Promise<StoreUnderTest> {
   const gateway =
     kind === 's3' ? (o.gateway ?? (await startVersitygw(o.keeps === undefined ? {} : { keeps: o.keeps }))) : undefined;
-  const hostile = gateway && (await startHostileStore(gateway));
-  const entry =
-    hostile === undefined
-      ? { id: 'store', type: 'r2', binding: 'BUCKET' }
+  const hostile = gateway
+    ? await startHostileStore(gateway)
+    : o.isGated === true
+      ? await startHostileGate()
+      : undefined;
+  const entryAt = (id: string, at: string | undefined): object => ({
+    id,
+    ...(gateway === undefined
+      ? { type: 'r2', binding: 'BUCKET' }
       : {
-          id: 'store',
           type: 's3',
-          url: hostile.url,
-          bucket: hostile.bucket,
-          ...(o.prefix !== undefined && { prefix: o.prefix }),
-          region: hostile.region,
+          url: hostile?.url,
+          bucket: gateway.bucket,
+          region: gateway.region,
           keySecret: 'S3_KEY',
           secretSecret: 'S3_SECRET',
-        };
-  const { first = [], others = [], keeps: _, gateway: __, prefix: ___, ...rest } = o;
+        }),
+    ...(at !== undefined && { prefix: at }),
+  });
+  const entry = entryAt('store', o.prefix);
+  const { first = [], others = [], twin, keeps: _, gateway: __, prefix: ___, isGated: ____, ...rest } = o;
+  if (twin !== undefined) others.push(entryAt('twin', twin));
   const dir = await mkdtemp(join(tmpdir(), 'sealpin-store-'));
   const options: ServiceOptions = {
     entry: 'worker/test/clock.ts',
@@ -76,6 +89,7 @@ export async function startStore(
       SERVICE_ID: 'tested',
       BACKENDS: JSON.stringify([...first, entry, ...others]),
       ...(gateway && { S3_KEY: gateway.keyId, S3_SECRET: gateway.secret }),
+      ...(gateway === undefined && hostile !== undefined && { BUCKET_GATE: hostile.url }),
       ...o.vars,
     },
   };
@@ -140,7 +154,7 @@ export async function startStore(
       await keys();
       for (let round = 0; round < rounds; round += 1) {
         await owner.object.ring(ms);
-        for (const name of touched) await shardObject(service, name).ring(ms);
+        await Promise.all(Array.from(touched, (name) => shardObject(service, name).ring(ms)));
       }
     },
     async close() {

@@ -12,7 +12,7 @@ import type { StoredFile } from '../../../shared/api.ts';
 import { leafBytes } from '../../../shared/ipfs/index.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { rpcToken, startService, type Service } from '../../../testkit/service.ts';
-import { bytesOf, jsonOf } from '../client.ts';
+import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { startPeer, type Peer, type Turn } from '../peer.ts';
 import { askNode, newOwner, pinned, sweep, type Owner } from '../stored-state.ts';
 import { first } from '../../../testkit/present.ts';

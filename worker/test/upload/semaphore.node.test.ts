@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startService } from '../../../testkit/service.ts';
 import { Semaphore } from '../../upload/semaphore.ts';
-import { client, problemOf } from '../client.ts';
+import { client, problemOf } from '../../../testkit/api-client.ts';
 import { itemOf } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
 

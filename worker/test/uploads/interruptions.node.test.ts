@@ -4,7 +4,7 @@
  */
 import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { problemOf, signedPath } from '../client.ts';
+import { problemOf, signedPath } from '../../../testkit/api-client.ts';
 import { startPeer, type Peer, type Step, type Turn } from '../peer.ts';
 import { newOwner, pinned, pinsParts, sweep, type Owner } from '../stored-state.ts';
 import { startService, type Service } from '../../../testkit/service.ts';

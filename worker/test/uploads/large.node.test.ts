@@ -1,6 +1,6 @@
 /** A file that is too large to be stored while its client waits. */
 import { expect, it } from 'vitest';
-import { bytesOf } from '../client.ts';
+import { bytesOf } from '../../../testkit/api-client.ts';
 import { newOwner } from '../stored-state.ts';
 import { startService } from '../../../testkit/service.ts';
 import { create, mib, patch, random, stateOf } from './tus-client.ts';

@@ -1,6 +1,6 @@
 /** Uploads that take days: what is kept meanwhile, what is left of them, and who may resume. */
 import { describe, expect, it } from 'vitest';
-import { client, problemOf, type Client } from '../client.ts';
+import { client, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { restartable } from '../kept-state.ts';
 import { inOneMinute } from '../one-minute.ts';
 import { accountObject, newOwner, heldOf, pinsParts, sweep, type Owner } from '../stored-state.ts';

@@ -1,6 +1,6 @@
 /** Files in several requests, of every length and cut: what is stored is what was sent. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { client, type Client } from '../client.ts';
+import { client, type Client } from '../../../testkit/api-client.ts';
 import { sharedService, type Service } from '../../../testkit/service.ts';
 import { create, expectStored, mib, modes, modesInForm, patch, random, send, stateOf } from './tus-client.ts';
 import { long } from '../../../testkit/long-run.ts';

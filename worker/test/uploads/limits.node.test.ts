@@ -8,7 +8,7 @@ import { detachedPayloadBytes } from '../../../shared/crypto/index.ts';
 import { cidOf, sha256 } from '../../../shared/ipfs/index.ts';
 import { long } from '../../../testkit/long-run.ts';
 import { adminToken, sharedService, type Service } from '../../../testkit/service.ts';
-import { client, jsonOf, problemOf, type Client } from '../client.ts';
+import { client, jsonOf, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { create, expectStored, mib, modes, patch, random, send, stateOf, version, type Mode } from './tus-client.ts';
 import { first, present } from '../../../testkit/present.ts';

@@ -9,7 +9,7 @@ import { parseApiKey, uploadSeal, webBackend } from '../../../shared/crypto/inde
 import { streamOf } from '../../../shared/crypto/bytes.ts';
 import { sealpinV1 } from '../../../shared/crypto/formats/sealpin-v1.ts';
 import { ByteSource } from '../../../shared/streams/byte-source.ts';
-import { problemOf } from '../client.ts';
+import { problemOf } from '../../../testkit/api-client.ts';
 import { newOwner, type Owner } from '../stored-state.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import { startRecorder, type Recorder } from './recorder.ts';

@@ -1,6 +1,6 @@
 /** tus 1.0.0, request by request: the statuses, the headers, and who may. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { client, problemOf, type Client } from '../client.ts';
+import { client, problemOf, type Client } from '../../../testkit/api-client.ts';
 import { startService, type Service } from '../../../testkit/service.ts';
 import {
   create,

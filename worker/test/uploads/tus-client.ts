@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
 import type { ResumableUpload } from '../../../shared/api.ts';
 import { cidOfBytes } from '../../../testkit/cid.ts';
-import { jsonOf, type Client } from '../client.ts';
+import { jsonOf, type Client } from '../../../testkit/api-client.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
 

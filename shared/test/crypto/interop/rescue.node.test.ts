@@ -57,7 +57,22 @@ async function rescue(path: Path, files: Files, ...args: string[]): Promise<Uint
 }
 
 withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOptional: true }, () => {
+  type Sealed = { cid: string; sealed: string };
+  const { privateKey: ownersKey, details } = JSON.parse(
+    readFileSync(joinPath(root, 'shared/test/vectors/details/details.json'), 'utf8'),
+  ) as { privateKey: string; details: Sealed[] };
+
   describe('rescue.py opens', () => {
+    test('the sealed name of a file', () =>
+      inDirectory(async (path) => {
+        for (const { sealed, ...expected } of details) {
+          const parts = { input: fromBase64(sealed), secret: ownersKey };
+          const plaintext = await rescue(path, parts, '--key', 'secret', 'input', '-');
+          expect(plaintext.length).toBe(1024);
+          expect(JSON.parse(Buffer.from(plaintext).toString())).toEqual({ v: 1, ...expected });
+        }
+      }));
+
     type Golden = Record<'container' | 'header' | 'payload' | 'plaintext' | 'password' | 'privateKey', string>;
     const files = readdirSync(golden)
       .map((name) => ({ name, ...(JSON.parse(readFileSync(joinPath(golden, name), 'utf8')) as Partial<Golden>) }))

@@ -21,6 +21,7 @@ import {
   hiddenKeyColumns,
   keyColumns,
   receiptColumns,
+  sealedColumns,
 } from '../tables.ts';
 
 /** A share without what only its object knows. */
@@ -109,6 +110,8 @@ const fileSection = section('files', 'f', fileRows, (sql, file) => {
   const details = rowOf(columns, parsed(columns, file));
   if (Object.values(details).some((value) => value !== null && value !== 0))
     insert(sql, 'file_detail', { file_id: fileId, ...details });
+  if (typeof file.details === 'string')
+    insert(sql, 'file_sealed', { seq: number, ...rowOf(sealedColumns, parsed(sealedColumns, file)) });
   for (const tag of tags) insert(sql, 'file_tag', { tag, seq: number });
   if (denied) insert(sql, 'denied_file', { file_id: fileId });
   if (isBehind === true) insert(sql, 'rotation_file', { file_id: fileId });
@@ -125,12 +128,13 @@ function fileRows(sql: SqlStorage, after: string, limit: number): Placed<BackupF
     Number(after),
     limit,
   ).map((row) => {
-    const { rewrapped, ...file } = shown(wholeFileColumns, BackupFile, recordOf(wholeFileColumns, row));
+    const { rewrapped, details, ...file } = shown(wholeFileColumns, BackupFile, recordOf(wholeFileColumns, row));
     const item = {
       ...file,
       tags: tags.read(row['tags'] ?? null),
       denied: row['denied'] === 1,
-      // Earlier versions know neither member.
+      // Earlier versions know none of these members.
+      ...(details !== null && { details }),
       ...(rewrapped > 0 && { rewrapped }),
       ...(row['is_behind'] === 1 && { isBehind: true as const }),
     };
@@ -173,7 +177,9 @@ const shareSection = section('shares', 's', shareRows, (sql, { number, ...share 
 function shareRows(sql: SqlStorage, after: string, limit: number): Placed<BackupShareRow>[] {
   return activeShares(sql, 'seq > ? ORDER BY seq LIMIT ?', Number(after), limit).map((share) => {
     const { number } = share;
-    return { position: String(number), item: { number, ...shown(shareColumns, BackupShare, share) } };
+    const { changedAt, ...item } = shown(shareColumns, BackupShare, share);
+    // Earlier versions do not know the member.
+    return { position: String(number), item: { number, ...item, ...(changedAt !== null && { changedAt }) } };
   });
 }
 

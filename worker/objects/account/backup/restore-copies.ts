@@ -2,8 +2,9 @@
  * Copies of a restored account in KV: of its API keys, and of the origins whose pages may use them.
  */
 import type { BackupKey } from '../../../../shared/api.ts';
-import { writeOrigins } from '../account-list.ts';
-import { writeCachedKey } from '../keys/key-cache.ts';
+import { originsEntry } from '../account-list.ts';
+import { keyEntry } from '../keys/key-cache.ts';
+import { writeEntry } from '../kv-entry.ts';
 import { errorText, log } from '../../../log.ts';
 import { parsed } from '../../columns.ts';
 import { hiddenKeyColumns, keyColumns } from '../tables.ts';
@@ -17,7 +18,7 @@ import { err, type Result } from '../../result.ts';
  */
 export async function restoreCopies(store: KVNamespace, { accountId, account, keys }: AccountPage): Promise<Result> {
   try {
-    if (account !== null) await writeOrigins(store, accountId, account.origins);
+    if (account !== null) await writeEntry(store, originsEntry(accountId, account.origins));
     await Promise.all(keys.map((key) => cacheKey(store, accountId, key)));
     return { ok: true };
   } catch (error) {
@@ -28,5 +29,5 @@ export async function restoreCopies(store: KVNamespace, { accountId, account, ke
 
 async function cacheKey(store: KVNamespace, account: string, key: BackupKey): Promise<void> {
   if (key.revokedAt !== null) return;
-  await writeCachedKey(store, account, parsed({ ...keyColumns, ...hiddenKeyColumns }, key));
+  await writeEntry(store, keyEntry(account, parsed({ ...keyColumns, ...hiddenKeyColumns }, key)));
 }

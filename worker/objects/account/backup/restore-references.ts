@@ -6,6 +6,7 @@ import { backendOf } from '../../../backends/configured.ts';
 import { addReference, type AccountEnv } from '../delivery.ts';
 import { err, toFailure, type Result } from '../../result.ts';
 import { pinOf } from '../../pin/shard.ts';
+import { timeLimit } from '../../../backends/time-limit.ts';
 
 /** Time in which a pinning service must say what it holds, in ms. */
 const statMs = 10_000;
@@ -53,7 +54,7 @@ async function restoreReference(
     if (!added.ok) return added;
     const denying = denied ? await pin.deny(cid, true, nobody) : undefined;
     if (denying?.ok === false) return denying;
-    const held = await backendOf(env, service, requestId).stat(cid, AbortSignal.timeout(statMs));
+    const held = await backendOf(env, service, requestId).stat(cid, timeLimit(statMs));
     return { ok: true, fileId, cid, isPinned: held.pin !== 'absent', isDenied: added.denied };
   } catch (error) {
     log({ event: 'account.restore', requestId, error: errorText(error) });

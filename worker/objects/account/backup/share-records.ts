@@ -31,8 +31,9 @@ export async function withRecords(
 async function withRecord(env: ShareBinding, row: BackupShareRow): Promise<BackupShare> {
   const kept = await shareOf(env, row.id).backup();
   if (!kept.ok) return { ...row, state: 'expired', opened: 0, record: null };
-  const { state, opened, record } = kept;
-  return { ...row, state, opened, record: record?.toBase64() ?? null };
+  const { state, opens, opened, record } = kept;
+  const expiresAt = new Date(kept.expiresAt).toISOString();
+  return { ...row, state, opens, opened, expiresAt, record: record?.toBase64() ?? null };
 }
 
 /** Gives the objects of shares what a page has of them. Can be repeated. @returns `overloaded` */

@@ -40,15 +40,18 @@ export class AdministrationCalls extends AccountCalls {
    * @returns the account as it is then; `not_found`
    */
   async change({ label, ...changes }: AccountChanges): Promise<Result<AdministeredAccount>> {
-    const { row, settings } = this.context;
+    const { row, settings, outbox } = this.context;
     if (row.open === undefined) return noAccount();
+    const { id } = row.open;
     const current = settings.get();
     const { quotaBytes = current.quotaBytes, disabled = current.disabled, origins = current.origins } = changes;
-    this.context.transaction(() => {
+    const messages = this.context.transaction(() => {
       if (label !== undefined) row.rename(label);
       settings.set({ quotaBytes, disabled, origins });
+      return changes.origins === undefined ? [] : [outbox.add({ op: 'origins', target: id })];
     });
     row.reload();
+    await this.context.deliver(messages);
     return await this.read();
   }
 

@@ -56,9 +56,17 @@ export class FileCalls extends AccountCalls {
     }));
   }
 
-  /** Checks that a caller may change files, before a body is read. */
-  changer(hash: string): Promise<Result> {
-    return this.context.as(hash, 'read', () => this.context.as(hash, 'write', () => ({ ok: true })));
+  /**
+   * Checks that a caller may change a file, before a body is read: with `read` and `write`, or its
+   * details as the key that stored it.
+   * @returns `canRead`, and the file for a key that cannot
+   */
+  changer(hash: string, fileId: string): Promise<Result<{ canRead: boolean; file: FileRecord | undefined }>> {
+    return this.context.as(hash, 'write', ({ key }) => {
+      const canRead = key.scopes.includes('read');
+      const file = canRead ? undefined : this.context.files.find(fileId);
+      return canRead || file?.createdBy === key.id ? { ok: true, canRead, file } : mustRead();
+    });
   }
 
   /**
@@ -68,18 +76,19 @@ export class FileCalls extends AccountCalls {
    */
   async change(hash: string, fileId: string, update: FileUpdate): Promise<Result<{ file: FileRecord }>> {
     const { files, events, alarm, erased } = this.context;
-    let by: string | null = null;
-    for (const scope of ['read', 'write', ...(update.expiresAt === undefined ? [] : (['delete'] as const))] as const) {
-      const caller = this.context.authorize(hash, scope);
-      if (!caller.ok) return caller;
-      by = caller.key.id;
-    }
+    const caller = this.context.authorize(hash, 'write');
+    if (!caller.ok) return caller;
+    const { id: by, scopes } = caller.key;
+    const { version, rewrapped, details, ...others } = update;
+    const isDetails = details !== undefined && Object.values(others).every((each) => each === undefined);
+    if (update.expiresAt !== undefined && !scopes.includes('delete'))
+      return err('insufficient_scope', 'this needs a key with the scope delete');
     const changed = this.context.transaction((): Result<{ file: FileRecord }> => {
       const file = files.find(fileId);
+      if (!scopes.includes('read') && !(isDetails && file?.createdBy === by)) return mustRead();
       if (file === undefined) return files.missing(fileId);
       const isOtherPair = update.tags !== undefined && !this.context.isCurrent(update.spki);
-      if (file.version !== update.version || file.rewrapped !== update.rewrapped || isOtherPair)
-        return changedMeanwhile();
+      if (file.version !== version || file.rewrapped !== rewrapped || isOtherPair) return changedMeanwhile();
       files.update(fileId, update);
       events.add({ action: 'file.changed', by, subject: fileId });
       const now = files.find(fileId);
@@ -87,7 +96,7 @@ export class FileCalls extends AccountCalls {
     });
     if (!changed.ok) return changed;
     if (changed.file.expiresAt !== null) await alarm.by(changed.file.expiresAt);
-    if (update.header !== undefined) await erased();
+    if (update.header !== undefined || details !== undefined) await erased();
     return changed;
   }
 
@@ -203,6 +212,10 @@ export class FileCalls extends AccountCalls {
     const receipt = this.context.receipts.find(fileId, this.context.now());
     return receipt === undefined ? err('not_found') : { ok: true, receipt };
   }
+}
+
+function mustRead(): Failure {
+  return err('insufficient_scope', 'this needs a key with the scope read');
 }
 
 function changedMeanwhile(): Failure {

@@ -34,12 +34,13 @@ export class KeyCalls extends AccountCalls {
    * @returns `conflict` where the account has another pair by now
    */
   add(hash: string, key: NewKey, spki: Uint8Array): Promise<Result> {
-    return this.context.as(hash, 'keys', (caller) => {
+    return this.context.as(hash, 'keys', async (caller) => {
       const failure = exceedsIssuer(caller.key, key) ?? this.#tooMany(key);
       if (failure !== undefined) return failure;
       if (key.sealed !== null && !this.context.isCurrent(spki))
         return err('conflict', 'the key pair of the account was replaced meanwhile', 1);
-      this.context.transaction(() => this.context.keys.add({ ...key, createdBy: caller.key.id }));
+      const message = this.context.transaction(() => this.context.addKey({ ...key, createdBy: caller.key.id }));
+      await this.context.deliver([message]);
       return { ok: true };
     });
   }
@@ -99,8 +100,9 @@ export class KeyCalls extends AccountCalls {
     const revoked = this.context.transaction(() => {
       events.add({ action: 'account.recovered', by: null, subject: '' });
       row.replaceRecovery(next);
-      keys.add(key);
-      return revokeKeys(this.context, others, null);
+      const message = this.context.addKey(key);
+      const { messages, ...ended } = revokeKeys(this.context, others, null);
+      return { ...ended, messages: [message, ...messages] };
     });
     await deliverRevoked(this.context, revoked);
     return { ok: true, account };

@@ -51,7 +51,7 @@ export class RotationCalls extends AccountCalls {
     hash: string,
     { replaces, spki, sealed, previous, recovery }: NextPair,
   ): Promise<Result<{ revoked: string[]; shares: EndedShare[] }>> {
-    const { row, keys, events, rotation, now } = this.context;
+    const { row, keys, events, rotation, outbox, now } = this.context;
     return this.#as(hash, async ({ key }) => {
       if (!this.context.isCurrent(replaces) || rotation.previous() !== null)
         return { ok: true, revoked: [], shares: [] };
@@ -63,7 +63,9 @@ export class RotationCalls extends AccountCalls {
         if (recovery !== null) row.replaceRecovery(recovery);
         keys.reseal(key.id, sealed);
         rotation.begin(previous);
-        return revokeKeys(this.context, superseded.ids, key.id);
+        const { messages, ...ended } = revokeKeys(this.context, superseded.ids, key.id);
+        // An earlier version kept the private key before in the entry of KV, sealed.
+        return { ...ended, messages: [outbox.add({ op: 'remember', target: hash }), ...messages] };
       });
       row.reload();
       return { ok: true, revoked: superseded.ids, shares: await deliverRevoked(this.context, revoked) };

@@ -1,12 +1,22 @@
 /** The shares of an account, as the Worker calls them on the account's object. */
 import type { EndedShare } from '../../../../shared/api.ts';
 import { errorText, log } from '../../../log.ts';
+import { dayMs } from '../../../../shared/time.ts';
+import { shareMaxima } from '../../../env.ts';
 import { err, type Failure, type Result } from '../../result.ts';
+import type { NewTerms, Opening } from '../../share/openings.ts';
 import { shareOf } from '../../share/share-binding.ts';
-import { shareRetentionMs, type NewRecord } from '../../share/share.ts';
+import {
+  shareRetentionMs,
+  type ChangedTerms,
+  type NewRecord,
+  type ShareStatus,
+  type TermsChange,
+} from '../../share/share.ts';
 import type { AccountContext } from '../account-context.ts';
 import { wasBackedUp } from '../account-row.ts';
 import { isInvitation, sharing } from '../keys/invitation.ts';
+import type { FileRecord } from '../files/file-rows.ts';
 import type { KeyRecord } from '../keys/key-rows.ts';
 import type { Ended, NewShare, SharePage, ShareRecord } from '../shares/share-rows.ts';
 import { AccountCalls } from './account-calls.ts';
@@ -25,6 +35,11 @@ const maxOfInvitation = 500;
 /** Time for which a record may be on its way to its object, in ms. */
 const makingMs = 600_000;
 
+const revoked = 'the share was revoked';
+
+/** A share whose terms were changed, and what its object says of it. */
+type ChangedShare = { share: ShareRecord; status: ShareStatus };
+
 /** A share that was revoked. */
 type Revoked = EndedShare & { files: string[]; backedUp: boolean };
 
@@ -33,6 +48,13 @@ export class ShareCalls extends AccountCalls {
   /** The key of a caller who may share. */
   sharer(hash: string): Promise<Result<{ key: KeyRecord }>> {
     return this.context.as(hash, sharing, ({ key }) => ({ ok: true, key }));
+  }
+
+  /** Checks that a caller may change a share, before a body is read. @returns as `change` */
+  changer(hash: string, id: string): Promise<Result> {
+    return this.context.as(hash, sharing, async ({ key }) =>
+      this.#visible(id, key) === undefined ? await this.#missing(id, key) : { ok: true },
+    );
   }
 
   /**
@@ -44,7 +66,7 @@ export class ShareCalls extends AccountCalls {
   create(hash: string, requested: NewShare, record: NewRecord['record']): Promise<Result<{ share: ShareRecord }>> {
     return this.context.as(hash, sharing, async ({ account, key }) => {
       const { shares, alarm, now } = this.context;
-      const share = { ...requested, createdBy: key.id, expiresAt: this.#expiryOf(requested) };
+      const share = { ...requested, createdBy: key.id, changedAt: null, expiresAt: this.#expiryOf(requested) };
       const dueMs = now() + makingMs;
       await alarm.by(dueMs);
       const failure = this.context.transaction((): Failure | undefined => {
@@ -99,11 +121,110 @@ export class ShareCalls extends AccountCalls {
     });
   }
 
+  /**
+   * Changes how often and how long a share opens: its object decides. It still ends with the first
+   * of its files that expires; files that an invitation stored for it expire with it instead.
+   * @returns it, and its status right after; `not_found`, `gone` where it has ended,
+   * `invalid_request`, `forbidden` where it would outlive its key or the caller's, `conflict`,
+   * `overloaded`
+   */
+  change(hash: string, id: string, { expiresAt, ...change }: TermsChange): Promise<Result<ChangedShare>> {
+    return this.context.as(hash, sharing, async ({ key }) => {
+      const share = this.#visible(id, key);
+      if (share === undefined) return await this.#missing(id, key);
+      const end = expiresAt === undefined ? undefined : this.#newEnd(share, key, expiresAt);
+      if (end?.ok === false) return end;
+      const object = shareOf(this.context.env, id);
+      const changed = await this.#reach<ChangedTerms>(
+        async () => await object.change(key.id, { ...change, expiresAt: end?.expiresAt }),
+      );
+      if (!changed.ok) return changed;
+      if (changed.terms !== undefined) {
+        const { time, ...terms } = changed.terms;
+        await this.report(id, [{ number: -time, time, change: terms }]);
+      }
+      const now = this.context.shares.find(id);
+      return now === undefined ? err('gone', revoked) : { ok: true, share: now, status: changed.status };
+    });
+  }
+
+  /** Records what the object of a share reports, each opening and change once. */
+  async report(id: string, openings: readonly Opening[]): Promise<void> {
+    this.context.transaction(() => {
+      this.context.events.reportOpenings(id, openings);
+      for (const { time, change } of openings) if (change !== undefined) this.#setTerms(id, { time, ...change });
+    });
+    await this.context.flushSoon();
+  }
+
+  #setTerms(id: string, { time, by, opens, expiresAt }: NewTerms): void {
+    const { shares, keys, files, events } = this.context;
+    const share = shares.find(id);
+    if (share === undefined || (share.changedAt ?? 0) >= time) return;
+    shares.setTerms(id, { opens, expiresAt, changedAt: time }, expiresAt + shareRetentionMs);
+    const key = keys.list().find((each) => each.id === by);
+    if (key === undefined || expiresAt === share.expiresAt) return;
+    const isLonger = expiresAt > share.expiresAt;
+    for (const { fileId, expiresAt: before } of this.#ownFiles(share, key)) {
+      const last = shares.lastEnd(fileId) ?? expiresAt;
+      const end = before === null || last > before === isLonger ? last : before;
+      if (before === null || end === before) continue;
+      files.update(fileId, { expiresAt: end });
+      events.add({ action: 'file.changed', by, subject: fileId });
+    }
+  }
+
+  /**
+   * The time that a share may be given, in ms: no later than the end of a file that stays as it is.
+   */
+  #newEnd(share: ShareRecord, key: KeyRecord, expiresAt: number): Result<{ expiresAt: number }> {
+    const { env, keys, files } = this.context;
+    const { days } = shareMaxima(env);
+    if (expiresAt > share.createdAt + days * dayMs)
+      return err('invalid_request', `a share lasts at most ${days} days from when it was made, at this service`);
+    const maker = keys.list().find(({ id }) => id === share.createdBy);
+    const keysEnd = Math.min(key.expiresAt ?? Infinity, maker?.expiresAt ?? Infinity);
+    if (expiresAt > share.expiresAt && expiresAt > keysEnd)
+      return err('forbidden', 'the share would outlive its key, or yours');
+    const own = new Set(this.#ownFiles(share, key).map(({ fileId }) => fileId));
+    const others = share.files.filter((fileId) => !own.has(fileId));
+    return { ok: true, expiresAt: Math.min(expiresAt, ...others.map((id) => files.find(id)?.expiresAt ?? Infinity)) };
+  }
+
+  /**
+   * The files that an invitation stored for a share that it made, where the key may decide how long
+   * they stay.
+   */
+  #ownFiles({ createdBy, files }: ShareRecord, key: KeyRecord): FileRecord[] {
+    const { keys } = this.context;
+    const isDeciding = key.id === createdBy || key.scopes.includes('delete');
+    if (!isDeciding || !keys.isInvitation(createdBy)) return [];
+    return files
+      .flatMap((fileId) => this.context.files.find(fileId) ?? [])
+      .filter((file) => file.createdBy === createdBy);
+  }
+
+  /**
+   * Tells why there is no such share: its object remembers one that was revoked for a while. Guests
+   * learn of others' shares nothing.
+   */
+  async #missing(id: string, key: KeyRecord): Promise<Failure> {
+    if (isInvitation(key)) return err('not_found');
+    const found = await this.#reach<ShareStatus>(async () => await shareOf(this.context.env, id).look());
+    return found.ok && found.state !== 'active' ? err('gone', revoked) : err('not_found');
+  }
+
+  /** An active share that a key may end and change. */
+  #visible(id: string, key: KeyRecord): ShareRecord | undefined {
+    const share = this.context.shares.find(id);
+    return isInvitation(key) && share?.createdBy !== key.id ? undefined : share;
+  }
+
   #revoke(id: string, key: KeyRecord, requestId: string): { ended: Ended; files: string[] } | undefined {
     const { shares, files, keys } = this.context;
-    const share = shares.find(id);
-    const isOwn = share?.createdBy === key.id;
-    if (share === undefined || (isInvitation(key) && !isOwn)) return undefined;
+    const share = this.#visible(id, key);
+    if (share === undefined) return undefined;
+    const isOwn = share.createdBy === key.id;
     const ended = shares.end(id, { by: key.id });
     if (ended === undefined) return undefined;
     const { createdBy } = share;
@@ -150,10 +271,17 @@ export class ShareCalls extends AccountCalls {
     { id, password, opens, expiresAt }: NewShare,
     record: Uint8Array,
   ): Promise<Failure | undefined> {
+    const object = shareOf(this.context.env, id);
+    const made = await this.#reach(
+      async () => await object.create({ share: id, account }, { record, password, opens, expiresAt }),
+    );
+    return made.ok ? undefined : made;
+  }
+
+  /** Calls the object of a share. @returns what it returns; `overloaded` */
+  async #reach<T extends object>(call: () => Promise<Result<T>>): Promise<Result<T>> {
     try {
-      const object = shareOf(this.context.env, id);
-      const made = await object.create({ share: id, account }, { record, password, opens, expiresAt });
-      return made.ok ? undefined : made;
+      return await call();
     } catch (error) {
       log({ event: 'account.share', error: errorText(error) });
       return err('overloaded', undefined, 2);

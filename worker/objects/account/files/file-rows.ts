@@ -10,11 +10,11 @@ import type { EventRows } from '../event-rows.ts';
 import { exceedsAllowance, KeyLimits, type Allowance } from '../keys/key-limits.ts';
 import { reservedBy, type Reserved } from '../keys/reserved.ts';
 import type { Rewrapped } from '../keys/rotation-rows.ts';
-import { changeColumns, detailColumns, fileColumns } from '../tables.ts';
+import { changeColumns, detailColumns, fileColumns, sealedColumns } from '../tables.ts';
 import { ProvisionalFiles } from './provisional-files.ts';
 
 /** Columns of a file and of what it has besides. */
-export const wholeFileColumns = { ...fileColumns, ...detailColumns, ...changeColumns };
+export const wholeFileColumns = { ...fileColumns, ...detailColumns, ...changeColumns, ...sealedColumns };
 
 type Row = RecordOf<typeof wholeFileColumns>;
 
@@ -30,7 +30,10 @@ export type FileDetails = RecordOf<typeof detailColumns>;
 export type FileRecord = Omit<Row, 'number' | 'state' | 'due'>;
 
 /** A file that is being uploaded. All of this is known before its last bytes go out. */
-export type NewFile = Omit<FileRecord, 'createdAt' | 'createdBy' | keyof typeof changeColumns>;
+export type NewFile = Omit<
+  FileRecord,
+  'createdAt' | 'createdBy' | keyof typeof changeColumns | keyof typeof sealedColumns
+>;
 
 /** A change of a file. What is undefined stays as it is. */
 export type FileUpdate = {
@@ -43,13 +46,15 @@ export type FileUpdate = {
   plain?: (Pick<FileInfo, 'metadata' | 'tags'> & { filename: string | null; contentType: string }) | undefined;
   /** Time in ms; null: never. */
   expiresAt?: number | null | undefined;
+  /** Plain mode only; null: none. */
+  details?: Uint8Array | null | undefined;
   /** Search tags, under the private key of the account whose public key is `spki`. */
   tags?: readonly string[] | undefined;
   spki?: Uint8Array | undefined;
 };
 
 /** Files with what they have besides. */
-export const rows = 'file LEFT JOIN file_detail USING (file_id)';
+export const rows = 'file LEFT JOIN file_detail USING (file_id) LEFT JOIN file_sealed USING (seq)';
 
 /** Seconds after which an upload is usually finished whose bytes have all arrived. */
 const finishingSeconds = 2;
@@ -143,7 +148,7 @@ export class FileRows {
   /**
    * Changes a ready file, in a transaction of the caller's; what is replaced is overwritten first.
    */
-  update(fileId: string, { header, plain, expiresAt, tags }: FileUpdate): void {
+  update(fileId: string, { header, plain, expiresAt, details, tags }: Omit<FileUpdate, 'version' | 'rewrapped'>): void {
     const isThis = 'file_id = ?';
     this.#sql.exec(
       `INSERT INTO file_detail (file_id, version, changed_at) VALUES (?1, 1, ?2)
@@ -153,6 +158,7 @@ export class FileRows {
     );
     if (expiresAt !== undefined) update(this.#sql, 'file_detail', { expires_at: expiresAt }, isThis, fileId);
     if (header !== undefined) this.#replaceHeader(fileId, header);
+    if (details !== undefined) this.#replaceDetails(fileId, details);
     if (plain !== undefined) {
       const { filename, contentType, metadata, tags: texts } = plain;
       const description = { ...(metadata && { metadata }), ...(texts && { tags: texts }) };
@@ -181,6 +187,19 @@ export class FileRows {
   #replaceHeader(fileId: string, header: Uint8Array): void {
     this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE file_id = ?', fileId);
     update(this.#sql, 'file', { header }, 'file_id = ?', fileId);
+  }
+
+  #replaceDetails(fileId: string, details: Uint8Array | null): void {
+    const [seq] = list<number>(this.#sql, 'SELECT seq FROM file WHERE file_id = ?', fileId);
+    if (seq === undefined) return;
+    this.#removeDetails('seq = ?', seq);
+    if (details !== null) insert(this.#sql, 'file_sealed', { seq, details });
+  }
+
+  /** Removes details, overwritten first, as headers are. */
+  #removeDetails(where: string, ...values: SqlStorageValue[]): void {
+    this.#sql.exec(`UPDATE file_sealed SET details = zeroblob(length(details)) WHERE ${where}`, ...values);
+    this.#sql.exec(`DELETE FROM file_sealed WHERE ${where}`, ...values);
   }
 
   #replaceTags(fileId: string, tags: readonly string[]): void {
@@ -293,6 +312,7 @@ export class FileRows {
       file.number,
     );
     this.#sql.exec('DELETE FROM file WHERE seq = ?', file.number);
+    this.#removeDetails('seq = ?', file.number);
     for (const table of ['file_detail', 'denied_file', 'rotation_file'])
       this.#sql.exec(`DELETE FROM ${table} WHERE file_id = ?`, fileId);
     this.#sql.exec('DELETE FROM file_tag WHERE seq = ?', file.number);
@@ -308,6 +328,7 @@ export class FileRows {
   removeAll(nowMs: number, requestId: string): number {
     const ready = count(this.#sql, `file WHERE state = 'ready'`);
     this.#sql.exec('UPDATE file SET header = zeroblob(length(header)) WHERE header IS NOT NULL');
+    this.#removeDetails('true');
     this.#sql.exec(
       `INSERT INTO outbox (op, target, service, file_id, due, attempts, request_id)
        SELECT 'unrefer', cid, service, file_id, coalesce(due, ?), 0, ? FROM file`,

@@ -5,7 +5,8 @@
 import * as v from 'valibot';
 import { Scope } from '../../../../shared/api.ts';
 import { isoTime } from '../../../../shared/time.ts';
-import type { NewKey } from './key-rows.ts';
+import type { KvEntry } from '../kv-entry.ts';
+import type { KeyRecord } from './key-rows.ts';
 
 /** The record of an API key in KV. */
 const CachedKey = v.object({
@@ -59,12 +60,8 @@ export async function readCachedKey(store: KVNamespace, hash: string): Promise<C
   return cached.output;
 }
 
-/** Writes the record of an API key. @param account the id of its account */
-export async function writeCachedKey(
-  store: KVNamespace,
-  account: string,
-  key: Omit<NewKey, 'signer' | 'sealed'>,
-): Promise<void> {
+/** The record of an API key, as KV has it. @param account the ID of its account */
+export function keyEntry(account: string, key: KeyRecord & { hash: string }): KvEntry {
   const record: CachedKey = {
     v: 1,
     id: key.id,
@@ -75,5 +72,5 @@ export async function writeCachedKey(
     createdBy: key.createdBy,
     expiresAt: isoTime(key.expiresAt),
   };
-  await store.put(kvKeyName(key.hash), JSON.stringify(record));
+  return { name: kvKeyName(key.hash), value: JSON.stringify(record) };
 }

@@ -19,6 +19,8 @@ export type Allowance = {
   bytes: number | undefined;
   fileBytes: number | undefined;
   accountBytes: number | undefined;
+  /** Tells that the key is that of an invitation, whose holder learns nothing of the account. */
+  isGuest: boolean;
 };
 
 /** An allowance that the smallest file exceeds, in bytes. */
@@ -61,9 +63,11 @@ export function exceedsLimits(issuer: Limits = {}, issued: Limits = {}): Failure
  * @returns `quota_exceeded`
  */
 export function exceedsAllowance(
-  { files, fileBytes, accountBytes }: Omit<Allowance, 'bytes'>,
+  { files, fileBytes, accountBytes, isGuest }: Omit<Allowance, 'bytes'>,
   bytes: number,
 ): Failure | undefined {
+  const least = Math.min(fileBytes ?? Infinity, accountBytes ?? Infinity);
+  if (isGuest) return (files ?? 1) < 1 || bytes > least ? guestFull() : undefined;
   if (files !== undefined && files < 1)
     return full('the API key has stored, or begun to, as many files as it may have');
   if (fileBytes !== undefined && bytes > fileBytes)
@@ -78,6 +82,12 @@ const overQuota = 'delete files, or ask the operator of the service for a higher
 
 function full(detail: string): Failure {
   return { ...err('quota_exceeded', detail), hint: 'delete what it stored before, or use a key with higher limits' };
+}
+
+/** The same whichever limit it is, of the invitation or of what it descends from. */
+function guestFull(): Failure {
+  const hint = 'take a link back, or ask who invited you';
+  return { ...err('quota_exceeded', 'this invitation cannot store more now'), hint };
 }
 
 /** The limits in an object's storage. */
@@ -107,12 +117,12 @@ export class KeyLimits {
     );
     const lines = limits.length === 0 ? undefined : this.#linesOf(reserved);
     const allowance = { files: Infinity, bytes: Infinity, fileBytes: Infinity, accountBytes: Infinity };
-    const isInvitation = limits.length > 0 && exists(this.#sql, `api_key WHERE id = ? AND id ${ofInvitation}`, id);
+    const isGuest = exists(this.#sql, `api_key WHERE id = ? AND id ${ofInvitation}`, id);
     for (const limit of limits) {
       const counted = reserved.filter(({ apiKey }) => lines?.get(apiKey)?.has(limit.key_id) === true);
       const files = (limit.files ?? Infinity) - counted.length;
       const bytes = (limit.bytes ?? Infinity) - counted.reduce((sum, each) => sum + each.bytes, 0);
-      if (isInvitation && limit.key_id !== id) {
+      if (isGuest && limit.key_id !== id) {
         // No number of these is for a guest: other guests count in it.
         const most = files < 1 ? noFile : Math.min(bytes, limit.file ?? Infinity);
         allowance.accountBytes = Math.min(allowance.accountBytes, most);
@@ -128,6 +138,7 @@ export class KeyLimits {
       bytes: left(allowance.bytes),
       fileBytes: left(allowance.fileBytes),
       accountBytes: allowance.accountBytes === Infinity ? undefined : allowance.accountBytes,
+      isGuest,
     };
   }
 

@@ -150,6 +150,11 @@ export class KeyRows {
     this.#events.add({ action: 'key.created', by: key.createdBy, subject: key.id });
   }
 
+  /** Finds the key with a hash, unless it is revoked. */
+  findByHash(hash: string): KeyRecord | undefined {
+    return this.#read('WHERE id = ? AND revoked_at IS NULL', keyIdOf(hash))[0]?.key;
+  }
+
   /** Tells whether this key, revoked or not, is that of an invitation. */
   isInvitation(id: string): boolean {
     return this.#read('WHERE id = ?', id).some(({ key }) => isInvitation(key));

@@ -1,6 +1,6 @@
 /** The shares of an account, as rows. The records are in the objects `Share`. */
 import { json, recordOf, rowOf, type RecordOf } from '../../columns.ts';
-import { all, exists, first, insert, least } from '../../sql.ts';
+import { all, exists, first, insert, least, list, update } from '../../sql.ts';
 import type { EventRows } from '../event-rows.ts';
 import type { Outbox } from '../outbox.ts';
 import { ofInvitation } from '../keys/invitation.ts';
@@ -18,7 +18,7 @@ type Row = RecordOf<typeof rowColumns>;
 export type ShareRecord = RecordOf<typeof shareColumns>;
 
 /** A share that is being made. */
-export type NewShare = Omit<ShareRecord, 'createdBy'>;
+export type NewShare = Omit<ShareRecord, 'createdBy' | 'changedAt'>;
 
 /** A share that has ended: its ID, and the message that has its record destroyed. */
 export type Ended = { id: string; message: number };
@@ -92,6 +92,17 @@ export class ShareRows {
   /** An active share. */
   find(id: string): Row | undefined {
     return activeShares(this.#sql, 'id = ?', id)[0];
+  }
+
+  /** Sets the terms of a share as its object has them, in a transaction of the caller's. */
+  setTerms(id: string, terms: Pick<ShareRecord, 'opens' | 'expiresAt' | 'changedAt'>, dueMs: number): void {
+    update(this.#sql, 'share', { ...rowOf(ownColumns, terms), due: dueMs }, 'id = ?', id);
+  }
+
+  /** Returns the time at which the last of the shares with a file expires, in ms. */
+  lastEnd(fileId: string): number | undefined {
+    const query = 'SELECT max(expires_at) FROM share JOIN share_file ON share_id = share.id WHERE file_id = ?';
+    return list<number | null>(this.#sql, query, fileId)[0] ?? undefined;
   }
 
   /** Tells whether a file is in a share. */

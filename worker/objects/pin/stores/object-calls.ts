@@ -4,16 +4,18 @@
  * decided here: a row asks the object of its CID.
  */
 import { RpcTarget } from 'cloudflare:workers';
-import { isSealpinError, SealpinError } from '../../../../shared/errors.ts';
+import { SealpinError } from '../../../../shared/errors.ts';
 import type { Env } from '../../../env.ts';
 import { errorText, log } from '../../../log.ts';
 import { storeOf } from '../../../backends/configured.ts';
 import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
 import { backoffMs } from '../../alarm.ts';
-import { err, toFailure, unwrap, type Result } from '../../result.ts';
+import { err, unwrap, type Result } from '../../result.ts';
 import type { NewObjects, ObjectRow, ObjectRows, ObjectShard, Sweep, WaitingStrays } from './object-rows.ts';
+import { answered } from '../pin-faults.ts';
 import { requestMs } from '../pin-steps.ts';
 import type { Kept, StoredPins } from './stored-pins.ts';
+import { timeLimit } from '../../../backends/time-limit.ts';
 
 /** Times in ms: until a row asks for the first time, and again; of a removal. */
 const firstQuestionMs = 3_600_000;
@@ -106,8 +108,11 @@ export class ObjectCalls extends RpcTarget {
   async drop(id: string, ns: readonly number[]): Promise<Result> {
     const row = this.#o.rows.find(id);
     if (row?.state !== 'open') return { ok: true };
-    const isGone = await storeOf(this.#o.env, row.service).removeData(id, AbortSignal.timeout(removeMs), ns);
-    return isGone ? { ok: true } : err('overloaded', 'objects are being removed', 5);
+    const { service } = row;
+    return await answered({ event: 'object.drop', service }, async () => {
+      const isGone = await storeOf(this.#o.env, service).removeData(id, timeLimit(removeMs), ns);
+      return isGone ? { ok: true } : err('overloaded', 'objects are being removed', 5);
+    });
   }
 
   /**
@@ -128,7 +133,10 @@ export class ObjectCalls extends RpcTarget {
 
   /** Tells whether a CID needs the objects of an upload. */
   async holds(cid: string, service: string, id: string): Promise<Result<{ answer: 'holds' | 'not' | 'unsure' }>> {
-    return { ok: true, answer: await this.#o.pins.holds(cid, service, id) };
+    return await answered({ event: 'object.holds', service }, async () => ({
+      ok: true,
+      answer: await this.#o.pins.holds(cid, service, id),
+    }));
   }
 
   /** Makes a file of the objects of an upload, whose reference is there: its index is written. */
@@ -178,20 +186,20 @@ export class ObjectCalls extends RpcTarget {
    */
   async #checked({ id, service }: Pick<ObjectRow, 'id' | 'service'>): Promise<Result> {
     const { env, rows, now } = this.#o;
-    try {
+    return await answered({ event: 'object.place', service }, async () => {
       const store = storeOf(env, service);
       const place = rows.placeOf(service);
       if (place === store.place) return { ok: true };
       if (place !== undefined)
         throw new SealpinError('backend_changed', `${service} was ${place}, and is ${store.place}`);
-      if (!(await store.ownsPrefix(AbortSignal.timeout(requestMs))))
+      if (!(await store.ownsPrefix(timeLimit(requestMs))))
         throw new SealpinError('misconfigured', `the prefix of ${service} belongs to another service`);
-      rows.addPlace(store, id.slice(0, 2), now() + Math.round(sweepMs.every * Math.random()));
+      const digits = id.slice(0, 2);
+      const before = await store.listData(digits, undefined, timeLimit(requestMs));
+      const inherited = before.objects.length > 0 ? 1 : 0;
+      rows.addPlace(store, { digits, due: now() + Math.round(sweepMs.every * Math.random()), inherited });
       return { ok: true };
-    } catch (error) {
-      log({ event: 'object.place', service, error: errorText(error) });
-      return isSealpinError(error) ? toFailure(error) : err('pinning_unavailable');
-    }
+    });
   }
 
   /** Removes the objects of a row, then the row. */
@@ -201,7 +209,7 @@ export class ObjectCalls extends RpcTarget {
     rows.change(row.id, { attempts, due: now() + backoffMs(attempts) });
     try {
       await unwrap(this.#checked(row));
-      const isGone = await storeOf(env, row.service).removeData(row.id, AbortSignal.timeout(removeMs));
+      const isGone = await storeOf(env, row.service).removeData(row.id, timeLimit(removeMs));
       if (isGone) rows.remove(row.id);
       else rows.change(row.id, { attempts: 0, due: now() });
       return isGone;
@@ -235,7 +243,7 @@ export class ObjectCalls extends RpcTarget {
    */
   async #tidy(id: string, service: string, cid: string): Promise<void> {
     const store = storeOf(this.#o.env, service);
-    const signal = AbortSignal.timeout(removeMs);
+    const signal = timeLimit(removeMs);
     const index = await this.#o.pins.found(store, cid);
     // Who has stored all in one request has numbered the objects from 0 on.
     if (index?.id !== id || index.objects.every(({ n }, at) => n === at)) return;
@@ -253,20 +261,22 @@ export class ObjectCalls extends RpcTarget {
 
   /**
    * Compares what a store has below the digits of this object with the rows. What has none, and is
-   * old, is removed, unless it is so much that the operator must say so.
+   * old, is removed, unless it is so much, or was there before the rows, that the operator must say
+   * so.
    */
   async #sweep(sweep: Sweep): Promise<void> {
     const { env, rows, now } = this.#o;
-    const { service, allowed } = sweep;
+    const { service, allowed, inherited } = sweep;
     rows.changeSweep(service, { due: now() + sweepMs.every });
     try {
       const store = storeOf(env, service);
-      const signal = AbortSignal.timeout(removeMs);
+      const signal = timeLimit(removeMs);
       if (store.place !== rows.placeOf(service) || !(await store.ownsPrefix(signal)))
         throw new SealpinError('misconfigured', 'the prefix is another one, or belongs to another service');
-      const { strays, listed, last, isLast } = await straysIn(store, sweep, rows, signal);
+      const { strays, unknown, listed, last, isLast } = await straysIn(store, sweep, rows, signal);
       const count = [...strays.values()].reduce((sum, each) => sum + each, 0);
-      const isSafe = allowed === 1 || count <= most.objects || count <= listed * most.share;
+      const isFew = inherited === 0 && (count <= most.objects || count <= listed * most.share);
+      const isSafe = allowed === 1 || isFew;
       if (count > 0) log({ event: 'object.strays', service, count, listed, removed: isSafe });
       const removing = {
         service,
@@ -278,11 +288,14 @@ export class ObjectCalls extends RpcTarget {
         due: now(),
       } as const;
       for (const id of isSafe ? strays.keys() : []) rows.add({ ...removing, id });
+      const waiting = (sweep.after === null ? 0 : sweep.waiting) + (isSafe ? 0 : count);
       rows.changeSweep(service, {
         due: now() + (isLast ? sweepMs.every : sweepMs.part),
         after: isLast ? null : last,
-        waiting: (sweep.after === null ? 0 : sweep.waiting) + (isSafe ? 0 : count),
-        allowed: isLast ? 0 : allowed,
+        waiting,
+        ...(isLast && { allowed: 0 }),
+        // What there was before is known once all of it has a row, or may go.
+        ...(isLast && (allowed === 1 || (sweep.after === null && unknown === 0)) && { inherited: 0 }),
       });
     } catch (error) {
       log({ event: 'object.sweep', service, error: errorText(error) });
@@ -293,10 +306,11 @@ export class ObjectCalls extends RpcTarget {
 /**
  * Objects below the digits of a sweep that have no row and are old, as many pages as one sweep
  * lists.
- * @returns how many there are of each `<id>`
+ * @returns how many there are of each `<id>`; `unknown`: those without a row of any age
  */
 async function straysIn(store: ObjectStore, { digits, after }: Sweep, rows: ObjectRows, signal: AbortSignal) {
   const strays = new Map<string, number>();
+  let unknown = 0;
   let listed = 0;
   let last = after;
   let isLast = false;
@@ -305,6 +319,7 @@ async function straysIn(store: ObjectStore, { digits, after }: Sweep, rows: Obje
     for (const { key, storedAt } of listing.objects) {
       const id = store.idOf(key);
       if (id === undefined || rows.find(id) !== undefined) continue;
+      unknown += 1;
       if (!(listing.now - storedAt > sweepMs.strayAge)) continue;
       strays.set(id, (strays.get(id) ?? 0) + 1);
     }
@@ -312,5 +327,5 @@ async function straysIn(store: ObjectStore, { digits, after }: Sweep, rows: Obje
     last = listing.objects.at(-1)?.key ?? last;
     ({ isLast } = listing);
   }
-  return { strays, listed, last, isLast };
+  return { strays, unknown, listed, last, isLast };
 }

@@ -43,6 +43,11 @@ export type Sweep = {
   /** Objects that wait for the operator, and whether they may be removed now (1). */
   waiting: number;
   allowed: number;
+  /**
+   * Whether there were objects before the first row (1), as those of a database that was lost: any
+   * without a row waits for the operator.
+   */
+  inherited: number;
 };
 
 /** Objects of a store that belong to nothing, and wait for the operator as they are many. */
@@ -70,14 +75,11 @@ const tables = `
   CREATE INDEX IF NOT EXISTS object_due ON object (due);
   CREATE TABLE IF NOT EXISTS object_sweep (
     service TEXT PRIMARY KEY, place TEXT NOT NULL, digits TEXT NOT NULL, due INTEGER NOT NULL, after TEXT,
-      waiting INTEGER NOT NULL DEFAULT 0, allowed INTEGER NOT NULL DEFAULT 0)
+      waiting INTEGER NOT NULL DEFAULT 0, allowed INTEGER NOT NULL DEFAULT 0, inherited INTEGER NOT NULL DEFAULT 0)
       WITHOUT ROWID;
 `;
-/** Tables of before have no counts of strays. */
-const strayColumns = `
-  ALTER TABLE object_sweep ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
-  ALTER TABLE object_sweep ADD COLUMN allowed INTEGER NOT NULL DEFAULT 0;
-`;
+/** Columns that tables of before lack. */
+const laterColumns = ['waiting', 'allowed', 'inherited'];
 
 /** The rows in an object's storage. Their tables come with the first one. */
 export class ObjectRows {
@@ -87,8 +89,10 @@ export class ObjectRows {
   constructor(sql: SqlStorage) {
     this.#sql = sql;
     this.#exists = hasTable(sql, 'object_sweep');
-    if (this.#exists && !exists(sql, `pragma_table_info('object_sweep') WHERE name = 'waiting'`))
-      sql.exec(strayColumns);
+    if (!this.#exists) return;
+    for (const column of laterColumns)
+      if (!exists(sql, `pragma_table_info('object_sweep') WHERE name = ?`, column))
+        sql.exec(`ALTER TABLE object_sweep ADD COLUMN ${column} INTEGER NOT NULL DEFAULT 0`);
   }
 
   find(id: string): ObjectRow | undefined {
@@ -104,16 +108,21 @@ export class ObjectRows {
     return this.#sql.exec<Place>('SELECT * FROM object_sweep WHERE service = ?', service).toArray()[0]?.place;
   }
 
-  /** Writes down where a store is. @param sweepMs when what it has is compared with the rows */
-  addPlace({ id: service, place }: { id: string; place: string }, digits: string, sweepMs: number): void {
+  /** Writes down where a store is. @param first its first sweep */
+  addPlace(
+    { id: service, place }: { id: string; place: string },
+    { digits, due, inherited }: Pick<Sweep, 'digits' | 'due' | 'inherited'>,
+  ): void {
     if (!this.#exists) this.#sql.exec(tables);
     this.#exists = true;
     this.#sql.exec(
-      'INSERT INTO object_sweep (service, place, digits, due) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+      'INSERT INTO object_sweep (service, place, digits, due, inherited) VALUES (?, ?, ?, ?, ?) ' +
+        'ON CONFLICT DO NOTHING',
       service,
       place,
       digits,
-      sweepMs,
+      due,
+      inherited,
     );
   }
 

@@ -34,8 +34,10 @@ import type { CidQueue } from '../cid-queue.ts';
 import type { Ownership } from '../pin-ownership.ts';
 import type { ObjectShard } from './object-rows.ts';
 import { newObjectId } from './object-names.ts';
+import { answered } from '../pin-faults.ts';
 import { blockMs, requestMs, step } from '../pin-steps.ts';
 import type { PinRow, PinRows } from '../pin-rows.ts';
+import { timeLimit } from '../../../backends/time-limit.ts';
 
 /** A file whose objects are stored: what its index says. */
 export type Kept = { cid: string; service: string; file: StoredObjects };
@@ -77,13 +79,10 @@ export class StoredPins {
     return await queue.interrupt(cid, async () => {
       const row = rows.find(cid, service);
       if (row === undefined || row.state === 'unpinning') return err('pinning_timeout', 'the upload timed out');
-      try {
+      return await answered({ event: 'object.keep', service }, async () => {
         await this.#keep(storeOf(env, service), row, file);
         return { ok: true };
-      } catch (error) {
-        if (!isSealpinError(error)) throw error;
-        return err(error.code, error.message, error.retryAfterSeconds);
-      }
+      });
     });
   }
 
@@ -128,7 +127,7 @@ export class StoredPins {
     const { rows, env } = this.#o;
     const { cid, service } = row;
     const store = storeOf(env, service, row.request_id ?? undefined);
-    const signal = AbortSignal.timeout(requestMs * 2);
+    const signal = timeLimit(requestMs * 2);
     const id = row.object ?? (await this.found(store, cid))?.id ?? null;
     // Before the index goes, which is the only other place that knows it.
     rows.change(row, { object: id });
@@ -147,7 +146,7 @@ export class StoredPins {
     const store = storeOf(env, service, found.request_id ?? undefined);
     const options = { signal, limits: { idleMs: blockMs } };
     const file = await openFile(cid, sources, options).catch((error: unknown) => Promise.reject(sourceError(error)));
-    const shapeOf = () => this.#shape(cid, sources, AbortSignal.any([signal, AbortSignal.timeout(nodesMs)]));
+    const shapeOf = () => this.#shape(cid, sources, AbortSignal.any([signal, timeLimit(nodesMs)]));
     if (found.state !== 'copying' || found.object === null) {
       const id = newObjectId();
       // What no index can describe is refused before its bytes are sent.
@@ -180,7 +179,7 @@ export class StoredPins {
 
   async #keep(store: ObjectStore, row: PinRow, file: StoredObjects): Promise<void> {
     const { cid, service } = row;
-    const signal = AbortSignal.timeout(nodesMs);
+    const signal = timeLimit(nodesMs);
     const before = row.object;
     // From now on the row of the objects asks here whether they are needed.
     await unwrap((await this.#o.shard(file.id)).objects.bind({ id: file.id, service, cid }));
@@ -201,7 +200,7 @@ export class StoredPins {
   /** The index that a store has of a CID; undefined where there is none that can be used. */
   async found(store: ObjectStore, cid: string): Promise<ObjectIndex | undefined> {
     try {
-      return await store.index(cid, AbortSignal.timeout(requestMs * 2));
+      return await store.index(cid, timeLimit(requestMs * 2));
     } catch (error) {
       if (isSealpinError(error, 'pinning_lost') || isSealpinError(error, 'content_mismatch')) return undefined;
       throw error;

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { StoredFile } from '../../../../shared/api.ts';
 import { clusterProgram, noCluster, type RealPeer } from '../../../../testkit/programs/cluster.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
-import { bytesOf as bodyOf, jsonOf } from '../../client.ts';
+import { bytesOf as bodyOf, jsonOf } from '../../../../testkit/api-client.ts';
 import { newOwner, pinObject, type Owner } from '../../stored-state.ts';
 import { startHonestCluster, type HonestCluster } from './real-cluster.ts';
 import { bytesOf, play } from '../scenario.ts';

@@ -19,7 +19,7 @@ import {
 import { concat } from '../../../../shared/streams/concat.ts';
 import { blockShardName, blockShardNames } from '../../../objects/pin/block-roots.ts';
 import { shardName } from '../../../objects/pin/shard-names.ts';
-import { bytesOf, problemOf, client } from '../../client.ts';
+import { bytesOf, problemOf, client } from '../../../../testkit/api-client.ts';
 import { adminToken, sharedService, type Service } from '../../../../testkit/service.ts';
 import { newOwner, pinObject, settle, shardObject, sweep, type Owner } from '../../stored-state.ts';
 

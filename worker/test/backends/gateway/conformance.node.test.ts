@@ -16,7 +16,7 @@ import {
 } from '../../../../shared/ipfs/index.ts';
 import { concat } from '../../../../shared/streams/concat.ts';
 import { sharedService, startService, type Service } from '../../../../testkit/service.ts';
-import { bytesOf, problemOf } from '../../client.ts';
+import { bytesOf, problemOf } from '../../../../testkit/api-client.ts';
 import { newOwner } from '../../stored-state.ts';
 import { present } from '../../../../testkit/present.ts';
 

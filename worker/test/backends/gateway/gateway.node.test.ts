@@ -8,7 +8,7 @@ import { CID } from 'multiformats/cid';
 import { create as createDigest } from 'multiformats/hashes/digest';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fileFromCar, gateway, openFile, leafBytes } from '../../../../shared/ipfs/index.ts';
-import { bytesOf, problemOf } from '../../client.ts';
+import { bytesOf, problemOf } from '../../../../testkit/api-client.ts';
 import { startPeer, type Peer } from '../../peer.ts';
 import { startService, type Service } from '../../../../testkit/service.ts';
 import { newOwner, pinObject, pinsParts, settle, sweep, type Owner } from '../../stored-state.ts';

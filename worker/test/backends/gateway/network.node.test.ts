@@ -11,7 +11,7 @@ import { encrypt, open, passwordIdentity, passwordRecipient } from '../../../../
 import { cidOf, gateway, leafBytes, openFile, sha256 } from '../../../../shared/ipfs/index.ts';
 import { kubo } from '../../../backends/kubo/kubo.ts';
 import { withNetwork } from '../../../backends/network.ts';
-import { bytesOf, problemOf } from '../../client.ts';
+import { bytesOf, problemOf } from '../../../../testkit/api-client.ts';
 import { cidOfBytes } from '../../../../testkit/cid.ts';
 import { rpcToken, startService, type Service } from '../../../../testkit/service.ts';
 import { newOwner, pinned, sweep, type Owner } from '../../stored-state.ts';

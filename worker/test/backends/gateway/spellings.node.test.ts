@@ -10,7 +10,7 @@ import { base58btc } from 'multiformats/bases/base58';
 import { CID } from 'multiformats/cid';
 import { expect, test } from 'vitest';
 import { adminToken, sharedService } from '../../../../testkit/service.ts';
-import { bytesOf, client, problemOf } from '../../client.ts';
+import { bytesOf, client, problemOf } from '../../../../testkit/api-client.ts';
 import { newOwner } from '../../stored-state.ts';
 
 const service = await sharedService();

@@ -14,7 +14,7 @@ import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../../testk
 import { startNginx } from '../../../../testkit/programs/nginx.ts';
 import { withProgram } from '../../../../testkit/programs/programs.ts';
 import { adminToken, startService, type Service } from '../../../../testkit/service.ts';
-import { client, jsonOf, type Client } from '../../client.ts';
+import { client, jsonOf, type Client } from '../../../../testkit/api-client.ts';
 import { startLoopbackServer } from '../../../../testkit/loopback-server.ts';
 import { long } from '../../../../testkit/long-run.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startNode } from '../../../../testkit/node.ts';
 import type { StoredFile } from '../../../../shared/api.ts';
-import { bytesOf, client } from '../../client.ts';
+import { bytesOf, client } from '../../../../testkit/api-client.ts';
 import { startPeer, type Peer } from '../../peer.ts';
 import { cidOfBytes } from '../../../../testkit/cid.ts';
 import { shardName } from '../../../objects/pin/shard-names.ts';

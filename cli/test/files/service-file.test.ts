@@ -24,13 +24,13 @@ const sealpin = (argv: readonly string[], directory: string, service?: string): 
     env: service === undefined ? {} : { SEALPIN_API_KEY: local.apiKey },
   });
 
-describe('get', () => {
+describe('decrypt of a file ID', () => {
   test('opens what the service encrypted, under its own name, and never over a file', async () => {
     const directory = await temporaryDirectory();
     const { fileId, cid } = await account.put(noise, { name: 'film ☃.mkv' });
-    expect(await sealpin(['get', fileId], directory)).toMatchObject({ exit: 0 });
+    expect(await sealpin(['decrypt', fileId], directory)).toMatchObject({ exit: 0 });
     expect((await readFile(join(directory, 'film ☃.mkv'))).equals(noise)).toBe(true);
-    const again = await sealpin(['get', fileId.toUpperCase(), '--json'], directory);
+    const again = await sealpin(['decrypt', fileId.toUpperCase(), '--json'], directory);
     expect(JSON.parse(again.stdout)).toEqual({
       output: join(directory, 'film ☃ (2).mkv'),
       size: noise.length,
@@ -38,7 +38,7 @@ describe('get', () => {
       blobId: cid,
       name: 'film ☃.mkv',
     });
-    expect((await sealpin(['get', fileId, '-'], directory)).stdoutBytes.equals(noise)).toBe(true);
+    expect((await sealpin(['decrypt', fileId, '-'], directory)).stdoutBytes.equals(noise)).toBe(true);
   });
 
   test('writes nothing when the service puts another file behind the ID', async () => {
@@ -62,8 +62,8 @@ describe('get', () => {
         response.writeHead(200).end(answer);
       },
     });
-    const ran = await sealpin(['get', asked.fileId, 'out'], directory, url);
-    expect(ran).toMatchObject({ exit: 1, stderr: /header/ });
+    const ran = await sealpin(['decrypt', asked.fileId, 'out'], directory, url);
+    expect(ran).toMatchObject({ exit: 5, stderr: /header/ });
     await expect(readFile(join(directory, 'out'))).rejects.toMatchObject({ code: 'ENOENT' });
   });
 });
@@ -77,7 +77,7 @@ describe('verify', () => {
     const quick = await sealpin(['verify', cid, '--json'], directory);
     expect(JSON.parse(quick.stdout)).toMatchObject({ blobId: cid, opened: false });
     // The header is not in the blob, so by its blob ID it does not open.
-    expect(await sealpin(['verify', cid, '--open'], directory)).toMatchObject({ exit: 1, stderr: /sealpin get/ });
+    expect(await sealpin(['verify', cid, '--open'], directory)).toMatchObject({ exit: 4, stderr: /sealpin decrypt/ });
   });
 
   test('fails where the payload is damaged, although every block is the one that was stored', async () => {
@@ -88,10 +88,10 @@ describe('verify', () => {
     const { cid } = await account.put(bytes, { mode: 'plain' });
     await writeFile(join(directory, 'key'), keys.privateKey, { mode: 0o600 });
     expect(await sealpin(['verify', cid], directory)).toMatchObject({ exit: 0 });
-    expect(await sealpin(['verify', cid, '--key', 'key'], directory)).toMatchObject({ exit: 1, stdout: '' });
+    expect(await sealpin(['verify', cid, '--key', 'key'], directory)).toMatchObject({ exit: 5, stdout: '' });
     const plain = await account.put('not encrypted', { mode: 'plain' });
     expect(await sealpin(['verify', plain.cid, '--open'], directory)).toMatchObject({
-      exit: 1,
+      exit: 4,
       stderr: /not encrypted/,
     });
   });

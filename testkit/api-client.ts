@@ -4,17 +4,16 @@
  */
 import { expect } from 'vitest';
 import * as v from 'valibot';
-import type * as api from '../../shared/api.ts';
-import { Problem, StoredFile } from '../../shared/api.ts';
-import { parseApiKey, signToken } from '../../shared/crypto/index.ts';
-import { codesOf, type Route } from '../openapi/route.ts';
-import { routes } from '../routes/table.ts';
-import { adminToken, metricsToken } from '../../testkit/service.ts';
+import type * as api from '../shared/api.ts';
+import { Problem, StoredFile } from '../shared/api.ts';
+import { parseApiKey, signToken } from '../shared/crypto/index.ts';
+import { codesOf, routes, type ApiRow } from './api-rows.js';
+import { adminToken, metricsToken } from './service.ts';
 
 export type Init = { method?: string; headers?: Record<string, string>; body?: BodyInit; duplex?: 'half' };
 
 /** The credential that a route asks for. */
-export function tokenOf({ who }: Pick<Route, 'who'>, apiKey: string): string {
+export function tokenOf({ who }: Pick<ApiRow, 'who'>, apiKey: string): string {
   return who === 'operator' ? adminToken : who === 'monitor' ? metricsToken : apiKey;
 }
 
@@ -41,16 +40,16 @@ export async function bytesOf(asked: Response | Promise<Response>): Promise<Buff
 }
 
 /** The route of a request. */
-function routeOf(method: string, url: string): Route | undefined {
+function routeOf(method: string, url: string): ApiRow | undefined {
   const parts = new URL(url).pathname.split('/');
-  const fits = ({ path }: Route): boolean => {
+  const fits = ({ path }: ApiRow): boolean => {
     const pattern = path.split('/');
     return (
       pattern.length === parts.length &&
       pattern.every((part, index) => part === parts[index] || (part.startsWith(':') && parts[index] !== ''))
     );
   };
-  const of = (wanted: string): Route | undefined => routes.find((each) => each.method === wanted && fits(each));
+  const of = (wanted: string): ApiRow | undefined => routes.find((each) => each.method === wanted && fits(each));
   return of(method.toLowerCase()) ?? (method === 'HEAD' ? of('get') : undefined);
 }
 
@@ -120,6 +119,7 @@ type Calls = {
   createShare: Call<Share, api.Share>;
   listShares: Call<Page | void, api.ShareList>;
   getShare: Call<{ shareId: string }, api.ShareStatus>;
+  changeShare: Call<{ shareId: string } & api.ShareChange, api.Share>;
   openShare: Call<{ shareId: string }, api.OpenedShare>;
   deleteShare: Call<{ shareId: string }, api.ShareReceipt>;
   denyCid: Call<{ cid: string; cursor?: string | undefined }, api.DenylistReceipt>;
@@ -136,7 +136,7 @@ type Calls = {
 
 type Given = Record<string, unknown>;
 
-function named(operationId: string): Route {
+function named(operationId: string): ApiRow {
   const route = routes.find((each) => each.operationId === operationId);
   if (route === undefined) throw new Error(`there is no operation ${operationId}`);
   return route;
@@ -189,6 +189,31 @@ export type Client = Calls & {
   withKey(scopes: readonly api.Scope[], more?: Partial<NewKey>): Promise<Client & { id: string }>;
 };
 
+/** The operations as functions, which expect that they succeed. */
+function callsOf(ask: Client['ask']): Calls {
+  const operations = routes.flatMap(({ operationId: name, responses }) =>
+    name === undefined
+      ? []
+      : [
+          [
+            name,
+            async (given?: Given, init?: Init): Promise<unknown> => {
+              const response = await ask(name, given, init);
+              const bytes = await bytesOf(response);
+              const said = `${name} responds ${response.status} ${bytes.toString('utf8', 0, 300)}`;
+              expect(response.ok, said).toBe(true);
+              const shape = responses[response.status]?.['application/json'];
+              if (shape === undefined || shape === null) return bytes;
+              const value: unknown = JSON.parse(bytes.toString());
+              expect(v.safeParse(shape, value).issues, said).toBeUndefined();
+              return value;
+            },
+          ],
+        ],
+  );
+  return Object.fromEntries(operations) as Calls;
+}
+
 /**
  * A client of a service.
  *
@@ -214,27 +239,7 @@ export function client(url: string, apiKey?: string, headers: Record<string, str
     const headers = { 'Content-Type': 'application/json', ...init.headers };
     return call(path, { method, body: JSON.stringify(rest), ...init, headers });
   };
-  const operations = routes.flatMap(({ operationId: name, responses }) =>
-    name === undefined
-      ? []
-      : [
-          [
-            name,
-            async (given?: Given, init?: Init): Promise<unknown> => {
-              const response = await ask(name, given, init);
-              const bytes = await bytesOf(response);
-              const said = `${name} responds ${response.status} ${bytes.toString('utf8', 0, 300)}`;
-              expect(response.ok, said).toBe(true);
-              const shape = responses[response.status]?.['application/json'];
-              if (shape === undefined || shape === null) return bytes;
-              const value: unknown = JSON.parse(bytes.toString());
-              expect(v.safeParse(shape, value).issues, said).toBeUndefined();
-              return value;
-            },
-          ],
-        ],
-  );
-  const made: Client = Object.assign(call, Object.fromEntries(operations) as Calls, {
+  const made: Client = Object.assign(call, callsOf(ask), {
     apiKey: apiKey ?? '',
     json,
     ask,

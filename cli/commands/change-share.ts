@@ -1,0 +1,42 @@
+import { changeShare } from '../../client/sharing.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import { shareIdOf, unknownShare } from '../files/share-id.ts';
+import { readLife } from '../flags/share-terms.ts';
+import { authorizedService } from '../remote/client.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+
+export const command = defineCommand({
+  about:
+    'The link stays the same. A share that has ended stays ended. Its days count from when it was made, and ' +
+    '--opens counts the times that it was opened already.',
+  args: {
+    id: { type: 'positional', description: 'The ID of the share (see: sealpin shares), or its link' },
+    expires: { type: 'string', valueHint: 'when', description: 'Until when it opens: 12h, 30d or a date' },
+    opens: { type: 'string', valueHint: 'number', description: 'How often it opens, from the first time on' },
+  },
+  service: true,
+  examples: [
+    { command: 'sealpin shares change 7n42DGM5Tflk9n8mt7Fhc7 --expires 14d', does: 'Let a link open for longer' },
+  ],
+  async run({ args, context }) {
+    const id = shareIdOf(args.id, 'changed');
+    const terms = readLife(args, context.now());
+    const { opens, expiresAt } = terms;
+    if (opens === undefined && expiresAt === undefined)
+      throw new SealpinError('usage', 'nothing is to be changed', { hint: 'give --expires, --opens or both' });
+    const http = sdkHttp(await authorizedService(context), context);
+    const share = await changeShare(http, id, { ...terms, signal: context.signal }).catch(unknownShare);
+    const { output } = context;
+    const until = share.expiresAt.slice(0, 16).replace('T', ' ');
+    const left = share.opensLeft === 1 ? 'once more' : `${share.opensLeft} more times`;
+    output.note(
+      share.state === 'active'
+        ? `changed ${id}: the link opens ${left}, until ${until} UTC`
+        : `changed ${id}: the link does not open any more`,
+    );
+    if (expiresAt !== undefined && Date.parse(share.expiresAt) < Date.parse(expiresAt))
+      output.note('it ends with the first of its files that expires');
+    await output.result(share, []);
+  },
+});

@@ -1,0 +1,83 @@
+import { StoredFile } from '../../shared/api.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { parseBlobId } from '../fetch/fetch-blob.ts';
+import { describeFile } from '../fetch/describe-file.ts';
+import { keepInHistory } from '../files/history.ts';
+import { parseExpiry } from '../flags/expiry.ts';
+import { parseName } from '../io/safe-name.ts';
+import { authorizedService, introduction, api, requester } from '../remote/client.ts';
+import { isFileId, parseFileId } from '../remote/file-id.ts';
+import { filesWith } from '../remote/pages.ts';
+import type { Service } from '../remote/service-choice.ts';
+
+export const command = defineCommand({
+  about:
+    'Of a file that was encrypted here, the name is kept on this machine, as when it was stored. Of ' +
+    'one that the service encrypted, it is sealed there. The bytes of a file never change. An end ' +
+    'needs an API key with the scope delete, since the service deletes the file then.',
+  args: {
+    id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' },
+    name: { type: 'string', valueHint: 'name', description: 'What sealpin list calls it' },
+    expires: {
+      type: 'string',
+      valueHint: 'when',
+      description: 'When the service deletes it: 12h, 30d or a date; never: it stays',
+    },
+  },
+  service: true,
+  interrupted: 'sealpin list shows the name; the same command changes what is left',
+  examples: [
+    { command: 'sealpin set bafkrei… --name report.pdf', does: 'Another name' },
+    { command: 'sealpin set 6f1c2d3e-… --expires 30d', does: 'Deleted in 30 days' },
+  ],
+  async run({ args, context }) {
+    if (args.name === undefined && args.expires === undefined)
+      throw new SealpinError('usage', 'set needs --name or --expires', { hint: 'see: sealpin set --help' });
+    const name = args.name === undefined ? undefined : parseName(args.name, '--name');
+    const expiresAt =
+      args.expires === undefined || args.expires === 'never'
+        ? args.expires && null
+        : parseExpiry(args.expires, context.now());
+    const cid = isFileId(args.id) ? undefined : parseBlobId(args.id, '; a file ID, such as 6f1c2d3e-…, works too');
+    const service = await authorizedService(context);
+    const { key } = await introduction(api(service, context));
+    const missing = (['read', 'write', 'delete'] as const).find(
+      (scope) => !key.scopes.includes(scope) && (scope !== 'delete' || expiresAt !== undefined),
+    );
+    if (missing !== undefined)
+      throw new SealpinError('insufficient_scope', `the API key lacks the scope ${missing}`, {
+        hint:
+          missing === 'delete'
+            ? '--expires ends a file, which is deleting it: use a key with read, write and delete'
+            : 'use a key with the scopes read and write',
+      });
+    const fileIds = cid === undefined ? [parseFileId(args.id)] : await filesWith(cid, service, context);
+    const files: StoredFile[] = [];
+    for (const fileId of fileIds) files.push(await change(fileId, { name, expiresAt }, service, context));
+    const until =
+      expiresAt === null ? 'never deleted by a clock' : `will be deleted on ${expiresAt?.slice(0, 10) ?? ''}`;
+    const words = [...(name === undefined ? [] : [`named ${name}`]), ...(expiresAt === undefined ? [] : [until])];
+    for (const { fileId } of files) context.output.note(`${fileId}: ${words.join(', ')}`);
+    await context.output.result({ files }, []);
+  },
+});
+
+/** Changes one file. The service gets a name only where it has one, or seals it. */
+async function change(
+  fileId: string,
+  { name, expiresAt }: { readonly name: string | undefined; readonly expiresAt: string | null | undefined },
+  service: Service,
+  context: Context,
+): Promise<StoredFile> {
+  const request = requester(service, context);
+  const before = await request(StoredFile, `v1/storage/${fileId}?data=false`);
+  const knowsName = before.mode === 'encrypted' || typeof before.filename === 'string';
+  await describeFile(service, fileId, { filename: knowsName ? name : undefined, expiresAt }, context);
+  if (name !== undefined && !knowsName) {
+    const { cid, size: bytes } = before;
+    await keepInHistory({ cid, fileId, service: service.url.href, bytes, name }, context);
+  }
+  return request(StoredFile, `v1/storage/${fileId}?data=false`);
+}

@@ -1,0 +1,149 @@
+import { Health } from '../../shared/api.ts';
+import { describe } from '../../shared/error-codes.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
+import { defineCommand } from '../command.ts';
+import type { Context } from '../context.ts';
+import { atLeastOne } from '../flags/args.ts';
+import { sendRequest } from '../io/http.ts';
+import { readSmall } from '../io/input.ts';
+import { manifestFile, shippedManifest, type PagesManifest } from '../local/code/pages-manifest.ts';
+import { checkPages, parseManifest, type AskPage, type CheckedPages } from '../remote/pages-check.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+import { parseServiceUrl } from '../remote/service-choice.ts';
+import { visible } from '../terminal/output.ts';
+import { countText } from '../terminal/size.ts';
+
+/** The most bytes of a response, compressed or not, and of a manifest. */
+const limitBytes = 8 * 1024 * 1024;
+/** What no comparison of this kind can find. */
+const limitation =
+  'this is what was sent to this program: a service that aims at one reader, and sends to them alone ' +
+  'something else, is not found this way';
+
+export const command = defineCommand({
+  about:
+    'Compares each page with the pages of this version, or of the version of --pages: bytes in every encoding, and ' +
+    'the headers that bind a browser. Exits with 0 only if all are the same. That shows what was sent now, and to ' +
+    'this program: a service that aims at one reader is not found.',
+  args: {
+    url: { type: 'positional', description: 'The service, or one of its pages' },
+    repeat: {
+      type: 'string',
+      valueHint: 'times',
+      description: 'Ask so often, each time as another browser; finds what only some get (1)',
+    },
+    pages: { type: 'string', valueHint: 'file', path: true, description: 'The pages.json of another release' },
+  },
+  examples: [
+    { command: 'sealpin pages verify https://sealpin.example.com', does: 'Compare each page once' },
+    { command: 'sealpin pages verify https://sealpin.example.com --repeat 50', does: 'Find what one in ten gets' },
+  ],
+  async run({ args, context }) {
+    const { output } = context;
+    const url = serviceOf(args.url);
+    const repeat = args.repeat === undefined ? 1 : atLeastOne(Number(args.repeat), '--repeat');
+    const manifest = await manifestFor(args.pages, context);
+    const before = await healthOf(url, context);
+    const total = repeat * manifest.pages.length;
+    const progress = output.progress('comparing pages', total, { amount: (count) => countText(count, 'page') });
+    const onRound = () => progress.add(manifest.pages.length);
+    const checked = await checkPages(manifest, asking(url, context), { repeat, onRound }).finally(() =>
+      progress.done(),
+    );
+    const state = verdict(manifest, checked, before);
+    if (state === 'changed' && checked.differences.length > 0) await refuseUpdate(before, url, context);
+    const { version, hash } = manifest;
+    const { requests, differences } = checked;
+    const lines = differences.map(
+      ({ path, what, count, browser }) => `/${path}: ${what}, ${countText(count, 'time')}, first as ${browser}`,
+    );
+    const object = { state, version, hash, served: before, requests, differences };
+    await output.result(object, state === 'changed' ? lines : []);
+    const theirs = before.pages === undefined ? '' : ` (${visible(before.pages).slice(0, 16)}…)`;
+    const served = visible(before.version) + theirs;
+    if (state === 'same') {
+      output.note(
+        `the pages are those of sealpin ${version} (${hash.slice(0, 16)}…): ${countText(requests, 'request')}`,
+      );
+      output.note(limitation);
+      return 0;
+    }
+    if (state === 'another-version') {
+      output.warn(
+        `another version: the service says that it is ${served}, and the list is of ${version}; ` +
+          `its pages were not compared: use that version, or its ${manifestFile} with --pages`,
+      );
+      return describe('unsupported_version').exit;
+    }
+    output.warn(`the pages are not those of sealpin ${version}: type no password there, and open no link`);
+    return describe('content_mismatch').exit;
+  },
+});
+
+/** The service of an address; what follows a `#` stays here. @throws usage */
+function serviceOf(text: string): URL {
+  const [address = ''] = text.trim().split(/[?#]|%23/);
+  return parseServiceUrl(address.replace(/(?<=\/)(?:s|b|send|drop|files)\/?$/, ''), '<url>');
+}
+
+async function manifestFor(file: string | undefined, context: Context): Promise<PagesManifest> {
+  if (file === undefined) return parseManifest(await shippedManifest(), manifestFile);
+  const bytes = await readSmall(file, { limitBytes, what: `the ${manifestFile} of a release`, environment: context });
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    value = undefined;
+  }
+  return parseManifest(value, file);
+}
+
+type Served = Pick<Health, 'version' | 'pages'>;
+
+async function healthOf(url: URL, context: Context): Promise<Served> {
+  const http = sdkHttp({ url, apiKey: undefined }, context);
+  const { version, pages } = await http.json(Health, { path: 'v1/health', signal: context.signal });
+  return { version, pages };
+}
+
+/**
+ * What the responses show. A service that names another version has other pages, if each reader
+ * gets the same; what it names proves nothing, so that is not called the same.
+ */
+function verdict(
+  { version }: PagesManifest,
+  { differences, isSteady }: CheckedPages,
+  served: Served,
+): 'same' | 'another-version' | 'changed' {
+  if (differences.length === 0) return 'same';
+  return served.version !== version && isSteady ? 'another-version' : 'changed';
+}
+
+/** @throws conflict where the service was updated meanwhile */
+async function refuseUpdate(before: Served, url: URL, context: Context): Promise<void> {
+  const after = await healthOf(url, context);
+  if (after.version === before.version && after.pages === before.pages) return;
+  throw new SealpinError('conflict', `${url.host} was updated while its pages were compared`, {
+    hint: 'run the same command again',
+  });
+}
+
+function asking(url: URL, { signal, timeouts }: Context): AskPage {
+  return async (path, headers) => {
+    const address = new URL(url.pathname + path, url);
+    try {
+      const response = await sendRequest(address, { method: 'GET', headers, signal, timeouts });
+      const tooLarge = () => new SealpinError('service_answer', 'a page is larger than any page of Sealpin');
+      return {
+        status: response.status,
+        headers: response.headers,
+        bytes: await readAll(response.body, limitBytes, tooLarge),
+      };
+    } catch (error) {
+      if (isSealpinError(error, 'service_answer') && error.reason === 'redirected')
+        return { status: 302, headers: {}, bytes: new Uint8Array() };
+      throw error;
+    }
+  };
+}

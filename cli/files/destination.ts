@@ -1,0 +1,122 @@
+/** Where plaintext goes: a file, standard output, or a folder that is made of an archive. */
+import { SealpinError } from '../../shared/errors.ts';
+import { observed } from '../../shared/streams/pulled.ts';
+import type { Context } from '../context.ts';
+import type { FileIdentity } from '../io/input.ts';
+import { openSink, type Sink, writeAll } from '../io/output-file.ts';
+import type { Progress } from '../terminal/progress.ts';
+import { countText, sizeText } from '../terminal/size.ts';
+
+/** What of an archive is wanted, and where it goes. */
+export type Placing = {
+  /** A path, or `-`. */
+  readonly outputFile: string;
+  readonly force: boolean;
+  /** Extracts a tar archive into a new directory `outputFile`. */
+  readonly extract: boolean;
+  /** Only this file or folder of an archive, as it is named there. */
+  readonly path?: string | undefined;
+};
+
+export type PlaintextDestination = Pick<Sink, 'room' | 'abort'> & {
+  commit(): Promise<string | undefined>;
+  /** Writes all of it. @returns how many bytes, and the note about what was written */
+  fill(plaintext: ReadableStream<Uint8Array>, o: Filling): Promise<{ readonly bytes: number; readonly wrote: string }>;
+};
+type Filling = { readonly progress: Progress; readonly signal: AbortSignal; onWritten(chunk: Uint8Array): void };
+
+/** Refuses flags that do not go together. @throws usage */
+export function checkPlacing({ outputFile, force, extract }: Placing, { json }: Pick<Context['output'], 'json'>): void {
+  if (outputFile === '-' && json)
+    throw new SealpinError('usage', '--json and the file would both go to standard output', {
+      hint: 'name a file for the output',
+    });
+  if (extract && (outputFile === '-' || force))
+    throw new SealpinError('usage', `--extract creates a directory: it does not go with ${force ? '--force' : '-'}`, {
+      hint: 'name a new directory',
+    });
+}
+
+/**
+ * Opens a destination, which appears complete or not at all.
+ * @param input what is being read, and so must not be written
+ * @throws the codes of `openSink` and `openExtraction`, usage for a path that is none
+ */
+export async function openDestination(
+  { outputFile, force, extract, path }: Placing,
+  context: Context,
+  input?: FileIdentity,
+): Promise<PlaintextDestination> {
+  const part = path === undefined ? undefined : (await import('../folder/part.ts')).parsePart(path);
+  if (extract) return folderDestination(outputFile, part, context);
+  const sink = await openSink(outputFile, { force, environment: context, input });
+  const whole: PlaintextDestination = {
+    room: (bytes) => sink.room(bytes),
+    commit: () => sink.commit(),
+    abort: () => sink.abort(),
+    async fill(plaintext, filling) {
+      let isArchive = false;
+      const onStart = (chunk: Uint8Array): void => void (isArchive = isTar(chunk) && !outputFile.endsWith('.tar'));
+      const bytes = await writeAll(plaintext, sink, { ...filling, onStart });
+      const what = isArchive ? ', a tar archive: decrypt --extract makes the folder of it' : '';
+      return { bytes, wrote: `wrote ${outputFile} (${sizeText(bytes)})${what}` };
+    },
+  };
+  if (part === undefined) return whole;
+  // How large it is, is known when its header is read.
+  const room = async (): Promise<void> => undefined;
+  return { ...whole, room, fill: (archive, o) => fillWithPart(whole, archive, part, o) };
+}
+
+/** Writes one file of an archive; what comes after it is not read. */
+async function fillWithPart(
+  whole: PlaintextDestination,
+  archive: ReadableStream<Uint8Array>,
+  part: readonly string[],
+  o: Filling,
+): Promise<{ readonly bytes: number; readonly wrote: string }> {
+  const [{ entriesIn }, { archiveFailure }] = await Promise.all([
+    import('../folder/part.ts'),
+    import('../folder/extraction.ts'),
+  ]);
+  try {
+    for await (const { header, body } of entriesIn(archive, part)) {
+      if (header.type === 'file' && header.name === '') return await whole.fill(body, o);
+      throw new SealpinError('usage', `${part.join('/')} is ${header.type === 'symlink' ? 'a link' : 'a folder'}`, {
+        hint: header.type === 'symlink' ? 'name the file that it leads to' : 'make the folder of it with --extract',
+      });
+    }
+  } catch (error) {
+    throw archiveFailure(error, o.signal);
+  }
+  throw new TypeError('a part that was not found');
+}
+
+async function folderDestination(
+  path: string,
+  part: readonly string[] | undefined,
+  context: Context,
+): Promise<PlaintextDestination> {
+  const { openExtraction } = await import('../folder/extraction.ts');
+  const extraction = await openExtraction(path, context);
+  return {
+    room: async (bytes) => (part === undefined ? extraction.room(bytes) : undefined),
+    commit: () => extraction.commit(),
+    abort: () => extraction.abort(),
+    async fill(plaintext, { progress, signal }) {
+      const progressing = observed(plaintext, { onChunk: ({ length }) => progress.add(length) });
+      const { files, bytes, warning } = await extraction.unpack(progressing, signal, part);
+      progress.done();
+      if (warning !== undefined) context.output.warn(warning);
+      return { bytes, wrote: `wrote ${path} (${countText(files, 'file')}, ${sizeText(bytes)})` };
+    },
+  };
+}
+
+/**
+ * Recognizes a tar archive by the magic of its first header (POSIX.1-2024, pax, "ustar Interchange
+ * Format").
+ */
+function isTar(bytes: Uint8Array): boolean {
+  return Buffer.from(bytes.subarray(257, 262)).toString('latin1') === 'ustar';
+}

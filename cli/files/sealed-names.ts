@@ -1,0 +1,96 @@
+/**
+ * Names of files at a service, sealed to the public key of this data directory: another computer
+ * with the private key lists them, too.
+ */
+import { stat } from 'node:fs/promises';
+import type { StoredFile } from '../../shared/api.ts';
+import { parseIdentities, sniff, type Identity } from '../../shared/crypto/index.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { openFileDetails, sealFileDetails } from '../../shared/link/index.ts';
+import type { Context } from '../context.ts';
+import { readSmall } from '../io/input.ts';
+import { pathsIn } from '../io/paths.ts';
+import { readIdentities, readRecipients } from '../keys/key-files.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
+import { api } from '../remote/client.ts';
+import type { Service } from '../remote/service-choice.ts';
+import { countText } from '../terminal/size.ts';
+import { keepInHistory } from './history.ts';
+
+/** A key file of one pair is far smaller. */
+const keyFileBytes = 1024 * 1024;
+
+/**
+ * Remembers a file that was stored: here and, where the data directory has a public key, its name
+ * at the service. The file stays stored where that fails: then a warning says it.
+ * @param o.unnamed keeps the name here alone
+ */
+export async function keepStored(
+  { name, ...file }: { cid: string; fileId: string; bytes: number; name: string | undefined },
+  service: Service,
+  context: Context,
+  { unnamed = false }: { unnamed?: boolean } = {},
+): Promise<void> {
+  await keepInHistory({ ...file, name, service: service.url.href }, context);
+  const { publicKey } = pathsIn(context.dataDir);
+  if (name === undefined || unnamed || !(await isThere(publicKey))) return;
+  try {
+    const recipients = await readRecipients([publicKey], context);
+    const details = await sealFileDetails({ cid: file.cid, name }, { recipients, backend: nodeBackend });
+    await api(service, context).setDetails(file.fileId, Buffer.from(details).toString('base64'));
+  } catch (error) {
+    if (!isSealpinError(error)) throw error;
+    context.output.warn(`the name of ${name} is kept on this computer only: ${error.message}`);
+  }
+}
+
+/**
+ * Opens the names of files with the private key of the data directory, where it is there and needs
+ * no password, or `SEALPIN_PASSWORD` has that. What cannot be opened is said in notes.
+ * @returns them by file ID
+ */
+export async function openNames(files: readonly StoredFile[], context: Context): Promise<Map<string, string>> {
+  const names = new Map<string, string>();
+  const sealed = files.flatMap(({ fileId, cid, details }) => (details === undefined ? [] : [{ fileId, cid, details }]));
+  if (sealed.length === 0) return names;
+  const identities = await ownIdentities(countText(sealed.length, 'name'), context);
+  let others = 0;
+  for (const { fileId, cid, details } of identities === undefined ? [] : sealed) {
+    try {
+      const bytes = Buffer.from(details, 'base64');
+      const opened = await openFileDetails(bytes, { cid, identities: identities ?? [], backend: nodeBackend });
+      names.set(fileId, opened.name);
+    } catch (error) {
+      if (!isSealpinError(error)) throw error;
+      if (error.code === 'decrypt_failed') others += 1;
+      else context.output.warn(`${fileId}: ${error.message}`);
+    }
+  }
+  if (others > 0) context.output.note(`another private key opens ${countText(others, 'name')} of files`);
+  return names;
+}
+
+/** The identities of the data directory; undefined, with a note, where they are not at hand. */
+async function ownIdentities(what: string, context: Context): Promise<Identity[] | undefined> {
+  const { privateKey } = pathsIn(context.dataDir);
+  const { output, env } = context;
+  if (!(await isThere(privateKey))) {
+    output.note(`${what} of files cannot be shown: the private key that opens them is not in ${context.dataDir}`);
+    return undefined;
+  }
+  const bytes = await readSmall(privateKey, { limitBytes: keyFileBytes, what: 'a private key', environment: context });
+  const isProtected = sniff(bytes) !== undefined;
+  if (!isProtected) return parseIdentities(new TextDecoder().decode(bytes), nodeBackend);
+  const password = env['SEALPIN_PASSWORD'];
+  try {
+    if (password !== undefined) return await readIdentities(undefined, password, context);
+  } catch (error) {
+    if (!(error instanceof SealpinError) || error.code !== 'decrypt_failed') throw error;
+  }
+  output.note(`${what} of files cannot be shown: SEALPIN_PASSWORD must have the password of your private key`);
+  return undefined;
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined)) !== undefined;
+}

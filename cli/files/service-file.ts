@@ -1,0 +1,56 @@
+/** A file of the account by its file ID: the service has encrypted it, or stores it as it came. */
+import { resolve } from 'node:path';
+import { openSealedFile } from '../../client/stored-files.ts';
+import { StoredFile } from '../../shared/api.ts';
+import { cleanFilename } from '../../shared/filename.ts';
+import type { Context } from '../context.ts';
+import { freePath, safeName } from '../io/safe-name.ts';
+import { authorizedService } from '../remote/client.ts';
+import { parseFileId } from '../remote/file-id.ts';
+import { sdkHttp } from '../remote/sdk.ts';
+import { checkPlacing, openDestination, type Placing } from './destination.ts';
+import { receiveFile } from './received-files.ts';
+
+/**
+ * Writes a file that the service encrypted: every block verified against the blob ID, and size and
+ * name against the header, which the API key opens.
+ * @param placing without an output it is written here under its own name
+ * @returns the blob ID of a file that was encrypted before it was stored, or not at all, and of
+ * which nothing is written
+ * @throws the codes of `openSealedFile` and `receiveFile`
+ */
+export async function writeServiceFile(
+  id: string,
+  placing: Omit<Placing, 'outputFile'> & { readonly outputFile: string | undefined },
+  context: Context,
+): Promise<string | undefined> {
+  const { output, signal, cwd } = context;
+  const { outputFile, force } = placing;
+  const fileId = parseFileId(id);
+  if (outputFile !== undefined) {
+    checkPlacing({ ...placing, outputFile }, output);
+    await openDestination({ ...placing, outputFile }, context);
+  }
+  const service = await authorizedService(context);
+  const http = sdkHttp(service, context);
+  const about = await http.json(StoredFile, { path: `v1/storage/${fileId}`, query: { data: 'false' }, signal });
+  if (about.mode === 'plain') return about.cid;
+  const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, signal);
+  const name = info.filename ?? fileId;
+  const path = outputFile ?? (await ownPath(name, force, context));
+  const file = { cid: about.cid, fileKey, name, size: info.size };
+  const { size, wrote } = await receiveFile(file, { ...placing, outputFile: path }, service.url.href, context);
+  if (path === '-') return undefined;
+  output.note(wrote);
+  await output.result({ output: resolve(cwd, path), size, fileId, blobId: about.cid, name }, []);
+  return undefined;
+}
+
+/**
+ * Returns the path for a file under its own name; without `force` it is numbered where that is
+ * taken.
+ */
+async function ownPath(name: string, force: boolean, { cwd }: Context): Promise<string> {
+  const safe = safeName(cleanFilename(name));
+  return force ? safe : freePath('.', safe, { cwd, taken: new Set() });
+}

@@ -1,0 +1,50 @@
+/** One file or folder of an archive. */
+import { createTarDecoder, type ParsedTarEntry } from 'modern-tar';
+import { SealpinError } from '../../shared/errors.ts';
+import { namesOf, UnsafePath } from './archive-path.ts';
+
+/** The names on the way to a part of an archive, as `--path` has them. @throws usage */
+export function parsePart(path: string): readonly string[] {
+  try {
+    const names = namesOf(path);
+    if (names.length > 0) return names;
+  } catch (error) {
+    if (!(error instanceof UnsafePath)) throw error;
+  }
+  throw new SealpinError('usage', '--path is no path in a folder', { hint: 'write it as in the folder: plans/a.pdf' });
+}
+
+/**
+ * The entries of a tar archive. Of a part only that, with names relative to it: a file has an empty
+ * one.
+ * @throws not_found at the end when there is no such part
+ */
+export async function* entriesIn(
+  archive: ReadableStream<Uint8Array>,
+  part: readonly string[] = [],
+): AsyncGenerator<ParsedTarEntry, void, undefined> {
+  let isFound = part.length === 0;
+  for await (const { header, body } of archive.pipeThrough(createTarDecoder({ strict: true }))) {
+    const rest = below(part, header.name);
+    if (rest === undefined) {
+      await body.cancel();
+      continue;
+    }
+    isFound = true;
+    const { type, linkname } = header;
+    // A hard link names another entry from the top of the archive.
+    const target = type === 'link' && linkname !== undefined ? (below(part, linkname) ?? linkname) : linkname;
+    yield { header: { ...header, name: rest, ...(target === undefined ? {} : { linkname: target }) }, body };
+  }
+  if (!isFound)
+    throw new SealpinError('not_found', `there is no ${part.join('/')} in the folder`, {
+      hint: 'what is in it: sealpin decrypt <blob_id> - | tar -t',
+    });
+}
+
+/** The path below a part; undefined for what is elsewhere. */
+function below(part: readonly string[], path: string): string | undefined {
+  if (part.length === 0) return path;
+  const names = path.split('/').filter((name) => name !== '' && name !== '.');
+  return part.every((name, index) => names[index] === name) ? names.slice(part.length).join('/') : undefined;
+}

@@ -1,0 +1,89 @@
+/**
+ * Who signs what is sent and received: one's own key, and those of contacts, in the data directory.
+ */
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { namedRecord } from '../../shared/api.ts';
+import { parcelSigner, secretIn, type ParcelSigner } from '../../shared/crypto/index.ts';
+import type { ParcelSignature } from '../../shared/link/index.ts';
+import type { Context } from '../context.ts';
+import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
+import { pathsIn } from '../io/paths.ts';
+import { fingerprint } from './fingerprint.ts';
+import { readPrivateText } from './key-files.ts';
+
+const file = v.strictObject({
+  v: v.literal(1),
+  signers: namedRecord(v.string(), v.pipe(v.array(v.string()), v.minLength(1))),
+});
+/** The signers of each contact (`sealpin-signer1…`), by name. */
+export type Signers = ReadonlyMap<string, readonly string[]>;
+
+function kept(dataDir: string): Kept<typeof file> {
+  const path = join(pathsIn(dataDir).signers, 'signers.json');
+  return { path, what: 'signers', shape: file, none: { v: 1, signers: {} } };
+}
+
+/** Reads the signers, in the order of their names. Fails as `readKept`. */
+export async function readSigners(context: Context): Promise<Signers> {
+  const { signers } = await readKept(kept(context.dataDir), context);
+  return new Map(Object.entries(signers).toSorted(([a], [b]) => a.localeCompare(b)));
+}
+
+/** Changes the signers, while no other command does. Fails as `changeKept`. */
+export async function changeSigners(context: Context, change: (signers: Signers) => Signers): Promise<void> {
+  await changeKept(kept(context.dataDir), context, (before) => ({
+    ...before,
+    signers: Object.fromEntries(
+      [...change(new Map(Object.entries(before.signers)))].map(([name, all]) => [name, [...all]]),
+    ),
+  }));
+}
+
+/**
+ * What signs for the user: it follows from `private.key`.
+ * @throws file_not_found, key_invalid, decrypt_failed
+ */
+export async function ownSigner(context: Context): Promise<ParcelSigner> {
+  const { text } = await readPrivateText(undefined, undefined, context);
+  return parcelSigner(secretIn(text));
+}
+
+/** A signature as people read it. `name`: of the contact; `words`: of a key that is none. */
+export type ShownSignature = ParcelSignature & { readonly name?: string; readonly words?: string };
+
+/** Names who signed. */
+export async function shownSignature(signed: ParcelSignature, context: Context): Promise<ShownSignature> {
+  const [name] = [...(await readSigners(context))].find(([, all]) => all.includes(signed.signer)) ?? [];
+  return name === undefined ? { ...signed, words: await fingerprint(signed.signer) } : { ...signed, name };
+}
+
+/**
+ * Says who signed what came, or why that does not count. Nothing is said of what is not signed.
+ * @returns what was said, for other programs
+ */
+export async function noteSignature(
+  signed: ParcelSignature | undefined,
+  context: Context,
+): Promise<ShownSignature | undefined> {
+  if (signed === undefined) return undefined;
+  const { output } = context;
+  const shown = await shownSignature(signed, context);
+  const { name, words = '', state, signer } = shown;
+  const who = name ?? `the key ${words}`;
+  if (state === 'valid' && name !== undefined) output.note(`signed by ${name}`);
+  else if (state === 'valid') {
+    output.note(`signed by a key that is none of your contacts: ${words}`);
+    output.note('compare these six words with the sender once, by telephone or in person, and then keep the key:', [
+      `  sealpin contact add <name> ${signer}`,
+    ]);
+  } else output.warn(`take it as not signed: ${faults[state](who)}`);
+  return shown;
+}
+
+const faults: Record<Exclude<ParcelSignature['state'], 'valid'>, (who: string) => string> = {
+  wrong: (who) => `the signature is not that of ${who}: somebody changed it, or claims to be somebody else`,
+  elsewhere: (who) => `${who} signed it for another link or inbox, and somebody passed it on`,
+  others: (who) => `${who} signed it for other recipients, and somebody passed it on`,
+  unchecked: (who) => `the signature of ${who} could not be checked`,
+};

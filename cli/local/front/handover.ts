@@ -1,0 +1,122 @@
+/**
+ * Bytes that go between a client and the embedded node in this process, past the runtime.
+ *
+ * Of an upload the Worker gets the request without its body, and either refuses it, or asks for
+ * what stands in the body's place: a report of what the node has received, which it then pins and
+ * records as any other upload. To a request for a file it gives the headers of the response, with
+ * the place of the bytes in one of them.
+ */
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
+import { carType, leafBytes } from '../../../shared/ipfs/index.ts';
+import { arrivals } from '../node/arrivals.ts';
+import type { RunningNode } from '../node/server.ts';
+import { failureText, sendBytes } from '../node/rpc.ts';
+
+/** What takes and gives bytes. */
+export type Direct = Pick<RunningNode, 'receive' | 'carOf'> & {
+  /** Gives the header by which the runtime knows that a request is handed over, once it runs. */
+  header(): Promise<readonly [name: string, value: string]>;
+};
+
+const uploadTo = 'POST /v1/storage/plain';
+
+/** Begin every request that may be handed over. */
+export const handedPrefixes = [uploadTo, 'GET /ipfs/'] as const;
+
+/** The header that names the place of a response's bytes, as JSON. */
+const placeHeader = 'sealpin-place';
+
+/** A smaller body costs less where it is than the way around. */
+const leastBytes = leafBytes;
+
+/** Bodies in a form that the Worker must read itself. */
+const readByWorker = new Set(['application/json', carType]);
+const describing = [
+  'content-digest',
+  'repr-digest',
+  'want-content-digest',
+  'want-repr-digest',
+  'content-encoding',
+  'content-range',
+  'transfer-encoding',
+  'upgrade',
+];
+
+/** How often the Worker hears that bytes still arrive, in ms: far less than a client may rest. */
+const beatMs = 250;
+
+/** Tells whether a request is for a file, or an upload that the node can take. */
+export function isHandedOver({ method, url = '', headers }: IncomingMessage): boolean {
+  if (method === 'GET') return url.startsWith('/ipfs/') && headers['transfer-encoding'] === undefined;
+  const essence = (headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
+  return (
+    `${method} ${url.split('?')[0]}` === uploadTo &&
+    Number(headers['content-length']) >= leastBytes &&
+    !readByWorker.has(essence) &&
+    describing.every((name) => headers[name] === undefined)
+  );
+}
+
+/** The headers of a request as the runtime gets them, when it is handed over. */
+export async function handedHeaders(headers: readonly string[], { header }: Direct): Promise<string[]> {
+  const at = headers.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'content-length');
+  const own = await header();
+  if (at === -1) return [...headers, ...own];
+  const length = ['Sealpin-Length', headers[at + 1] ?? '', 'Transfer-Encoding', 'chunked'];
+  return [...headers.slice(0, at), ...headers.slice(at + 2), ...own, ...length];
+}
+
+/**
+ * Has the node take the body, and reports it. A client that leaves ends the request to the runtime,
+ * which then records nothing; what the node has received is removed.
+ */
+export async function handOver(request: IncomingMessage, upstream: ClientRequest, { receive }: Direct): Promise<void> {
+  let beatAt = performance.now();
+  let isAnswered = false;
+  upstream.once('response', () => (isAnswered = true));
+  async function* counted(): AsyncGenerator<Uint8Array> {
+    for await (const piece of arrivals(request)) {
+      if (isAnswered || upstream.destroyed) throw new Error('the runtime has ended the request');
+      const now = performance.now();
+      if (now - beatAt > beatMs) {
+        beatAt = now;
+        upstream.write(' ');
+      }
+      yield piece;
+    }
+  }
+  let report: object;
+  try {
+    const { cid, bytes, head } = await receive(counted());
+    report = { cid, bytes, head: Buffer.from(head).toString('hex') };
+  } catch (error) {
+    if (isAnswered || request.destroyed || upstream.destroyed) {
+      upstream.destroy();
+      return;
+    }
+    report = { failed: failureText(error) };
+  }
+  upstream.end(JSON.stringify(report));
+}
+
+/** The place of the bytes of a response; undefined: they are in it. */
+export function placeOf({ headers }: IncomingMessage): Parameters<Direct['carOf']>[0] | undefined {
+  const place = headers[placeHeader];
+  return place === undefined ? undefined : (JSON.parse(String(place)) as Parameters<Direct['carOf']>[0]);
+}
+
+/** Headers of a response whose bytes the node gives. */
+export function givenHeaders(raw: readonly string[]): string[] {
+  const own = new Set([placeHeader, 'content-length']);
+  return raw.filter((_, index) => !own.has(raw[index - (index % 2)]?.toLowerCase() ?? ''));
+}
+
+/** Sends what the node gives; a response that breaks off breaks the connection. */
+export async function give(response: ServerResponse, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+  try {
+    for await (const piece of pieces) await sendBytes(response, piece);
+    response.end();
+  } catch {
+    response.destroy();
+  }
+}

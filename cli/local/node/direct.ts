@@ -1,0 +1,92 @@
+/** The bytes of files, taken and given within this process. */
+import { sniffBytes } from '../../../shared/crypto/index.ts';
+import { carHeader, carSection, decodeNode, parseCid } from '../../../shared/ipfs/index.ts';
+import type { BlockLocation, Catalog } from './catalog.ts';
+import { content, maxTreeDepth } from './content.ts';
+import { RpcError } from './rpc.ts';
+import type { Store } from './store.ts';
+
+/** A file that the node holds and does not pin. `head`: its first bytes, at most `sniffBytes`. */
+export type ReceivedFile = { readonly cid: string; readonly bytes: number; readonly head: Uint8Array };
+
+/**
+ * Writes a file, which stays for an hour unless it is pinned.
+ * @param pieces each may be overwritten once the next one is asked for
+ * @throws what they throw, and the errors of the disk; nothing is kept then
+ */
+export async function receive(store: Store, pieces: AsyncIterable<Uint8Array>): Promise<ReceivedFile> {
+  const writer = await store.writer({ keep: true });
+  const head = Buffer.alloc(sniffBytes);
+  let headBytes = 0;
+  try {
+    for await (const piece of pieces) {
+      const first = piece.subarray(0, sniffBytes - headBytes);
+      head.set(first, headBytes);
+      headBytes += first.length;
+      await writer.write(piece);
+    }
+    const written = await writer.finish();
+    await store.publish([written], { pin: undefined });
+    return { cid: written.cid, bytes: written.bytes, head: head.subarray(0, headBytes) };
+  } catch (cause) {
+    await writer.abort();
+    throw cause;
+  }
+}
+
+/** A block of a file, and where it is. */
+type Placed = { readonly cid: string; readonly location: BlockLocation };
+
+/**
+ * A CAR of a file, or of the blocks that bytes of it lie in; each block as often as the file has
+ * it, parents first.
+ * @param o.from the first byte @param o.to the last one; undefined: that of the file
+ * @returns pieces, each valid until the next one is asked for
+ * @throws RpcError for a block that is missing
+ */
+export async function* carOfFile(
+  store: Store,
+  { cid, from, to = Number.MAX_SAFE_INTEGER }: { cid: string; from: number; to?: number | undefined },
+): AsyncGenerator<Uint8Array> {
+  const blocks = () => blocksOf(store.catalog, cid, { from, to });
+  const leaves = content(runsOf(blocks()), (location) => store.open(location));
+  try {
+    yield carHeader(parseCid(cid));
+    for (const { cid: each, location } of blocks()) {
+      const { node, bytes } = location;
+      yield carSection(parseCid(each), node?.length ?? bytes);
+      if (node !== null) yield node;
+      else if (bytes > 0) yield (await leaves.next()).value ?? missing(each);
+    }
+  } finally {
+    await leaves.return(undefined);
+  }
+}
+
+function* runsOf(blocks: Iterable<Placed>) {
+  for (const { location } of blocks)
+    if (location.node === null && location.bytes > 0)
+      yield { location, offset: location.offset, bytes: location.bytes };
+}
+
+function* blocksOf(
+  catalog: Catalog,
+  cid: string,
+  { from, to }: { from: number; to: number },
+  position = 0,
+  depth = 0,
+): Generator<Placed> {
+  const location = catalog.find(cid) ?? missing(cid);
+  yield { cid, location };
+  if (location.node === null) return;
+  if (depth > maxTreeDepth) throw new RpcError(`${cid} names a file that contradicts itself`);
+  let start = position;
+  for (const { cid: child, fileBytes: bytes } of decodeNode(location.node, cid)) {
+    if (start <= to && start + bytes > from) yield* blocksOf(catalog, child.text, { from, to }, start, depth + 1);
+    start += bytes;
+  }
+}
+
+function missing(cid: string): never {
+  throw new RpcError(`block was not found locally (offline): ${cid}`);
+}

@@ -1,0 +1,115 @@
+/** Names that a service keeps sealed: set with what is stored, shown where the private key is. */
+import { copyFile, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeEach, expect, test } from 'vitest';
+import { sharedService } from '../../../testkit/service.ts';
+import { first } from '../../../testkit/present.ts';
+import { type Account, accountAt, sealpin } from '../backup-accounts.ts';
+import { run, temporaryDirectory, type Ran } from '../environment.ts';
+
+let here: Account;
+/** Another computer with the same account, and nothing else. */
+let there: Account;
+let folder: string;
+beforeEach(async () => {
+  const { url, account } = await sharedService();
+  here = await accountAt(url, account);
+  there = { ...here, home: await temporaryDirectory() };
+  folder = await temporaryDirectory();
+  await writeFile(join(folder, 'letter.txt'), 'Dear Ann\n');
+  await run(['keygen', '--data-dir', here.home, '--quiet'], folder);
+});
+
+const store = async (...argv: string[]): Promise<Ran> => {
+  const ran = await sealpin(here, [...argv, '--quiet'], folder);
+  expect(ran.exit, ran.stderr).toBe(0);
+  return ran;
+};
+const names = async (at: Account, env = {}): Promise<{ names: unknown[]; said: string }> => {
+  const { stdout, stderr, exit } = await sealpin(at, ['list'], folder, { env });
+  expect(exit, stderr).toBe(0);
+  const lines = stdout.split('\n').filter((line) => line !== '');
+  return { names: lines.map((line) => line.split(/ {2,}/).at(-1)), said: stderr };
+};
+const bringKey = (): Promise<void> => copyFile(join(here.home, 'private.key'), join(there.home, 'private.key'));
+
+test('another computer lists what was encrypted and sent, with the private key alone', async () => {
+  await store('encrypt', 'letter.txt', '--name', 'first.txt');
+  await store('send', 'letter.txt');
+  const { files } = await here.files.list();
+  expect(files.map(({ details = '' }) => Buffer.from(details, 'base64').length > 1024)).toEqual([true, true]);
+  expect(JSON.stringify(files)).not.toContain('letter');
+  expect(await names(there)).toEqual({
+    names: ['-', '-'],
+    said: expect.stringMatching(/2 names of files cannot be shown: the private key that opens them is not in /),
+  });
+  await bringKey();
+  expect(await names(there)).toEqual({ names: ['letter.txt', 'first.txt'], said: '' });
+  const found = await sealpin(there, ['list', '--name', 'FIRST'], folder);
+  expect(found.stdout).toMatch(/first\.txt\n$/);
+  // The names of the own history need no key.
+  await rm(join(here.home, 'private.key'));
+  expect((await names(here)).said).toBe('');
+});
+
+test('a protected private key opens them with its password, which is never asked for', async () => {
+  await rm(here.home, { recursive: true });
+  await sealpin(here, ['keygen', '--protect', '--quiet'], folder);
+  await store('encrypt', 'letter.txt');
+  await bringKey();
+  for (const SEALPIN_PASSWORD of [undefined, 'another one'])
+    expect(await names(there, { SEALPIN_PASSWORD })).toEqual({
+      names: ['-'],
+      said: expect.stringContaining('SEALPIN_PASSWORD must have the password of your private key'),
+    });
+  expect(await names(there)).toMatchObject({ names: ['letter.txt'] });
+});
+
+test('a name that was put beside another file is not shown', async () => {
+  await store('encrypt', 'letter.txt');
+  await store('encrypt', 'letter.txt', '--name', 'other.txt');
+  const { files } = await here.files.list();
+  const [other, letter] = [first(files), first(files.toReversed())];
+  await fetch(`${here.url}/v1/storage/${letter.fileId}`, {
+    method: 'PATCH',
+    headers: { Authorization: `Bearer ${here.apiKey}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ details: other.details }),
+  });
+  await bringKey();
+  expect(await names(there)).toEqual({
+    names: ['other.txt', '-'],
+    said: expect.stringContaining(`${letter.fileId}: the name does not belong to this file`),
+  });
+});
+
+test('no name goes out without a public key, or where it is not to', async () => {
+  await store('encrypt', 'letter.txt', '--unnamed');
+  await store('send', 'letter.txt', '--unnamed');
+  await rm(join(here.home, 'public.key'));
+  await store('encrypt', 'letter.txt');
+  expect((await here.files.list()).files.filter(({ details }) => details !== undefined)).toEqual([]);
+  const refused = await sealpin(here, ['encrypt', 'letter.txt', '--unnamed', '--output', 'x'], folder);
+  expect(refused).toMatchObject({ exit: 2, stderr: expect.stringContaining('--unnamed has no effect with --output') });
+});
+
+test('a file is stored also where its name cannot be sealed, and that is said', async () => {
+  await writeFile(join(here.home, 'public.key'), 'no key\n');
+  const { stderr } = await sealpin(here, ['encrypt', 'letter.txt'], folder);
+  expect(stderr).toContain('the name of letter.txt is kept on this computer only: ');
+  expect((await names(here)).names).toEqual(['letter.txt']);
+});
+
+test('a backup has them, and a restoration gives them back', async () => {
+  await store('encrypt', 'letter.txt');
+  const backup = join(folder, 'backup');
+  expect((await sealpin(here, ['backup', backup], folder)).exit).toBe(0);
+  const { url, account } = await sharedService();
+  const other = await accountAt(url, account);
+  await copyFile(join(here.home, 'private.key'), join(other.home, 'private.key'));
+  const restored = await sealpin(other, ['restore', backup], folder);
+  expect(restored.exit, restored.stderr).toBe(0);
+  const [before] = (await here.files.list()).files;
+  expect((await other.files.list()).files).toMatchObject([{ details: before?.details }]);
+  expect((await names(other)).names).toEqual(['letter.txt']);
+  expect(await readFile(join(other.home, 'private.key'))).toEqual(await readFile(join(here.home, 'private.key')));
+});

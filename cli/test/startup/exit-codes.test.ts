@@ -1,0 +1,161 @@
+/** The exit code of each failure, in every command that asks a service. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { type Code, codes, describe as about, exitOf, isCode } from '../../../shared/errors.ts';
+import { carOf } from '../../../shared/ipfs/index.ts';
+import { cidOfBytes } from '../../../testkit/cid.ts';
+import { present } from '../../../testkit/present.ts';
+import { loadCommands } from '../../commands/index.ts';
+import { run, temporaryDirectory } from '../environment.ts';
+import { health, hostile, json, someApiKey } from '../hostile.ts';
+
+const file = '3e9a1b1c-3c44-4f5a-9c52-0a3c4e9f2b11';
+const bytes = new TextEncoder().encode('Dear Ann');
+const cid = await cidOfBytes(bytes);
+const account = '0'.repeat(22);
+const key = '1111111111111111';
+const share = '1'.repeat(22);
+
+/** The arguments of each command that uses a service, so that it asks it. */
+const lines: Readonly<Record<string, string>> = {
+  status: '',
+  doctor: '',
+  encrypt: 'letter',
+  'chacha-encrypt': 'letter',
+  'ecc-encrypt': 'letter pair/public.key',
+  decrypt: `${file} out`,
+  'ecc-decrypt': `${cid} out pair/private.key`,
+  send: 'letter notes',
+  share: file,
+  shares: '',
+  'shares change': `${share} --opens 9`,
+  unshare: share,
+  'inbox create': 'receipts --recipient pair/public.key',
+  'inbox list': '',
+  'inbox open': file,
+  'inbox revoke': key,
+  'invite create': '--name ann',
+  'invite list': '',
+  'invite revoke': key,
+  list: '',
+  set: `${file} --name other`,
+  delete: `${file} --yes`,
+  verify: `${file} --open`,
+  reseal: `${cid} --to pair/public.key`,
+  export: `${cid} out.car`,
+  import: 'letter.car',
+  pin: `${cid} --from @`,
+  events: '',
+  copy: `${file} --to other`,
+  backup: 'backup',
+  restore: 'backup',
+  'key create': 'backups --scopes read',
+  'key list': '',
+  'key revoke': key,
+  'key export': 'out.key',
+  'account create': 'press',
+  'account list': '',
+  'account quota': `${account} 1GiB`,
+  'account disable': account,
+  'account enable': account,
+  'account delete': `${account} --destroy`,
+  'account rotate': '--yes',
+  migrate: 'one two',
+  repair: '',
+};
+
+/** They ask for a blob, which others have, too: a refusal says that it is no Sealpin service. */
+const fetching = ['ecc-decrypt', 'export'];
+const env = {
+  SEALPIN_API_KEY: someApiKey,
+  SEALPIN_ADMIN_TOKEN: 'the-token-of-the-operator',
+  SEALPIN_PASSWORD: 'violet-anchor-tundra-mosaic',
+};
+
+/** A directory with what the lines name. */
+async function prepared(): Promise<string> {
+  const directory = await temporaryDirectory();
+  for (const name of ['letter', 'notes']) await writeFile(join(directory, name), bytes);
+  const car = await new Response(carOf(cid, [{ id: 'memory', block: async () => bytes }])).bytes();
+  await writeFile(join(directory, 'letter.car'), car);
+  await mkdir(join(directory, 'backup/files'), { recursive: true });
+  const manifest = { v: 1, service: 'https://sealpin.example.com', account, publicKey: 'AA==' };
+  await writeFile(join(directory, 'backup/backup.json'), JSON.stringify(manifest));
+  const { url } = await hostile({ 'GET /v1/health': health() });
+  for (const words of [
+    ['keygen', '--output', 'pair', '--quiet'],
+    ['login', url, '--name', 'other'],
+  ])
+    await run([...words, '--data-dir', 'home'], directory, { stdin: someApiKey });
+  return directory;
+}
+
+/** A service whose answer to everything is one problem. */
+async function serviceThatSays(code: Code): Promise<string> {
+  const { status } = about(code);
+  const { url } = await hostile({
+    '': (request, response) => {
+      request.resume();
+      json(response, status, { type: 'about:blank', title: 'x', status, code, detail: 'because' });
+    },
+  });
+  return url;
+}
+
+const commands = (await loadCommands()).filter(({ args }) => 'service' in args).map(({ name }) => name);
+/** The first code of each exit code that a service may answer with. */
+const oneOfEach = [...new Map(codes.toReversed().map((code) => [exitOf({ code }), code])).values()].filter(
+  (code) => code !== 'interrupted',
+);
+
+test('every command that asks a service is here', () => {
+  expect(Object.keys(lines).toSorted()).toEqual(commands.toSorted());
+  expect(new Set(oneOfEach.map((code) => exitOf({ code })))).toEqual(new Set([1, 2, 3, 4, 5, 6, 7]));
+});
+
+test('what a service answers decides the exit code, in every command', async () => {
+  const directory = await prepared();
+  for (const code of oneOfEach) {
+    const url = await serviceThatSays(code);
+    for (const name of commands) {
+      const words = `${name} ${present(lines[name])}`.replace('@', url).trim().split(' ');
+      const ran = await run([...words, '--service', url, '--data-dir', 'home'], directory, { env });
+      const isOfSource = fetching.includes(name) && code !== 'not_found';
+      expect({ words, code, exit: ran.exit }, ran.stderr).toEqual({
+        words,
+        code,
+        exit: isOfSource ? 6 : exitOf({ code }),
+      });
+      expect(ran.stdout === '' || name === 'doctor', ran.stdout).toBe(true);
+    }
+  }
+});
+
+test('every code that a service may answer with has its exit code', async () => {
+  for (const code of codes) {
+    const ran = await run(['list', '--service', await serviceThatSays(code)], '/', { env });
+    expect({ code, exit: ran.exit }, ran.stderr).toEqual({ code, exit: exitOf({ code }) });
+  }
+});
+
+test('a password or key that does not fit is told from damage, and both from a bug', () => {
+  const exits = (['wrong_password', 'no_key', 'header', 'payload'] as const).map((reason) =>
+    exitOf({ code: 'decrypt_failed', reason }),
+  );
+  expect(exits).toEqual([4, 4, 5, 5]);
+  expect(exitOf({ code: 'internal', reason: 'bug' })).toBe(1);
+});
+
+test('the transcript of an error ends with its exit code, and the manual has them all', () => {
+  const scripts = join(import.meta.dirname, '../scripts');
+  for (const name of readdirSync(scripts)) {
+    const code = /^error-(.*)\.txt$/.exec(name)?.[1];
+    if (isCode(code)) expect(readFileSync(join(scripts, name), 'utf8')).toContain(`\nexit ${exitOf({ code })}\n`);
+  }
+  const manual = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+  const rows = Array.from(present(manual.split('| exit | means |')[1]).matchAll(/^\| (\d+) \|/gm), ([, exit]) => exit);
+  const exits = [0, ...new Set(codes.map((code) => exitOf({ code })))];
+  expect(rows).toEqual(exits.toSorted((one, other) => one - other).map(String));
+});

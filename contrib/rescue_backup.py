@@ -1,0 +1,302 @@
+"""The part of rescue.py that opens links, backups and backup words.
+
+Written from docs/links.md, docs/backups.md and the section "Backup words" of cli/README.md. Use it as
+`rescue.py backup`, `rescue.py words` and `rescue.py --link`.
+"""
+
+import argparse
+import base64
+import getpass
+import hashlib
+import io
+import json
+import os
+import re
+import sys
+import tempfile
+import unicodedata
+import zlib
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+import rescue
+from rescue import AGE, DETACHED, SEALPIN, UNREADABLE, Password, Refused
+
+MAX_RECORD = 1 << 22
+MAX_PARCEL = 49152
+MAX_LINK = 8192
+CID = re.compile(r"b[a-z2-7]{58}")
+FILE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def opened(data, identities, file_key=None, header=None):
+    target = io.BytesIO()
+    rescue.open_container(io.BytesIO(data), target, identities, file_key, header)
+    return target.getvalue()
+
+
+def read_small(path, most=MAX_RECORD):
+    if not os.path.isfile(path):
+        raise Refused(f"{path} is missing")
+    with open(path, "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise Refused(f"{path} is too large")
+    return data
+
+
+# Links (docs/links.md).
+
+
+def link_key(text):
+    """What the part of a link after its # opens: ("share", secret) or ("blob", file key or None)."""
+    if len(text) > MAX_LINK:
+        raise Refused("that is not a link")
+    address, _, fragment = text.strip().replace("%23", "#", 1).partition("#")
+    fragment = re.match(r"[0-9A-Za-z_.]*", fragment).group().rstrip(".")
+    page = address.rstrip("/").rpartition("/")[2]
+    if page == "s" and re.fullmatch("1[0-9A-Za-z]{71}", fragment):
+        checked(fragment)
+        return "share", rescue.file_key_of_text(fragment[23:66])
+    if page == "b" and CID.fullmatch(fragment):
+        return "blob", None
+    if page == "b" and CID.fullmatch(fragment[:59]) and fragment[59:60] == "." and len(fragment) in (88, 109):
+        checked(fragment)
+        return "blob", rescue.file_key_of_text(fragment[60:-6])
+    raise Refused("that is not a link to files, or a part of it is missing")
+
+
+def checked(fragment):
+    """Compares the checksum at the end: CRC-32 in six digits of base62."""
+    number = 0
+    for digit in fragment[-6:]:
+        number = number * 62 + BASE62.index(digit)
+    if number != zlib.crc32(fragment[:-6].encode()):
+        raise Refused("a part of the link is missing or mistyped: its checksum does not match")
+
+
+def open_linked(text, source, target, identities, ask):
+    """Opens the blob of a link, or the parcel in the record of a share that somebody has kept."""
+    kind, key = link_key(text)
+    if kind == "blob":
+        return rescue.open_container(source, target, identities, key)
+    record = source.read(MAX_PARCEL + 1025)
+    if record.startswith(SEALPIN) and not record.startswith(DETACHED):
+        # The digits of the secret, a dot, and the sender's password.
+        secret = number_text(key)
+        parcel = opened(record, [Password(lambda: f"{secret}.{unicodedata.normalize('NFC', ask())}")])
+    else:
+        parcel = opened(record, [], key)
+        parcel = opened(parcel, identities) if parcel.startswith(AGE) else parcel
+    if len(parcel) > MAX_PARCEL or "files" not in json_of(parcel):
+        raise Refused("the record has no parcel")
+    target.write(parcel.rstrip(b" ") + b"\n")
+
+
+def number_text(key):
+    number, digits = int.from_bytes(key, "big"), ""
+    while len(digits) < 43:
+        number, digit = divmod(number, 62)
+        digits = BASE62[digit] + digits
+    return digits
+
+
+# Backups (docs/backups.md).
+
+
+def text_of(record, name, pattern=None):
+    value = record.get(name)
+    if not isinstance(value, str) or (pattern is not None and not pattern.fullmatch(value)):
+        raise Refused(f"its record has no {name}")
+    return value
+
+
+def json_of(data):
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        value = None
+    if not isinstance(value, dict) or value.get("v", 1) != 1:
+        raise Refused("its record or parcel is damaged, or of a version that is unknown")
+    return value
+
+
+def file_details(stanzas, file_key, file_id):
+    """What the `file` stanza of a header says of the file with this ID."""
+    for name, arguments, body in stanzas:
+        if name == "file" and arguments == [file_id]:
+            key = rescue.hkdf(file_key, b"", b"sealpin/v1 file")
+            return json_of(AESGCM(key).decrypt(body[:12], body[12:], file_id.encode()))
+    raise Refused("its header is that of another file")
+
+
+class Backup:
+    def __init__(self, folder, ask):
+        self.folder = folder
+        json_of(read_small(os.path.join(folder, "backup.json"), 1 << 28))
+        self.keys = rescue.keys_in(read_small(os.path.join(folder, "account.key"), 1 << 16), ask)
+
+    def records(self):
+        names = sorted(os.listdir(os.path.join(self.folder, "files")))
+        return [name[:-5] for name in names if name.endswith(".json") and FILE_ID.fullmatch(name[:-5])]
+
+    def open(self, file_id):
+        """The name of a file, and a function that writes it."""
+        record = json_of(read_small(os.path.join(self.folder, "files", f"{file_id}.json")))
+        if record.get("fileId") != file_id:
+            raise Refused("its record is that of another file")
+        car = os.path.join(self.folder, "blobs", f"{text_of(record, 'cid', CID)}.car")
+        if record.get("header") is None:
+            details = json_of(opened(base64.b64decode(text_of(record, "sealed"), validate=True), self.keys))
+            name = details.get("filename") or details.get("name")
+            return self.named(name, file_id, car), lambda target: self.copy(car, record["cid"], target.write)
+        header = io.BytesIO(base64.b64decode(text_of(record, "header"), validate=True))
+        file_key, stanzas = rescue.file_key_in(header, header.readline(1024), self.keys, None)
+        details = file_details(stanzas, file_key, file_id)
+        name = details.get("filename")
+
+        def write(target):
+            with tempfile.TemporaryFile() as blob:
+                self.copy(car, record["cid"], blob.write)
+                blob.seek(0)
+                rescue.open_container(blob, target, [], file_key)
+
+        return safe_name(name, file_id), write
+
+    def named(self, name, file_id, car):
+        """Containers that somebody stored keep their password or key: their name says so."""
+        start = io.BytesIO()
+        with open_car(car) as source:
+            try:
+                rescue.blob_of_car(source, Beginning(start))
+            except Begun:
+                pass
+        forms = {AGE: ".age", SEALPIN: ".sealpin"}
+        end = [forms[version] for version in forms if start.getvalue().startswith(version)]
+        return safe_name(name, file_id) + "".join(end)
+
+    def copy(self, car, cid, write):
+        with open_car(car) as source, tempfile.TemporaryFile() as blob:
+            if rescue.root_of_car(source) != base64.b32decode(cid[1:].upper() + "======"):
+                raise Refused("its CAR has another root")
+            rescue.blob_of_car(source, blob)
+            while data := blob.read(1 << 20):
+                write(data)
+
+
+class Begun(Exception):
+    """Enough of a blob was read."""
+
+
+class Beginning:
+    """Takes the first bytes of a blob."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def write(self, data):
+        self.target.write(data[:64])
+        raise Begun
+
+    def seek(self, _):
+        pass
+
+
+def open_car(path):
+    if not os.path.isfile(path):
+        raise Refused("its blob is missing")
+    return open(path, "rb")
+
+
+def safe_name(name, file_id):
+    """A name that leads nowhere else, and is none of those that mean something."""
+    if not isinstance(name, str) or name == "":
+        return file_id
+    visible = "".join("_" if c in '/\\:*?"<>|' or unicodedata.category(c)[0] == "C" else c for c in name)
+    cut = visible.encode("utf-8", "replace")[:200].decode("utf-8", "ignore")
+    return "_" + cut[1:] if cut[:1] in ("", ".", "-", " ") else cut
+
+
+def free_path(folder, name):
+    stem, dot, end = name.partition(".")
+    for number in range(1, 100_000):
+        path = os.path.join(folder, name if number == 1 else f"{stem} ({number}){dot}{end}")
+        if not os.path.lexists(path):
+            return path
+    raise Refused(f"there are too many files called {name}")
+
+
+def open_backup(arguments):
+    parser = argparse.ArgumentParser("rescue.py backup", description="Opens the folder of a backup.")
+    parser.add_argument("--password-file", help="a file with the password of account.key")
+    parser.add_argument("folder")
+    parser.add_argument("output", nargs="?", help="a new folder for the files; else they are listed")
+    o = parser.parse_args(arguments)
+    backup = Backup(o.folder, rescue.asking(o.password_file))
+    if o.output is not None:
+        os.makedirs(o.output, exist_ok=False)
+    damaged = 0
+    for file_id in backup.records():
+        try:
+            name, write = backup.open(file_id)
+            if o.output is not None:
+                rescue.write_to(free_path(o.output, name), write)
+            print(name)
+        except (Refused, InvalidTag, *UNREADABLE) as error:
+            damaged += 1
+            print(f"{file_id}: {error}", file=sys.stderr)
+    if damaged:
+        raise Refused(f"{damaged} files of the backup cannot be read")
+
+
+# Backup words (BIP 39): the 32 bytes of a key, and a checksum of 8 bits.
+
+
+def secret_of_words(text):
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bip39-english.txt")
+    known = read_small(here).decode("ascii").split()
+    words = re.findall(r"[^\W\d_]+", text.lower())
+    for place, word in enumerate(words, 1):
+        if word not in known:
+            raise Refused(f"word {place} is not one of the list of words")
+    if len(words) != 24 or len(known) != 2048:
+        raise Refused(f"these are {len(words)} words, and a key has 24")
+    bits = 0
+    for word in words:
+        bits = bits << 11 | known.index(word)
+    secret = (bits >> 8).to_bytes(32, "big")
+    if hashlib.sha256(secret).digest()[0] != bits & 255:
+        raise Refused("the checksum of the words does not match: one is wrong, or two are swapped")
+    return secret
+
+
+def bech32_text(prefix, data):
+    number, values = int.from_bytes(data, "big") << -8 * len(data) % 5, []
+    for at in range((8 * len(data) + 4) // 5):
+        values.insert(0, number >> 5 * at & 31)
+    check = rescue.bech32_check(prefix.lower(), values + [0] * 6) ^ 1
+    values += [check >> 5 * (5 - place) & 31 for place in range(6)]
+    return (prefix + "1" + "".join(rescue.BECH32[value] for value in values)).upper()
+
+
+def key_of_words(arguments):
+    parser = argparse.ArgumentParser("rescue.py words", description="Makes a private key again from its 24 words.")
+    parser.add_argument("--words-file", help="a file with the words; else you are asked")
+    parser.add_argument("--post-quantum", action="store_true", help="it is a post-quantum key")
+    parser.add_argument("output", help="the new key file, or - for standard output")
+    o = parser.parse_args(arguments)
+    words = getpass.getpass("Words: ") if o.words_file is None else read_small(o.words_file).decode()
+    secret = secret_of_words(words)
+    if o.post_quantum:
+        text = bech32_text("SEALPIN-SECRET-KEY-PQ-", secret) + "\n"
+    else:
+        number = int.from_bytes(secret, "big")
+        if not 0 < number < rescue.P256_ORDER:
+            raise Refused("these are not the words of a P-256 key: try --post-quantum")
+        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        text = ec.derive_private_key(number, ec.SECP256R1()).private_bytes(*form).decode()
+    rescue.write_to(o.output, lambda target: target.write(text.encode()))

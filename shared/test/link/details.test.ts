@@ -1,0 +1,4 @@
+import { onEveryBackend } from '../../../testkit/backends.ts';
+import { details } from './suites/details.ts';
+
+onEveryBackend(details);

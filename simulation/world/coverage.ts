@@ -1,0 +1,79 @@
+/**
+ * What histories have reached: actions that ran at the same time, and the moves of rows from one
+ * state to another.
+ */
+import type { SimulatedObject } from '../platform/simulated-object.ts';
+import type { Action } from './plan.ts';
+
+/** Names of what was reached, and how often. */
+export type Reached = Map<string, number>;
+
+/** Tables with states, by the class of their objects, with what tells their rows apart. */
+const stated = [
+  { class: 'ACCOUNT', table: 'file', row: 'file_id' },
+  { class: 'ACCOUNT', table: 'upload', row: 'id' },
+  { class: 'PIN', table: 'pin', row: `cid || ' ' || service` },
+  { class: 'PIN', table: 'object', row: 'id' },
+  { class: 'SHARE', table: 'share', row: 'id' },
+] as const;
+
+/** The coverage of one history. */
+export class Coverage {
+  readonly reached: Reached = new Map();
+  readonly #running = new Map<Action['kind'], number>();
+  readonly #states = new Map<string, Map<string, string>>();
+
+  /** Runs an action, and takes note of the others that run at the same time. */
+  async during(kind: Action['kind'], work: () => Promise<void>): Promise<void> {
+    for (const [other, count] of this.#running) if (count > 0) this.#add(`pair ${pairOf(kind, other)}`);
+    this.#running.set(kind, (this.#running.get(kind) ?? 0) + 1);
+    try {
+      await work();
+    } finally {
+      this.#running.set(kind, (this.#running.get(kind) ?? 1) - 1);
+    }
+  }
+
+  /** Takes note of the states that an object has committed. */
+  committed({ name, storage }: SimulatedObject): void {
+    for (const { class: of, table, row } of stated) {
+      if (!name.startsWith(`${of} `)) continue;
+      const key = `${name} ${table}`;
+      const rows = storage.tables().includes(table)
+        ? storage
+            .read(`SELECT ${row} AS row, state FROM "${table}"`)
+            .map((each) => [String(each['row']), String(each['state'])] as const)
+        : [];
+      const before = this.#states.get(key) ?? new Map<string, string>();
+      const now = new Map(rows);
+      for (const id of new Set([...before.keys(), ...now.keys()])) {
+        const [from, to] = [before.get(id) ?? 'none', now.get(id) ?? 'none'];
+        if (from !== to) this.#add(`move ${table}: ${from} → ${to}`);
+      }
+      this.#states.set(key, now);
+    }
+  }
+
+  #add(name: string): void {
+    this.reached.set(name, (this.reached.get(name) ?? 0) + 1);
+  }
+}
+
+/** Sums up what histories have reached, for a reader: few lines. @param kinds of all actions */
+export function summary(reached: Reached, kinds: readonly Action['kind'][]): string[] {
+  const pairs = kinds.flatMap((one, i) => kinds.slice(i).map((other) => pairOf(one, other)));
+  const missing = pairs.filter((pair) => !reached.has(`pair ${pair}`));
+  const moves = [...reached].filter(([name]) => name.startsWith('move '));
+  const named = moves.map(([name, count]) => `  ${name.slice(5)} (${count})`).toSorted();
+  const shown = missing.slice(0, 20).join(', ') + (missing.length > 20 ? ' …' : '');
+  return [
+    `${pairs.length - missing.length} of ${pairs.length} pairs of actions ran at the same time` +
+      (missing.length > 0 ? `; not: ${shown}` : ''),
+    `${moves.length} moves of rows:`,
+    ...named,
+  ];
+}
+
+function pairOf(one: string, other: string): string {
+  return [one, other].toSorted().join(' + ');
+}

@@ -1,0 +1,269 @@
+/**
+ * The plan of a seed. Most bursts are clashes: some things are made, and then much happens to them
+ * within a moment, while something fails. Each burst has its favourites among the actions, so that
+ * some of them meet far more often than in an even mix.
+ */
+import { Random } from '../host/random.ts';
+import { troubles } from '../platform/behaviour.ts';
+import { accounts, contents, topologies, type Action, type Burst, type Fault } from './plan.ts';
+import type { Mode, Plan, Step, Topology } from './plan.ts';
+
+const secondMs = 1_000;
+const hourMs = 3_600_000;
+const dayMs = 86_400_000;
+const yearMs = 365 * dayMs;
+/** Bursts of every history, and of each year besides. */
+const bursts = { least: 4, ofYear: 1.5 };
+
+/** Makes the plan of a seed. */
+export function planOf(seed: string, years: number): Plan {
+  const random = new Random(`plan ${seed}`);
+  const topology = random.pick(topologies);
+  const count = Math.round(bursts.least + years * bursts.ofYear);
+  const builder = new Builder(random, topology);
+  const all = Array.from({ length: count }, (_, i) =>
+    builder.burst(Math.round(((i + random.next() * 0.5) * years * yearMs) / count)),
+  );
+  const quotas = Array.from({ length: accounts }, () => (random.chance(0.5) ? random.spread(2_000, 3_000_000) : null));
+  return { seed, topology, quotas, bursts: all, endMs: years * yearMs };
+}
+
+/** How often each action happens in an even mix. */
+const shares = {
+  store: 20,
+  upload: 8,
+  read: 9,
+  delete: 14,
+  deleteAll: 3,
+  expire: 5,
+  share: 7,
+  open: 12,
+  revoke: 3,
+  key: 3,
+  revokeKey: 2,
+  quota: 2,
+  migrate: 2,
+  cancel: 1,
+  list: 1,
+  backup: 1,
+  repair: 1,
+  receipt: 3,
+  verify: 2,
+  close: 0.3,
+} as const satisfies Record<Action['kind'], number>;
+
+/** The kinds of actions. */
+export const kinds = Object.keys(shares) as Action['kind'][];
+
+/** How often each action happens in a burst. */
+type Mix = Map<Action['kind'], number>;
+
+class Builder {
+  readonly #random: Random;
+  readonly #backends: [string, ...string[]];
+  #files: number[] = [];
+  #shares: number[] = [];
+  #keys: number[] = [];
+  /** Contents of a burst. */
+  #contents: readonly [number, ...number[]] = [0];
+  /** The account of each step. */
+  readonly #owners = new Map<number, number>();
+  #id = 0;
+
+  constructor(random: Random, topology: Topology) {
+    this.#random = random;
+    this.#backends = topology.kinds.map((_, i) => `b${i}`) as [string, ...string[]];
+  }
+
+  burst(atMs: number): Burst {
+    const random = this.#random;
+    const large = random.chance(0.3) ? 0.5 : 0.05;
+    this.#contents = [this.#content(large), this.#content(large), this.#content(large)];
+    const steps = random.chance(0.65) ? this.#clash() : this.#spread();
+    // What lies back long is seldom asked for again.
+    this.#files = this.#files.slice(-20);
+    this.#shares = this.#shares.slice(-6);
+    this.#keys = this.#keys.slice(-6);
+    return { atMs, steps };
+  }
+
+  /** Actions and faults at any time of some days, or of less than a second. */
+  #spread(): Step[] {
+    const random = this.#random;
+    const spanMs = random.spread(500, 3 * dayMs);
+    const mix = this.#mix();
+    const times = Array.from({ length: 6 + random.below(14) }, () => Math.round(random.next() * spanMs));
+    const steps = times.toSorted((a, b) => a - b).map((at) => this.#step(at, mix, random.below(accounts)));
+    const faults = random.chance(0.2) ? 0 : 1 + random.below(5);
+    for (let i = 0; i < faults; i += 1)
+      steps.push({ id: this.#next(), atMs: Math.round(random.next() * spanMs), fails: this.#fault(spanMs) });
+    return steps;
+  }
+
+  /** Some things are made, and then everybody wants them at once. */
+  #clash(): Step[] {
+    const random = this.#random;
+    const by = random.below(accounts);
+    const owner = (): number => (random.chance(0.8) ? by : random.below(accounts));
+    [this.#files, this.#shares, this.#keys] = [this.#files.slice(-3), this.#shares.slice(-2), this.#keys.slice(-2)];
+    const steps: Step[] = [];
+    const making: Mix = new Map([
+      ['store', 5],
+      ['upload', 2],
+      ['share', 4],
+      ['key', 1],
+    ]);
+    let atMs = 0;
+    for (let left = 2 + random.below(4); left > 0; left -= 1) {
+      steps.push(this.#step(atMs, making, owner()));
+      atMs += 1_500;
+    }
+    for (let waves = 1 + random.below(3); waves > 0; waves -= 1) {
+      atMs += random.spread(4 * secondMs, random.chance(0.2) ? 2 * dayMs : 20 * secondMs);
+      const widthMs = random.spread(1, 3_000);
+      const when = (): number => Math.round(atMs + random.next() * widthMs);
+      const mix = this.#mix();
+      for (let left = 3 + random.below(9); left > 0; left -= 1) steps.push(this.#step(when(), mix, owner()));
+      for (let left = random.below(4); left > 0; left -= 1)
+        steps.push({ id: this.#next(), atMs: when(), fails: this.#fault(30 * secondMs) });
+    }
+    return steps;
+  }
+
+  /** Favourites of a burst; what it leaves out happens in others. */
+  #mix(): Mix {
+    const favour = (): number => this.#random.pick([0, 0.5, 1, 1, 4, 12]);
+    return new Map(kinds.map((kind) => [kind, shares[kind] * favour()]));
+  }
+
+  #step(atMs: number, mix: Mix, anybody: number): Step {
+    const random = this.#random;
+    const id = this.#next();
+    const does = this.#action(id, mix);
+    // Others than the owner of a file ask for it as well, but seldom.
+    const owner = 'of' in does && !random.chance(0.06) ? this.#owners.get([does.of].flat()[0] ?? 0) : undefined;
+    const by = owner ?? anybody;
+    this.#owners.set(id, by);
+    const keys = this.#keys.filter((key) => key !== id && this.#owners.get(key) === by);
+    const isOfKey = keys.length > 0 && random.chance(0.2);
+    return { id, atMs, does, by, ...(isOfKey && { withKey: this.#one(keys) }) };
+  }
+
+  #next(): number {
+    return (this.#id += 1);
+  }
+
+  #one(of: readonly number[]): number {
+    return of[Math.max(0, of.length - 1 - Math.floor(this.#random.next() ** 2 * of.length))] ?? 0;
+  }
+
+  #kind(mix: Mix): Action['kind'] {
+    let left = this.#random.next() * [...mix.values()].reduce((sum, each) => sum + each, 0);
+    for (const [kind, weight] of mix) if ((left -= weight) < 0) return kind;
+    return 'store';
+  }
+
+  #action(id: number, mix: Mix): Action {
+    const random = this.#random;
+    const kind = this.#kind(mix);
+    const [of, share, key] = [this.#one(this.#files), this.#one(this.#shares), this.#one(this.#keys)];
+    if (of === 0 || kind === 'store') return this.#store(id);
+    switch (kind) {
+      case 'upload':
+        return this.#upload(id);
+      case 'deleteAll':
+        return { kind, of: [of, this.#one(this.#files), this.#one(this.#files)] };
+      case 'expire':
+        return { kind, of, days: random.chance(0.1) ? null : this.#days(200) };
+      case 'share':
+        this.#shares.push(id);
+        return { kind, of, opens: 1 + random.below(4), days: this.#days(30) };
+      case 'open':
+        return share === 0 ? { kind: 'read', of } : { kind, of: share, receiver: random.below(3) };
+      case 'revoke':
+        return share === 0 ? { kind: 'read', of } : { kind, of: share };
+      case 'key':
+        this.#keys.push(id);
+        return { kind, files: 1 + random.below(4) };
+      case 'revokeKey':
+        return key === 0 ? { kind: 'list' } : { kind, of: key };
+      case 'quota':
+        return { kind, bytes: random.chance(0.4) ? null : random.spread(1_000, 4_000_000) };
+      case 'migrate':
+      case 'cancel': {
+        const from = random.pick(this.#backends);
+        const to = this.#backends.find((each) => each !== from);
+        return to === undefined ? { kind: 'repair' } : { kind, from, to };
+      }
+      case 'list':
+      case 'backup':
+      case 'repair':
+      case 'close':
+        return { kind };
+      case 'read':
+      case 'delete':
+      case 'receipt':
+      case 'verify':
+        break;
+    }
+    return { kind, of };
+  }
+
+  #store(id: number): Action {
+    const random = this.#random;
+    this.#files.push(id);
+    return {
+      kind: 'store',
+      mode: this.#mode(),
+      content: random.pick(this.#contents),
+      isRepeatable: random.chance(0.6),
+      ...(random.chance(0.7) && { days: this.#days(300) }),
+      ...(random.chance(0.06) && { lie: random.pick(['cid', 'length']) }),
+    };
+  }
+
+  #upload(id: number): Action {
+    const random = this.#random;
+    this.#files.push(id);
+    return {
+      kind: 'upload',
+      mode: this.#mode(),
+      content: random.chance(0.4) ? contents - 1 - random.below(2) : random.pick(this.#contents),
+      pieces: 1 + random.below(4),
+      days: this.#days(100),
+      isAbandoned: random.chance(0.15),
+      isConfused: random.chance(0.1),
+    };
+  }
+
+  /** @param most days; some are seconds only */
+  #days(most: number): number {
+    return this.#random.chance(0.15) ? this.#random.spread(2, 60) / 86_400 : this.#random.spread(1, most * 10) / 10;
+  }
+
+  #mode(): Mode {
+    return this.#random.chance(0.7) ? 'plain' : 'encrypted';
+  }
+
+  /** @param large how often it has more than one block */
+  #content(large: number): number {
+    return this.#random.chance(large) ? contents - 1 - this.#random.below(2) : this.#random.below(contents - 2);
+  }
+
+  #fault(spanMs: number): Fault {
+    const random = this.#random;
+    const backend = random.pick(this.#backends);
+    const dice = random.next();
+    const forMs = random.chance(0.15) ? random.spread(dayMs, 20 * dayMs) : random.spread(200, 2 * spanMs);
+    const shortMs = Math.min(forMs, hourMs);
+    if (dice < 0.3) return { kind: 'trouble', backend, trouble: random.pick(troubles), forMs };
+    if (dice < 0.37) return { kind: random.pick(['lose', 'damage']), backend, nth: random.below(50) };
+    if (dice < 0.4) return { kind: 'collect', backend };
+    if (dice < 0.5) return { kind: 'calls fail', share: random.pick([0.05, 0.3, 0.8]), forMs: shortMs };
+    if (dice < 0.55) return { kind: 'kv fails', forMs: shortMs };
+    const afterTasks = random.below(60);
+    if (dice < 0.65) return { kind: 'object crashes', nth: random.below(50), afterTasks };
+    if (dice < 0.85) return { kind: 'crash at a commit', isKept: random.chance(0.5), afterCommits: random.below(12) };
+    return { kind: random.pick(['power cut', 'isolate ends', 'lines break']), afterTasks };
+  }
+}

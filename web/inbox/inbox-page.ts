@@ -1,0 +1,93 @@
+/**
+ * The document of `/inbox`: what was handed over to the inboxes of an account. The private key is
+ * read from its file, and stays in the memory of the engine.
+ */
+import { dayText, sizeText } from '../amounts.ts';
+import { askForKey } from '../api-key-form.ts';
+import { startDropZone } from '../choosing/drop-zone.ts';
+import { startReceiving } from '../engine-client.ts';
+import { describeFailure, describeSendingFailure } from '../failure-words.ts';
+import type { DeliveryView, FileToSend } from '../protocol.ts';
+import { showOpened, startOpenedFiles } from '../receiving/opened-files.ts';
+import { announce, byId, locale, partsOf, setText, show, translate, words } from '../states.ts';
+
+const engine = startReceiving();
+let cursor: string | undefined;
+
+/** The largest file that is read as a private key, in bytes. */
+const keyFileBytes = 64 * 1024;
+
+async function unlock(file: FileToSend | undefined): Promise<void> {
+  if (!(file instanceof File)) return;
+  const error = byId('unlock-error', HTMLParagraphElement);
+  setText(error, undefined);
+  try {
+    await engine.call('unlock', { keys: await file.slice(0, keyFileBytes).text() });
+    byId('delivery-list', HTMLUListElement).replaceChildren();
+    cursor = undefined;
+    byId('deliveries-text', HTMLParagraphElement).textContent = words.busy;
+    show('deliveries');
+    await showPage();
+  } catch (failure) {
+    setText(error, describeFailure(failure, words).text);
+    announce(error.textContent);
+  }
+}
+
+async function showPage(): Promise<void> {
+  const list = byId('delivery-list', HTMLUListElement);
+  const more = byId('deliveries-more', HTMLButtonElement);
+  const error = byId('deliveries-error', HTMLParagraphElement);
+  more.disabled = true;
+  setText(error, undefined);
+  try {
+    const page = await engine.call('deliveries', { cursor });
+    list.append(...page.deliveries.map(row));
+    ({ cursor } = page);
+  } catch (failure) {
+    setText(error, describeSendingFailure(failure, words));
+    announce(error.textContent);
+  }
+  more.disabled = false;
+  more.hidden = cursor === undefined;
+  const isEmpty = list.children.length === 0 && cursor === undefined;
+  byId('deliveries-text', HTMLParagraphElement).textContent = isEmpty ? words.deliveriesNone : words.deliveriesText;
+}
+
+function row({ id, receivedAt, from, files }: DeliveryView): HTMLElement {
+  const part = partsOf('delivery');
+  const name = part('bdi', HTMLElement);
+  name.id = `delivery-${id}`;
+  name.textContent = files === undefined ? words.deliveryForeign : (from ?? words.deliveryUnnamed);
+  const total = (files ?? []).reduce((sum, { size }) => sum + size, 0);
+  const about = files === undefined ? [] : [words.filesOf(files.length, sizeText(total, locale))];
+  part('.size', HTMLElement).textContent = [dayText(receivedAt, locale), ...about].join(' · ');
+  const open = part('.open', HTMLButtonElement);
+  open.id = `open-${id}`;
+  open.hidden = files === undefined;
+  open.setAttribute('aria-labelledby', `${open.id} ${name.id}`);
+  open.addEventListener('click', () => void openDelivery(id));
+  return part('li', HTMLLIElement);
+}
+
+async function openDelivery(id: string): Promise<void> {
+  // It can be opened again, so nothing is lost with the page.
+  showOpened(engine, await engine.call('openDelivery', { id }), () => undefined);
+}
+
+translate();
+startOpenedFiles();
+const chooser = byId('private-key', HTMLInputElement);
+chooser.addEventListener('change', () => void unlock(chooser.files?.[0]).then(() => (chooser.value = '')));
+startDropZone({ isOpen: () => !byId('reading', HTMLElement).hidden, take: ([file]) => void unlock(file) });
+byId('deliveries-more', HTMLButtonElement).addEventListener('click', () => void showPage());
+const back = byId('opened-back', HTMLButtonElement);
+back.hidden = false;
+back.textContent = words.deliveriesTitle;
+back.addEventListener('click', () => show('deliveries'));
+askForKey({
+  text: words.signingInbox,
+  scopes: ['read'],
+  signIn: (o) => engine.call('signIn', o),
+  go: () => show('reading'),
+});

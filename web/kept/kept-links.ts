@@ -1,0 +1,95 @@
+/**
+ * Memory of this browser for links, where it is told to: which files they lead to, and when. Never
+ * a link itself, which opens them. A key only where that is asked for, too.
+ */
+
+/** A link that was made. `opens`: how often in all, as the service said last; sizes in bytes. */
+export type KeptLink = {
+  readonly shareId: string;
+  readonly files: readonly { readonly name: string; readonly size: number }[];
+  readonly createdAt: string;
+  readonly opens: number;
+};
+
+const databaseName = 'sealpin-links';
+const keyName = 'key';
+
+function ended<T>(request: IDBRequest<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    request.addEventListener('success', () => resolve(request.result));
+    request.addEventListener('error', () => reject(request.error ?? new Error('the browser keeps nothing')));
+  });
+}
+
+/** Opens the database. @param create undefined is returned where there is none without it */
+async function openDatabase(create: boolean): Promise<IDBDatabase | undefined> {
+  const request = indexedDB.open(databaseName, 1);
+  let isMissing = false;
+  request.addEventListener('upgradeneeded', () => {
+    if (create) {
+      request.result.createObjectStore('link', { keyPath: 'shareId' });
+      request.result.createObjectStore('credential');
+      return;
+    }
+    // Then the browser makes no database.
+    isMissing = true;
+    request.transaction?.abort();
+  });
+  try {
+    return await ended(request);
+  } catch (error) {
+    if (isMissing) return undefined;
+    throw error;
+  }
+}
+
+/** Runs a request in a transaction of its own. @returns once what it writes is kept */
+async function inStore<T>(
+  name: 'link' | 'credential',
+  mode: 'readonly' | 'readwrite',
+  work: (store: IDBObjectStore) => IDBRequest<T>,
+  create = false,
+): Promise<T | undefined> {
+  const database = await openDatabase(create);
+  if (database === undefined) return undefined;
+  try {
+    const transaction = database.transaction(name, mode);
+    const complete = new Promise<void>((resolve, reject) => {
+      transaction.addEventListener('complete', () => resolve());
+      transaction.addEventListener('abort', () => reject(transaction.error ?? new Error('the browser keeps nothing')));
+    });
+    const [result] = await Promise.all([ended(work(transaction.objectStore(name))), complete]);
+    return result;
+  } finally {
+    // An open database would keep another tab from forgetting it.
+    database.close();
+  }
+}
+
+export async function keepLink(link: KeptLink): Promise<void> {
+  await inStore('link', 'readwrite', (store) => store.put(link), true);
+}
+
+export async function forgetLink(shareId: string): Promise<void> {
+  await inStore('link', 'readwrite', (store) => store.delete(shareId));
+}
+
+/** All that are kept, the newest first. */
+export async function keptLinks(): Promise<KeptLink[]> {
+  const links = (await inStore<KeptLink[]>('link', 'readonly', (store) => store.getAll())) ?? [];
+  return links.sort((one, other) => (one.createdAt < other.createdAt ? 1 : -1));
+}
+
+/** Keeps an API key, or the link of an invitation. */
+export async function keepKey(text: string): Promise<void> {
+  await inStore('credential', 'readwrite', (store) => store.put(text, keyName), true);
+}
+
+export function keptKey(): Promise<string | undefined> {
+  return inStore<string | undefined>('credential', 'readonly', (store) => store.get(keyName));
+}
+
+/** Removes all of it. @returns once the browser has */
+export async function forgetEverything(): Promise<void> {
+  await ended(indexedDB.deleteDatabase(databaseName));
+}

@@ -1,0 +1,235 @@
+/** The document of `/links`: the links that this browser keeps, as the service sees them now. */
+import { dayText, sizeText } from '../amounts.ts';
+import { startConfirming } from '../confirm-dialog.ts';
+import { EngineError, startSending, type Engine } from '../engine-client.ts';
+import { describeSendingFailure } from '../failure-words.ts';
+import type { Sending } from '../protocol.ts';
+import { announce, byId, locale, partsOf, setText, show, translate, words } from '../states.ts';
+import { forgetEverything, forgetLink, keepKey, keepLink, keptKey, keptLinks, type KeptLink } from './kept-links.ts';
+
+/**
+ * State of a link as it was seen. `unknown`: the service does not have it; `unasked`: it gave no
+ * answer that says anything.
+ */
+type Seen =
+  | { state: 'active' | 'used_up' | 'expired' | 'revoked'; opensLeft: number; expiresAt: string }
+  | { state: 'unknown' | 'unasked' };
+
+const list = byId('kept-links', HTMLUListElement);
+const error = byId('kept-error', HTMLParagraphElement);
+const confirm = startConfirming('taking');
+const confirmForgetting = startConfirming('forgetting');
+const root = new URL('.', document.baseURI).href;
+/** Names of a link that a row shows. */
+const shownNames = 3;
+const states: readonly string[] = ['active', 'used_up', 'expired', 'revoked'];
+
+/** Submitting the forms of dialogs. */
+const submitted = new Map<string, () => void>();
+
+let engine: Engine<Sending> | undefined;
+let isSignedIn = false;
+
+/** Asks the service what everybody may know of a link, which uses nothing up. */
+async function look(shareId: string): Promise<Seen> {
+  try {
+    const response = await fetch(`v1/shares/${shareId}`, { cache: 'no-store' });
+    const body = (await response.json()) as { state?: string; code?: string; opensLeft: number; expiresAt: string };
+    if (response.status === 404 && body.code === 'not_found') return { state: 'unknown' };
+    const isStatus = response.ok && states.includes(body.state ?? '') && Number.isInteger(body.opensLeft);
+    return isStatus ? (body as Seen) : { state: 'unasked' };
+  } catch {
+    return { state: 'unasked' };
+  }
+}
+
+function nameText({ files }: KeptLink): string {
+  const names = files.slice(0, shownNames).map(({ name }) => name);
+  const more = files.length - names.length;
+  return more === 0 ? names.join(', ') : words.keptMore(names.join(', '), more);
+}
+
+function stateText(seen: Seen): string {
+  const time = new Intl.DateTimeFormat(locale, { hour: 'numeric', minute: '2-digit' }).format(new Date());
+  if (seen.state === 'unasked') return words.keptUnasked;
+  const text =
+    seen.state === 'active'
+      ? words.keptActive(seen.opensLeft, dayText(seen.expiresAt, locale))
+      : {
+          used_up: words.usedUpTitle,
+          expired: words.expiredTitle,
+          revoked: words.revokedTitle,
+          unknown: words.keptUnknown,
+        }[seen.state];
+  return `${text} ${words.seenAt(time)}`;
+}
+
+type Row = { element: HTMLElement; showSeen(seen: Seen): void };
+
+function row(link: KeptLink): Row {
+  const part = partsOf('kept-link');
+  const element = part('li', HTMLLIElement);
+  const name = part('bdi', HTMLElement);
+  name.textContent = nameText(link);
+  name.id = `kept-${link.shareId}`;
+  const bytes = link.files.reduce((sum, { size }) => sum + size, 0);
+  part('.size', HTMLElement).textContent = [sizeText(bytes, locale), dayText(link.createdAt, locale)].join(' · ');
+  const status = part('.status', HTMLElement);
+  status.textContent = words.busy;
+  const buttons = ['change', 'take', 'forget'].map((kind) => {
+    const button = part(`.${kind}`, HTMLButtonElement);
+    button.id = `${kind}-${link.shareId}`;
+    button.setAttribute('aria-labelledby', `${button.id} ${name.id}`);
+    button.hidden = true;
+    return button;
+  });
+  const [change, take, forget] = buttons;
+  const made: Row = {
+    element,
+    showSeen(seen) {
+      status.textContent = stateText(seen);
+      for (const button of buttons) button.hidden = (button === forget) === (seen.state === 'active');
+      if (seen.state === 'unasked') for (const button of buttons) button.hidden = true;
+    },
+  };
+  change?.addEventListener('click', () => void withKey((sender) => openChange(sender, link, made)));
+  take?.addEventListener('click', () =>
+    confirm(nameText(link), () => void withKey((sender) => takeBack(sender, link, made))),
+  );
+  forget?.addEventListener('click', () => void attempt(() => forgetOne(link, element)));
+  return made;
+}
+
+function failureText(failure: unknown): string {
+  if (failure instanceof DOMException) return words.keepsNothing;
+  const isEnded = failure instanceof EngineError && ['gone', 'not_found'].includes(failure.code);
+  return isEnded ? words.keptEnded : describeSendingFailure(failure, words);
+}
+
+/** Does something, and says why where it fails. */
+async function attempt(work: () => Promise<void> | void): Promise<void> {
+  setText(error, undefined);
+  try {
+    await work();
+  } catch (failure) {
+    setText(error, failureText(failure));
+    announce(error.textContent);
+  }
+}
+
+async function takeBack(sender: Engine<Sending>, link: KeptLink, { showSeen }: Row): Promise<void> {
+  await sender.call('takeBackLink', { shareId: link.shareId });
+  showSeen(await look(link.shareId));
+  announce(words.linkTaken(nameText(link)));
+}
+
+async function forgetOne({ shareId }: KeptLink, element: HTMLElement): Promise<void> {
+  await forgetLink(shareId);
+  element.remove();
+  byId('kept-title', HTMLHeadingElement).focus();
+  await showText();
+}
+
+/** Shows the dialog with the terms of a link. */
+function openChange(sender: Engine<Sending>, link: KeptLink, { showSeen }: Row): void {
+  const dialog = byId('changing', HTMLDialogElement);
+  const opens = byId('changing-opens', HTMLInputElement);
+  const expires = byId('changing-expires', HTMLSelectElement);
+  byId('changing-name', HTMLElement).textContent = nameText(link);
+  opens.value = String(link.opens);
+  expires.value = '';
+  submitted.set('changing', () => {
+    dialog.close();
+    const expiresInMs = expires.value === '' ? undefined : Number(expires.value) * 3_600_000;
+    void attempt(async () => {
+      const terms = { opens: Number(opens.value), expiresInMs };
+      const changed = await sender.call('changeLink', { shareId: link.shareId, ...terms });
+      showSeen(changed);
+      await keepLink({ ...link, opens: changed.opens });
+      announce(words.linkChanged(nameText(link)));
+    });
+  });
+  dialog.showModal();
+}
+
+/** Signs in with an API key, or with the link of an invitation. */
+async function signIn(sender: Engine<Sending>, text: string): Promise<void> {
+  if (!text.includes('#')) await sender.call('signIn', { root, apiKey: text });
+  else if ('host' in (await sender.call('accept', { text, root }))) throw new Error('of another service');
+  isSignedIn = true;
+}
+
+/** Does what needs a key: with the one that is kept, or one that is asked for. */
+async function withKey(act: (sender: Engine<Sending>) => Promise<void> | void): Promise<void> {
+  const sender = (engine ??= startSending());
+  await attempt(async () => {
+    const kept = isSignedIn ? undefined : await keptKey();
+    if (kept !== undefined) await signIn(sender, kept);
+    if (isSignedIn) return act(sender);
+    askForKey(sender, () => void attempt(() => act(sender)));
+  });
+}
+
+function askForKey(sender: Engine<Sending>, go: () => void): void {
+  const dialog = byId('key', HTMLDialogElement);
+  const field = byId('key-field', HTMLInputElement);
+  const keep = byId('key-keep', HTMLInputElement);
+  const refused = byId('key-error', HTMLParagraphElement);
+  setText(refused, undefined);
+  keep.checked = false;
+  submitted.set('key', () => {
+    const text = field.value.trim();
+    signIn(sender, text)
+      .then(async () => {
+        if (keep.checked) await keepKey(text);
+        field.value = '';
+        dialog.close();
+        await showText();
+        go();
+      })
+      .catch((failure: unknown) => {
+        const isUnreachable = failure instanceof EngineError && failure.code === 'service_unreachable';
+        setText(refused, isUnreachable ? words.errors.unreachable : words.errors.api_key);
+        field.focus();
+      });
+  });
+  dialog.showModal();
+}
+
+/** Says what is kept here, by looking. */
+async function showText(): Promise<void> {
+  const [links, key] = [await keptLinks(), await keptKey()];
+  byId('kept-text', HTMLParagraphElement).textContent = links.length === 0 ? words.keptNone : words.keptText;
+  byId('kept-key', HTMLParagraphElement).hidden = key === undefined;
+  byId('forget', HTMLButtonElement).hidden = links.length === 0 && key === undefined;
+}
+
+async function forgetAll(): Promise<void> {
+  await forgetEverything();
+  isSignedIn = false;
+  list.replaceChildren();
+  await showText();
+  byId('kept-title', HTMLHeadingElement).focus();
+  announce(words.forgotten);
+}
+
+async function start(): Promise<void> {
+  const links = await keptLinks();
+  const rows = links.map((link) => ({ ...row(link), link }));
+  list.replaceChildren(...rows.map(({ element }) => element));
+  await showText();
+  // One after the other: an address may ask for so many in a minute.
+  for (const { link, showSeen } of rows) showSeen(await look(link.shareId));
+}
+
+translate();
+show('kept');
+byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void attempt(forgetAll)));
+for (const id of ['changing', 'key']) {
+  byId(`${id}-no`, HTMLButtonElement).addEventListener('click', () => byId(id, HTMLDialogElement).close());
+  byId(`${id}-form`, HTMLFormElement).addEventListener('submit', (event) => {
+    event.preventDefault();
+    submitted.get(id)?.();
+  });
+}
+void attempt(start);

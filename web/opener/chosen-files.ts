@@ -1,0 +1,169 @@
+/**
+ * What `open.html` was given: a container, a CAR, or the folder of a backup (docs/backups.md). All
+ * is read from the disk when it is saved, and nothing is fetched.
+ */
+import { inspect } from '../../client/containers.ts';
+import { identitiesOf, type Credentials } from '../../client/credentials.ts';
+import {
+  fileKeyOf,
+  open,
+  openContainerHeader,
+  openWithFileKey,
+  parseIdentities,
+  plaintextBytes,
+  type Identity,
+} from '../../shared/crypto/index.ts';
+import { SealpinError } from '../../shared/errors.ts';
+import { cleanFilename } from '../../shared/filename.ts';
+import { carReader, cidFromBytes, fileFromCar, rootsOf } from '../../shared/ipfs/index.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
+
+/** A file that can be saved. `most`: it has no more bytes. `isSealed`: it is itself a container. */
+export type OpenedFile = {
+  readonly name: string;
+  readonly most: number;
+  /** Its bytes, as the record of a backup says. */
+  readonly size?: number | undefined;
+  readonly isSealed: boolean;
+  open(): Promise<ReadableStream<Uint8Array>>;
+};
+
+/** Something that was chosen, and what opens it; undefined: nothing is needed. */
+export type Chosen = {
+  readonly kind: 'file' | 'backup';
+  readonly needs: 'password' | 'keys' | undefined;
+  /** Opens it. `unreadable`: files of a backup that cannot be read. */
+  open(credentials: Credentials | undefined): Promise<{ files: readonly OpenedFile[]; unreadable: number }>;
+};
+
+/** The most bytes of a record, and of a key file, as `rescue.py` takes them. */
+const maxRecordBytes = 4 * 1024 * 1024;
+
+/**
+ * Looks at what was chosen.
+ * @throws SealpinError `not_encrypted`, `wrong_kind`, `content_mismatch`
+ */
+export async function look(files: readonly File[]): Promise<Chosen> {
+  const [file] = files;
+  const about = files.find(({ name }) => name === 'backup.json');
+  if (about !== undefined) return lookAtBackup(about, files);
+  if (file === undefined || files.length > 1) throw new SealpinError('not_encrypted', 'the folder is no backup');
+  const { read, isCar } = await storedIn(file);
+  const found = await inspect(await read());
+  const name = file.name.replace(isCar ? /\.car$/i : /\.(?:age|sealpin|asc)$/i, '') || 'file';
+  if ('opens' in found)
+    return {
+      kind: 'file',
+      needs: found.opens,
+      async open(credentials) {
+        if (credentials === undefined) throw new SealpinError('wrong_kind');
+        const fileKey = await fileKeyOf(await read(), { identities: identitiesOf(credentials) });
+        const opening = async () => openWithFileKey(await read(), { fileKey });
+        return { files: [{ name, most: file.size, isSealed: false, open: opening }], unreadable: 0 };
+      },
+    };
+  if (found.kind === 'detached') throw new SealpinError('wrong_kind');
+  if (!isCar) throw new SealpinError('not_encrypted');
+  const plain = { name, most: file.size, isSealed: false, open: read };
+  return { kind: 'file', needs: undefined, open: async () => ({ files: [plain], unreadable: 0 }) };
+}
+
+type Stored = { readonly isCar: boolean; read(): Promise<ReadableStream<Uint8Array>> };
+
+/** The stored bytes of a file: those of the blob in it, verified, where it is a CAR. */
+async function storedIn(file: File): Promise<Stored> {
+  const start = new Uint8Array(await file.slice(0, 16).arrayBuffer());
+  const text = String.fromCharCode(...start);
+  if (!['\u00a2eroots'].some((mark) => text.indexOf(mark) === 1 || text.indexOf(mark) === 2))
+    return { isCar: false, read: async () => file.stream() };
+  const reader = carReader(file.stream());
+  const header = await reader.header();
+  await reader.cancel(undefined);
+  const [root] = rootsOf(header) ?? [];
+  const cid = root && cidFromBytes(root);
+  if (cid === undefined) throw new SealpinError('content_mismatch', 'the CAR has no root of a known kind');
+  return { isCar: true, read: async () => fileFromCar(cid.text, file.stream()) };
+}
+
+async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen> {
+  const root = about.webkitRelativePath.slice(0, -'backup.json'.length);
+  const inFolder = new Map(files.map((file) => [file.webkitRelativePath, file]));
+  const { v } = (await jsonOf(about)) as { v?: unknown };
+  if (v !== 1) throw new SealpinError('unsupported_version');
+  const key = inFolder.get(`${root}account.key`);
+  if (key === undefined) throw new SealpinError('not_found', 'the backup has no account.key');
+  return {
+    kind: 'backup',
+    needs: 'password',
+    async open(credentials) {
+      if (credentials === undefined) throw new SealpinError('wrong_kind');
+      const opened = await open(key.slice(0, maxRecordBytes).stream());
+      if (!('decrypt' in opened)) throw new SealpinError('not_encrypted');
+      const plaintext = await opened.decrypt(identitiesOf(credentials));
+      const identities = parseIdentities(new TextDecoder().decode(await small(plaintext)));
+      const found: OpenedFile[] = [];
+      let unreadable = 0;
+      for (const [path, record] of inFolder) {
+        if (!path.startsWith(`${root}files/`) || !path.endsWith('.json')) continue;
+        const file = await fileOf(record, identities, (cid) => inFolder.get(`${root}blobs/${cid}.car`)).catch(
+          () => undefined,
+        );
+        if (file === undefined) unreadable += 1;
+        else found.push(file);
+      }
+      return { files: found.toSorted((a, b) => a.name.localeCompare(b.name)), unreadable };
+    },
+  };
+}
+
+/** Opens the record of a file in a backup. */
+async function fileOf(
+  record: File,
+  identities: readonly Identity[],
+  carOf: (cid: string) => File | undefined,
+): Promise<OpenedFile> {
+  type Entry = Partial<Record<'fileId' | 'cid' | 'header' | 'sealed', string> & { bytes: number }>;
+  const entry = (await jsonOf(record)) as Entry;
+  const { fileId = '', cid = '', bytes } = entry;
+  const car = carOf(cid);
+  if (car === undefined) throw new SealpinError('not_found', 'the backup has no such blob');
+  const { read } = await storedIn(car);
+  const most = car.size;
+  if (entry.header !== undefined) {
+    const { fileKey, file } = await openContainerHeader(streamOfText(entry.header), { fileId, identities });
+    const opening = async () => openWithFileKey(await read(), { fileKey });
+    const size = bytes === undefined ? undefined : plaintextBytes(bytes);
+    return { name: nameFor(file.filename ?? undefined, fileId), most, size, isSealed: false, open: opening };
+  }
+  const opened = await open(streamOfText(entry.sealed ?? ''));
+  if (!('decrypt' in opened)) throw new SealpinError('container_invalid');
+  const details = JSON.parse(new TextDecoder().decode(await small(await opened.decrypt(identities)))) as {
+    filename?: string | null;
+    name?: string;
+  };
+  // What the command line encrypted is stored as it is: the second step is its own password or key.
+  const inside = await inspect(await read());
+  const isSealed = inside.kind === 'age' || inside.kind === 'sealpin';
+  const name = nameFor(details.filename ?? details.name, fileId);
+  return { name: isSealed ? `${name}.${inside.kind}` : name, most, size: bytes, isSealed, open: read };
+}
+
+function nameFor(name: string | undefined, fileId: string): string {
+  return name === undefined || name === '' ? fileId : cleanFilename(name).replaceAll(/[/\\]/g, '_');
+}
+
+async function jsonOf(file: File): Promise<unknown> {
+  try {
+    return JSON.parse(await file.text());
+  } catch {
+    throw new SealpinError('container_invalid');
+  }
+}
+
+function small(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
+  return readAll(stream, maxRecordBytes, () => new SealpinError('container_invalid'));
+}
+
+function streamOfText(base64: string): ReadableStream<Uint8Array> {
+  return new Blob([Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))]).stream();
+}

@@ -1,0 +1,50 @@
+/**
+ * Films and sounds for the player of a page: the service worker answers its ranges, each of them
+ * authenticated by the engine.
+ */
+import type { Engine } from '../engine-client.ts';
+import type { Receiving, ToServiceWorker } from '../protocol.ts';
+import { aliveMs, answered, serviceWorker } from '../save.ts';
+
+/**
+ * Makes an address that this page can play, for as long as `signal` lasts.
+ * @param o.type media type
+ * @throws Error where the service worker does not start
+ */
+export async function mediaAddress(
+  engine: Engine<Receiving>,
+  { index, size, type, signal }: { index: number; size: number; type: string; signal: AbortSignal },
+): Promise<string> {
+  const id = crypto.randomUUID();
+  // The player asks as part of this page, so this page must be within its scope.
+  const registration = await serviceWorker({ scope: location.pathname });
+  if (registration === undefined) throw new Error('there is no service worker');
+  const tell = (message: ToServiceWorker, transfer: Transferable[] = []): void =>
+    registration.active?.postMessage(message, transfer);
+  const offer = (): Promise<boolean> => {
+    const { port1, port2 } = new MessageChannel();
+    // It lasts as long as the signal, and ends with an error that says so.
+    engine.call('serveRanges', { file: index, port: port1 }, { transfer: [port1], signal }).catch(() => undefined);
+    return answered((answer) => tell({ kind: 'media', id, size, type, port: port2, answer }, [port2, answer]));
+  };
+  const isControlled = new Promise<void>((resolve) => {
+    if (navigator.serviceWorker.controller !== null) resolve();
+    else navigator.serviceWorker.addEventListener('controllerchange', () => resolve(), { once: true });
+  });
+  await offer();
+  await isControlled;
+  // It stays for this page, and for no other.
+  void registration.unregister();
+  const alive = setInterval(async () => {
+    if (!(await answered((answer) => tell({ kind: 'alive', id, answer }, [answer])))) await offer();
+  }, aliveMs);
+  signal.addEventListener(
+    'abort',
+    () => {
+      clearInterval(alive);
+      tell({ kind: 'gone', id });
+    },
+    { once: true },
+  );
+  return `dl/${id}`;
+}

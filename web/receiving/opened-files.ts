@@ -1,0 +1,94 @@
+/** The state that shows what was opened: the sender's words, the files, and all of them at once. */
+import type { Engine } from '../engine-client.ts';
+import { fileRow, type FileRowView } from '../file-row.ts';
+import type { OpenedView, Receiving } from '../protocol.ts';
+import { byId, setText, show, words } from '../states.ts';
+import { signatureText } from '../words/signature-text.ts';
+import { messageName } from '../choosing/text-message.ts';
+
+/** Picks a folder, where the browser lets a page write into one. */
+type FolderPicker = (o: { mode: 'readwrite' }) => Promise<FileSystemDirectoryHandle>;
+const folderPicker = (): FolderPicker | undefined =>
+  (globalThis as { showDirectoryPicker?: FolderPicker }).showDirectoryPicker;
+
+let fileRows: readonly FileRowView[] = [];
+
+/** Shows what was opened. @param onSaved runs once everything is saved */
+export function showOpened(
+  engine: Engine<Receiving>,
+  { files, note, from, signed, zipSize }: OpenedView,
+  onSaved: () => void,
+) {
+  const isMessage = files.length === 1 && files[0]?.name === messageName && files[0].cid !== undefined;
+  byId('opened-title', HTMLHeadingElement).textContent = isMessage
+    ? words.openedMessage
+    : words.openedTitle(files.length);
+  showSignature(signed);
+  byId('letter', HTMLElement).hidden = note === undefined && from === undefined;
+  setText(byId('note', HTMLQuoteElement), note);
+  setText(byId('from', HTMLElement), from === undefined ? undefined : words.from(from));
+  let isZipSaved = false;
+  const noteSaved = (): void => {
+    if (isZipSaved || fileRows.every((row) => row.isSaved())) onSaved();
+  };
+  fileRows = files.map((file, index) => fileRow(engine, file, { index, onSaved: noteSaved }));
+  byId('files', HTMLUListElement).replaceChildren(...fileRows.map(({ element }) => element));
+  const together = zipSize === undefined ? [] : [{ name: words.zipName, size: zipSize }];
+  byId('together', HTMLUListElement).replaceChildren(
+    ...together.map(
+      (zip) =>
+        fileRow(engine, zip, {
+          index: files.length,
+          label: words.allTogether(files.length),
+          button: words.saveAll,
+          onSaved() {
+            isZipSaved = true;
+            noteSaved();
+          },
+        }).element,
+    ),
+  );
+  byId('folder-line', HTMLParagraphElement).hidden = files.length < 2 || folderPicker() === undefined;
+  byId('blob-ids', HTMLUListElement).replaceChildren(
+    ...files.flatMap(({ cid }) => (cid === undefined ? [] : [cid]).map(blobId)),
+  );
+  show('opened');
+  // Who opens a message wants to read it.
+  if (isMessage) void fileRows[0]?.look();
+}
+
+function showSignature(signed: OpenedView['signed']): void {
+  const line = byId('signed', HTMLParagraphElement);
+  setText(line, undefined);
+  if (signed !== undefined)
+    void signatureText(signed).then(({ text, isWarning }) => {
+      line.className = isWarning ? 'warning' : '';
+      setText(line, text);
+    });
+}
+
+async function saveToFolder(): Promise<void> {
+  const button = byId('to-folder', HTMLButtonElement);
+  button.disabled = true;
+  try {
+    const into = await folderPicker()?.({ mode: 'readwrite' });
+    for (const row of fileRows) if (into !== undefined && !row.isSaved()) await row.save({ into });
+  } catch {
+    // The dialog was closed; a file that is not saved says so itself.
+  } finally {
+    button.disabled = false;
+  }
+}
+
+/** Starts the buttons of the state, once. */
+export function startOpenedFiles(): void {
+  byId('to-folder', HTMLButtonElement).addEventListener('click', () => void saveToFolder());
+}
+
+function blobId(cid: string): HTMLLIElement {
+  const item = document.createElement('li');
+  const code = document.createElement('code');
+  code.textContent = cid;
+  item.append(`${words.blobId}: `, code);
+  return item;
+}

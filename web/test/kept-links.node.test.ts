@@ -1,0 +1,236 @@
+/**
+ * Links that a browser keeps: only where it is told to, never the link itself, and until it is told
+ * to forget.
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { connect, receive } from '../../client/index.ts';
+import { withProgram } from '../../testkit/programs/programs.ts';
+import { nothing, readStorage } from './in-page.ts';
+import { Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
+import { itemOf } from '../../testkit/present.ts';
+
+const file = (name: string) => ({ name, mimeType: 'text/plain', buffer: Buffer.from('the plans') });
+
+/** Runs in the page: all that its databases hold, as text. */
+async function readDatabases(): Promise<string> {
+  let text = '';
+  for (const { name = '' } of await indexedDB.databases()) {
+    const database = await new Promise<IDBDatabase>((resolve) => {
+      const request = indexedDB.open(name);
+      request.onsuccess = () => resolve(request.result);
+    });
+    for (const store of database.objectStoreNames) {
+      const request = database.transaction(store).objectStore(store).getAll();
+      await new Promise((resolve) => (request.onsuccess = resolve));
+      text += JSON.stringify(request.result);
+    }
+    database.close();
+  }
+  return text;
+}
+
+withProgram('chromium', { probe: ['--version'] }, () => {
+  let receiver: Receiver;
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+  });
+  afterAll(() => receiver.close());
+
+  async function open(address: string, o: OpenOptions = {}): Promise<Watched> {
+    const watched = await receiver.open(address, o);
+    onTestFinished(async () => {
+      await watched.close();
+      expect(watched.complaints.filter((each) => !each.includes('404 (Not Found)'))).toEqual([]);
+    });
+    return watched;
+  }
+
+  const shows = (page: Page, state: string): Promise<void> => page.locator(`#${state}:not([hidden])`).waitFor();
+  const rows = (page: Page) => page.locator('#kept-links > li');
+  const secretOf = (link: string): string => itemOf(link.split('#'), 1).slice(23);
+
+  async function send(page: Page, names = ['plans.txt']): Promise<string> {
+    await page.locator('#choose').setInputFiles(names.map((each) => file(each)));
+    await page.locator('#compose-button').click();
+    await shows(page, 'sent');
+    return page.locator('#sent-link').inputValue();
+  }
+
+  async function keep(page: Page): Promise<void> {
+    await page.locator('#keep-link').check();
+    await page.locator('#keep-said:not([hidden])').waitFor();
+  }
+
+  /** A page that has sent by an API key, and its link. */
+  async function sent(o: OpenOptions = {}) {
+    const { apiKey } = await receiver.service.account();
+    const watched = await open(`${receiver.root}send`, o);
+    await watched.page.locator('#api-key').fill(apiKey);
+    await watched.page.keyboard.press('Enter');
+    await shows(watched.page, 'compose');
+    return {
+      ...watched,
+      apiKey,
+      link: await send(watched.page),
+      connection: connect({ service: receiver.root, apiKey }),
+    };
+  }
+
+  /** Leaves for the list; the link was not copied, which the browser asks about. */
+  async function list(page: Page): Promise<void> {
+    page.on('dialog', (dialog) => void dialog.accept());
+    await page.goto(`${receiver.root}links`);
+    await shows(page, 'kept');
+  }
+
+  test('a link without a tick leaves nothing behind, and the page says so', async () => {
+    const { page } = await sent();
+    await list(page);
+    await expect.poll(() => page.locator('#kept-text').innerText()).toMatch(/^This browser remembers no links/);
+    expect(await page.locator('#forget').isVisible()).toBe(false);
+    expect(await violations(page)).toEqual([]);
+    expect(await page.evaluate(readStorage)).toEqual(nothing);
+  });
+
+  test('a ticked one is listed as the service sees it, changed and taken back, and forgotten', async () => {
+    const { page, apiKey, link, connection } = await sent();
+    await keep(page);
+    await page.locator('#keep-link').uncheck();
+    await expect.poll(() => page.evaluate(readDatabases)).toBe('[][]');
+    await keep(page);
+    await receive(link);
+    await list(page);
+    await expect.poll(() => rows(page).first().innerText()).toContain('Opens 4 more times, until ');
+    expect(await rows(page).first().innerText()).toMatch(/plans\.txt[^]*9 bytes[^]*Seen at /);
+    const databases = await page.evaluate(readDatabases);
+    expect(databases).toContain('plans.txt');
+    for (const secret of [secretOf(link), apiKey]) expect(databases).not.toContain(secret);
+    expect(await violations(page)).toEqual([]);
+
+    await page.getByRole('button', { name: 'Change plans.txt' }).click();
+    await page.locator('#key[open]').waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.locator('#key-field').fill('sp_wrong');
+    await page.keyboard.press('Enter');
+    await page.locator('#key-error:not([hidden])').waitFor();
+    await page.locator('#key-field').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await page.locator('#changing[open]').waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.locator('#changing-opens').fill('9');
+    await page.locator('#changing-expires').selectOption('336');
+    await page.getByRole('button', { name: 'Change it' }).click();
+    await expect.poll(() => rows(page).first().innerText()).toContain('Opens 8 more times, until ');
+    const { shares } = await connection.shares();
+    expect(shares).toMatchObject([{ opens: 9, opensLeft: 8 }]);
+    expect(Math.round((Date.parse(itemOf(shares, 0).expiresAt) - Date.now()) / 86_400_000)).toBe(14);
+
+    await page.getByRole('button', { name: 'Take it back plans.txt' }).click();
+    await page.locator('#taking-yes').click();
+    await expect.poll(() => rows(page).first().innerText()).toContain('This link was taken back Seen at ');
+    await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
+    expect(await page.evaluate(readDatabases)).not.toContain(apiKey);
+    await page.locator('#forget').click();
+    await page.locator('#forgetting-yes').click();
+    await expect.poll(() => rows(page).count()).toBe(0);
+    expect(await page.evaluate(readStorage)).toEqual(nothing);
+  });
+
+  test('says of a link only what was seen: ended, no longer known, or nothing', async () => {
+    const { page, link } = await sent();
+    await keep(page);
+    await page.getByRole('button', { name: 'Send something else' }).click();
+    const second = await send(page, ['a.txt', 'b.txt', 'c.txt', 'd.txt']);
+    await keep(page);
+    await page.route('**/v1/shares/*', (route) => route.fulfill({ status: 200, body: '<p>hotel</p>' }));
+    await list(page);
+    await expect
+      .poll(() => rows(page).allInnerTexts())
+      .toEqual([
+        expect.stringMatching(
+          /^a\.txt, b\.txt, c\.txt and 1 more[^]*The service could not be asked what became of it\.$/,
+        ),
+        expect.stringMatching(/^plans\.txt[^]*The service could not be asked what became of it\.$/),
+      ]);
+    await page.unroute('**/v1/shares/*');
+    const id = itemOf(second.split('#1'), 1).slice(0, 22);
+    await page.route(`**/v1/shares/${id}`, (route) =>
+      route.fulfill({ status: 404, json: { code: 'not_found' }, contentType: 'application/problem+json' }),
+    );
+    for (let times = 0; times < 5; times += 1) await receive(link);
+    await page.reload();
+    await expect
+      .poll(() => rows(page).allInnerTexts())
+      .toEqual([
+        expect.stringContaining('The service does not know this link any more. Seen at '),
+        expect.stringContaining('This link is used up Seen at '),
+      ]);
+    await rows(page).first().getByRole('button', { name: 'Remove from this list' }).click();
+    await expect.poll(() => rows(page).count()).toBe(1);
+    await page.reload();
+    await expect.poll(() => rows(page).count()).toBe(1);
+  });
+
+  test('keeps a key only after a tick of its own, and forgets it with the rest', async () => {
+    const host = connect({ service: receiver.root, apiKey: (await receiver.service.account()).apiKey });
+    const invitation = (await host.invitation.create({ label: 'Ann' })).link;
+    const { page } = await open(invitation);
+    await shows(page, 'compose');
+    await send(page);
+    await keep(page);
+    // A change replaces the link, and what is kept of it.
+    await page.getByRole('button', { name: 'Change' }).click();
+    await page.getByRole('button', { name: 'Make the link' }).click();
+    await expect.poll(() => page.locator('#keep-link').isChecked()).toBe(true);
+    await page.getByRole('button', { name: 'Send something else' }).click();
+    await page.getByRole('button', { name: 'Your links' }).click();
+    await shows(page, 'links');
+    await expect.poll(() => page.locator('#made-links > li').first().innerText()).toMatch(/^plans\.txt, /);
+    await list(page);
+    await expect.poll(() => rows(page).allInnerTexts()).toEqual([expect.stringContaining('Opens 5 more times')]);
+    await page.getByRole('button', { name: 'Take it back plans.txt' }).click();
+    await page.locator('#taking-yes').click();
+    await page.locator('#key-keep').check();
+    await page.locator('#key-field').fill(invitation);
+    await page.keyboard.press('Enter');
+    await expect.poll(() => rows(page).first().innerText()).toContain('This link was taken back');
+    expect((await host.list()).files).toEqual([]);
+    await page.reload();
+    await page.locator('#kept-key:not([hidden])').waitFor();
+    expect(await page.evaluate(readDatabases)).toContain(itemOf(invitation.split('#'), 1));
+    await page.locator('#forget').click();
+    await page.locator('#forgetting-yes').click();
+    await expect.poll(() => page.evaluate(readStorage)).toEqual(nothing);
+    expect(await page.locator('#kept-key').isVisible()).toBe(false);
+  });
+
+  const pictures = process.env['SEALPIN_PICTURES'];
+  test.skipIf(pictures === undefined)('pictures of the list', async () => {
+    for (const colorScheme of ['light', 'dark'] as const)
+      for (const locale of ['en-GB', 'de-DE']) {
+        const { page } = await sent({ colorScheme, locale });
+        await keep(page);
+        await mkdir(String(pictures), { recursive: true });
+        const shoot = async (name: string): Promise<void> => {
+          for (const width of [320, 768, 1280]) {
+            await page.setViewportSize({ width, height: 800 });
+            const path = join(String(pictures), `${name}-${colorScheme}-${locale.slice(0, 2)}-${width}.png`);
+            await page.screenshot({ path, fullPage: true });
+          }
+        };
+        await shoot('sent');
+        await page.locator('#sent-more').click();
+        await send(page, ['a rather long name of a report on everything.pdf', 'b.txt', 'c.txt', 'd.txt']);
+        await keep(page);
+        await list(page);
+        await page.waitForTimeout(500);
+        await shoot('list');
+        await rows(page).first().locator('.change').click();
+        await page.locator('#key[open]').waitFor();
+        await shoot('key');
+      }
+  });
+});

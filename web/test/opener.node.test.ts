@@ -1,0 +1,222 @@
+/** `open.html` from the disk: in Chromium and Firefox, without a network. */
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { bundleOpener } from '../../cli/local/code/opener-bundle.ts';
+import { generateKeys, seal } from '../../client/index.ts';
+import {
+  launch,
+  withBrowser,
+  type BrowserName,
+  type RunningBrowser,
+  type Tab,
+} from '../../testkit/browsers/browsers.ts';
+import { long } from '../../testkit/long-run.ts';
+import { itemOf, present } from '../../testkit/present.ts';
+import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+
+type Vector = {
+  password: string;
+  folder: Record<string, string>;
+  opens: Record<string, string>;
+  sealed: Record<string, { privateKey?: string; password?: string; plaintext: string }>;
+};
+const vector = JSON.parse(
+  await readFile(join(import.meta.dirname, '../../shared/test/vectors/backups/backup.json'), 'utf8'),
+) as Vector;
+const html = await bundleOpener();
+const fromBase64 = (text: string): Buffer => Buffer.from(text, 'base64');
+
+describe('open.html', () => {
+  test('is one file of at most 300 KB, the same each time, which names nothing outside', async () => {
+    expect(Buffer.byteLength(html)).toBeLessThanOrEqual(300_000);
+    expect(await bundleOpener()).toBe(html);
+    expect(html).toContain("connect-src 'none'");
+    expect(html.replaceAll(/http:\/\/www\.w3\.org\/\S+/g, '')).not.toMatch(
+      /<(?:link|img|iframe|script)[^>]+(?:src|href)=/,
+    );
+    expect(html).not.toMatch(/innerHTML|\/(?:home|root|work)\//);
+  });
+});
+
+/**
+ * What runs before the page: it counts violations, and keeps what is saved, by picker or as a Blob.
+ */
+const before = (hasPicker: boolean) => `() => {
+  globalThis.saved = {}; globalThis.violations = [];
+  document.addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective));
+  const pick = async ({ suggestedName }) => ({ createWritable: async () => {
+    const parts = [];
+    return { write: async (bytes) => void parts.push(bytes.slice()), abort: async () => undefined,
+      close: async () => void (saved[suggestedName] = new Blob(parts)) };
+  } });
+  globalThis.showSaveFilePicker = ${hasPicker} ? pick : undefined;
+  const { createObjectURL } = URL;
+  const blobs = new Map();
+  URL.createObjectURL = (blob) => { const url = createObjectURL.call(URL, blob); blobs.set(url, blob); return url; };
+  HTMLAnchorElement.prototype.click = function () { saved[this.download] = blobs.get(this.href); };
+}`;
+
+function suites(name: BrowserName): void {
+  let browser: RunningBrowser;
+  beforeAll(async () => {
+    browser = await launch[name]();
+  });
+  afterAll(() => browser.close());
+
+  /** Opens it from a folder with these files. */
+  async function opened(files: Record<string, Uint8Array>, { hasPicker = false } = {}) {
+    const directory = await temporaryDirectory();
+    for (const [path, bytes] of Object.entries({ 'open.html': Buffer.from(html), ...files })) {
+      await mkdir(dirname(join(directory, path)), { recursive: true });
+      await writeFile(join(directory, path), bytes);
+    }
+    const tab = await browser.open(pathToFileURL(join(directory, 'open.html')).href, { before: before(hasPicker) });
+    onTestFinished(() => tab.close());
+    return { tab, path: (file: string) => join(directory, file) };
+  }
+
+  const shows = (tab: Tab, id: string): Promise<void> =>
+    expect
+      .poll(() => tab.evaluate<string>("document.querySelector('main > section:not([hidden])')?.id"), {
+        timeout: 30_000,
+      })
+      .toBe(id);
+  const text = (tab: Tab, selector: string): Promise<string> =>
+    tab.evaluate<string>(`document.querySelector(${JSON.stringify(selector)}).innerText`);
+  const type = (tab: Tab, password: string): Promise<unknown> =>
+    tab.evaluate(`(() => { document.getElementById('password').value = ${JSON.stringify(password)};
+      document.getElementById('open').requestSubmit(); })()`);
+  const names = (tab: Tab): Promise<string[]> =>
+    tab.evaluate<string[]>("[...document.querySelectorAll('#files bdi')].map((each) => each.textContent)");
+
+  /** Saves a file of the list, and waits until it is whole. */
+  async function save(tab: Tab, file: string): Promise<string> {
+    const key = JSON.stringify(file);
+    await tab.evaluate(`[...document.querySelectorAll('#files li')]
+      .find((each) => each.querySelector('bdi').textContent === ${key}).querySelector('.save').click()`);
+    await expect.poll(() => tab.evaluate<boolean>(`${key} in saved`), { timeout: 600_000 }).toBe(true);
+    return tab.evaluate<string>(`(async () => (new Uint8Array(await saved[${key}].slice(0, 1e6).arrayBuffer()))
+      .reduce((all, byte) => all + byte.toString(16).padStart(2, "0"), ""))()`);
+  }
+
+  test('opens a container with a password, after a wrong one, and a key file', async () => {
+    const keys = await generateKeys();
+    const bytes = crypto.getRandomValues(new Uint8Array(65_536));
+    const own = await (await seal(bytes, { to: { keys: keys.recipient } })).bytes();
+    const diary = present(vector.folder['blobs/bafkreifqnjgr35fotetknuye56nk3yzlzkno43d6qgokve7dhqn7ypkvh4.car']);
+    const { tab, path } = await opened({
+      'film.age': own,
+      'key.txt': Buffer.from(keys.privateKey),
+      'diary.car': fromBase64(diary),
+    });
+    await shows(tab, 'home');
+    await tab.setFiles('#container', [path('film.age')]);
+    await shows(tab, 'asked');
+    await tab.setFiles('#key', [path('key.txt')]);
+    await tab.evaluate("document.getElementById('open').requestSubmit()");
+    await shows(tab, 'opened');
+    expect(await save(tab, 'film')).toBe(Buffer.from(bytes).toString('hex'));
+    expect(await text(tab, '#files .state')).toMatch(/Complete and checked|Vollständig und geprüft/);
+    await tab.setFiles('#container', [path('diary.car')]);
+    await shows(tab, 'asked');
+    await type(tab, 'wrong');
+    await expect.poll(() => text(tab, '#open-error')).toMatch(/\w/);
+    await type(tab, vector.password);
+    await shows(tab, 'opened');
+    expect(await save(tab, 'diary')).toBe(Buffer.from('Dear diary\n').toString('hex'));
+    expect(await tab.evaluate('violations')).toEqual([]);
+  });
+
+  test('opens the folder of a backup, and says which file has a password of its own', async () => {
+    const folder = Object.fromEntries(
+      Object.entries(vector.folder).map(([path, bytes]) => [`copy/${path}`, fromBase64(bytes)]),
+    );
+    const { tab, path } = await opened(folder, { hasPicker: true });
+    await chooseFolder(tab, Object.keys(folder), path);
+    await shows(tab, 'asked');
+    await type(tab, vector.password);
+    await shows(tab, 'opened');
+    expect((await names(tab)).toSorted()).toEqual(
+      ['diary.txt.sealpin', 'empty', 'letter ☃.txt', 'notes.txt', 'notes.txt', 'sealed by me.age'].toSorted(),
+    );
+    for (const file of ['letter ☃.txt', 'empty'])
+      expect(await save(tab, file)).toBe(fromBase64(present(vector.opens[file])).toString('hex'));
+    expect(await text(tab, '#files')).toMatch(/Encrypted by its owner|Vor dem Speichern vom Besitzer/);
+    expect(await tab.evaluate('violations')).toEqual([]);
+  });
+
+  /** Firefox takes no folder from a driver, so its files get their paths in the page. */
+  async function chooseFolder(tab: Tab, files: readonly string[], path: (file: string) => string): Promise<void> {
+    if (name === 'Chromium') return tab.setFiles('#folder', [path('copy')]);
+    await tab.evaluate(
+      "Object.assign(document.getElementById('folder'), { webkitdirectory: false, multiple: true }).id",
+    );
+    await tab.evaluate(`(() => { const paths = ${JSON.stringify(files)};
+      const get = function () { return paths.find((each) => each.endsWith('/' + this.name)); };
+      Object.defineProperty(File.prototype, 'webkitRelativePath', { get }); })()`);
+    return tab.setFiles(
+      '#folder',
+      files.map((file) => path(file)),
+    );
+  }
+
+  test('refuses damaged files and folders, saves nothing of them, and reaches nobody', async () => {
+    const keys = await generateKeys();
+    const sealed = await (await seal(new Uint8Array(200_000), { to: { keys: keys.recipient } })).bytes();
+    const car = fromBase64(present(Object.entries(vector.folder).find(([path]) => path.startsWith('blobs/')))[1]);
+    const { tab, path } = await opened({
+      'cut.age': sealed.slice(0, -20),
+      'plain.txt': Buffer.from('hello'),
+      'bad.car': car.with(car.length - 1, itemOf(car, -1) ^ 1),
+      'key.txt': Buffer.from(keys.privateKey),
+    });
+    await tab.setFiles('#container', [path('plain.txt')]);
+    await shows(tab, 'problem');
+    await tab.setFiles('#container', [path('cut.age')]);
+    await shows(tab, 'asked');
+    await tab.setFiles('#key', [path('key.txt')]);
+    await tab.evaluate("document.getElementById('open').requestSubmit()");
+    await shows(tab, 'opened');
+    await tab.evaluate("document.querySelector('#files .save').click()");
+    await expect.poll(() => text(tab, '#files .state')).toMatch(/damaged|beschädigt/);
+    await tab.setFiles('#container', [path('bad.car')]);
+    await shows(tab, 'problem');
+    expect(await tab.evaluate('Object.keys(saved)')).toEqual([]);
+    const reached = await tab.evaluate<string>(
+      "fetch('http://127.0.0.1:9/').then(() => 'reached', (error) => error.name)",
+    );
+    expect(reached).toBe('TypeError');
+    expect(await tab.evaluate('violations')).toContain('connect-src');
+  });
+
+  // Chromium writes to the file that is picked, and a private window of it has no such room.
+  test.runIf(long && name === 'Firefox')('saves 1 GiB as a Blob', async () => {
+    const keys = await generateKeys();
+    const bytes = Buffer.alloc(1024 ** 3 - 1024 ** 2, 7);
+    const sealed = await (await seal(bytes, { to: { keys: keys.recipient } })).bytes();
+    const { tab, path } = await opened({ 'film.age': sealed, 'key.txt': Buffer.from(keys.privateKey) });
+    await tab.setFiles('#container', [path('film.age')]);
+    await shows(tab, 'asked');
+    await tab.setFiles('#key', [path('key.txt')]);
+    await tab.evaluate("document.getElementById('open').requestSubmit()");
+    await shows(tab, 'opened');
+    await save(tab, 'film');
+    const piece = 64 * 1024 * 1024;
+    const digests = await tab.evaluate<string[]>(`(async () => { const all = [];
+      for (let at = 0; at < saved.film.size; at += ${piece}) {
+        const part = await saved.film.slice(at, at + ${piece}).arrayBuffer();
+        all.push(new Uint8Array(await crypto.subtle.digest('SHA-256', part)).join());
+      }
+      return all; })()`);
+    const expected = Array.from({ length: Math.ceil(bytes.length / piece) }, (_, at) =>
+      bytes.subarray(at * piece, (at + 1) * piece),
+    );
+    expect(digests).toEqual(expected.map((each) => [...createHash('sha256').update(each).digest()].join()));
+  });
+}
+
+withBrowser('Chromium', () => describe('Chromium', () => suites('Chromium')));
+withBrowser('Firefox', () => describe('Firefox', () => suites('Firefox')));

@@ -1,0 +1,25 @@
+/** Who signed what was sent, in words that people compare. */
+import type { ParcelSignature } from '../../shared/link/index.ts';
+import { words } from '../states.ts';
+
+/** The words of a fingerprint, as the command line makes them: 66 bits of SHA-256, 11 for each. */
+const count = 6;
+const bitsOfWord = 11;
+
+/** A sentence about a signature, and whether it warns. */
+export async function signatureText({ signer, state }: ParcelSignature): Promise<{ text: string; isWarning: boolean }> {
+  const who = await fingerprint(signer).catch(() => signer);
+  return state === 'valid'
+    ? { text: words.signedBy(who), isWarning: false }
+    : { text: words.signature[state](who), isWarning: true };
+}
+
+async function fingerprint(signer: string): Promise<string> {
+  const response = await fetch('web/words.txt');
+  const list = (await response.text()).trim().split('\n');
+  if (list.length !== 2 ** bitsOfWord) throw new TypeError('the list of words is incomplete');
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(signer)));
+  const bits = Array.from(digest, (byte) => byte.toString(2).padStart(8, '0')).join('');
+  const indices = Array.from({ length: count }, (_, at) => bits.slice(at * bitsOfWord, (at + 1) * bitsOfWord));
+  return indices.map((each) => list[Number.parseInt(each, 2)]).join('-');
+}

@@ -1,0 +1,108 @@
+/** A gateway of S3 that is killed, only reads, is shared by two services, or has another time. */
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Health, Problem } from '../../../shared/api.ts';
+import { answersLate, refuses } from '../../../testkit/object-stores/hostile-store.ts';
+import { startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
+import { adminToken } from '../../../testkit/service.ts';
+import { bytesOf, client, jsonOf, problemOf } from '../../../testkit/api-client.ts';
+import { create, offsetOf, patch, send } from '../uploads/tus-client.ts';
+import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+
+const mib = 1_048_576;
+const day = 86_400_000;
+const why = missing('s3');
+
+describe.skipIf(why !== undefined)(`a gateway of S3${why === undefined ? '' : `: ${why}`}`, () => {
+  let store: StoreUnderTest;
+  let gateway: Versitygw;
+  beforeAll(async () => {
+    gateway = await startVersitygw();
+    store = await startStore('s3', { gateway });
+  });
+  afterAll(async () => {
+    await store.close();
+    await gateway.close();
+  });
+
+  it('that is killed in the middle of an upload and started again has what was acknowledged', async () => {
+    const bytes = randomBytes(9 * mib + 3);
+    const kept = await store.owner.call.store('plain', bytes.subarray(0, mib));
+    const { path } = await create(store.owner.call, 'plain', bytes.length);
+    expect((await patch(store.owner.call, path, 0, bytes.subarray(0, 3 * mib))).status).toBe(204);
+    let killed: Promise<void> | undefined;
+    const duringPut = () => {
+      killed ??= gateway.kill();
+      return answersLate(killed);
+    };
+    present(store.hostile).obey({ method: 'PUT', key: /\/data\//, fault: duringPut });
+    const broken = await patch(store.owner.call, path, 3 * mib, bytes.subarray(3 * mib, 8 * mib));
+    expect(broken.status).toBeGreaterThanOrEqual(500);
+    await present(killed);
+    present(store.hostile).obey();
+    await gateway.start();
+    const offset = await offsetOf(store.owner.call, path);
+    expect(offset).toBe(3 * mib);
+    const last = await send(store.owner.call, path, bytes, 4 * mib, offset);
+    const fileId = present(last.headers.get('Sealpin-File'));
+    const read = async (id: string) => await bytesOf(store.owner.call(`/v1/storage/${id}/content`));
+    expect(Buffer.compare(await read(fileId), bytes)).toBe(0);
+    expect(Buffer.compare(await read(kept.fileId), bytes.subarray(0, mib))).toBe(0);
+  });
+
+  it('keeps the files of two services apart, and no service takes the prefix of another', async () => {
+    const other = await startStore('s3', { gateway, vars: { SERVICE_ID: 'another' } });
+    const thief = await startStore('s3', { gateway, prefix: 'sealpin-tested/', vars: { SERVICE_ID: 'another' } });
+    try {
+      const bytes = randomBytes(70_000);
+      const files = await Promise.all([store, other].map((each) => each.owner.call.store('plain', bytes)));
+      expect(itemOf(files, 0).cid).toBe(itemOf(files, 1).cid);
+      await store.owner.call.deleteFile({ fileId: itemOf(files, 0).fileId });
+      await store.pass(3 * day, { rounds: 2 });
+      const left = await bytesOf(other.owner.call(`/v1/storage/${itemOf(files, 1).fileId}/content`));
+      expect(Buffer.compare(left, bytes)).toBe(0);
+      const refused = await thief.owner.call('/v1/storage/plain', { method: 'POST', body: bytes as BodyInit });
+      expect(await problemOf(refused)).toBe('500 misconfigured');
+      await expect.poll(() => thief.service.log.some((line) => line.includes('belongs to another service'))).toBe(true);
+    } finally {
+      await thief.close();
+      await other.close();
+    }
+  });
+
+  it('that only reads takes nothing, reads what is there, and the log says what to do', async () => {
+    const bytes = randomBytes(70_000);
+    const { fileId } = await store.owner.call.store('plain', bytes);
+    await gateway.kill();
+    await gateway.start({ isReadOnly: true });
+    const response = await store.owner.call('/v1/storage/plain', { method: 'POST', body: randomBytes(1000) });
+    expect(response.status).toBe(500);
+    expect((await response.json<Problem>()).code).toBe('misconfigured');
+    await expect.poll(() => store.service.log.some((line) => line.includes('what the key may do'))).toBe(true);
+    expect(Buffer.compare(await bytesOf(store.owner.call(`/v1/storage/${fileId}/content`)), bytes)).toBe(0);
+    const deleted = await store.owner.call(`/v1/storage/${fileId}`, { method: 'DELETE' });
+    expect((await jsonOf<{ pins: { status: string }[] }>(deleted)).pins[0]?.status).toBe('scheduled');
+    await gateway.kill();
+    await gateway.start();
+    await store.pass(day, { rounds: 3 });
+    const after = await jsonOf<{ pins: { status: string }[] }>(await store.owner.call(`/v1/storage/${fileId}/receipt`));
+    expect(after.pins[0]?.status).toBe('unpinned');
+  });
+  it('whose clock differs is followed where that helps; else health says what to do', async () => {
+    const hostile = present(store.hostile);
+    const skewed = refuses('RequestTimeTooSkewed', { date: new Date().toUTCString() });
+    hostile.obey({ nth: 1, fault: skewed });
+    const { fileId } = await store.owner.call.store('plain', randomBytes(1000));
+    hostile.obey({ fault: skewed });
+    const health = async (): Promise<Health> =>
+      await (await client(store.service.url, adminToken)('/v1/health')).json<Health>();
+    // What an earlier request has found counts for some seconds.
+    const hint = expect.stringContaining('clocks') as string;
+    await expect
+      .poll(health)
+      .toMatchObject({ services: [{ id: 'store', status: 'failing', code: 'misconfigured', hint }] });
+    hostile.obey();
+    await store.owner.call.deleteFile({ fileId });
+  });
+});

@@ -1,0 +1,147 @@
+/** Objects that belong to nothing: which are removed, and which wait for the operator. */
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { answersLate, doesAndRefuses } from '../../../testkit/object-stores/hostile-store.ts';
+import { present } from '../../../testkit/present.ts';
+import { adminToken, metricsToken } from '../../../testkit/service.ts';
+import { decodeIndex } from '../../backends/objects/object-index.ts';
+import { objectIdOf } from '../../objects/pin/stores/object-names.ts';
+import { bytesOf, client, problemOf } from '../../../testkit/api-client.ts';
+import { shardObject } from '../stored-state.ts';
+import { create, offsetOf, patch, send } from '../uploads/tus-client.ts';
+import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+
+const mib = 1_048_576;
+const day = 86_400_000;
+const why = missing('s3');
+
+describe.skipIf(why !== undefined)(`objects of nobody in S3${why === undefined ? '' : `: ${why}`}`, () => {
+  let store: StoreUnderTest;
+  beforeAll(async () => {
+    store = await startStore('s3');
+  });
+  afterAll(() => store.close());
+
+  async function expectEmpty(): Promise<void> {
+    present(store.hostile).obey();
+    await store.pass(3 * day, { rounds: 3 });
+    expect(await store.keys()).toEqual(['service']);
+  }
+
+  /** Stores a file and deletes it. @returns the digits of the object that has had its row */
+  async function digitsInUse(): Promise<string> {
+    const { fileId } = await store.owner.call.store('plain', randomBytes(10));
+    await store.owner.call.deleteFile({ fileId });
+    return (await objectIdOf(fileId)).slice(0, 2);
+  }
+
+  it('are found by the sweep where a part arrives after its upload was removed', async () => {
+    let arrive = (): void => undefined;
+    const late = new Promise<void>((resolve) => (arrive = resolve));
+    present(store.hostile).obey({ method: 'PUT', key: /\/data\//, nth: 1, fault: answersLate(late) });
+    const controller = new AbortController();
+    const sending = fetch(`${store.service.url}/v1/storage/plain`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${store.owner.call.apiKey}` },
+      body: randomBytes(1000),
+      signal: controller.signal,
+    }).catch(() => undefined);
+    await expect.poll(async () => (await store.keys()).some((key) => key.startsWith('data/'))).toBe(true);
+    controller.abort();
+    await sending;
+    arrive();
+    await expectEmpty();
+  });
+
+  it('are removed after a day, unless they are many', async () => {
+    const digits = await digitsInUse();
+    const id = digits.repeat(16);
+    await store.write(`data/${id}/00000000`, Buffer.from('a stray'));
+    const pin = shardObject(store.service, digits);
+    await pin.ring(2 * day);
+    // It is young by the store's clock, whatever ours says.
+    expect(await store.keys()).toContain(`data/${id}/00000000`);
+    await store.age(`data/${id}/00000000`, 2 * day);
+    await pin.ring(2 * day);
+    expect(await store.keys()).not.toContain(`data/${id}/00000000`);
+    for (let n = 0; n < 101; n += 1) {
+      const key = `data/${digits}${String(n).padStart(30, '0')}/00000000`;
+      await store.write(key, Buffer.from('one of many'));
+      await store.age(key, 2 * day);
+    }
+    await pin.ring(2 * day);
+    const left = async (): Promise<number> =>
+      (await store.keys()).filter((key) => key.startsWith(`data/${digits}`)).length;
+    expect(await left()).toBe(101);
+    const operator = client(store.service.url, adminToken);
+    const waiting = { stores: [{ service: 'store', objects: 101 }] };
+    expect(await operator.listStrays()).toEqual(waiting);
+    const metrics = await client(store.service.url, metricsToken)('/v1/operator/metrics');
+    expect(await metrics.text()).toContain('sealpin_stray_objects{service="store"} 101');
+    expect(await problemOf(operator.ask('removeStrays', { service: 'another' }))).toBe('404 not_found');
+    expect(await operator.removeStrays({ service: 'store' })).toEqual(waiting);
+    await expect.poll(async () => (await pin.ring(60_000), await left())).toBe(0);
+    expect(await operator.listStrays()).toEqual({ stores: [] });
+    // The next time, the operator is asked again.
+    const [sweep] = await pin.rows('object_sweep');
+    expect(sweep).toMatchObject({ waiting: 0, allowed: 0 });
+    await expectEmpty();
+  });
+
+  it('wait for the operator, few as they are, where they were there before any row', async () => {
+    // A database that was lost: its objects are those of files.
+    const ids = Array.from({ length: 256 }, (_, at) => at.toString(16).padStart(2, '0').repeat(16));
+    for (const id of ids) {
+      await store.write(`data/${id}/00000000`, Buffer.from('a file of before'));
+      await store.age(`data/${id}/00000000`, 2 * day);
+    }
+    const before = await shardsWithRows();
+    let digits = await digitsInUse();
+    while (before.has(digits)) digits = await digitsInUse();
+    const pin = shardObject(store.service, digits);
+    const key = `data/${digits.repeat(16)}/00000000`;
+    for (let sweep = 0; sweep < 3; sweep += 1) await pin.ring(2 * day);
+    expect(await store.keys()).toContain(key);
+    const operator = client(store.service.url, adminToken);
+    expect((await operator.listStrays()).stores).toEqual([{ service: 'store', objects: 1 }]);
+    await operator.removeStrays({ service: 'store' });
+    await expect.poll(async () => (await pin.ring(60_000), await store.keys())).not.toContain(key);
+    // From now on its strays are those of any other.
+    await store.write(key, Buffer.from('a stray'));
+    await store.age(key, 2 * day);
+    await expect.poll(async () => (await pin.ring(2 * day), await store.keys())).not.toContain(key);
+    for (const id of ids) await store.lose(`data/${id}/00000000`).catch(() => undefined);
+    await expectEmpty();
+  });
+
+  /** The digits whose objects have had rows. */
+  async function shardsWithRows(): Promise<Set<string>> {
+    const seen = new Set<string>();
+    for (let at = 0; at < 256; at += 1) {
+      const digits = at.toString(16).padStart(2, '0');
+      if ((await shardObject(store.service, digits).rows('object_sweep')).length > 0) seen.add(digits);
+    }
+    return seen;
+  }
+
+  it('beside a file, as requests that broke off leave them, are removed within a day', async () => {
+    const { owner } = store;
+    const bytes = randomBytes(9 * mib + 3);
+    const { path, id } = await create(owner.call, 'plain', bytes.length);
+    expect((await patch(owner.call, path, 0, bytes.subarray(0, 3 * mib))).status).toBe(204);
+    // It is stored, and nobody hears of it.
+    present(store.hostile).obey({ method: 'PUT', key: /\/data\//, fault: doesAndRefuses('ServiceUnavailable') });
+    expect((await patch(owner.call, path, 3 * mib, bytes.subarray(3 * mib, 8 * mib))).status).toBe(503);
+    present(store.hostile).obey();
+    const last = await send(owner.call, path, bytes, 4 * mib, await offsetOf(owner.call, path));
+    const cid = present(last.headers.get('Sealpin-Cid'));
+    const objects = async (): Promise<string[]> => (await store.keys()).filter((key) => key.startsWith('data/'));
+    const named = (await decodeIndex(cid, await store.read(`cid/${cid}`))).objects.length;
+    expect((await objects()).length).toBeGreaterThan(named);
+    await store.pass(day / 2);
+    expect((await objects()).length).toBe(named);
+    expect(Buffer.compare(await bytesOf(owner.call(`/v1/storage/${id}/content`)), bytes)).toBe(0);
+    await owner.call.deleteFile({ fileId: id });
+    await expectEmpty();
+  });
+});
