@@ -19,7 +19,7 @@ export const filenamePattern =
  * the start they would hide a dot.
  */
 const unseen =
-  /(?![\u200c\u200d]|\p{Variation_Selector})[\p{Cf}\p{Default_Ignorable_Code_Point}]|^(?:[\u200c\u200d]|\p{Variation_Selector})+/gu;
+  /(?![\u200c\u200d\p{Variation_Selector}])[\p{Cf}\p{Default_Ignorable_Code_Point}]|^[\u200c\u200d\p{Variation_Selector}]+/gu;
 
 /**
  * Checks a filename: 1 to 255 bytes in `filenamePattern`, none of them unseen.

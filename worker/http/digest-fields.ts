@@ -19,7 +19,7 @@ export type Digests = ReadonlyMap<Algorithm, Uint8Array>;
  * A member of a dictionary (RFC 9651 section 3.2) with its parameters, which have no meaning here.
  */
 const member =
-  /^([a-z*][a-z0-9_.*-]*)=(:[A-Za-z0-9+/]*={0,2}:|[0-9]{1,15})(?:;[ ]*[a-z*][a-z0-9_.*-]*(?:="[^"\\]*"|=[!#-+.-:<-~]+)?)*$/;
+  /^([a-z*][a-z0-9_.*-]*)=(:[A-Za-z0-9+/]*={0,2}:|\d{1,15})(?:; *[a-z*][a-z0-9_.*-]*(?:="[^"\\]*"|=[!#-+.-:<-~]+)?)*$/;
 
 /**
  * Parses `Content-Digest` and `Repr-Digest`, which are the same for a body without a content
