@@ -14,12 +14,11 @@ export const filenamePattern =
 
 /**
  * All characters that are not seen, with which a name can look like another one: format characters
- * and default-ignorable ones (Unicode, UAX #44), but for U+200C, U+200D and variation selectors,
- * which Persian, emoji and Japanese names need. Those change a character before them, so that at
- * the start they would hide a dot.
+ * and default-ignorable ones (`DI` of Unicode, UAX #44), but for U+200C, U+200D and variation
+ * selectors (`VS`), which Persian, emoji and Japanese names need. Those change a character before
+ * them, so that at the start they would hide a dot.
  */
-const unseen =
-  /(?![\u200c\u200d\p{Variation_Selector}])[\p{Cf}\p{Default_Ignorable_Code_Point}]|^[\u200c\u200d\p{Variation_Selector}]+/gu;
+const unseen = /(?![\u200c\u200d\p{VS}])[\p{Cf}\p{DI}]|^[\u200c\u200d\p{VS}]+/gu;
 
 /**
  * Checks a filename: 1 to 255 bytes in `filenamePattern`, none of them unseen.
