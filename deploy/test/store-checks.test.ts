@@ -17,7 +17,7 @@ test.each([
   [
     { ...ok, refuses: { code: 'disk_full', ...seen } },
     'backend store: it takes no new files (disk_full)',
-    'npx wrangler tail shows why',
+    'make room there, or raise its quota',
   ],
 ])('%o is a finding with what to do', (service, what, todo) => {
   expect(backendFindings({ services: [ok, service] })).toEqual([{ ok: false, what, todo }]);

@@ -80,7 +80,7 @@ describe.each(kinds)('%s', (kind) => {
     const pins = await near.ipfs('pin', 'ls', '--type=recursive', '--quiet');
     expect(cids.filter((cid) => !pins.includes(cid))).toEqual([]);
     for (const [cid, bytes] of held) {
-      // An empty block was not given by one Kubo to the other.
+      // Kubo gives no other node a raw block without bytes (docs/operating.md, "The network").
       if (bytes.length === 0) continue;
       const car = await fetch(`${far.gateway}/ipfs/${cid}?format=car`);
       const found = await bytesOf(new Response(fileFromCar(cid, present(car.body) as never) as never));
