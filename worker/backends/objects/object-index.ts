@@ -211,7 +211,9 @@ async function linked(root: Cid, stored: StoredObjects): Promise<ObjectIndex> {
   return { ...stored, blocks, rangesOf: rangesBelow(root.text, blocks, { leafAt, lengths }) };
 }
 
-/** Finds the data below blocks of another shape: leaves that follow each other there are one range. */
+/**
+ * Finds the data below blocks of another shape: leaves that follow each other there are one range.
+ */
 function rangesBelow(
   root: string,
   blocks: ReadonlyMap<string, Uint8Array>,

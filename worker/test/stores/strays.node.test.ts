@@ -157,6 +157,8 @@ describe.skipIf(why !== undefined)(`objects of nobody in S3${why === undefined ?
     expect(await problemOf(owner.call(`/v1/storage/${fileId}/content`))).toBe('502 content_mismatch');
     const pin = await pinObject(service, cid);
     await expect.poll(async () => (await pin.rows('pin'))[0]?.['suspect']).toBe(1);
+    // In production the alarm that is at work is the only one.
+    await object.stopAlarm();
     // The index is read after it was said that the file needs the objects.
     const released = Promise.withResolvers<void>();
     hostile.obey({ method: 'GET', key: /\/cid\//, nth: 1, fault: answersLate(released.promise) });

@@ -7,7 +7,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { openFile } from '../../../shared/ipfs/index.ts';
-import { bytesOf, type BucketCopies, type Content } from '../../../shared/test/object-stores/bucket-copies.ts';
 import { sendS3 } from '../../../testkit/object-stores/s3-requests.ts';
 import { startVersitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { startWorker } from '../../../testkit/workerd.ts';
@@ -17,9 +16,20 @@ import { r2Adapter } from '../../backends/r2/r2.ts';
 import { s3Adapter } from '../../backends/s3/s3-options.ts';
 import { kinds, missing, type Kind } from './store-under-test.ts';
 
+/** Bytes in base64, or so many bytes of a text that is repeated. */
+type Content = string | { repeat: string; bytes: number };
+type Named = { name: string; prefix: string; cid: string };
+
 const vectors = JSON.parse(
   readFileSync(join(import.meta.dirname, '../../../shared/test/vectors/object-stores/copies.json'), 'utf8'),
-) as BucketCopies;
+) as {
+  objects: Record<string, Content>;
+  files: (Named & { sha256: string })[];
+  refused: (Named & { objects: Record<string, Content | null> })[];
+};
+
+const bytesOf = (content: Content): Buffer =>
+  typeof content === 'string' ? Buffer.from(content, 'base64') : Buffer.alloc(content.bytes, content.repeat);
 
 type Filled = {
   storeAt(prefix: string): ObjectStore;

@@ -127,7 +127,10 @@ export class ObjectSweeps {
     await this.#straysOf(service, names, { remove: true });
   }
 
-  /** Asks the objects of some CIDs about their indexes. @param names `<id>`s among them are left out */
+  /**
+   * Asks the objects of some CIDs about their indexes.
+   * @param names `<id>`s among them are left out
+   */
   async #straysOf(service: string, names: readonly string[], o: { remove: boolean }): Promise<string[]> {
     const shards = new Map<string, string[]>();
     for (const cid of names.filter((name) => !isId(name))) {
