@@ -132,12 +132,13 @@ function cryptography(scheduler: Scheduler): Crypto {
   } as unknown as Crypto;
 }
 
+/** Reason of all signals that have timed out: few of them are looked at. */
+const timedOut = new DOMException('The operation was aborted due to timeout', 'TimeoutError');
+
 function abortSignal(scheduler: Scheduler): typeof AbortSignal {
   const timeout = (ms: number): AbortSignal => {
     const controller = new AbortController();
-    scheduler.later(ms, 'timeout', () =>
-      controller.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError')),
-    );
+    scheduler.later(ms, 'timeout', () => controller.abort(timedOut));
     return controller.signal;
   };
   // That of Node keeps what listens to a signal that is never aborted, and with it a whole world.
