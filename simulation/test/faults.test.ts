@@ -8,10 +8,18 @@ import { plantedFaults } from './planted-faults.ts';
 /** Of the short form: some that the first seeds find. */
 const quick = plantedFaults.filter(({ seed }) => Number(seed) <= 2).slice(1, 3);
 
+/** Seeds that are tried where the one that found a fault does not find it any more. */
+const others = long ? Array.from({ length: 100 }, (_, i) => String(i + 1)) : [];
+
 test.for(long ? plantedFaults : quick)('a simulation finds that $name', async (fault) => {
   const code = await loadCode([fault]);
-  const run = await runPlan(code, planOf(code, fault.seed, 0.5));
-  expect(run.violation).toMatch(fault.found);
+  const seen: string[] = [];
+  for (const seed of [fault.seed, ...others]) {
+    const { violation } = await runPlan(code, planOf(code, seed, 0.5));
+    if (violation !== undefined) seen.push(violation);
+    if (violation !== undefined && fault.found.test(violation)) return;
+  }
+  expect.fail(`nothing like ${String(fault.found)} in ${seen.length} violations: ${seen.slice(0, 3).join('; ')}`);
 });
 
 test('every planted fault is a change of what the product has', async () => {

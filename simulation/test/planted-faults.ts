@@ -1,7 +1,7 @@
 /** Faults of the product that a simulation must find: changes of its source, as it is bundled. */
 import type { Replacement } from '../host/isolate.ts';
 
-/** A fault. `seed`: the first one of half a year that finds it, and `found`: in these words. */
+/** A fault. `seed`: one of half a year that finds it, tried first, and `found`: in these words. */
 export type PlantedFault = Replacement & { name: string; seed: string; found: RegExp };
 
 export const plantedFaults: readonly PlantedFault[] = [
@@ -132,5 +132,93 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'Math.max(0 * claimRetentionMs, leftMs)',
     seed: '4',
     found: /listed twice|two IDs/,
+  },
+  {
+    name: 'the daily sweep leaves objects that have no row',
+    file: 'worker/objects/pin/stores/object-calls.ts',
+    from: 'for (const id of isSafe ? strays.keys() : [])',
+    to: 'for (const id of isSafe ? [] as string[] : [])',
+    seed: '1',
+    found: /still has|nobody needs/,
+  },
+  {
+    name: 'the row of objects that are needed is forgotten, so that the sweep takes them',
+    file: 'worker/objects/pin/stores/object-calls.ts',
+    from: `else rows.change(id, { attempts: 0, due: now() + (answer === 'holds' ? questionMs : firstQuestionMs) });`,
+    to: 'else rows.remove(id);',
+    seed: '1',
+    found: /a read says|no row says so|is not at|pinned/,
+  },
+  {
+    name: 'a file whose end its owner took away outlives the guest who stored it',
+    file: 'worker/objects/account/files/file-rows.ts',
+    from: 'min(coalesce(expires_at, ?1), ?1)',
+    to: 'min(expires_at, ?1)',
+    seed: '1',
+    found: /listed, although it is gone/,
+  },
+  {
+    name: 'a share may open less often than it was opened',
+    file: 'worker/objects/share/share.ts',
+    from: 'if (next.opens < row.opened)',
+    to: 'if (next.opens < 0)',
+    seed: '1',
+    found: /opens \d+ times|left|counts/,
+  },
+  {
+    name: 'what is sealed to a new pair replaces a change that came meanwhile',
+    file: 'worker/objects/account/keys/rotation-rows.ts',
+    from: 'if (now.version !== version || now.rewrapped !== rewrapped) return false;',
+    to: '',
+    seed: '1',
+    found: /note|forgets/,
+  },
+  {
+    name: 'a rotation leaves the headers of plain uploads and files as they are',
+    file: 'worker/objects/account/keys/rotation-rows.ts',
+    from: 'SELECT file_id FROM file WHERE header IS NOT NULL OR seq IN (SELECT seq FROM file_tag)',
+    to: 'SELECT file_id FROM file WHERE seq IN (SELECT seq FROM file_tag)',
+    seed: '1',
+    found: /not opened|a read says/,
+  },
+  {
+    name: 'what is denied can be stored again',
+    file: 'worker/objects/pin/pin.ts',
+    from: 'if (denied && !isRestored)',
+    to: 'if (denied && isRestored)',
+    seed: '1',
+    found: /is denied/,
+  },
+  {
+    name: 'a signed URL that reads once reads twice',
+    file: 'worker/objects/account/calls/signed-calls.ts',
+    from: '!this.#uses.add(once)',
+    to: '(this.#uses.add(once), false)',
+    seed: '1',
+    found: /twice/,
+  },
+  {
+    name: 'an error in a response with the status 200 is taken for success',
+    file: 'worker/backends/s3/s3-requests.ts',
+    from: `? code === undefined || !xml.includes('<Error>')`,
+    to: '? true',
+    seed: '1',
+    found: /is not at|a read says|pinned/,
+  },
+  {
+    name: 'a store that keeps versions keeps them',
+    file: 'worker/backends/s3/s3.ts',
+    from: 'version === undefined ? {} : { versionId: version };',
+    to: '{ versionId: version ?? "" } && {};',
+    seed: '1',
+    found: /row of|still has|nobody needs/,
+  },
+  {
+    name: 'a share whose maker died stays half made',
+    file: 'worker/objects/account/calls/share-calls.ts',
+    from: 'if (refusal === undefined) shares.add(share, dueMs);',
+    to: 'if (refusal === undefined) shares.add(share, dueMs + 10 * 365 * 86_400_000);',
+    seed: '1',
+    found: /row of share|nobody lists/,
   },
 ];

@@ -34,6 +34,13 @@ export async function close(actor: Actor): Promise<void> {
   await openAccount(actor.world, actor.step.by);
 }
 
+/** Sets the quota of an account. */
+export async function setQuota(actor: Actor, { bytes }: Doing<'quota'>): Promise<void> {
+  const settle = actor.world.model.quotas.set(actor.account, bytes, actor.now);
+  const told = await actor.operate('PATCH', `/accounts/${actor.accountId}`, { quotaBytes: bytes });
+  if (told.status === 200) settle(actor.now);
+}
+
 /** Makes an API key, or one of an invitation. */
 export async function makeKey(actor: Actor, { kind, files, bytes, days }: Doing<'key' | 'invite'>): Promise<void> {
   const { keys, model } = actor.world;
@@ -82,7 +89,7 @@ export async function rotate(actor: Actor): Promise<void> {
   const others = [...keys.values()].filter((each) => each.account === actor.step.by && !each.isInvitation);
   endShares(actor);
   for (const key of others) key.endsFrom = Math.min(key.endsFrom, actor.now);
-  for (let tries = 0; publicKey !== undefined && tries < 8; tries += 1) {
+  for (let tries = publicKey === undefined ? 8 : 0; tries < 8; tries += 1) {
     const told = await actor.ask('POST', '/v1/account/rotation', { json: { publicKey }, apiKey });
     const { done, unreadable } = jsonOf<{ done?: boolean; unreadable?: string[] }>(told.answer);
     if (unreadable !== undefined) throw new Violation(`a rotation cannot read ${unreadable[0]}`);

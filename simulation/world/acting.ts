@@ -35,7 +35,13 @@ type SimulatedKey = {
 export type ActionStep = Extract<Step, { does: Action }>;
 
 /** An action of a kind. */
-export type Doing<K extends Action['kind']> = Extract<Action, { kind: K }>;
+export type Doing<K extends Action['kind']> = Action extends infer A
+  ? A extends { kind: infer L }
+    ? K extends L
+      ? A & { kind: K }
+      : never
+    : never
+  : never;
 
 export const hourMs = 3_600_000;
 export const dayMs = 86_400_000;
@@ -61,6 +67,11 @@ export class Actor {
 
   get now(): number {
     return this.world.service.scheduler.now;
+  }
+
+  /** The ID of the account, as it is now. */
+  get accountId(): string {
+    return this.world.accounts[this.account]?.id ?? '';
   }
 
   /** Tells whether the account of this number is still the one of the step's beginning. */

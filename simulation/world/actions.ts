@@ -1,7 +1,7 @@
 /** The steps of clients and the operator, and what the model hears of them. */
 import { newOwner } from '../host/scheduler.ts';
-import { close, makeKey, revokeKey, rotate } from './account-actions.ts';
-import { Actor, type ActingWorld, type ActionStep } from './acting.ts';
+import { close, makeKey, revokeKey, rotate, setQuota } from './account-actions.ts';
+import { Actor, type ActingWorld, type ActionStep, type Doing } from './acting.ts';
 import { deny, expire, look, note, remove } from './file-actions.ts';
 import type { Action } from './plan.ts';
 import { change, open, revoke, share } from './share-actions.ts';
@@ -10,10 +10,8 @@ import { readSigned, store, storeSigned, upload } from './storing.ts';
 /** Does a step. */
 export async function act(world: ActingWorld, step: ActionStep): Promise<void> {
   const actor = new Actor(world, step);
-  const { does } = step;
-  await world.service.scheduler.as(newOwner(`step ${step.id}`), async () => {
-    await (does.kind in work ? work[does.kind as keyof typeof work](actor, does as never) : operated(actor, does));
-  });
+  const does = work[step.does.kind] as (actor: Actor, action: Action) => Promise<unknown>;
+  await world.service.scheduler.as(newOwner(`step ${step.id}`), () => does(actor, step.does));
 }
 
 const work = {
@@ -24,8 +22,9 @@ const work = {
   readSigned,
   receipt: look,
   verify: look,
-  delete: (actor: Actor, { of }: { of: number }) => remove(actor, [of]),
-  deleteAll: (actor: Actor, { of }: { of: number[] }) => remove(actor, of),
+  delete: (actor: Actor, { of }: Doing<'delete'>) => remove(actor, [of]),
+  deleteAll: (actor: Actor, { of }: Doing<'deleteAll'>) => remove(actor, of),
+  list: (actor: Actor) => actor.ask('GET', '/v1/storage?limit=100'),
   expire,
   note,
   deny,
@@ -38,30 +37,12 @@ const work = {
   revokeKey,
   rotate,
   close,
-} as const;
-
-/** Does what is one request, whose answer says little. */
-async function operated(actor: Actor, action: Action): Promise<void> {
-  const { model, accounts } = actor.world;
-  const account = `/accounts/${accounts[actor.account]?.id ?? ''}`;
-  switch (action.kind) {
-    case 'list':
-      return void (await actor.ask('GET', '/v1/storage?limit=100'));
-    case 'quota': {
-      const settle = model.quotas.set(actor.account, action.bytes, actor.now);
-      const told = await actor.operate('PATCH', account, { quotaBytes: action.bytes });
-      return told.status === 200 ? settle(actor.now) : undefined;
-    }
-    case 'backup':
-      return void (await actor.operate('GET', `${account}/backup`));
-    case 'repair':
-      return void (await actor.operate('POST', '/repair', {}));
-    case 'migrate':
-      actor.world.hasMigrated = true;
-      return void (await actor.operate('POST', '/migrations', { from: action.from, to: action.to }));
-    case 'cancel':
-      return void (await actor.operate('DELETE', `/migrations/${action.from}/${action.to}`));
-    default:
-      return undefined;
-  }
-}
+  quota: setQuota,
+  backup: (actor: Actor) => actor.operate('GET', `/accounts/${actor.accountId}/backup`),
+  repair: (actor: Actor) => actor.operate('POST', '/repair', {}),
+  migrate: async (actor: Actor, { from, to }: Doing<'migrate'>) => {
+    actor.world.hasMigrated = true;
+    await actor.operate('POST', '/migrations', { from, to });
+  },
+  cancel: (actor: Actor, { from, to }: Doing<'cancel'>) => actor.operate('DELETE', `/migrations/${from}/${to}`),
+} as const satisfies { [K in Action['kind']]: (actor: Actor, action: Doing<K>) => Promise<unknown> };

@@ -4,6 +4,7 @@
  */
 import { newOwner } from '../host/scheduler.ts';
 import { shardName } from '../../worker/objects/pin/shard-names.ts';
+import type { SimulatedObject } from '../platform/simulated-object.ts';
 import type { ActingWorld } from './acting.ts';
 import { ask, jsonOf } from './asking.ts';
 import { mustBeGone, Violation, type ListedFile, type ModelFile, type ModelShare } from './model.ts';
@@ -26,6 +27,7 @@ export async function checkRest(world: ActingWorld): Promise<void> {
     }
     for (const share of world.model.shares) await checkShare(world, share);
     checkBackends(world, live);
+    checkRecords(world);
     await checkWork(world, live);
   });
 }
@@ -139,6 +141,20 @@ function checkBackends({ service }: ActingWorld, live: readonly ModelFile[]): vo
   }
 }
 
+/** Checks that somebody can revoke each record that opens. */
+function checkRecords({ service }: ActingWorld): void {
+  const rowsOf = (storage: SimulatedObject['storage'], query: string): ReturnType<typeof storage.read> =>
+    storage.tables().includes('share') ? storage.read(query) : [];
+  const listed = new Set(
+    [...service.accounts.objects.values()].flatMap(({ storage }) =>
+      rowsOf(storage, 'SELECT id FROM share').map(({ id }) => String(id)),
+    ),
+  );
+  for (const [id, { storage }] of service.shares.objects)
+    for (const { state } of rowsOf(storage, 'SELECT state FROM share'))
+      if (state === 'active' && !listed.has(id)) fail(`the share ${id} opens, and is one that nobody lists`);
+}
+
 /** Rows that must be gone when everything rests, with a condition. */
 const passing: Record<string, string> = {
   outbox: '1',
@@ -148,6 +164,7 @@ const passing: Record<string, string> = {
   file: `state = 'pending'`,
   pin: `state <> 'live'`,
   object: `state <> 'stored'`,
+  share: `state = 'making'`,
   receipt: `pins LIKE '%scheduled%'`,
 };
 
