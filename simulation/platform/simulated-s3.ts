@@ -1,4 +1,6 @@
-/** A bucket behind an S3 API, as its server answers: late, twice, with 503, or with an error in a 200. */
+/**
+ * A bucket behind an S3 API, as its server answers: late, with 503, or with an error in a 200.
+ */
 import { sentWithin, type Behaviour } from './behaviour.ts';
 import { SimulatedBucket, type BucketOptions } from './simulated-bucket.ts';
 

@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { long } from '../../testkit/long-run.ts';
 import { loadCode } from '../host/isolate.ts';
 import { planOf, runPlan } from '../runner.ts';
 import { shrink } from '../shrink.ts';
+import { planFrom } from './histories.ts';
 import { plantedFaults } from './planted-faults.ts';
 
 /** Of the short form: some that the first seeds find. */
@@ -15,7 +17,8 @@ test.for(long ? plantedFaults : quick)('a simulation finds that $name', async (f
   const code = await loadCode([fault]);
   const seen: string[] = [];
   for (const seed of [fault.seed, ...others]) {
-    const { violation } = await runPlan(code, planOf(code, seed, 0.5));
+    const plan = seed.endsWith('.json') ? planFrom(seed) : planOf(code, seed, 0.5);
+    const { violation } = await runPlan(code, plan);
     if (violation !== undefined) seen.push(violation);
     if (violation !== undefined && fault.found.test(violation)) return;
   }
@@ -28,6 +31,7 @@ test('every planted fault is a change of what the product has', async () => {
   const turns = Math.max(...[...files.values()].map(({ length }) => length));
   for (let turn = 0; turn < turns; turn += 1)
     await loadCode([...files.values()].flatMap((each) => each.slice(turn, turn + 1)));
+  for (const { ordinary } of plantedFaults) expect(ordinary ?? 'package.json').toSatisfy(existsSync);
   await expect(loadCode([{ file: 'worker/env.ts', from: 'not there', to: '' }])).rejects.toThrow('does not have once');
 });
 

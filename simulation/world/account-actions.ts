@@ -1,5 +1,5 @@
 /** The operator's and the owner's work on accounts and API keys. */
-import { dayMs, hourMs, type ActingWorld, type Actor, type Doing } from './acting.ts';
+import { dayMs, hourMs, type ActingWorld, type Actor, type Doing } from './actor.ts';
 import { ask, jsonOf } from './asking.ts';
 import { Violation } from './model.ts';
 import { adminToken } from './simulated-service.ts';

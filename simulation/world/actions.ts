@@ -1,7 +1,7 @@
 /** The steps of clients and the operator, and what the model hears of them. */
 import { newOwner } from '../host/scheduler.ts';
 import { close, makeKey, revokeKey, rotate, setQuota } from './account-actions.ts';
-import { Actor, type ActingWorld, type ActionStep, type Doing } from './acting.ts';
+import { Actor, type ActingWorld, type ActionStep, type Doing } from './actor.ts';
 import { deny, expire, look, note, remove } from './file-actions.ts';
 import type { Action } from './plan.ts';
 import { change, open, revoke, share } from './share-actions.ts';

@@ -1,6 +1,6 @@
 /** The faults of a plan, and when they end. */
 import { newOwner, type Owner } from '../host/scheduler.ts';
-import type { ActingWorld } from './acting.ts';
+import type { ActingWorld } from './actor.ts';
 import type { Fault } from './plan.ts';
 
 /** A fault that strikes after so many tasks, or commits. */

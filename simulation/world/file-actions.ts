@@ -1,5 +1,5 @@
 /** Clients that read, change and delete files, and the operator who denies some. */
-import { dayMs, type Actor, type Doing } from './acting.ts';
+import { dayMs, type Actor, type Doing } from './actor.ts';
 import { jsonOf, type Told } from './asking.ts';
 import { mustBeGone, Violation, type ModelFile } from './model.ts';
 

@@ -3,8 +3,9 @@
  * told, such as whether a request whose line broke was carried out, it allows either, until
  * everything has come to rest and a list says which.
  */
-import { Denials, Quotas } from './operator-model.ts';
+import { Denials } from './denials.ts';
 import { contentOf, type Mode } from './plan.ts';
+import { Quotas } from './quotas.ts';
 
 /** Something that was seen and must not be. */
 export class Violation extends Error {}

@@ -5,7 +5,7 @@
 import { newOwner } from '../host/scheduler.ts';
 import { shardName } from '../../worker/objects/pin/shard-names.ts';
 import type { SimulatedObject } from '../platform/simulated-object.ts';
-import type { ActingWorld } from './acting.ts';
+import type { ActingWorld } from './actor.ts';
 import { ask, jsonOf } from './asking.ts';
 import { mustBeGone, Violation, type ListedFile, type ModelFile, type ModelShare } from './model.ts';
 

@@ -1,5 +1,5 @@
 /** Senders and receivers of shares. */
-import { dayMs, type Actor, type Doing } from './acting.ts';
+import { dayMs, type Actor, type Doing } from './actor.ts';
 import { jsonOf } from './asking.ts';
 import { Violation } from './model.ts';
 

@@ -1,7 +1,7 @@
 /** One history: a plan that is carried out, and compared with the model. */
 import { beginningMs, newOwner, type Scheduler } from '../host/scheduler.ts';
 import { openAccount } from './account-actions.ts';
-import type { ActingWorld } from './acting.ts';
+import type { ActingWorld } from './actor.ts';
 import { act } from './actions.ts';
 import { checkEmpty, checkRest } from './rest-checks.ts';
 import { ask, jsonOf } from './asking.ts';

@@ -1,7 +1,7 @@
 /** Clients that store files, in one request or in several, or by a signed URL. */
 import { parseApiKey, signToken } from '../../shared/crypto/index.ts';
 import { cidOf, sha256 } from '../../shared/ipfs/index.ts';
-import { dayMs, hourMs, type Actor, type Doing } from './acting.ts';
+import { dayMs, hourMs, type Actor, type Doing } from './actor.ts';
 import { jsonOf, type Told } from './asking.ts';
 import { Violation, type ModelFile } from './model.ts';
 

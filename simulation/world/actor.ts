@@ -1,4 +1,4 @@
-/** A step of a client or the operator: with which keys it asks, and what is told of each answer. */
+/** A step of a client or the operator: with which keys it asks, and what its history says. */
 import { ask, type Told } from './asking.ts';
 import type { Coverage } from './coverage.ts';
 import { Violation, type Model, type ModelFile } from './model.ts';

@@ -1,4 +1,4 @@
-/** The part of the model that the operator sets: quotas of accounts, and bytes that are denied. */
+/** The quotas of accounts, as the operator sets them: one part of the model. */
 
 /** A quota that may hold. `done`: its setter was told so; `until`: another one holds by then. */
 type Quota = { from: number; done: number; until: number; value: number };
@@ -40,39 +40,5 @@ export class Quotas {
     for (const each of all) if (each !== last) each.until = Math.min(each.until, now);
     last.done = Math.min(last.done, now);
     return true;
-  }
-}
-
-/** The bytes that are denied, by CID. */
-export class Denials {
-  readonly #all: { cid: string; isDenied: boolean; from: number; done: number }[] = [];
-
-  /** The operator denies bytes, or allows them. @returns is called when the operator is told so */
-  set(cid: string, isDenied: boolean, now: number): (done: number) => void {
-    const change = { cid, isDenied, from: now, done: Infinity };
-    this.#all.push(change);
-    return (done) => void (change.done = done);
-  }
-
-  /** Tells whether bytes are denied for the whole of a time. */
-  isDenied(cid: string, from: number, to: number): boolean {
-    const all = this.#all.filter((each) => each.cid === cid);
-    return all.some(
-      (deny) =>
-        deny.isDenied &&
-        deny.done <= from &&
-        !all.some((allow) => !allow.isDenied && allow.done > deny.from && allow.from <= to),
-    );
-  }
-
-  /** Tells whether bytes may be denied at some moment of a time. */
-  mayBeDenied(cid: string | undefined, from: number, to: number): boolean {
-    const all = this.#all.filter((each) => each.cid === cid);
-    return all.some(
-      (deny) =>
-        deny.isDenied &&
-        deny.from <= to &&
-        !all.some((allow) => !allow.isDenied && allow.from >= deny.from && allow.done <= from),
-    );
   }
 }
