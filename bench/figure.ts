@@ -85,9 +85,9 @@ export async function inLanes(count: number, lanes: number, work: () => Promise<
 }
 
 /**
- * Runs several tasks in turn, so that a disturbance of the machine affects all of them alike. Before
- * each run the disk is synced, so that none pays for what another one left, and one line on stderr
- * says which it is.
+ * Runs several tasks in turn, so that a disturbance of the machine affects all of them alike.
+ * Before each run the disk is synced, so that none pays for what another one left, and one line on
+ * stderr says which it is.
  * @param tasks each resolves with one number, the figure of one run
  * @param rounds runs of each, at least 1; a warm-up round before them does not count
  */

@@ -1,4 +1,7 @@
-/** Encrypting and decrypting without a service: files next to age and openssl, folders next to tar and age. */
+/**
+ * Encrypting and decrypting without a service: files next to age and openssl, folders next to tar
+ * and age.
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -99,7 +102,10 @@ async function* folders(dir: string): AsyncGenerator<Figure> {
   }
 }
 
-/** Makes a task that resolves with the CPU time of a line of bash. @param made a folder that it makes */
+/**
+ * Makes a task that resolves with the CPU time of a line of bash.
+ * @param made a folder that it makes
+ */
 function cpuOf(cwd: string, line: string, made?: string): () => Promise<number> {
   return async () => {
     if (made !== undefined) await rm(join(cwd, made), { recursive: true, force: true });

@@ -26,7 +26,8 @@ export type TarEntry = {
 export function tarHeader(entry: TarEntry): Uint8Array {
   const { path, target, bytes, seconds } = entry;
   const records = {
-    // What begins a field is taken for the mark of an encoding there, but not in an extended header.
+    // What begins a field is taken for the mark of an encoding there, but not in an extended
+    // header.
     path: isPlain(path) ? undefined : path,
     linkpath: isPlain(target) ? undefined : target,
     size: bytes > largestNumber ? bytes : undefined,
