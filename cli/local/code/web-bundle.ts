@@ -24,12 +24,16 @@ const documents = [
   { paths: ['open', 's', 'b'], states: ['receive', 'opened'], script: 'web/receive-page.js' },
   {
     paths: ['', 'send'],
-    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'links', 'about'],
+    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'changing', 'links', 'about'],
     script: 'web/send-page.js',
   },
   { paths: ['drop'], states: ['waiting', 'drop', 'compose', 'sending'], script: 'web/drop-page.js' },
-  { paths: ['files'], states: ['api-key', 'stored', 'compose', 'sending', 'sent'], script: 'web/files-page.js' },
-  { paths: ['links'], states: ['kept'], script: 'web/links-page.js' },
+  {
+    paths: ['files'],
+    states: ['api-key', 'stored', 'compose', 'sending', 'sent', 'changing'],
+    script: 'web/files-page.js',
+  },
+  { paths: ['links'], states: ['kept', 'changing'], script: 'web/links-page.js' },
   { paths: ['inbox'], states: ['api-key', 'inbox', 'opened'], script: 'web/inbox-page.js' },
 ] as const;
 
