@@ -1,6 +1,7 @@
 /** The document of `/files`: what an account has stored, to be sent on and deleted. */
 import { clockText, dayHeading, dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
+import { startChosenName } from './choosing/chosen-name.ts';
 import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
 import { startConfirming } from './confirm-dialog.ts';
 import { startSending } from './engine-client.ts';
@@ -159,6 +160,7 @@ async function remove(file: StoredView, element: HTMLElement): Promise<void> {
 translate();
 startCompose();
 startSentLink(accountEngine, { label: words.backToFiles, go: () => show('stored') });
+startChosenName('names-key');
 byId('names-key', HTMLInputElement).addEventListener('change', () => void showNames());
 byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showPage());
 askForKey({

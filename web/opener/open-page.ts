@@ -3,6 +3,7 @@ import type { Credentials } from '../../client/credentials.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import { sizeText } from '../amounts.ts';
+import { startChosenName } from '../choosing/chosen-name.ts';
 import { EngineError } from '../engine-client.ts';
 import { describeFailure } from '../failure-words.ts';
 import { startPasswordField } from '../password-field.ts';
@@ -164,6 +165,7 @@ async function submit(): Promise<void> {
 
 translate();
 startPasswordField('open-error', 'current-password');
+startChosenName('key');
 for (const element of document.querySelectorAll<HTMLElement>('[data-own]')) {
   const text = own[element.dataset['own'] as keyof typeof own];
   if (typeof text === 'string') element.textContent = text;

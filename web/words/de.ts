@@ -56,7 +56,6 @@ export const de: Words = {
   passwordHint: 'Der Absender hat es Ihnen getrennt vom Link gegeben.',
   passwordHintContainer: 'Das, mit dem sie verschlüsselt wurde.',
   showPassword: 'Passwort anzeigen',
-  keyFile: 'Privater Schlüssel',
   keyFileHint: 'Die Datei mit dem Schlüssel, für den verschlüsselt wurde. Sie bleibt auf diesem Gerät.',
   opening: 'Wird geöffnet …',
   exposed:

@@ -49,7 +49,6 @@ export const en = {
   passwordHint: 'The sender gave it to you another way than the link.',
   passwordHintContainer: 'The one that it was encrypted with.',
   showPassword: 'Show the password',
-  keyFile: 'Private key',
   keyFileHint: 'The file has the key that it was encrypted to. It stays on this device.',
   opening: 'Opening …',
   exposed:
