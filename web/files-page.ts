@@ -50,8 +50,9 @@ async function showPage(): Promise<void> {
     for (const { file, element } of rows) addRow(file, element);
     cursor = page.cursor;
     more.hidden = cursor === undefined;
-    byId('stored-text', HTMLParagraphElement).textContent =
-      list.children.length === 0 && cursor === undefined ? words.storedNone : words.storedText;
+    const isEmpty = list.children.length === 0 && cursor === undefined;
+    byId('stored-text', HTMLParagraphElement).textContent = isEmpty ? words.storedNone : words.storedText;
+    byId('stored-none', HTMLParagraphElement).hidden = !isEmpty;
     if (document.activeElement === document.body) rows[0]?.focus();
   } catch (failure) {
     setText(error, describeSendingFailure(failure, words));

@@ -186,6 +186,7 @@ async function showText(): Promise<void> {
   const names = signers.map(({ name }) => name).join(', ');
   setText(byId('kept-signers', HTMLParagraphElement), names === '' ? undefined : words.keptSigners(names));
   byId('kept-text', HTMLParagraphElement).textContent = links.length === 0 ? words.keptNone : words.keptText;
+  byId('kept-none', HTMLParagraphElement).hidden = links.length > 0;
   byId('kept-key', HTMLParagraphElement).hidden = key === undefined;
   byId('forget', HTMLButtonElement).hidden = links.length === 0 && key === undefined && names === '';
 }

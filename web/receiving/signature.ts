@@ -32,6 +32,15 @@ export async function showSignature(signed: ParcelSignature | undefined, from = 
   know.hidden = name !== undefined;
   const text = name === undefined ? words.signedBy(who) : words.signedKnown(name);
   setText(line, isOther ? `${words.signedOther(claimed)} ${text}` : text);
+  if (name === undefined) markWords(line, who);
+}
+
+/** Sets words apart in the text of a line. */
+function markWords(line: HTMLElement, who: string): void {
+  const code = document.createElement('code');
+  code.textContent = who;
+  const [before = '', after = ''] = line.textContent.split(who);
+  line.replaceChildren(before, code, after);
 }
 
 /** Keeps the name that was entered. One that has another key is told first. */

@@ -53,7 +53,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'compose');
     expect(page.url()).toBe(`${receiver.root}send`);
     expect(await page.locator('#compose-text').innerText()).toMatch(
-      /^You are invited to send files until .+: 200 more files, 1\.1 GB altogether\. /,
+      /^You are invited to send files until .+\. There is room for 200 more files, 1\.1 GB altogether\. /,
     );
     const kept = await send(page);
     const { files } = await receive(kept);

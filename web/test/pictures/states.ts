@@ -18,7 +18,7 @@ async function signed(journey: Journey, seed: number): Promise<void> {
   const signer = parcelSigner(new Uint8Array(32).fill(seed));
   const about = { parcel: { files: [file], from: 'Ann', note: 'The plans, as agreed.' }, files: [] };
   const { link } = await shareParcel(http, about, {}, { recipients: [], signer });
-  await journey.go('about:blank');
+  await journey.page.goto('about:blank');
   await journey.go(link);
   await journey.click('#open-button');
   await journey.page.locator('#signed:not([hidden])').waitFor();
