@@ -362,7 +362,7 @@ export const en = {
     too_much: 'These are too many files, or the message is too long. Send fewer at once.',
     password: 'This password cannot be used. Enter one without invisible characters.',
     public_key: 'This is not a public key. A public key begins with age1.',
-    terms: 'The service does not allow that. Choose less time or fewer opens.',
+    terms: 'The service does not allow that. Choose another time, or another number of opens.',
     sealed_before: 'It was encrypted before it came here, so this page cannot make a link for it.',
   },
 
