@@ -98,7 +98,11 @@ function suites(name: BrowserName): void {
     const key = JSON.stringify(file);
     await tab.evaluate(`[...document.querySelectorAll('#files li')]
       .find((each) => each.querySelector('bdi').textContent === ${key}).querySelector('.save').click()`);
-    await expect.poll(() => tab.evaluate<boolean>(`${key} in saved`), { timeout: 600_000 }).toBe(true);
+    // A file that cannot be saved says so, and its button is there again.
+    const isOver = `${key} in saved || document.querySelector('#files .save:disabled') === null`;
+    await expect.poll(() => tab.evaluate<boolean>(isOver), { timeout: 600_000 }).toBe(true);
+    const state = await tab.evaluate<string>("document.getElementById('files').innerText");
+    expect(await tab.evaluate<boolean>(`${key} in saved`), state).toBe(true);
     return tab.evaluate<string>(`(async () => (new Uint8Array(await saved[${key}].slice(0, 1e6).arrayBuffer()))
       .reduce((all, byte) => all + byte.toString(16).padStart(2, "0"), ""))()`);
   }
