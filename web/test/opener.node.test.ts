@@ -1,6 +1,6 @@
 /** `open.html` from the disk: in Chromium and Firefox, without a network. */
 import { createHash } from 'node:crypto';
-import { mkdir, readFile, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -100,7 +100,7 @@ function suites(name: BrowserName): void {
       .find((each) => each.querySelector('bdi').textContent === ${key}).querySelector('.save').click()`);
     // A file that cannot be saved says so, and its button is there again.
     const isOver = `${key} in saved || document.querySelector('#files .save:disabled') === null`;
-    await expect.poll(() => tab.evaluate<boolean>(isOver), { timeout: 600_000 }).toBe(true);
+    await expect.poll(() => tab.evaluate<boolean>(isOver), { timeout: 1_800_000 }).toBe(true);
     const state = await tab.evaluate<string>("document.getElementById('files').innerText");
     expect(await tab.evaluate<boolean>(`${key} in saved`), state).toBe(true);
     return tab.evaluate<string>(`(async () => (new Uint8Array(await saved[${key}].slice(0, 1e6).arrayBuffer()))
@@ -232,10 +232,9 @@ function suites(name: BrowserName): void {
     const watch = setInterval(() => void memoryBelow(by.pid).then((each) => (peak = Math.max(peak, each))), 500);
     await save(tab, 'film').finally(() => clearInterval(watch));
     const seconds = Math.round((performance.now() - began) / 1000);
+    const [from, to] = [before, peak].map((each) => Math.round(each / 2 ** 20));
     // oxlint-disable-next-line no-console -- the long form is run for the figures
-    console.log(
-      `${name}: 1 GiB in ${seconds} s, from ${Math.round(before / 2 ** 20)} to ${Math.round(peak / 2 ** 20)} MiB at most`,
-    );
+    console.log(`${name}: 1 GiB in ${seconds} s, from ${from} to ${to} MiB at most`);
     const piece = 64 * 1024 * 1024;
     const digests = await tab.evaluate<string[]>(`(async () => { const all = [];
       for (let at = 0; at < saved.film.size; at += ${piece}) {
@@ -254,7 +253,9 @@ function suites(name: BrowserName): void {
 async function memoryBelow(pid: number): Promise<number> {
   const read = (path: string): Promise<string> => readFile(`/proc/${pid}/${path}`, 'utf8').catch(() => '');
   const own = 1024 * Number(/^Pss:\s+(\d+)/m.exec(await read('smaps_rollup'))?.[1] ?? 0);
-  const children = (await read(`task/${pid}/children`)).split(' ').filter((each) => each.trim() !== '');
+  const threads = await readdir(`/proc/${pid}/task`).catch(() => []);
+  const lists = await Promise.all(threads.map((thread) => read(`task/${thread}/children`)));
+  const children = lists.flatMap((list) => list.split(' ')).filter((each) => each.trim() !== '');
   const below = await Promise.all(children.map((each) => memoryBelow(Number(each))));
   return below.reduce((sum, each) => sum + each, own);
 }

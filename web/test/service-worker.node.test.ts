@@ -88,7 +88,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     page.evaluate((id) => (globalThis as Player).tell({ kind: 'alive', id }), id);
   const said = (id: string): Promise<string[] | undefined> =>
     page.evaluate((id) => (globalThis as Player).said[id], id);
-  /** Waits for the words of the service worker, which come after what the browser shows of a download. */
+  /** Waits for words of the service worker, which come after what the browser shows. */
   const hears = (id: string, words: string[]): Promise<void> => expect.poll(() => said(id)).toEqual(words);
   /** Has a frame load the address of a download. */
   const load = (id: string): Promise<void> =>

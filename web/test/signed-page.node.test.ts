@@ -67,7 +67,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   });
 
   test('remembers the name of a sender, tells of another key under that name, and forgets both', async () => {
-    const { page, complaints, close } = await receiver.open(await signedLink());
+    const { page, complaints, close } = await receiver.open('about:blank');
     const line = page.locator('#signed');
     const open = async (link: string): Promise<string> => {
       await page.goto('about:blank');
@@ -95,10 +95,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await remember('ANN');
     await page.locator('#know-error', { hasText: 'You know Ann by another key.' }).waitFor();
     expect(await violations(page)).toEqual([]);
-    expect(await open(await signedLink())).toContain('Signed by Ann');
-    await open(await signedLink(other));
-    await remember('Ann');
-    await page.locator('#know-error', { hasText: 'You know Ann by another key.' }).waitFor();
     await remember('Ann');
     await page.getByText('Signed by Ann, whose six words you have compared.').first().waitFor();
     expect(await open(await signedLink())).toContain('This is not the key by which you know Ann.');

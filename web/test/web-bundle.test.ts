@@ -80,6 +80,10 @@ test('have the words that they use, and no others', () => {
   for (const catalogue of [en, de]) {
     expect(textOf('send')).toContain(catalogue.stepSealText);
     expect(textOf('receive')).toContain(catalogue.chooseFileHint);
+    expect(textOf('receive')).toContain(catalogue.errors.cut_off);
+    expect(textOf('send')).not.toContain(catalogue.errors.cut_off);
+    for (const error of ['unreachable', 'quota', 'other'] as const)
+      expect(textOf('send')).toContain(catalogue.errors[error]);
     for (const path of ['drop', 'receive', 'files']) expect(textOf(path)).not.toContain(catalogue.stepSealText);
   }
 });

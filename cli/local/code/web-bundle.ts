@@ -132,7 +132,8 @@ async function compiledFiles(room: string, words: string | undefined): Promise<W
   const pages = documents.map(async ({ script, states }): Promise<WebFile> => {
     const html = await sourcesOf(room, ['layout', ...states]);
     const whole = await compile(pageScripts[script], { define });
-    const isUsed = (word: string): boolean => whole.includes(`.${word}`) || html.includes(`data-word="${word}"`);
+    const isUsed = (word: string, { isError = false } = {}): boolean =>
+      whole.includes(`.${word}`) || (isError ? whole.includes(`"${word}"`) : html.includes(`data-word="${word}"`));
     return { path: script, type: scriptType, text: await compile(pageScripts[script], { define, isUsed }) };
   });
   return [
@@ -149,11 +150,13 @@ async function compiledFiles(room: string, words: string | undefined): Promise<W
   ];
 }
 
-/** `isUsed`: tells whether a page uses a word of the catalogues; all are there when undefined. */
+/** Tells whether a page uses a word of the catalogues. Those of errors are named by texts, too. */
+type IsUsed = (word: string, o?: { isError?: boolean }) => boolean;
+/** `isUsed`: all words are there when it is undefined. */
 type CompileOptions = {
   readonly globalName?: string;
   readonly define?: Record<string, string>;
-  readonly isUsed?: (word: string) => boolean;
+  readonly isUsed?: IsUsed;
 };
 
 /** Compiles a script or a style sheet of the pages. */
@@ -299,15 +302,21 @@ const codesAlone: Plugin = {
 };
 
 /** Leaves out the words of other pages. */
-function withoutUnusedWords(isUsed: (word: string) => boolean): Plugin {
+function withoutUnusedWords(isUsed: IsUsed): Plugin {
   return {
     name: 'without unused words',
     setup({ onLoad }) {
       onLoad({ filter: /[\\/]words[\\/][a-z]{2}\.ts$/ }, async ({ path }) => {
         const source = await readFile(path, 'utf8');
-        const contents = source.replace(/^ {2}(\w+):[^]*?,\n(?=\n| {2}\w|\};)/gm, (entry, word: string) =>
-          always.has(word) || isUsed(word) ? entry : '',
-        );
+        const contents = source
+          .replace(/^ {2}(\w+):[^]*?,\n(?=\n| {2}\w|\};)/gm, (entry, word: string) =>
+            always.has(word) || isUsed(word) ? entry : '',
+          )
+          .replace(/^ {2}errors: \{$[^]*?^ {2}\},$/m, (errors) =>
+            errors.replace(/^ {4}(\w+):[^]*?,\n(?= {4}\w| {2}\})/gm, (entry, word: string) =>
+              isUsed(word, { isError: true }) ? entry : '',
+            ),
+          );
         return { contents, loader: 'ts' };
       });
     },

@@ -15,7 +15,7 @@ export const files: readonly Sent[] = [
   file('IMG_2031.jpeg', 1_400_000),
 ];
 
-/** A browser, an account and a service. Texts are those of no language: elements go by their IDs. */
+/** A browser, an account and a service. Elements go by their IDs, in every language. */
 export class Journey {
   readonly receiver: Receiver;
   readonly page: Page;

@@ -1,6 +1,7 @@
 /**
- * Every state of the pages, at each width, in each language and colour scheme: nothing stands beside
- * the page, and axe finds nothing. With `SEALPIN_PICTURES=<folder>` each one is drawn, to be looked at.
+ * Every state of the pages, at each width, in each language and colour scheme: nothing stands
+ * beside the page, and axe finds nothing. With `SEALPIN_PICTURES=<folder>` each one is drawn, to be
+ * looked at.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { long } from '../../../testkit/long-run.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { Receiver, violations } from '../receiver.ts';
 import { Journey, type Look } from './journey.ts';
-import { states } from './states.ts';
+import { states } from './every-state.ts';
 
 const folder = process.env['SEALPIN_PICTURES'];
 const widths = [320, 768, 1280];
