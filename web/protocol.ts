@@ -119,7 +119,7 @@ export type LinkView = {
 };
 
 /** A link whose terms were changed. `opens`: how often in all. */
-export type ChangedLinkView = Pick<MadeLinkView, 'state' | 'opens' | 'expiresAt'> & { opensLeft: number };
+type ChangedLinkView = Pick<MadeLinkView, 'state' | 'opens' | 'expiresAt'> & { opensLeft: number };
 
 /**
  * What an invitation or an inbox permits: until when, how much more, and how large a file may be;

@@ -230,7 +230,7 @@ export const en = {
 
   guestText: (until: string | undefined, room: string) =>
     `You are invited to send files${until === undefined ? '' : ` until ${until}`}. ` +
-    `${room === '' ? '' : `There is room for ${room}. `}` +
+    (room === '' ? '' : `There is room for ${room}. `) +
     'They are encrypted in your browser, and this service cannot read them.',
   guestFiles: (files: number) => (files === 1 ? 'one more file' : `${files} more files`),
   guestSize: (size: string) => `${size} altogether`,
