@@ -242,7 +242,7 @@ export const de: Words = {
 
   guestText: (until, room) =>
     `Sie sind eingeladen, Dateien zu senden${until === undefined ? '' : `, bis ${until}`}` +
-    `. ${room === '' ? '' : `Platz ist für ${room}. `}` +
+    `. ${room === '' ? '' : `Es ist Platz für ${room}. `}` +
     'Sie werden in Ihrem Browser verschlüsselt, und dieser Dienst kann sie nicht lesen.',
   guestFiles: (files) => (files === 1 ? 'noch eine Datei' : `noch ${files} Dateien`),
   guestSize: (size) => `zusammen ${size}`,
