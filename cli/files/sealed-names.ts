@@ -47,12 +47,16 @@ export async function keepStored(
 /**
  * Opens the names of files with the private key of the data directory, where it is there and needs
  * no password, or `SEALPIN_PASSWORD` has that. What cannot be opened is said in notes.
- * @returns them by file ID
+ * @returns them by file ID; `foreign`: the files beside which the service has the name of another
  */
-export async function openNames(files: readonly StoredFile[], context: Context): Promise<Map<string, string>> {
+export async function openNames(
+  files: readonly StoredFile[],
+  context: Context,
+): Promise<{ readonly names: ReadonlyMap<string, string>; readonly foreign: ReadonlySet<string> }> {
   const names = new Map<string, string>();
+  const foreign = new Set<string>();
   const sealed = files.flatMap(({ fileId, cid, details }) => (details === undefined ? [] : [{ fileId, cid, details }]));
-  if (sealed.length === 0) return names;
+  if (sealed.length === 0) return { names, foreign };
   const identities = await ownIdentities(countText(sealed.length, 'name'), context);
   let others = 0;
   for (const { fileId, cid, details } of identities === undefined ? [] : sealed) {
@@ -62,12 +66,13 @@ export async function openNames(files: readonly StoredFile[], context: Context):
       names.set(fileId, opened.name);
     } catch (error) {
       if (!isSealpinError(error)) throw error;
+      if (error.code === 'content_mismatch') foreign.add(fileId);
       if (error.code === 'decrypt_failed') others += 1;
       else context.output.warn(`${fileId}: ${error.message}`);
     }
   }
   if (others > 0) context.output.note(`another private key opens ${countText(others, 'name')} of files`);
-  return names;
+  return { names, foreign };
 }
 
 /** The identities of the data directory; undefined, with a note, where they are not at hand. */

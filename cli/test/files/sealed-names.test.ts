@@ -80,6 +80,22 @@ test('a name that was put beside another file is not shown', async () => {
     names: ['other.txt', '-'],
     said: expect.stringContaining(`${letter.fileId}: the name does not belong to this file`),
   });
+  const { stdout } = await sealpin(there, ['list', '--json'], folder);
+  const rows = (JSON.parse(stdout) as { files: { fileId: string; foreign?: boolean }[] }).files;
+  expect(rows.map(({ fileId, foreign }) => [fileId, foreign])).toEqual([
+    [other.fileId, undefined],
+    [letter.fileId, true],
+  ]);
+});
+
+test.each(['as they are', 'protected'])('keys that key rotate keeps open older names, also where they are %s', async (kind) => {
+  const flags = kind === 'protected' ? ['--protect'] : [];
+  for (const day of ['first', 'second', 'third']) {
+    if (day !== 'first') await sealpin(here, ['key', 'rotate', '--quiet', ...flags], folder);
+    await store('encrypt', 'letter.txt', '--name', `${day}.txt`);
+  }
+  await bringKey();
+  expect(await names(there)).toEqual({ names: ['third.txt', 'second.txt', 'first.txt'], said: '' });
 });
 
 test('no name goes out without a public key, or where it is not to', async () => {
