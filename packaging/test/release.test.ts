@@ -9,6 +9,7 @@ import { join, matchesGlob } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { long } from '../../testkit/long-run.ts';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { originOf } from '../release-manifest.ts';
 
@@ -74,7 +75,8 @@ test.runIf(long)(
       other?: { uid?: number; env: Record<string, string> },
     ): string => {
       const release = join(folder, 'release');
-      const env = { ...process.env, ...environment, SOURCE_DATE_EPOCH: '1790000000', ...other?.env };
+      const own = other === undefined ? process.env : { ...bareEnv(), ...other.env };
+      const env = { ...own, ...environment, SOURCE_DATE_EPOCH: '1790000000' };
       const umask = other === undefined ? 'umask 022' : 'umask 077';
       const argv = ['-c', `${umask}; exec "$@"`, 'sh', process.execPath, 'packaging/release.ts', release];
       const ids = other?.uid === undefined ? {} : { uid: other.uid, gid: other.uid };

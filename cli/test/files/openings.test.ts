@@ -16,7 +16,7 @@ const contrib = join(import.meta.dirname, '../../../contrib');
 const people = {
   'a public.key': { to: 'ann/public.key', key: 'ann/private.key' },
   'a recipient of keygen': { to: '', key: 'ann/private.key' },
-  'a contact': { to: 'ann', key: 'ann/private.key' },
+  'a contact': { to: 'friend', key: 'ann/private.key' },
   'a post-quantum public.key': { to: 'quantum/public.key', key: 'quantum/private.key' },
   'a PEM of OpenSSL': { to: 'pem/public.pem', key: 'pem/private.pem' },
   'a key of age-keygen': { to: '', key: 'age/key.txt' },
@@ -41,7 +41,7 @@ beforeAll(async () => {
   await writeFile(at('letter.txt'), text);
   for (const folder of ['pem', 'age']) await mkdir(at(folder));
   people['a recipient of keygen'].to = (await sealpin(['keygen', '--output', 'ann'])).stdout.trim();
-  await sealpin(['contact', 'add', 'ann', 'ann/public.key']);
+  await sealpin(['contact', 'add', 'friend', 'ann/public.key']);
   await sealpin(['keygen', '--output', 'quantum', '--post-quantum']);
   execFileSync('openssl', [
     'genpkey',

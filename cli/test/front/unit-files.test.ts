@@ -1,9 +1,10 @@
 /** Unit files of the documents: systemd accepts them, and their commands run, as another user. */
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, chown, mkdir, readFile, realpath, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { first, present } from '../../../testkit/present.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
@@ -62,11 +63,13 @@ test('what the timer runs every night stores the folder, checked, with a name an
   const started = `#!/bin/sh\nexec '${process.execPath}' --no-warnings '${entry}' "$@"\n`;
   await writeFile(join(home, 'programs/sealpin'), started, { mode: 0o755 });
   const env = { ...bareEnv(), HOME: home, PATH: `${join(home, 'programs')}:${process.env['PATH']}` };
-  const sh = (command: string) => spawnSync('sh', ['-c', command], { cwd: '/', env, encoding: 'utf8' });
-  expect(sh('sealpin keygen --quiet')).toMatchObject({ status: 0, stderr: '' });
+  const sh = (command: string) => promisify(execFile)('sh', ['-c', command], { cwd: '/', env });
+  await sh('sealpin keygen --quiet');
   // Cron mails what is on standard error.
-  expect(sh(commandOf(unit).replace('%h', home))).toMatchObject({ status: 0, stderr: '' });
-  const { files } = JSON.parse(sh('sealpin list --json').stdout) as { files: { fileId: string; name: string }[] };
+  expect((await sh(commandOf(unit).replace('%h', home))).stderr).toBe('');
+  const { files } = JSON.parse((await sh('sealpin list --json')).stdout) as {
+    files: { fileId: string; name: string }[];
+  };
   expect(files).toEqual([expect.objectContaining({ name: expect.stringMatching(/^photos \d{4}-\d\d-\d\d$/) })]);
   const headers = { authorization: `Bearer ${service.apiKey}` };
   const stored = await fetch(`${service.url}/v1/storage/${first(files).fileId}?data=false`, { headers });
