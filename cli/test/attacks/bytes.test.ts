@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { generateKeys, seal } from '../../../client/index.ts';
 import { encrypt, passwordRecipient } from '../../../shared/crypto/index.ts';
+import { carHeader, carSection, parseCid } from '../../../shared/ipfs/index.ts';
 import { type Fault, faultyProxy } from '../../../testkit/faulty-proxy.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, rpcToken, startService } from '../../../testkit/service.ts';
@@ -15,6 +16,14 @@ import { answering, codeOf, isSaid, type Json, type Lie, rewriting, victim } fro
 
 const user = victim();
 const { local, sealpin, printed, refusal, receive } = user;
+/** Answers whoever asks for a blob of one leaf with other bytes, in the form that was asked for. */
+const blobOf = (id: string, bytes: Uint8Array): Lie => {
+  const cid = parseCid(id);
+  return answering(
+    ({ path }) => path.startsWith(`/ipfs/${id}`),
+    Buffer.concat([carHeader(cid), carSection(cid, bytes.length), bytes]),
+  );
+};
 const bytesOf = async (cid: string): Promise<Buffer> =>
   Buffer.from(await (await fetch(`${local.url}/ipfs/${cid}`)).arrayBuffer());
 
@@ -81,11 +90,12 @@ describe('a lying service', () => {
 
   test('blocks swapped', async () => {
     const [id, second] = [await printed(['encrypt', 'letter.txt']), await printed(['encrypt', 'letter.txt'])];
-    user.lie = answering(({ path }) => path.startsWith(`/ipfs/${id}`), await bytesOf(second));
+    user.lie = blobOf(id, await bytesOf(second));
     expect(await refusal(['decrypt', id, 'got'])).toBe('content_mismatch');
     expect(await refusal(['verify', id])).toBe('content_mismatch');
     expect(await readdir(user.desk)).not.toContain('got');
-    user.lie = undefined;
+    // The right bytes in the same form are not refused.
+    user.lie = blobOf(id, await bytesOf(id));
     await printed(['verify', id]);
   });
 
@@ -151,7 +161,7 @@ describe('a lying service', () => {
       [Buffer.from('Dear Ann, all is well'), 'not_encrypted'],
       [forged, 'decrypt_failed'],
     ] as const) {
-      user.lie = answering(({ path }) => path.startsWith('/ipfs/'), body);
+      user.lie = blobOf(id, body);
       expect(await refusal(['decrypt', id, 'got'])).toBe('content_mismatch');
       // Without a blob ID to compare with, as in a folder that somebody else can write to.
       await writeFile(join(user.desk, 'letter.sealpin'), body);
