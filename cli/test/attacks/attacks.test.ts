@@ -6,8 +6,9 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { connect, generateKeys, open } from '../../../client/index.ts';
-import { parseRecipients } from '../../../shared/crypto/index.ts';
-import { encodeParcel, parseLink, sealedParcelType, sealParcelTo } from '../../../shared/link/index.ts';
+import { encrypt, parcelSigner, parseRecipients } from '../../../shared/crypto/index.ts';
+import { signersIn } from '../../../shared/crypto/keys/parcel-signer.ts';
+import { encodeParcel, parseLink, sealedParcelType } from '../../../shared/link/index.ts';
 import type { Passed } from '../../../testkit/faulty-proxy.ts';
 import { first, flip, itemOf, present } from '../../../testkit/present.ts';
 import { answering, codeOf, isSaid, type Json, rewriting, victim } from './victim.ts';
@@ -195,17 +196,28 @@ describe('a lying service', () => {
     await printed(['send', 'letter.txt', '--inbox', link, '--from', 'Ann', '--sign'], 'ann');
     const inbox = parseLink(link).link;
     if (inbox.kind !== 'inbox') throw new TypeError('not an inbox');
-    const planted = await sealParcelTo(parcelOf('Ann'), { recipients: parseRecipients(inbox.recipient) });
-    await connect({ service: local.url, apiKey: inbox.apiKey }).put(new Blob([planted], { type: sealedParcelType }), {
-      mode: 'plain',
-    });
+    const recipients = parseRecipients(inbox.recipient);
+    // One without a signature, and one that says that Ann signed it.
+    const signer = parcelSigner(new Uint8Array(32).fill(7));
+    const place = { service: user.url, id: await keyOf(inbox.apiKey), recipients: [inbox.recipient] };
+    const annsText = first(signersIn(await readFile(join(user.desk, 'ann/public.key'), 'utf8')));
+    const claimed = Buffer.from(encodeParcel(parcelOf('Ann'), { ...place, signer })).toString('latin1');
+    for (const parcel of [
+      encodeParcel(parcelOf('Ann')),
+      Buffer.from(claimed.replaceAll(signer.text, annsText), 'latin1'),
+    ]) {
+      const { stream } = await encrypt(new Blob([Buffer.from(parcel)]).stream(), { format: 'age', recipients });
+      const sealed = new Blob([await new Response(stream).arrayBuffer()], { type: sealedParcelType });
+      await connect({ service: local.url, apiKey: inbox.apiKey }).put(sealed, { mode: 'plain' });
+    }
     const { deliveries } = JSON.parse(await printed(['inbox', 'list', '--json'])) as {
       deliveries: { from: string; signed?: Json }[];
     };
     const newest = deliveries
-      .slice(0, 2)
+      .slice(0, 3)
       .map(({ from, signed }) => ({ from, state: signed?.['state'], name: signed?.['name'] }));
     expect(newest).toEqual([
+      { from: 'Ann', state: 'wrong', name: 'ann' },
       { from: 'Ann', state: undefined, name: undefined },
       { from: 'Ann', state: 'valid', name: 'ann' },
     ]);
@@ -224,6 +236,10 @@ describe('a lying service', () => {
     isSaid('A list is the word of the service');
   });
 
+  const keyOf = async (apiKey: string): Promise<string> => {
+    const answer = await fetch(`${local.url}/v1/account`, { headers: { authorization: `Bearer ${apiKey}` } });
+    return ((await answer.json()) as { key: { id: string } }).key.id;
+  };
   const parcelOf = (from: string) => ({
     files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'x', type: 'text/plain', size: 1 }],
     from,
