@@ -16,10 +16,10 @@ const withoutSecrets = { type: 'boolean' } as const;
 
 export const serviceBackup = defineCommand({
   about:
-    'For who runs the service: all accounts, API keys, links and files of the local service, as they ' +
-    'are in one moment, while it runs. The next run copies only what is new, and removes what was ' +
-    'deleted. Its tokens are encrypted, to the keys of --to or with a password; the rest of the ' +
-    'folder is as readable as the data directory. sealpin backup is for one account.',
+    'All accounts, API keys, links and files of the local service, as they are in one moment, while ' +
+    'it runs. The next run copies only what is new, and removes what was deleted. Its tokens are ' +
+    'encrypted, to the keys of --to or with a password; the rest of the folder is as readable as the ' +
+    'data directory. sealpin backup is for one account.',
   args: {
     dir: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
     to: { ...toFlag.to, description: 'Encrypt the tokens to these contacts, key files or recipients' },

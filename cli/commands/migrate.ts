@@ -23,10 +23,9 @@ const refusalsInRow = 5;
 
 export const command = defineCommand({
   about:
-    'For the operator of the service. Each file is copied, read back byte for byte, and only then ' +
-    'unpinned where it was. The service does it by itself: this command begins it, and shows how far ' +
-    'it is until it is done. On the local service, without names: from the built-in node to the Kubo ' +
-    'of --kubo-api.',
+    'Each file is copied, read back byte for byte, and only then unpinned where it was. The service ' +
+    'does it by itself: this command begins it, and shows how far it is until it is done. On the ' +
+    'local service, without names: from the built-in node to the Kubo of --kubo-api.',
   args: {
     from: { type: 'positional', required: false, description: 'The ID of the pinning service that is to hold nothing' },
     to: { type: 'positional', required: false, description: 'The one that takes its files' },
