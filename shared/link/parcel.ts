@@ -177,21 +177,19 @@ export function parseParcel(bytes: Uint8Array): Parcel {
   };
 }
 
-/** The parameter of a media type that has the time of a file: readers that do not know it skip it. */
-const timeParameter = /; modified="(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)"$/;
+/** A media type with the time of a file as a parameter: readers that do not know it skip it. */
+const timedType = /^(.+); modified="(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)"$/;
 
 function typeWithTime({ type, modified }: Pick<ParcelFile, 'type' | 'modified'>): string {
-  const time = modified?.toISOString().replace(/\.\d+Z$/, 'Z');
-  const timed = `${type}; modified="${time}"`;
-  return timeParameter.test(timed) && timed.length <= maxTypeLength ? timed : type;
+  if (modified === undefined || Number.isNaN(modified.getTime())) return type;
+  const timed = `${type}; modified="${modified.toISOString().replace(/\.\d+Z$/, 'Z')}"`;
+  return timedType.test(timed) && timed.length <= maxTypeLength ? timed : type;
 }
 
 function withTime(text: string): Pick<ParcelFile, 'type' | 'modified'> {
-  const [parameter = '', time = ''] = timeParameter.exec(text) ?? [];
+  const [, type = '', time = ''] = timedType.exec(text) ?? [];
   const modified = new Date(time);
-  return Number.isNaN(modified.getTime())
-    ? { type: text }
-    : { type: text.slice(0, text.length - parameter.length), modified };
+  return Number.isNaN(modified.getTime()) ? { type: text } : { type, modified };
 }
 
 function partsOf<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {
