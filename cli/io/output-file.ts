@@ -150,7 +150,8 @@ class FileSink implements Sink {
       const { file, blocks } = await this.#open();
       await blocks.flush();
       await blocks.drain();
-      if (modified !== undefined) await file.utimes(modified, modified);
+      // A sender may name one that the file system does not have.
+      if (modified !== undefined) await file.utimes(modified, modified).catch(() => undefined);
       await file.sync();
       await this.#close();
       await this.#publish();
