@@ -146,8 +146,7 @@ const tampered: Record<string, { change(o: Signing, parcel: Parcel): Uint8Array;
     state: 'elsewhere',
   },
   're-addressed from other recipients': {
-    change: (signing, parcel) =>
-      encodeParcel(parcel, { ...signing, recipients: [...signing.recipients, someRecipient] }),
+    change: (signing, parcel) => encodeParcel(parcel, { ...signing, recipients: [someRecipient] }),
     state: 'others',
   },
 };
