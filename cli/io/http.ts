@@ -46,7 +46,7 @@ export async function sendRequest(url: URL, o: RequestOptions): Promise<HttpResp
   try {
     return await sendOnce(url, o);
   } catch (error) {
-    // So ends what a proxy passes on over a connection that has just been closed behind it.
+    // A proxy ends a request like this when the connection behind it was just closed.
     const isUnanswered = error instanceof SealpinError && error.reason === 'unanswered';
     if (!isUnanswered || !['GET', 'HEAD'].includes(o.method)) throw error;
     return sendOnce(url, o);

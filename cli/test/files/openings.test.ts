@@ -128,10 +128,12 @@ for (const [program, opens] of Object.entries(programs))
         }
       for (const command of commands) {
         const line = `'${installed(program)}' -d '${at(`password.${command}.age`)}'`;
-        // It asks at a terminal only, which `script` gives it.
+        // It asks at a terminal only, which `script` gives it, and rage by a program of its own.
         const { status, stdout } = spawnSync('script', ['-qec', line, '/dev/null'], {
           input: `${password}\n`,
           encoding: 'utf8',
+          env: { ...process.env, PINENTRY_PROGRAM: '' },
+          timeout: 60_000,
         });
         expect({ status, opened: stdout.includes('Dear Ann') }, stdout).toEqual({ status: 0, opened: true });
       }
