@@ -31,7 +31,7 @@ export type ReceivedFile = {
   readonly type?: string | undefined;
   /** Bytes of the file, which reading it confirms. */
   readonly size?: number | undefined;
-  /** When it last changed, as the sender says. */
+  /** Time of its last change, as the sender says. */
   readonly modified?: Date | undefined;
   /** Its blob ID. */
   readonly cid: string;

@@ -22,7 +22,7 @@ export function codeOf({ code }: Problem): Code {
   return isCode(code) ? code : 'service_answer';
 }
 
-/** What a status alone says: a proxy in front of a service has no problem document. */
+/** Codes by status alone: a proxy in front of a service has no problem document. */
 const bareCodes: Readonly<Record<number, Code>> = {
   401: 'forbidden',
   403: 'forbidden',

@@ -101,7 +101,7 @@ export const command = defineCommand({
   },
 });
 
-/** When a file last changed, as its owner alone can read. */
+/** Time of the last change of a file, which its owner alone can read. */
 async function timeOf(file: StoredFile, context: Context): Promise<Date | undefined> {
   const output = { ...context.output, note: () => undefined };
   const { modified } = (await openDetails([file], { ...context, output })).details.get(file.fileId) ?? {};

@@ -16,7 +16,7 @@ export type Placing = {
   readonly extract: boolean;
   /** Only this file or folder of an archive, as it is named there. */
   readonly path?: string | undefined;
-  /** When the file last changed, where that is known. A file of an archive has its own time. */
+  /** Time of the last change, where it is known. A file of an archive has its own. */
   readonly modified?: Date | undefined;
 };
 

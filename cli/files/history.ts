@@ -18,7 +18,7 @@ export type StoredEntry = {
   readonly service: string;
   /** Name of the file that was encrypted, without its directory; undefined for a pipe. */
   readonly name?: string | undefined;
-  /** When the file had last changed, in RFC 3339. */
+  /** Time of the file's last change, in RFC 3339. */
   readonly modified?: string | undefined;
   /** Size of the container. */
   readonly bytes: number;
@@ -95,7 +95,7 @@ export async function namesInHistory({ dataDir }: Pick<Context, 'dataDir'>): Pro
   );
 }
 
-/** What is remembered of the file that was stored from here as a blob, as far as it is known. */
+/** Finds what is remembered of the file that was stored from here as a blob. */
 export async function fileInHistory(
   cid: string,
   { dataDir }: Pick<Context, 'dataDir'>,

@@ -102,7 +102,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   }
 }
 
-/** When the file last changed: the history knows it of what was stored from here. */
+/** Time of the last change: the history knows it of what was stored from here. */
 async function timeOf({ blob, modified }: Unsealing, context: Context): Promise<Date | undefined> {
   if (modified !== undefined || isLocal(blob)) return modified;
   return (await fileInHistory(parseBlobId(blob), context)).modified;

@@ -297,7 +297,7 @@ function permissionsOf({ mode = 0 }: TarHeader): number {
   return mode & permissions;
 }
 
-/** When an entry last changed, as far as a file system can have it. */
+/** Time of an entry, as far as a file system can have it. */
 export function entryTime({ mtime }: Pick<TarHeader, 'mtime'>): Date {
   const time = mtime?.getTime() ?? Number.NaN;
   return new Date(Number.isNaN(time) ? 0 : Math.min(Math.max(time, 0), latestMs));

@@ -16,7 +16,7 @@ import { answering, codeOf, isSaid, type Json, type Lie, rewriting, victim } fro
 
 const user = victim();
 const { local, sealpin, printed, refusal, receive } = user;
-/** Answers whoever asks for a blob of one leaf with other bytes, in the form that was asked for. */
+/** Answers for a blob of one leaf with other bytes, in the form that is asked for. */
 const blobOf = (id: string, bytes: Uint8Array): Lie => {
   const cid = parseCid(id);
   return answering(
@@ -39,7 +39,8 @@ describe('a lying service', () => {
     const forged = await seal(text, { to: { keys: recoveryKey } });
     user.lie = answering(({ path }) => path.endsWith('/recovery'), await forged.bytes());
     expect(await recover(own.id)).toMatchObject({ status: 403 });
-    // The file of an account of the attacker, who keeps its first API key, under the name of one's own.
+    // The file of an account of the attacker, who keeps its first API key, under the name of one's
+    // own.
     user.lie = (request) =>
       request.path.startsWith(`/v1/accounts/${own.id}/`)
         ? { kind: 'rewrite', rewrite: async (answer) => ({ ...answer, ...(await elsewhere(attackers.id, request)) }) }

@@ -33,7 +33,9 @@ export function victim() {
       expect(ran, ran.stderr).toMatchObject({ exit: 0 });
       return ran.stdout.trim();
     },
-    /** The code with which a command fails: any other failure would not be the one that is meant. */
+    /**
+     * The code with which a command fails: any other failure would not be the one that is meant.
+     */
     refusal: async (argv: readonly string[], home?: string): Promise<unknown> =>
       codeOf(await self.sealpin([...argv, '--json'], home)),
     /** Receives a link, with no password and no account. */

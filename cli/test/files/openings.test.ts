@@ -151,7 +151,8 @@ withProgram('cryptography-python', { probe: ['--version'], isOptional: true }, (
 
   test.runIf(pathOf('rage') !== undefined)('rage opens files to keys of keygen with the plugin', async () => {
     const folder = await temporaryDirectory();
-    const python = `#!/bin/sh\nexec '${installed('cryptography-python')}' '${join(contrib, 'age-plugin-sealpin')}' "$@"\n`;
+    const plugin = join(contrib, 'age-plugin-sealpin');
+    const python = `#!/bin/sh\nexec '${installed('cryptography-python')}' '${plugin}' "$@"\n`;
     await writeFile(join(folder, 'age-plugin-sealpin'), python, { mode: 0o755 });
     const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` };
     for (const kind of ['a public.key', 'a post-quantum public.key'] as const) {

@@ -124,7 +124,7 @@ describe('a signature', () => {
   });
 });
 
-/** A parcel of Ann as somebody else passes it on, and what its reader is told of the signature. */
+/** A parcel of Ann as somebody else passes it on, and what its reader learns of the signature. */
 const tampered: Record<string, { change(o: Signing, parcel: Parcel): Uint8Array; state: string | undefined }> = {
   'as it was': { change: (signing, parcel) => encodeParcel(parcel, signing), state: 'valid' },
   'again, at the same place': { change: (signing, parcel) => encodeParcel(parcel, signing), state: 'valid' },

@@ -12,17 +12,19 @@ import { localService } from '../local.ts';
 const local = localService();
 const password = 'violet-anchor-tundra-mosaic';
 
-/** A process, another service, or somebody at a terminal is their subject: other tests are of them. */
+/**
+ * A process, another service, or somebody at a terminal is their subject: other tests are of them.
+ */
 const apart = /^(?:start|stop|rebuild|migrate|completions|key restore|account rotate)\b|--follow/;
 /** These are for who has the data directory of the service. */
 const ofOperator = /^(?:account|repair|service backup|status|doctor)\b/;
 /** These make what must not be there yet. */
-const anew = /^(?:keygen|service restore)\b/;
+const fresh = /^(?:keygen|service restore)\b/;
 
 let desk: string;
 const sealpin = (words: readonly string[], stdin = ''): Promise<Ran> => {
   const line = words.join(' ');
-  const dataDir = ofOperator.test(line) ? local.dataDir : anew.test(line) ? crypto.randomUUID() : 'home';
+  const dataDir = ofOperator.test(line) ? local.dataDir : fresh.test(line) ? crypto.randomUUID() : 'home';
   const isLocal = dataDir === local.dataDir;
   const env = {
     SEALPIN_PASSWORD: password,
