@@ -15,7 +15,7 @@ const password = 'violet-anchor-tundra-mosaic';
 /**
  * A process, another service, or somebody at a terminal is their subject: other tests are of them.
  */
-const apart = /^(?:start|stop|rebuild|migrate|completions|key restore|account rotate)\b|--follow/;
+const apart = /^(?:start|stop|rebuild|migrate|completions|key restore|account rotate)\b|--follow|--password$|--protect/;
 /** These are for who has the data directory of the service. */
 const ofOperator = /^(?:account|repair|service backup|status|doctor)\b/;
 /** These make what must not be there yet. */
@@ -52,6 +52,9 @@ async function shared(): Promise<string> {
   await printed('send', 'letter.pdf');
   return listed('shares', 'shares');
 }
+/** What a private key opens is encrypted to it. */
+const toKeys = (line: string): string[] =>
+  line.startsWith('ecc-decrypt') ? ['--to', 'bob/public.key,home/public.key'] : [];
 async function keyId(line: string): Promise<string> {
   if (line.includes('inbox')) return printed('inbox', 'create', 'tax');
   return line.includes('invite') ? printed('invite', 'create') : (await made('key', 'create', 'phone')).key.id;
@@ -62,7 +65,10 @@ const placeholders: readonly (readonly [RegExp, (line: string) => Promise<string
   [/https:\/\/sealpin\.example\.com\/s#1…/, () => printed('send', 'photos')],
   [/https:\/\/…\/drop#sp_…/, () => printed('inbox', 'create', 'tax')],
   [/https:\/\/sealpin\.example\.com/, async () => local.url],
-  [/baf(?:krei|ybei)…/, (line) => printed('encrypt', /--extract|--path|tar/.test(line) ? 'photos' : 'letter.pdf')],
+  [
+    /baf(?:krei|ybei)…/,
+    (line) => printed('encrypt', /--extract|--path|tar/.test(line) ? 'photos' : 'letter.pdf', ...toKeys(line)),
+  ],
   [/6f1c(?:2d3e-)?…/, encrypted],
   [/0b6f7c1e-…/, (line) => (line.startsWith('share') ? encrypted() : delivered())],
   [/7n42DGM5Tflk9n8mt7Fhc7/, shared],
@@ -129,6 +135,7 @@ test('each example of the help works as it stands', { timeout: 600_000 }, async 
   // All of them take a minute.
   const some = lines.filter((_, index) => long || index % 12 === 0);
   const refused: (string | undefined)[] = [];
-  for (const { name, line } of some) refused.push(await refusalOf(name, line));
+  for (const { name, line } of some)
+    refused.push(await refusalOf(name, line).catch((error: unknown) => `${line}: ${String(error)}`));
   expect(refused.filter((each) => each !== undefined)).toEqual([]);
 });

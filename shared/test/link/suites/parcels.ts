@@ -81,7 +81,10 @@ export function parcels(tool: Tool, backend: Backend): void {
   tool.test('the time of a file is a parameter of its type, which a reader skips if it is none', () => {
     const modified = new Date('2030-01-31T08:00:00.789Z');
     const written = encodeParcel({ files: [{ ...file, modified }] });
-    ok(new TextDecoder().decode(written).includes('"type":"application/pdf; modified=\\"2030-01-31T08:00:00Z\\""'));
+    const isTimed = new TextDecoder()
+      .decode(written)
+      .includes('"type":"application/pdf; modified=\\"2030-01-31T08:00:00Z\\""');
+    ok(isTimed, 'the type has the time');
     const [read] = parseParcel(written).files;
     equal([read?.type, read?.modified?.toISOString()], ['application/pdf', '2030-01-31T08:00:00.000Z']);
     // Neither what is no time, nor one that does not fit, keeps the file from being read.
