@@ -38,7 +38,10 @@ describe.each(kinds)('a hostile %s that', (kind) => {
   beforeAll(async () => {
     store = await startStore(kind, { isGated: true, twin: 'twin/', vars: { REPLICAS: '1' } });
   });
-  beforeEach(() => present(store.hostile).obey());
+  beforeEach(() => {
+    present(store.hostile).obey();
+    store.forget();
+  });
   afterAll(() => store.close());
 
   const post = (body: BodyInit): Promise<Response> =>
@@ -146,7 +149,7 @@ describe.each(kinds)('a hostile %s that', (kind) => {
     expect(await store.keys()).toEqual(['service']);
   });
 
-  const moving = rowsOf(kind).filter((_, at) => long || at % 4 === 0);
+  const moving = rowsOf(kind).filter((_, at) => long || at % 8 === 0);
   it.each(moving)('$name, while files move away and back', async ({ rule }) => {
     const hostile = present(store.hostile);
     const operator = client(store.service.url, adminToken);
