@@ -90,7 +90,7 @@ describe('a rotation that is interrupted', () => {
   beforeAll(async () => {
     for (const { fileId } of (await api().listFiles()).files) await api().deleteFile({ fileId });
     ids = await store(Array.from({ length: count }, (_, index) => `letter ${index}`));
-  });
+  }, 180_000);
 
   test('is resumed by the same command; files open meanwhile, and a backup waits', async () => {
     const stop = new AbortController();
