@@ -177,7 +177,7 @@ test('each of 100 changes that everybody gets is found, at its path alone', asyn
   const missed: string[] = [];
   for (const { name, path, make } of changes) {
     const ask = serving((asked, plain, headers) => (asked === path ? make(asked, plain, headers) : plain));
-    // Beside the changed one, pages that did not change, which all of them would be most of the work.
+    // Beside the changed page one that did not change: all others would be most of the work.
     const at = manifest.pages.findIndex((page) => page.path === path);
     const pages = manifest.pages.filter((_, index) => index === at || index === (at + 1) % manifest.pages.length);
     const { differences } = await checkPages({ ...manifest, pages }, ask, { repeat: 1 });

@@ -37,7 +37,10 @@ export type StoreUnderTest = {
   age(key: string, ms: number): Promise<void>;
   /** Lets time pass for an account, and for all objects that have rows of these keys or CIDs. */
   pass(ms: number, o?: { rounds?: number }): Promise<void>;
-  /** Rings objects no more whose files are all gone: each ring costs, and tests use up to all 256. */
+  /**
+   * Rings no more the objects so far, whose files are all gone: each ring costs, and tests use up
+   * to all 256.
+   */
   forget(): void;
   close(): Promise<void>;
 };
