@@ -1,37 +1,9 @@
 import { cloudflareTest } from '@cloudflare/vitest-plugin';
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
-import type { Reporter } from 'vitest/node';
 import { webModule, webModuleText } from './cli/local/code/web-bundle.ts';
+import { closingLines } from './testkit/closing-lines.ts';
 import { hasVersitygw } from './testkit/object-stores/versitygw.ts';
-
-/**
- * Prints a line for each test that was skipped, or that passed only when CI ran it again, and then
- * the totals.
- */
-const closingLine: Reporter = {
-  onTestRunEnd(modules, errors) {
-    let passed = 0;
-    let failed = errors.length;
-    const notes = new Set<string>();
-    for (const module of modules) {
-      failed += module.errors().length;
-      for (const test of module.children.allTests()) {
-        const result = test.result();
-        if (result.state === 'passed') passed += 1;
-        else if (result.state === 'skipped')
-          notes.add(`not run: ${result.note === undefined ? test.name : `${test.name}: ${result.note}`}`);
-        else failed += 1;
-        if (test.diagnostic()?.flaky)
-          notes.add(`failed at first, passed again: ${module.relativeModuleId}: ${test.fullName}`);
-      }
-    }
-    setTimeout(() => {
-      for (const note of notes) console.log(note);
-      console.log(`${passed} passed, ${failed} failed`);
-    }, 0);
-  },
-};
 
 let webText: Promise<string> | undefined;
 
@@ -77,7 +49,7 @@ const oneOfEach = 'files/reading,uploads/lengths,shares/shares,backends/gateway/
 // shared/ and client/ runs in both.
 export default defineConfig({
   test: {
-    reporters: ['default', closingLine],
+    reporters: ['default', closingLines],
     globalSetup: 'testkit/run-cache.ts',
     // Tests mostly wait for processes, sockets and disks; by default Vitest uses one core of two.
     maxWorkers: Math.max(4, availableParallelism()),

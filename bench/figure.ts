@@ -3,6 +3,10 @@
  * little.
  */
 
+import { spawnSync } from 'node:child_process';
+import { cpus } from 'node:os';
+import { setTimeout } from 'node:timers/promises';
+
 export const MiB = 2 ** 20;
 
 /**
@@ -17,6 +21,8 @@ export type Figure = {
   spread?: number | undefined;
   peer?: { name: string; value: number; spread?: number | undefined } | undefined;
   target?: { value?: Bound; ratio?: Bound } | undefined;
+  /** The share of the processors that others used before each run, 0 to 1. */
+  others?: number | undefined;
 };
 export type Bound = { atLeast: number } | { atMost: number };
 
@@ -35,7 +41,7 @@ export function isMet({ value, peer, target }: Figure): boolean | undefined {
 /**
  * `low` and `high`: the fastest and the slowest run, or the other way round where more is better.
  */
-export type Sample = { median: number; spread: number; low: number; high: number };
+export type Sample = { median: number; spread: number; low: number; high: number; others?: number };
 
 /**
  * The median of the runs, half their range, and its ends.
@@ -54,10 +60,10 @@ export function summarize(runs: readonly number[]): Sample {
 export function figureOf(
   figure: string,
   unit: string,
-  { median, spread }: Sample,
+  { median, spread, others }: Sample,
   about: Pick<Figure, 'peer' | 'target'> = {},
 ): Figure {
-  return { figure, unit, value: median, spread, ...about };
+  return { figure, unit, value: median, spread, others, ...about };
 }
 
 /** A sample as the peer of a figure. */
@@ -80,6 +86,8 @@ export async function inLanes(count: number, lanes: number, work: () => Promise<
 
 /**
  * Runs several tasks in turn, so that a disturbance of the machine affects all of them alike.
+ * Before each run the disk is synced, so that none pays for what another one left, and one line on
+ * stderr says which it is.
  * @param tasks each resolves with one number, the figure of one run
  * @param rounds runs of each, at least 1; a warm-up round before them does not count
  */
@@ -89,11 +97,33 @@ export async function interleave<K extends string>(
 ): Promise<Record<K, Sample>> {
   const names = Object.keys(tasks) as K[];
   const runs = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<K, number[]>;
+  const shares: number[] = [];
   for (let round = 0; round <= rounds; round += 1) {
     for (const name of names) {
+      console.error(`  ${name}: ${round === 0 ? 'warm-up' : `${round} of ${rounds}`}`);
+      spawnSync('sync');
+      shares.push(await othersShare());
       const figure = await tasks[name]();
       if (round > 0) runs[name].push(figure);
     }
   }
-  return Object.fromEntries(names.map((name) => [name, summarize(runs[name])])) as Record<K, Sample>;
+  const others = shares.reduce((sum, share) => sum + share, 0) / shares.length;
+  return Object.fromEntries(names.map((name) => [name, { ...summarize(runs[name]), others }])) as Record<K, Sample>;
+}
+
+/** Time in which `othersShare` looks, in ms: what is ours rests meanwhile. */
+const lookMs = 100;
+
+/** The share of the processors that is in use now, 0 to 1, while nothing of ours runs. */
+export async function othersShare(): Promise<number> {
+  const before = processorTimes();
+  await setTimeout(lookMs);
+  const after = processorTimes();
+  return 1 - (after.idle - before.idle) / Math.max(1, after.all - before.all);
+}
+
+function processorTimes(): { idle: number; all: number } {
+  const times = cpus().map((processor) => processor.times);
+  const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
+  return { idle: sum(times.map(({ idle }) => idle)), all: sum(times.flatMap((each) => Object.values(each))) };
 }

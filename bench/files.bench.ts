@@ -1,20 +1,26 @@
-/** Encrypting and decrypting without a service, from file to file, next to age and openssl. */
-import { execFileSync } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+/**
+ * Encrypting and decrypting without a service: files next to age and openssl, folders next to tar
+ * and age.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ageRecipient, buildCommand, fillFile, has, sealpin, timed } from './cli-fixture.ts';
+import { ageRecipient, buildCommand, command, fillFile, has, sealpin, timed } from './cli-fixture.ts';
 import { interleave, peer, type Bench, type Figure, figureOf } from './figure.ts';
 
 /** `npm run bench files`. */
 export const bench: Bench = {
   name: 'files',
-  measures: '1 GiB encrypted and decrypted from file to file, next to age and openssl',
+  measures: '1 GiB from file to file, next to age and openssl; folders of small files, next to tar and age',
   async *run() {
     buildCommand();
     const dir = await mkdtemp(join(tmpdir(), 'sealpin-bench-'));
     try {
       yield* compared(dir);
+      if (has('age', '--version') && has('bash', '--version')) yield* folders(dir);
     } finally {
       await rm(dir, { recursive: true, force: true });
     }
@@ -61,5 +67,55 @@ function ageTasks(dir: string, run: (program: string, ...args: string[]) => () =
   return {
     ageEncrypt: run('age', '-r', recipient, '-o', path('in.age'), path('in')),
     ageDecrypt: run('age', '-d', '-i', path('age.key'), '-o', path('out.age'), path('in.age')),
+  };
+}
+
+/** CPU time of folders of small files, of which starting the command line is about 0.12 s. */
+async function* folders(dir: string): AsyncGenerator<Figure> {
+  const path = (name: string): string => join(dir, name);
+  const recipient = /age1[a-z0-9]+/.exec(readFileSync(path('age.key'), 'utf8'))?.[0] ?? '';
+  const common = `--force --quiet '--data-dir=${path('data')}'`;
+  const program = `'${process.execPath}' '${command}'`;
+  for (const count of [2000, 10_000]) {
+    const from = path(`folder-${count}`);
+    for (let index = 0; index < count; index += 1) {
+      const folder = join(from, String(index % 20));
+      if (index < 20) await mkdir(folder, { recursive: true });
+      await writeFile(join(folder, String(index)), randomBytes(500));
+    }
+    const samples = await interleave(
+      {
+        in: cpuOf(dir, `${program} ecc-encrypt '${from}' data/public.key --output ours ${common}`),
+        out: cpuOf(dir, `${program} ecc-decrypt ./ours back --extract ${common.replace('--force', '')}`, 'back'),
+        tarIn: cpuOf(dir, `tar -C '${from}' -cf - . | age -r ${recipient} -o theirs`),
+        tarOut: cpuOf(dir, 'mkdir back && age -d -i age.key theirs | tar -C back -xf -', 'back'),
+      },
+      3,
+    );
+    const target = { ratio: { atMost: 5 } };
+    const name = `${count} files of 500 B, CPU`;
+    yield figureOf(`ecc-encrypt a folder, ${name}`, 's', samples.in, {
+      peer: peer('tar | age', samples.tarIn),
+      target,
+    });
+    yield figureOf(`--extract, ${name}`, 's', samples.out, { peer: peer('age | tar', samples.tarOut), target });
+  }
+}
+
+/**
+ * Makes a task that resolves with the CPU time of a line of bash.
+ * @param made a folder that it makes
+ */
+function cpuOf(cwd: string, line: string, made?: string): () => Promise<number> {
+  return async () => {
+    if (made !== undefined) await rm(join(cwd, made), { recursive: true, force: true });
+    const timing = `TIMEFORMAT='%3U %3S'; time { ${line}; } 2> /dev/null`;
+    const { stderr, status } = spawnSync('bash', ['-o', 'pipefail', '-c', timing], { cwd, encoding: 'utf8' });
+    if (status !== 0) throw new Error(`${line} failed`);
+    return stderr
+      .trim()
+      .split(' ')
+      .map(Number)
+      .reduce((sum, seconds) => sum + seconds, 0);
   };
 }

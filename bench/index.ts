@@ -5,7 +5,7 @@
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { isMet } from './figure.ts';
+import { isMet, othersShare } from './figure.ts';
 import type { Bench, Figure } from './figure.ts';
 import { describeMachine } from './machine.ts';
 
@@ -15,7 +15,9 @@ const usage = `usage: npm run bench [-- [--json] [--list] [part of a name …]]
   --list   print the names of the benches and what they measure, and run none
 `;
 
-const columnWidths = [46, 22, 34, 8, 24, 5];
+const columnWidths = [46, 22, 34, 8, 24, 5, 10];
+/** Above this share of the processors others are heard in the figures. */
+const quietShare = 0.05;
 
 const { values, positionals } = parseArgs({
   options: { json: { type: 'boolean' }, list: { type: 'boolean' }, help: { type: 'boolean' } },
@@ -37,7 +39,7 @@ else if (benchFiles.length === 0) {
   else if (values.json === true) console.log(JSON.stringify(await Array.fromAsync(figuresOf(benches)), null, 2));
   else {
     console.log(`machine: ${describeMachine()}\n`);
-    console.log(toLine(['figure', 'Sealpin', 'peer', 'ratio', 'target', 'met']));
+    console.log(toLine(['figure', 'Sealpin', 'peer', 'ratio', 'target', 'met', 'quiet']));
     for (const bench of benches) {
       const begun = performance.now();
       for await (const figure of figuresOf([bench])) console.log(toLine(cellsOf(figure)));
@@ -47,14 +49,17 @@ else if (benchFiles.length === 0) {
   }
 }
 
-type MeasuredFigure = Figure & { bench: string; met: boolean | undefined };
+type MeasuredFigure = Figure & { bench: string; met: boolean | undefined; others: number };
 
 async function* figuresOf(benches: readonly Bench[]): AsyncGenerator<MeasuredFigure> {
   for (const bench of benches)
-    for await (const figure of bench.run()) yield { bench: bench.name, ...figure, met: isMet(figure) };
+    for await (const figure of bench.run()) {
+      const others = figure.others ?? (await othersShare());
+      yield { bench: bench.name, ...figure, others, met: isMet(figure) };
+    }
 }
 
-function cellsOf({ figure, unit, value, spread, peer, target, met }: MeasuredFigure): string[] {
+function cellsOf({ figure, unit, value, spread, peer, target, met, others }: MeasuredFigure): string[] {
   const amount = (number: number, range?: number): string =>
     `${rounded(number)}${range === undefined ? '' : ` ±${rounded(range)}`}`;
   const bounds = Object.entries(target ?? {}).map(
@@ -68,6 +73,7 @@ function cellsOf({ figure, unit, value, spread, peer, target, met }: MeasuredFig
     peer === undefined ? '' : (value / peer.value).toFixed(2),
     bounds.join(', '),
     met === undefined ? '' : met ? 'yes' : 'NO',
+    others <= quietShare ? 'yes' : `${(others * 100).toFixed(0)} % busy`,
   ];
 }
 

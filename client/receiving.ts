@@ -31,6 +31,8 @@ export type ReceivedFile = {
   readonly type?: string | undefined;
   /** Bytes of the file, which reading it confirms. */
   readonly size?: number | undefined;
+  /** Time of its last change, as the sender says. */
+  readonly modified?: Date | undefined;
   /** Its blob ID. */
   readonly cid: string;
   /**

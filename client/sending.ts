@@ -154,13 +154,13 @@ export function checkParcel(
   recipients: readonly string[] = [],
 ): Parcel {
   const someFile = { cid: someCid, fileKey: new Uint8Array(32), size: Number.MAX_SAFE_INTEGER };
-  const parcel = { files: files.map(({ name, type }) => ({ ...someFile, name, type })), ...words };
+  const parcel = { files: files.map(({ name, type, modified }) => ({ ...someFile, name, type, modified })), ...words };
   const place = { service: 'https://sealpin.example/', id: '0'.repeat(22) };
   encodeParcel(parcel, signer && { ...place, signer, recipients });
   return parcel;
 }
 
-type Named = Pick<ParcelFile, 'name' | 'type'>;
+type Named = Pick<ParcelFile, 'name' | 'type' | 'modified'>;
 
 /**
  * Deletes files that were stored for nothing. What cannot be deleted stays, and nobody can open it.

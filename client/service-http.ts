@@ -9,7 +9,7 @@ import { SealpinError } from '../shared/errors.ts';
 import { observed } from '../shared/streams/pulled.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 import { isLoopback } from '../shared/loopback.ts';
-import { parseProblem, problemError } from './service-problem.ts';
+import { bareRefusal, parseProblem, problemError } from './service-problem.ts';
 
 /** Part of `fetch` that is used. */
 export type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
@@ -177,8 +177,7 @@ function refusal(host: string, status: number, problemText: string, retryAfter: 
     const hint = problem.code === 'unauthorized' ? 'check the API key' : undefined;
     return problemError(problem, { retryAfter, hint });
   }
-  const what = status >= 500 ? 'failed without a reason' : 'is not a Sealpin service';
-  return new SealpinError('service_answer', `${host} ${what} (status ${status})`);
+  return bareRefusal(host, status, { retryAfter });
 }
 
 /** The URL of a service, with a slash at its end. @throws SealpinError `invalid_request` */

@@ -22,6 +22,35 @@ export function codeOf({ code }: Problem): Code {
   return isCode(code) ? code : 'service_answer';
 }
 
+/** Codes by status alone: a proxy in front of a service has no problem document. */
+const bareCodes: Readonly<Record<number, Code>> = {
+  401: 'forbidden',
+  403: 'forbidden',
+  407: 'forbidden',
+  413: 'too_large',
+};
+
+/**
+ * The error for a refusal that is no problem document: it is from a program in front of the
+ * service, or from no service.
+ * @param o.retryAfter as for `problemError`
+ */
+export function bareRefusal(host: string, status: number, o: { retryAfter: string | null | undefined }): SealpinError {
+  const code = bareCodes[status];
+  if (code !== undefined)
+    return new SealpinError(code, `${host} refuses this with status ${status}, without a reason`, {
+      hint: 'a program in front of the service, such as a proxy, may refuse it: ask who runs the service',
+    });
+  const isLater = status === 429 || status >= 500;
+  const what = isLater
+    ? `failed with status ${status}, without a reason`
+    : `is not a Sealpin service (status ${status})`;
+  return new SealpinError('service_answer', `${host} ${what}`, {
+    hint: 'check the address',
+    retryAfterSeconds: isLater ? Number(o.retryAfter) || undefined : undefined,
+  });
+}
+
 /** The title of a problem as a message: in lower case, where it is that of its code. */
 export function titleOf(problem: Problem): string {
   const code = codeOf(problem);

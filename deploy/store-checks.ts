@@ -13,12 +13,22 @@ export function strayFindings({ stores = [] }: Partial<StrayList>): Finding[] {
   }));
 }
 
+/** What to do where a backend takes no new files, by the code. */
+const remedies: Readonly<Record<string, string>> = {
+  disk_full: 'make room there, or raise its quota',
+  misconfigured:
+    'its key must be allowed to write and to delete, too: npx wrangler tail shows what it answers to an upload',
+};
+
 /** Backends that fail, take no new files, or will lose some. */
 export function backendFindings({ services = [] }: Partial<Health>): Finding[] {
-  return services.flatMap(({ id, code, hint = 'npx wrangler tail shows why', refuses, warning }) => {
-    const wrong = [code, refuses && `it takes no new files (${refuses.code})`, warning];
-    return wrong.flatMap((what) =>
-      what === undefined ? [] : { ok: false, what: `backend ${id}: ${what}`, todo: hint },
-    );
-  });
+  return services.flatMap(({ id, code, hint = 'npx wrangler tail shows why', refuses, warning }) =>
+    [
+      [code, hint],
+      [refuses && `it takes no new files (${refuses.code})`, remedies[refuses?.code ?? ''] ?? hint],
+      [warning, hint],
+    ].flatMap(([what, todo = hint]) =>
+      what === undefined ? [] : { ok: false as const, what: `backend ${id}: ${what}`, todo },
+    ),
+  );
 }

@@ -3,7 +3,7 @@
  * dependencies, and `@sealpin/local`, what a service on one's own machine needs besides.
  */
 import { execFile } from 'node:child_process';
-import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
@@ -140,8 +140,14 @@ async function copy(paths: readonly string[], to: string, filter: (source: strin
 async function finishPackage(path: string, manifest: { readonly name: string }): Promise<BuiltPackage> {
   const files = (await readdir(path)).toSorted();
   await writeFile(join(path, 'package.json'), `${JSON.stringify({ ...manifest, files }, null, 2)}\n`);
-  const sizes = await Promise.all((await filesOf(path)).map(async (file) => (await stat(file)).size));
-  return { name: manifest.name, path, bytes: sizes.reduce((sum, size) => sum + size, 0) };
+  let bytes = 0;
+  for (const file of await filesOf(path)) {
+    const { size, mode } = await stat(file);
+    bytes += size;
+    // An archive has the modes, which follow from the umask of who builds it.
+    await chmod(file, (mode & 0o100) === 0 ? 0o644 : 0o755);
+  }
+  return { name: manifest.name, path, bytes };
 }
 
 async function filesOf(folder: string): Promise<string[]> {

@@ -9,11 +9,11 @@ export { codes, describe, exitOf, isCode, type Code } from './error-codes.ts';
  * fits, and the header is damaged) and `payload` (the header opened, and the data is damaged or cut
  * off). `wrong_kind` has `needs_password` and `needs_key`. `invalid_request` has
  * `password_and_keys` and `mixed_recipients`. `service_unreachable` has `broken_off` (it answered,
- * and stopped in the middle). `link_invalid` has `incomplete` and `not_a_link`. `invalid_cid` has
- * `foreign_layout` (no file as Sealpin stores them), `not_found` has `blob_absent`,
- * `pinning_unavailable` has `blob_unavailable`, and `service_answer` has `redirected`,
- * `subdomain_gateway`, `server_error` and `not_a_gateway`. `internal` has `bug`, of the command
- * line. `key_invalid` has the others.
+ * and stopped in the middle) and `unanswered` (it closed the connection before). `link_invalid` has
+ * `incomplete` and `not_a_link`. `invalid_cid` has `foreign_layout` (no file as Sealpin stores
+ * them), `not_found` has `blob_absent`, `pinning_unavailable` has `blob_unavailable`, and
+ * `service_answer` has `redirected`, `subdomain_gateway`, `server_error` and `not_a_gateway`.
+ * `internal` has `bug`, of the command line. `key_invalid` has the others.
  */
 export type Reason =
   | 'wrong_password'
@@ -34,6 +34,7 @@ export type Reason =
   | 'incomplete'
   | 'not_a_link'
   | 'broken_off'
+  | 'unanswered'
   | 'foreign_layout'
   | 'other_bytes'
   | 'blob_absent'

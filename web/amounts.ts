@@ -43,6 +43,35 @@ export function dayText(time: string, locale: string): string {
   }).format(date);
 }
 
+/**
+ * The day of a time as a heading: Today, Yesterday, Monday 23 November, with the year where it is
+ * another one.
+ */
+export function dayHeading(time: string, locale: string, now = new Date()): string {
+  const date = new Date(time);
+  // A day on which the clock changes has 23 or 25 hours.
+  const days = Math.round((startOfDay(date) - startOfDay(now)) / 86_400_000);
+  if (days === 0 || days === -1) {
+    const name = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' }).format(days, 'day');
+    return name.charAt(0).toLocaleUpperCase(locale) + name.slice(1);
+  }
+  return new Intl.DateTimeFormat(locale, {
+    weekday: 'long',
+    day: 'numeric',
+    month: 'long',
+    ...(date.getFullYear() === now.getFullYear() ? {} : { year: 'numeric' }),
+  }).format(date);
+}
+
+function startOfDay(date: Date): number {
+  return new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
+}
+
+/** A time within a day: 14:05. */
+export function clockText(time: Date, locale: string): string {
+  return new Intl.DateTimeFormat(locale, { hour: 'numeric', minute: '2-digit' }).format(time);
+}
+
 /** A part of a whole: 57 %. */
 export function percentText(fraction: number, locale: string): string {
   return new Intl.NumberFormat(locale, { style: 'percent' }).format(fraction);

@@ -62,7 +62,7 @@ const whenSending: typeof byCode = {
   pinning_failed: 'unreachable',
 };
 
-/** A sentence about why something was not sent. */
+/** A sentence about why something was not sent, changed or deleted. */
 export function describeSendingFailure(error: unknown, { errors }: Words): string {
-  return errors[(error instanceof EngineError ? whenSending[error.code] : undefined) ?? 'not_sent_other'];
+  return errors[(error instanceof EngineError ? whenSending[error.code] : undefined) ?? 'other'];
 }

@@ -1,6 +1,7 @@
 /** The document of `/files`: what an account has stored, to be sent on and deleted. */
-import { dayText, sizeText } from './amounts.ts';
+import { clockText, dayHeading, dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
+import { startChosenName } from './choosing/chosen-name.ts';
 import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
 import { startConfirming } from './confirm-dialog.ts';
 import { startSending } from './engine-client.ts';
@@ -13,9 +14,8 @@ import { transfer } from './transfer.ts';
 const accountEngine = startSending();
 let scopes: readonly string[] = [];
 let cursor: string | undefined;
-let shared: StoredView | undefined;
-let sharedFiles: { name: string; size: number }[] = [];
 const confirm = startConfirming('deleting');
+const list = byId('stored-files', HTMLDivElement);
 
 /**
  * Part of a blob ID that tells files apart: its first 7 characters say how it was made, and are
@@ -25,9 +25,20 @@ const blobIdStart = 16;
 const shownName = ({ name, size, createdAt }: StoredView): string =>
   name ?? words.noName(sizeText(size, locale), dayText(createdAt, locale));
 
+/** Adds a file to the list, below its day. */
+function addRow(file: StoredView, element: HTMLElement): void {
+  const heading = dayHeading(file.createdAt, locale);
+  const before = list.lastElementChild;
+  if (before !== null && before.querySelector('h2')?.textContent === heading)
+    return before.querySelector('ul')?.append(element);
+  const part = partsOf('stored-day');
+  part('h2', HTMLHeadingElement).textContent = heading;
+  part('ul', HTMLUListElement).append(element);
+  list.append(part('section', HTMLElement));
+}
+
 /** Adds the next page of the list. */
 async function showPage(): Promise<void> {
-  const list = byId('stored-files', HTMLUListElement);
   const more = byId('stored-more', HTMLButtonElement);
   const error = byId('stored-error', HTMLParagraphElement);
   more.disabled = true;
@@ -35,12 +46,13 @@ async function showPage(): Promise<void> {
   try {
     const page = await accountEngine.call('list', { cursor });
     if (page.files.some(({ sealedName }) => sealedName === 'closed')) byId('names', HTMLElement).hidden = false;
-    const rows = page.files.map(row);
-    list.append(...rows.map(({ element }) => element));
+    const rows = page.files.map((file) => ({ file, ...row(file) }));
+    for (const { file, element } of rows) addRow(file, element);
     cursor = page.cursor;
     more.hidden = cursor === undefined;
-    byId('stored-text', HTMLParagraphElement).textContent =
-      list.children.length === 0 && cursor === undefined ? words.storedNone : words.storedText;
+    const isEmpty = list.children.length === 0 && cursor === undefined;
+    byId('stored-text', HTMLParagraphElement).textContent = isEmpty ? words.storedNone : words.storedText;
+    byId('stored-none', HTMLParagraphElement).hidden = !isEmpty;
     if (document.activeElement === document.body) rows[0]?.focus();
   } catch (failure) {
     setText(error, describeSendingFailure(failure, words));
@@ -59,7 +71,7 @@ async function showNames(): Promise<void> {
   setText(error, undefined);
   try {
     await accountEngine.call('useKey', { keys: await file.text() });
-    byId('stored-files', HTMLUListElement).replaceChildren();
+    list.replaceChildren();
     cursor = undefined;
     await showPage();
   } catch {
@@ -71,12 +83,10 @@ async function showNames(): Promise<void> {
 function row(file: StoredView): { element: HTMLElement; focus(): void } {
   const part = partsOf('stored-file');
   const name = part('bdi', HTMLElement);
-  name.textContent = shownName(file);
+  const time = clockText(new Date(file.createdAt), locale);
+  name.textContent = file.name ?? words.noName(sizeText(file.size, locale), time);
   name.id = `stored-${file.fileId}`;
-  const texts =
-    file.name === undefined
-      ? [`${file.cid.slice(0, blobIdStart)}…`]
-      : [sizeText(file.size, locale), dayText(file.createdAt, locale)];
+  const texts = file.name === undefined ? [`${file.cid.slice(0, blobIdStart)}…`] : [sizeText(file.size, locale), time];
   if (file.isSealed) texts.push(words.sealedBefore);
   if (file.sealedName === 'foreign') texts.push(words.nameForeign);
   const about = part('.size', HTMLElement);
@@ -98,42 +108,27 @@ function row(file: StoredView): { element: HTMLElement; focus(): void } {
 }
 
 function composeShare(file: StoredView): void {
-  shared = file;
-  sharedFiles = [{ name: shownName(file), size: file.size }];
+  const fixed = [{ name: shownName(file), size: file.size }];
   clearCompose();
   compose({
     title: words.sendOnTitle,
     text: words.sendOnText,
     button: words.newLink,
     hasTerms: true,
-    fixed: sharedFiles,
-    submit: (draft) => void sendDraft('sendOn', draft),
+    fixed,
+    submit: (draft) => void sendOn(file, fixed, draft),
     back: () => show('stored'),
   });
 }
 
-function composeChange(): void {
-  if (shared === undefined) return;
-  compose({
-    title: words.changeTitle,
-    text: words.changeText,
-    button: words.newLink,
-    hasTerms: true,
-    fixed: sharedFiles,
-    submit: (draft) => void sendDraft('change', draft),
-    back: () => show('sent'),
-  });
-}
-
-async function sendDraft(how: 'sendOn' | 'change', { terms, words: said }: ComposedDraft): Promise<void> {
-  const fileId = shared?.fileId ?? '';
+async function sendOn(
+  { fileId }: StoredView,
+  shared: readonly { name: string; size: number }[],
+  { terms, words: said }: ComposedDraft,
+): Promise<void> {
   try {
-    const view = await transfer((options) =>
-      how === 'sendOn'
-        ? accountEngine.call('sendOn', { fileId, terms, words: said }, options)
-        : accountEngine.call('change', { terms, words: said }, options),
-    );
-    showLink(view, sharedFiles);
+    const view = await transfer((options) => accountEngine.call('sendOn', { fileId, terms, words: said }, options));
+    showLink(view, shared);
   } catch (error) {
     composeAgain(describeSendingFailure(error, words));
   }
@@ -150,11 +145,13 @@ async function remove(file: StoredView, element: HTMLElement): Promise<void> {
   setText(error, undefined);
   try {
     const { isDestroyed } = await accountEngine.call('remove', { fileId: file.fileId });
+    const day = element.closest('section section');
     element.remove();
+    if (day?.querySelector('li') === null) day.remove();
     byId('stored-title', HTMLHeadingElement).focus();
     const text = words.deleted(shownName(file));
     announce(isDestroyed ? `${text} ${words.keyDestroyed}` : text);
-    if (byId('stored-files', HTMLUListElement).children.length === 0) await showPage();
+    if (list.children.length === 0) await showPage();
   } catch (failure) {
     setText(error, describeSendingFailure(failure, words));
     announce(error.textContent);
@@ -163,7 +160,8 @@ async function remove(file: StoredView, element: HTMLElement): Promise<void> {
 
 translate();
 startCompose();
-startSentLink(accountEngine, { change: composeChange, more: { label: words.backToFiles, go: () => show('stored') } });
+startSentLink(accountEngine, { label: words.backToFiles, go: () => show('stored') });
+startChosenName('names-key');
 byId('names-key', HTMLInputElement).addEventListener('change', () => void showNames());
 byId('stored-more', HTMLButtonElement).addEventListener('click', () => void showPage());
 askForKey({

@@ -159,21 +159,15 @@ export type StoredView = {
   sealedName?: 'open' | 'closed' | 'foreign' | undefined;
 };
 
-/**
- * Calls of the engine that sends. It keeps the API key, and what the last share has, to share it
- * again.
- */
+/** Calls of the engine that sends, which keeps the API key, and what the last share has. */
 export type Sending = {
   /** Takes an API key, and gives what it may do. */
   signIn(o: { root: string; apiKey: string }): { scopes: readonly string[] };
   send(o: { files: readonly FileToSend[]; terms: FormTerms; words: SenderWords }): LinkView;
-  /** Shares what was sent under other terms, and ends the share before. */
-  change(o: { terms: FormTerms; words: SenderWords }): LinkView;
   /** Shares a file that the service encrypted. */
   sendOn(o: { fileId: string; terms: FormTerms; words: SenderWords }): LinkView;
   /**
-   * Ends the last share, and deletes the files that were stored for it, where the key may;
-   * `opened`: how often before, also by links that `change` ended.
+   * Ends the last share, and deletes the files that were stored for it, where the key may.
    */
   takeBack(o: undefined): TakenView;
   /** Reads the link of an invitation, which then sends. */

@@ -8,6 +8,7 @@ import { EngineError, startReceiving } from './engine-client.ts';
 import { describeFailure } from './failure-words.ts';
 import { forgetOpening, keepOpening, keptOpening } from './kept-opening.ts';
 import { showOpened, startOpenedFiles } from './receiving/opened-files.ts';
+import { startChosenName } from './choosing/chosen-name.ts';
 import { startDropZone } from './choosing/drop-zone.ts';
 import { startPasswordField } from './password-field.ts';
 import { showProblem, startRetrying, type Problem } from './problem-section.ts';
@@ -215,6 +216,7 @@ function start(): void {
     void openLink();
   });
   startPasswordField('open-error', 'current-password');
+  startChosenName('key');
   startOpenedFiles();
   startRetrying();
   byId('start-over', HTMLButtonElement).addEventListener('click', () => {

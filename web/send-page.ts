@@ -18,7 +18,6 @@ const engine = startSending();
 const root = new URL('.', document.baseURI).href;
 const isHome = location.pathname === new URL(root).pathname;
 let isSignedIn = false;
-let sent: { name: string; size: number }[] = [];
 /** Link by which a guest is here, and what it permits. */
 let invitation: { text: string; view: InvitationView } | undefined;
 
@@ -62,8 +61,10 @@ async function submit(draft: ComposedDraft): Promise<void> {
   try {
     const names = files.map(({ name }) => name);
     const view = await transfer((options) => engine.call('send', { files, ...about }, options), names);
-    sent = files.map(({ name, size }) => ({ name, size }));
-    showLink(view, sent);
+    showLink(
+      view,
+      files.map(({ name, size }) => ({ name, size })),
+    );
   } catch (error) {
     refuse(error);
   }
@@ -94,28 +95,6 @@ function askToSend(go: () => void, back?: () => void): void {
     },
     ...(back && { back }),
   });
-}
-
-/** Shows the form for another share of the same files: the terms of a share are fixed. */
-function composeChange(): void {
-  compose({
-    title: words.changeTitle,
-    text: words.changeText,
-    button: words.newLink,
-    hasTerms: true,
-    fixed: sent,
-    latest: invitation?.view.expiresAt,
-    submit: (draft) => void changeTerms(draft),
-    back: () => show('sent'),
-  });
-}
-
-async function changeTerms({ terms, words: said }: ComposedDraft): Promise<void> {
-  try {
-    showLink(await transfer((options) => engine.call('change', { terms, words: said }, options)), sent);
-  } catch (error) {
-    refuse(error);
-  }
 }
 
 /** Sends by an invitation from now on, with what it permits now. */
@@ -162,7 +141,7 @@ function readAddress(): boolean {
 translate();
 startCompose();
 startRetrying();
-startSentLink(engine, { change: composeChange, more: { label: words.sendMore, go: again } });
+startSentLink(engine, { label: words.sendMore, go: again });
 startMadeLinks(engine, () => {
   if (invitation !== undefined) void accept(invitation.text, composeFiles);
 });

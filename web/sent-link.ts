@@ -3,7 +3,8 @@ import { generate } from 'lean-qr';
 import { termsText } from './compose-form.ts';
 import type { Engine } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
-import { offerToKeep, startKeepTick } from './kept/keep-tick.ts';
+import { changeFailureText, namesText, startChanging, type Terms } from './kept/change-dialog.ts';
+import { noteOpens, offerToKeep, startKeepTick } from './kept/keep-tick.ts';
 import type { KeptLink } from './kept/kept-links.ts';
 import type { LinkView, Sending } from './protocol.ts';
 import { announce, byId, setText, show, words } from './states.ts';
@@ -13,21 +14,23 @@ import { holdOpen } from './stay-open.ts';
 /** The light margin around a code, in modules (ISO/IEC 18004, "quiet zone"). */
 const quietModules = 4;
 
-/** Actions of the buttons of the state. */
-export type NextSteps = { readonly change: () => void; readonly more: { label: string; go: () => void } };
+/** What the button below the link does next. */
+export type NextSteps = { readonly label: string; readonly go: () => void };
 
 /** Lets the page be closed, which would lose a link that was not copied. */
 let release: (() => void) | undefined;
+let shown: KeptLink | undefined;
 
 function letGo(): void {
   release?.();
   release = undefined;
 }
 
-/** @param files that it leads to; the same list where it takes the place of another link */
+/** @param files that it leads to */
 export function showLink(view: LinkView, files: KeptLink['files']): void {
   const { shareId, createdAt, opens } = view;
-  void offerToKeep({ shareId, createdAt, opens, files });
+  shown = { shareId, createdAt, opens, files };
+  offerToKeep(shown);
   release ??= holdOpen();
   const text = view.needs === undefined ? [words.sentText, words.sentAnyone] : [words.sentText];
   byId('sent-text', HTMLParagraphElement).textContent = [...text, words.sentOnce].join(' ');
@@ -76,6 +79,22 @@ async function passOn(): Promise<void> {
   }
 }
 
+/** Changes the terms of the link that is shown, which stays as it is. */
+async function change(engine: Engine<Sending>, link: KeptLink, terms: Terms): Promise<void> {
+  const error = byId('sent-error', HTMLParagraphElement);
+  setText(error, undefined);
+  try {
+    const { opens, opensLeft, expiresAt } = await engine.call('changeLink', { shareId: link.shareId, ...terms });
+    shown = { ...link, opens };
+    byId('sent-terms', HTMLParagraphElement).textContent = termsText({ opens: opensLeft, expiresAt });
+    announce(words.linkChanged(namesText(link)));
+    await noteOpens(opens);
+  } catch (failure) {
+    setText(error, failure instanceof DOMException ? words.keepsNothing : changeFailureText(failure));
+    announce(error.textContent);
+  }
+}
+
 async function takeBack(engine: Engine<Sending>): Promise<void> {
   const button = byId('take-back', HTMLButtonElement);
   const error = byId('sent-error', HTMLParagraphElement);
@@ -98,7 +117,7 @@ async function takeBack(engine: Engine<Sending>): Promise<void> {
 }
 
 /** Starts the buttons, once. */
-export function startSentLink(engine: Engine<Sending>, { change, more }: NextSteps): void {
+export function startSentLink(engine: Engine<Sending>, more: NextSteps): void {
   const on = (id: string, act: () => void): HTMLButtonElement => {
     const button = byId(id, HTMLButtonElement);
     button.addEventListener('click', act);
@@ -107,7 +126,11 @@ export function startSentLink(engine: Engine<Sending>, { change, more }: NextSte
   startKeepTick();
   on('copy', () => void copy());
   on('pass-on', () => void passOn()).hidden = !('share' in navigator);
-  on('change', change);
+  const enterChange = startChanging();
+  on('change', () => {
+    const link = shown;
+    if (link !== undefined) enterChange(link, (terms) => void change(engine, link, terms));
+  });
   on('take-back', () => void takeBack(engine));
   for (const id of ['sent-more', 'taken-more']) on(id, more.go).textContent = more.label;
   const field = byId('sent-link', HTMLInputElement);

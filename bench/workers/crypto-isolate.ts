@@ -11,8 +11,8 @@ import {
   parseRecipients,
   type Format,
 } from '../../shared/crypto/index.ts';
-import { MiB } from '../figure.ts';
 
+const MiB = 2 ** 20;
 const block = Uint8Array.from({ length: MiB }, (_, index) => (index * 7919) & 0xff);
 
 function source(mebibytes: number, piece: (index: number) => Uint8Array = () => block): ReadableStream<Uint8Array> {

@@ -21,7 +21,7 @@ export const command = defineCommand({
   service: true,
   examples: [
     { command: 'sealpin events', does: 'All that is known' },
-    { command: 'sealpin events --follow --json --after 2s', does: 'For a program: one object a line' },
+    { command: 'sealpin events --follow --json', does: 'For a program: one object a line' },
   ],
   async run({ args, context }) {
     const { output, signal } = context;

@@ -24,7 +24,8 @@ export const command = defineCommand({
     yes: {
       ...yesArg,
       description:
-        'Do not ask; required where deliveries to an inbox of the account key would be lost (see: key export)',
+        'Do not ask. Required where deliveries to an old inbox, which is sealed to the account key, would not ' +
+        'open any more (key export keeps that key)',
     },
   },
   service: true,

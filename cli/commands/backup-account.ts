@@ -12,9 +12,9 @@ export const command = defineCommand({
   about:
     'Every file of the account is fetched as it is stored, each block verified against its blob ID, ' +
     'with what is known of it. The next run fetches only what is new, also after an interruption. ' +
-    'What the account keeps encrypted stays encrypted in the folder, and so do names and tags: the ' +
-    'key of the account opens them, which is written to account.key with a password on it. The API ' +
-    'key needs the scope read.',
+    'What is encrypted stays so, and names and tags, too: the key of the account opens what the ' +
+    'service encrypted, and is written to account.key with a password on it. The API key needs the ' +
+    'scope read.',
   args: {
     folder: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
     check: {

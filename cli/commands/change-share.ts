@@ -8,12 +8,16 @@ import { sdkHttp } from '../remote/sdk.ts';
 
 export const command = defineCommand({
   about:
-    'The link stays the same. A share that has ended stays ended. Its days count from when it was made, and ' +
-    '--opens counts the times that it was opened already.',
+    'The link stays the same. A share that has ended stays ended. The days that a service allows ' +
+    'count from when the share was made.',
   args: {
     id: { type: 'positional', description: 'The ID of the share (see: sealpin shares), or its link' },
     expires: { type: 'string', valueHint: 'when', description: 'Until when it opens: 12h, 30d or a date' },
-    opens: { type: 'string', valueHint: 'number', description: 'How often it opens, from the first time on' },
+    opens: {
+      type: 'string',
+      valueHint: 'number',
+      description: 'How often it opens in all, with the times that it was opened already',
+    },
   },
   service: true,
   examples: [

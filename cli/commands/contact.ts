@@ -29,8 +29,9 @@ function sameName(name: string, contacts: Contacts | Signers): string | undefine
 
 export const contactAdd = defineCommand({
   about:
-    'ecc-encrypt then takes the name instead of the key. Compare the six words of the fingerprint with the owner, by ' +
-    'telephone or in person: sealpin keygen shows them to the owner, and contact list to you.',
+    'encrypt --to and send --to then take the name. Compare the six words of the fingerprint with ' +
+    'the owner, by telephone or in person: sealpin keygen shows them to the owner, and contact list ' +
+    'to you.',
   args: {
     name: { type: 'positional', description: 'What you call them' },
     public_key_file: {

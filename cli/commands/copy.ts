@@ -13,7 +13,7 @@ import { parseBlobId, readFailure, sourcesOf, withBlob } from '../fetch/fetch-bl
 import { sdkHttp } from '../remote/sdk.ts';
 import { type Copied, storeCopy, storeEncrypted, type Target, targetAt } from '../store/store-copy.ts';
 import { sizeText } from '../terminal/size.ts';
-import { keepInHistory, nameInHistory } from '../files/history.ts';
+import { fileInHistory, keepInHistory } from '../files/history.ts';
 
 export const command = defineCommand({
   about:
@@ -49,8 +49,9 @@ export const command = defineCommand({
     for (const id of ids) {
       const { about, ...copied } = await copyOne(id, target, context);
       const { cid, fileId, bytes } = copied;
-      const name = await nameInHistory(cid, context);
-      await keepInHistory({ cid, fileId, service: service.url.href, bytes, name }, context);
+      const { name, modified } = await fileInHistory(cid, context);
+      const kept = { cid, fileId, service: service.url.href, bytes, name, modified: modified?.toISOString() };
+      await keepInHistory(kept, context);
       if (about !== undefined)
         await describeCopy(about, copied, { target, may: key.scopes, profile: args.to }, context);
       copies.push({ of: id, ...copied });

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import type { StoredFile } from '../../shared/api.ts';
 import { passwordIdentity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
@@ -14,6 +15,7 @@ import {
   receiveFile,
   type ReceivedLink,
 } from '../files/received-files.ts';
+import { openDetails } from '../files/sealed-names.ts';
 import { writeServiceFile } from '../files/service-file.ts';
 import { decryptTo, decryptWithKeys } from '../files/unseal.ts';
 import { isFileId } from '../remote/file-id.ts';
@@ -65,7 +67,7 @@ export const command = defineCommand({
       ? await writeServiceFile(args.blob_id, { ...args, outputFile: args.output_file }, context)
       : undefined;
     if (isFileId(args.blob_id) && ofAccount === undefined) return;
-    const blob = ofAccount ?? args.blob_id;
+    const blob = ofAccount?.cid ?? args.blob_id;
     const { output_file: outputFile } = args;
     if (outputFile === undefined)
       throw new SealpinError('usage', 'decrypt needs <output_file>', { hint: 'see: sealpin decrypt --help' });
@@ -73,7 +75,8 @@ export const command = defineCommand({
     // A link without a key names a blob, which opens as any other.
     const named = link?.kind === 'blob' && link.fileKey === undefined ? link : undefined;
     const shared = named === undefined ? link : undefined;
-    const placing = { ...args, blob: named?.cid ?? blob, outputFile };
+    const modified = ofAccount === undefined ? undefined : await timeOf(ofAccount, context);
+    const placing = { ...args, blob: named?.cid ?? blob, outputFile, modified };
     const to = link === undefined ? context : { ...context, service: link.service };
     if (key !== undefined && args.password !== undefined)
       throw new SealpinError('usage', 'a password does not go with --key', {
@@ -97,6 +100,13 @@ export const command = defineCommand({
     });
   },
 });
+
+/** Time of the last change of a file, which its owner alone can read. */
+async function timeOf(file: StoredFile, context: Context): Promise<Date | undefined> {
+  const output = { ...context.output, note: () => undefined };
+  const { modified } = (await openDetails([file], { ...context, output })).details.get(file.fileId) ?? {};
+  return modified === undefined ? undefined : new Date(modified);
+}
 
 /** Writes the only file that a link leads to. */
 async function receiveOne(

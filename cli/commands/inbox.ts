@@ -36,8 +36,8 @@ const opened = { most: 100, atOnce: 8 };
 export const inboxCreate = defineCommand({
   about:
     'Prints a link. Anyone who has it can hand files over, which only your private.key opens: not ' +
-    'the service, not other holders of the link, nor the sender afterwards. It is an API key that ' +
-    'can only store, within its limits.',
+    'the service, not other holders of the link, nor the sender afterwards. The link holds an API ' +
+    'key that can only store, within its limits.',
   args: {
     label: { type: 'positional', description: 'What it is for' },
     ...linkEndFlag,
@@ -51,7 +51,7 @@ export const inboxCreate = defineCommand({
     'max-files': {
       type: 'string',
       valueHint: 'number',
-      description: `The most files; each delivery adds one (${keyDefaults.limits.files})`,
+      description: `The most files, to which each delivery adds one (${keyDefaults.limits.files})`,
     },
     'max-bytes': {
       type: 'string',

@@ -16,7 +16,7 @@ const table = {
   stop: ['Stop the local service', () => import('./stop.ts')],
   status: ['Show the status of the service', () => import('./status.ts')],
   doctor: ['Find out what is wrong here, and what to do', () => import('./find-faults.ts')],
-  rebuild: ['Rebuild the Worker and hot-swap it', () => import('./rebuild.ts')],
+  rebuild: ['Rebuild the service from its source, while it runs', () => import('./rebuild.ts')],
   keygen: ['Create a key pair', () => import('./keygen.ts')],
   'contact add': ['Give a name to a public key', async () => (await import('./contact.ts')).contactAdd],
   'contact list': [
@@ -57,7 +57,7 @@ const table = {
   'invite revoke': ['End an invitation', async () => (await import('./invite.ts')).inviteRevoke],
   list: ['List stored files, newest first', () => import('./list.ts')],
   set: ['Give a stored file another name or an end', () => import('./set.ts')],
-  delete: ['Delete a stored file (what that can and cannot do: --help)', () => import('./delete.ts')],
+  delete: ['Delete a stored file', () => import('./delete.ts')],
   verify: ['Check that all blocks of a file are present and intact', () => import('./verify-blob.ts')],
   'pages verify': ['Compare the pages of a service with those of this version', () => import('./verify-pages.ts')],
   reseal: ['Store a file again with another password or other keys', () => import('./reseal.ts')],
@@ -108,7 +108,7 @@ const table = {
   ],
   'account rotate': ['Replace the key pair of your account', () => import('./account-rotate.ts')],
   migrate: ['Move files to another pinning service (for the operator)', () => import('./migrate.ts')],
-  repair: ['Have every backend looked at, and copy again what is lost (for the operator)', () => import('./repair.ts')],
+  repair: ['Look at every backend, and copy again what is lost (for the operator)', () => import('./repair.ts')],
   completions: [
     'Print the completions for a shell',
     async () => (await import('./completions.ts')).completionsCommand(loadCommands),

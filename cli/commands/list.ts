@@ -4,7 +4,7 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { atLeastOne } from '../flags/args.ts';
 import { recall, type StoredEntry, notDeleted } from '../files/history.ts';
-import { openNames } from '../files/sealed-names.ts';
+import { openDetails } from '../files/sealed-names.ts';
 import { longLines, plainLines, type StoredRow, terminalLines } from '../terminal/stored-rows.ts';
 import { columnsOf } from '../terminal/streams.ts';
 import { api, authorizedService } from '../remote/client.ts';
@@ -45,8 +45,8 @@ export const command = defineCommand({
     const account = await accountFiles({ limit: args.name === undefined ? limit : Infinity, mode }, context);
     const own = notDeleted(entries);
     const known = new Set(own.flatMap(({ fileId, name }) => (name === undefined ? [] : [fileId])));
-    const names = await openNames(account?.files.filter(({ fileId }) => !known.has(fileId)) ?? [], context);
-    const all = join(own, account, names, context);
+    const opened = await openDetails(account?.files.filter(({ fileId }) => !known.has(fileId)) ?? [], context);
+    const all = join(own, account, opened, context);
     const rows = all.filter((row) => isWanted(row, args.name, mode));
     const shown = rows.slice(0, limit);
     await context.output.result({ files: shown }, fileLines(shown, args.long, context));
@@ -97,14 +97,15 @@ async function accountFiles(
 function join(
   own: readonly StoredEntry[],
   account: ListedFiles | undefined,
-  names: ReadonlyMap<string, string>,
+  { details, foreign }: Awaited<ReturnType<typeof openDetails>>,
   context: Context,
 ): StoredRow[] {
   const byFileId = new Map(own.map((entry) => [entry.fileId, entry]));
   const stored =
     account?.files.map((file) => {
       const row = storedRow(file, byFileId.get(file.fileId), account.service, context);
-      return { ...row, name: row.name ?? names.get(file.fileId) ?? null };
+      const named = { ...row, name: row.name ?? details.get(file.fileId)?.name ?? null };
+      return foreign.has(file.fileId) ? { ...named, foreign: true as const } : named;
     }) ?? [];
   const storedIds = new Set(stored.map(({ fileId }) => fileId));
   const others = own.flatMap((entry): StoredRow[] => {

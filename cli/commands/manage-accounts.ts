@@ -31,9 +31,10 @@ function accountLines(
 
 export const accountCreate = defineCommand({
   about:
-    'For the operator of the service, as the account commands are but account rotate. Prints the first API ' +
-    'key of the account, which has all scopes, once: hand it over, and let its holder make a key of their own ' +
-    'and revoke this one. Without a recovery key, an account whose keys are lost is lost.',
+    'For the operator of the service, like all account commands but account rotate. Prints the first ' +
+    'API key of the account, which has all scopes, once: hand it over, and let its holder make a ' +
+    'key of their own and revoke this one. Without a recovery key, an account whose keys are lost is ' +
+    'lost.',
   args: {
     label: { type: 'positional', description: 'What the account is called' },
     quota: { type: 'string', valueHint: 'size', description: 'How much it may store, such as 50GB' },

@@ -16,10 +16,10 @@ const withoutSecrets = { type: 'boolean' } as const;
 
 export const serviceBackup = defineCommand({
   about:
-    'For who runs the service: all accounts, API keys, links and files of the local service, as they are in ' +
-    'one moment, while it runs. The next run copies only what is new, and removes what was deleted. Its ' +
-    'tokens are encrypted, to --to or with a password; the rest of the folder is as readable as the data ' +
-    'directory. sealpin backup is for one account.',
+    'All accounts, API keys, links and files of the local service, as they are in one moment, while ' +
+    'it runs. The next run copies only what is new, and removes what was deleted. Its tokens are ' +
+    'encrypted, to the keys of --to or with a password; the rest of the folder is as readable as the ' +
+    'data directory. sealpin backup is for one account.',
   args: {
     dir: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
     to: { ...toFlag.to, description: 'Encrypt the tokens to these contacts, key files or recipients' },
@@ -32,7 +32,7 @@ export const serviceBackup = defineCommand({
   },
   interrupted: 'the backup is as it was before: the same command resumes there',
   examples: [
-    { command: 'sealpin service backup /media/disk/service --to ann', does: 'Also every night' },
+    { command: 'sealpin service backup /media/disk/service --to ann', does: 'Every night' },
     { command: 'sealpin service backup /media/disk/service --check', does: 'Whether the copy is still right' },
   ],
   async run({ args, context }) {

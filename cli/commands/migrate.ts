@@ -23,10 +23,9 @@ const refusalsInRow = 5;
 
 export const command = defineCommand({
   about:
-    'For the operator of the service. Each file is copied, read back byte for byte, and only then ' +
-    'unpinned where it was. The service does it by itself: this command begins it, and shows how far ' +
-    'it is until it is done. On the local service, without names: from the built-in node to the Kubo ' +
-    'of --kubo-api.',
+    'Each file is copied, read back byte for byte, and only then unpinned where it was. The service ' +
+    'does it by itself: this command begins it, and shows how far it is until it is done. On the ' +
+    'local service, without names: from the built-in node to the Kubo of --kubo-api.',
   args: {
     from: { type: 'positional', required: false, description: 'The ID of the pinning service that is to hold nothing' },
     to: { type: 'positional', required: false, description: 'The one that takes its files' },
@@ -38,7 +37,7 @@ export const command = defineCommand({
   examples: [
     { command: 'sealpin migrate', does: 'Into the Kubo that the local service was started with' },
     { command: 'sealpin migrate kubo local', does: 'Back, so that the Kubo can be left' },
-    { command: 'sealpin migrate kubo second --background', does: 'Between two services of PINNING_SERVICES' },
+    { command: 'sealpin migrate kubo second --background', does: 'Between two entries of BACKENDS' },
     { command: 'sealpin migrate --status', does: 'How far they are' },
   ],
   async run({ args, context }) {
@@ -74,7 +73,7 @@ async function endsOf(
   if (from !== undefined && to !== undefined) return { from, to };
   if (from === undefined && (await findService(context)).local === true) return { from: embeddedId, to: kuboId };
   throw new SealpinError('usage', 'a migration is from one pinning service to another', {
-    hint: 'give both IDs, as in PINNING_SERVICES: sealpin migrate <from> <to>',
+    hint: 'give both IDs, as in BACKENDS: sealpin migrate <from> <to>',
   });
 }
 

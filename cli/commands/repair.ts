@@ -18,11 +18,10 @@ const secondMs = 1_000;
 
 export const command = defineCommand({
   about:
-    'For the operator of the service. Each backend is asked for each file that it should have; what ' +
-    'is lost there, or could not be copied, is copied again from another one. The service does it by ' +
-    'itself: this command begins it, waits until all of it was looked at, and names what is wrong, ' +
-    'with what to do. All bytes are read by: sealpin verify --all, and ' +
-    'of the local service by: sealpin verify --local.',
+    'Each backend is asked for each file that it should have; what is lost there, or could not be ' +
+    'copied, is copied again from another one. The service does it by itself: this command begins ' +
+    'it, waits until all of it was looked at, and names what is wrong, with what to do. It does not ' +
+    'read every byte: sealpin verify --all does, and sealpin verify --local for the local service.',
   args: {},
   service: true,
   interrupted: 'the service continues by itself: the same command shows what is wrong in the end',

@@ -12,15 +12,15 @@ import { limitsOf, refuseLarge } from '../store/limits.ts';
 import { store } from '../store/store-blob.ts';
 import { fileKeyOfBlob } from '../files/stored-file.ts';
 import { keyFlag, newPasswordFlags, storingInterrupted } from '../flags/args.ts';
-import { nameInHistory } from '../files/history.ts';
+import { fileInHistory } from '../files/history.ts';
 import { keepStored } from '../files/sealed-names.ts';
 
 export const command = defineCommand({
   about:
-    'Stores the file again with another password or other keys, under a new blob ID. Its encrypted ' +
-    'content stays as it is and is not decrypted. The old blob stays, and opens for whom it did: ' +
-    'delete it, and encrypt the file again if somebody who could open it must not open a copy any ' +
-    'more. What opens the old blob comes from SEALPIN_PASSWORD, the terminal or private.key.',
+    'The new blob has an ID of its own; the encrypted content stays as it is and is not decrypted. ' +
+    'The old blob stays, and opens for whom it did: delete it, and encrypt the file again if ' +
+    'somebody who could open it must not open a copy any more. What opens the old blob comes from ' +
+    'SEALPIN_PASSWORD, the terminal or private.key.',
   args: {
     blob_id: { type: 'positional', completes: 'blob', description: 'The blob ID' },
     ...toFlag,
@@ -58,8 +58,9 @@ export const command = defineCommand({
       const onBytes = (bytes: number): void => progress.add(bytes);
       const file = await store({ stream, bytes: undefined }, { api: routes, context, onBytes });
       progress.done();
-      const kept = { cid: file.cid, fileId: file.fileId, bytes: file.size };
-      await keepStored({ ...kept, name: await nameInHistory(cid, context) }, service, context);
+      const { name, modified } = await fileInHistory(cid, context);
+      const kept = { cid: file.cid, fileId: file.fileId, bytes: file.size, name };
+      await keepStored({ ...kept, modified }, service, context);
       output.warn(`the old blob can still be opened with the old password or keys: sealpin delete ${cid} unpins it`);
       const shown = { blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href, old: cid };
       await output.result(shown, [file.cid]);

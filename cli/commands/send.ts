@@ -21,7 +21,7 @@ export const command = defineCommand({
     name: { type: 'string', valueHint: 'name', description: 'What the receiver gets standard input as' },
     unnamed: {
       type: 'boolean',
-      description: 'Keep the names here only, and not at the service, sealed to your public.key',
+      description: 'Keep the names on this machine only; else the service keeps them, sealed to your public.key',
     },
     ...filterFlags,
   },

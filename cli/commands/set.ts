@@ -4,7 +4,8 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { parseBlobId } from '../fetch/fetch-blob.ts';
 import { describeFile } from '../fetch/describe-file.ts';
-import { keepInHistory } from '../files/history.ts';
+import { fileInHistory } from '../files/history.ts';
+import { keepStored } from '../files/sealed-names.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 import { parseName } from '../io/safe-name.ts';
 import { authorizedService, introduction, api, requester } from '../remote/client.ts';
@@ -14,7 +15,7 @@ import type { Service } from '../remote/service-choice.ts';
 
 export const command = defineCommand({
   about:
-    'Of a file that was encrypted here, the name is kept on this machine, as when it was stored. Of ' +
+    'Of a file that was encrypted here, the service keeps the name sealed to your public.key, if at all. Of ' +
     'one that the service encrypted, it is sealed there. The bytes of a file never change. An end ' +
     'needs an API key with the scope delete, since the service deletes the file then.',
   args: {
@@ -77,7 +78,10 @@ async function change(
   await describeFile(service, fileId, { filename: knowsName ? name : undefined, expiresAt }, context);
   if (name !== undefined && !knowsName) {
     const { cid, size: bytes } = before;
-    await keepInHistory({ cid, fileId, service: service.url.href, bytes, name }, context);
+    const { modified } = await fileInHistory(cid, context);
+    // What was kept here alone stays here.
+    const unnamed = before.details === undefined;
+    await keepStored({ cid, fileId, bytes, name, modified }, service, context, { unnamed });
   }
   return request(StoredFile, `v1/storage/${fileId}?data=false`);
 }

@@ -23,11 +23,12 @@ const defaultPort = 7420;
 
 export const command = defineCommand({
   about:
-    'Runs exactly the Worker that `wrangler deploy` sends, in workerd, with a built-in IPFS node ' +
-    'that is not on the network; --kubo-api adds a Kubo, which may be. The first start creates an ' +
-    'account and keeps its API key in the data directory. With --origin it is a service for others, ' +
-    'behind a proxy that terminates TLS (see docs/self-hosting.md): it has no account of its own. ' +
-    'Ctrl-C stops the service.',
+    'Runs the whole service, as it is deployed on Cloudflare, with an IPFS node of its own that is ' +
+    'not on the network: what is stored stays on this machine. --kubo-api adds a Kubo, which may be ' +
+    'on the network. The first start makes an account, and keeps its API key in the data directory, ' +
+    'where the other commands find it. With --origin it is a service for others, behind a proxy that ' +
+    'terminates TLS (see docs/self-hosting.md), without an account of its own. Ctrl-C stops the ' +
+    'service.',
   args: {
     port: {
       type: 'string',
@@ -44,7 +45,7 @@ export const command = defineCommand({
     origin: {
       type: 'string',
       valueHint: 'origin',
-      description: 'Be a service for others at this address, such as https://files.example.com; none: be one no longer',
+      description: 'Be a service for others at this address, such as https://files.example.com; none ends that',
     },
     proxy: {
       type: 'string',

@@ -12,8 +12,8 @@ import { findService } from '../remote/service-choice.ts';
 
 export const command = defineCommand({
   about:
-    'Of the service of a profile, or another one that is configured or named, it shows whether it ' +
-    'can store and read. Fails if no service is running, or if one does not respond as it ' +
+    'Shows the local service, and its Kubo. If commands use another service, that comes first, and ' +
+    'whether it can store and read. Fails if no service is running, or if one does not respond as it ' +
     'should.',
   args: {},
   service: true,

@@ -32,7 +32,7 @@ export const command = defineCommand({
     after: {
       type: 'string',
       valueHint: 'position',
-      description: 'With --all or --local: the rest of a run that was stopped, which has named the position',
+      description: 'With --all or --local: continue a run that was stopped, from the position that it named',
     },
     open: {
       type: 'boolean',

@@ -23,9 +23,10 @@ const limitation =
 
 export const command = defineCommand({
   about:
-    'Compares each page with the pages of this version, or of the version of --pages: bytes in every encoding, and ' +
-    'the headers that bind a browser. Exits with 0 only if all are the same. That shows what was sent now, and to ' +
-    'this program: a service that aims at one reader is not found.',
+    'Compares each page that a service sends, in every encoding, with that of this version, or of ' +
+    'another one with --pages: its bytes, and the headers that protect its reader. Exits with 0 only ' +
+    'if all are the same. That shows what was sent now, and to this program: a service that aims at ' +
+    'one reader is not found.',
   args: {
     url: { type: 'positional', description: 'The service, or one of its pages' },
     repeat: {

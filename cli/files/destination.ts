@@ -16,6 +16,8 @@ export type Placing = {
   readonly extract: boolean;
   /** Only this file or folder of an archive, as it is named there. */
   readonly path?: string | undefined;
+  /** Time of the last change, where it is known. A file of an archive has its own. */
+  readonly modified?: Date | undefined;
 };
 
 export type PlaintextDestination = Pick<Sink, 'room' | 'abort'> & {
@@ -43,7 +45,7 @@ export function checkPlacing({ outputFile, force, extract }: Placing, { json }: 
  * @throws the codes of `openSink` and `openExtraction`, usage for a path that is none
  */
 export async function openDestination(
-  { outputFile, force, extract, path }: Placing,
+  { outputFile, force, extract, path, modified }: Placing,
   context: Context,
   input?: FileIdentity,
 ): Promise<PlaintextDestination> {
@@ -52,7 +54,7 @@ export async function openDestination(
   const sink = await openSink(outputFile, { force, environment: context, input });
   const whole: PlaintextDestination = {
     room: (bytes) => sink.room(bytes),
-    commit: () => sink.commit(),
+    commit: () => sink.commit(modified),
     abort: () => sink.abort(),
     async fill(plaintext, filling) {
       let isArchive = false;
@@ -65,7 +67,17 @@ export async function openDestination(
   if (part === undefined) return whole;
   // How large it is, is known when its header is read.
   const room = async (): Promise<void> => undefined;
-  return { ...whole, room, fill: (archive, o) => fillWithPart(whole, archive, part, o) };
+  let time: Date | undefined;
+  return {
+    ...whole,
+    room,
+    commit: () => sink.commit(time),
+    async fill(archive, o) {
+      const { modified: own, ...filled } = await fillWithPart(whole, archive, part, o);
+      time = own;
+      return filled;
+    },
+  };
 }
 
 /** Writes one file of an archive; what comes after it is not read. */
@@ -74,14 +86,15 @@ async function fillWithPart(
   archive: ReadableStream<Uint8Array>,
   part: readonly string[],
   o: Filling,
-): Promise<{ readonly bytes: number; readonly wrote: string }> {
-  const [{ entriesIn }, { archiveFailure }] = await Promise.all([
+): Promise<{ readonly bytes: number; readonly wrote: string; readonly modified: Date }> {
+  const [{ entriesIn }, { archiveFailure, entryTime }] = await Promise.all([
     import('../folder/part.ts'),
     import('../folder/extraction.ts'),
   ]);
   try {
     for await (const { header, body } of entriesIn(archive, part)) {
-      if (header.type === 'file' && header.name === '') return await whole.fill(body, o);
+      if (header.type === 'file' && header.name === '')
+        return { ...(await whole.fill(body, o)), modified: entryTime(header) };
       throw new SealpinError('usage', `${part.join('/')} is ${header.type === 'symlink' ? 'a link' : 'a folder'}`, {
         hint: header.type === 'symlink' ? 'name the file that it leads to' : 'make the folder of it with --extract',
       });

@@ -18,6 +18,8 @@ export type StoredEntry = {
   readonly service: string;
   /** Name of the file that was encrypted, without its directory; undefined for a pipe. */
   readonly name?: string | undefined;
+  /** Time of the file's last change, in RFC 3339. */
+  readonly modified?: string | undefined;
   /** Size of the container. */
   readonly bytes: number;
   readonly at: string;
@@ -93,10 +95,16 @@ export async function namesInHistory({ dataDir }: Pick<Context, 'dataDir'>): Pro
   );
 }
 
-/** The name that a blob had when it was stored from here; undefined when it has none. */
-export async function nameInHistory(cid: string, { dataDir }: Pick<Context, 'dataDir'>): Promise<string | undefined> {
+/** Finds what is remembered of the file that was stored from here as a blob. */
+export async function fileInHistory(
+  cid: string,
+  { dataDir }: Pick<Context, 'dataDir'>,
+): Promise<{ readonly name: string | undefined; readonly modified: Date | undefined }> {
   const { entries } = await recall(dataDir);
-  return entries.flatMap((entry) => ('cid' in entry && entry.cid === cid ? [entry.name] : [])).at(-1);
+  const own = entries.filter((entry): entry is StoredEntry => 'cid' in entry && entry.cid === cid);
+  // A later line has its new name alone.
+  const time = own.findLast(({ modified }) => modified !== undefined)?.modified;
+  return { name: own.at(-1)?.name, modified: time === undefined ? undefined : new Date(time) };
 }
 
 /** Remembers what was stored or deleted, which stays so if that fails: then a warning says it. */
@@ -124,8 +132,8 @@ function parseEntry(line: string): Entry | undefined {
   const texts = (...names: string[]): boolean => names.every((name) => typeof entry[name] === 'string');
   if (entry['v'] !== 1 || !texts('at')) return undefined;
   if (texts('deleted')) return json as Deleted;
-  const named = entry['name'] === undefined || typeof entry['name'] === 'string';
-  return texts('cid', 'fileId', 'service') && typeof entry['bytes'] === 'number' && named
+  const maybe = (name: string): boolean => entry[name] === undefined || texts(name);
+  return texts('cid', 'fileId', 'service') && typeof entry['bytes'] === 'number' && maybe('name') && maybe('modified')
     ? (json as StoredEntry)
     : undefined;
 }

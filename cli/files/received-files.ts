@@ -204,7 +204,7 @@ export async function receiveFile(
   context: Context,
 ): Promise<{ readonly size: number; readonly wrote: string }> {
   const { output, signal, stdout } = context;
-  const destination = await openDestination(placing, context);
+  const destination = await openDestination({ ...placing, modified: file.modified }, context);
   let download: Awaited<ReturnType<typeof openDownload>> | undefined;
   try {
     if (file.size !== undefined) await destination.room(file.size);

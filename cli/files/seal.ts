@@ -24,7 +24,7 @@ import { nodeBackend } from '../keys/node-backend.ts';
 import { noteOneKey } from '../keys/one-key.ts';
 import { newPassword, refusePathAsPassword } from '../keys/passwords.ts';
 import { parseName } from '../io/safe-name.ts';
-import { type Input, openInput } from '../io/input.ts';
+import { type Input, modifiedOf, openInput } from '../io/input.ts';
 import { openSink, type Sink, writeAll } from '../io/output-file.ts';
 import { sizeText } from '../terminal/size.ts';
 import { type Api, api, authorizedService, introduction } from '../remote/client.ts';
@@ -235,7 +235,8 @@ async function encryptAndStore(o: SealingRun): Promise<void> {
     });
     const name = named ?? (args.file === '-' ? '' : basename(resolve(context.cwd, args.file)));
     const { cid, fileId, size: bytes } = file;
-    await keepStored({ cid, fileId, bytes, name: name || undefined }, service, context, args);
+    const modified = modifiedOf(input);
+    await keepStored({ cid, fileId, bytes, name: name || undefined, modified }, service, context, args);
     const pins = service.local && !output.json ? (file.pins ?? (await pinsOf(file.cid, routes))) : undefined;
     if (pins !== undefined) output.note(await describeReach(pins, context));
     await output.result({ blobId: file.cid, fileId: file.fileId, size: file.size, service: service.url.href }, [

@@ -6,7 +6,7 @@ import { stat } from 'node:fs/promises';
 import type { StoredFile } from '../../shared/api.ts';
 import { parseIdentities, sniff, type Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { openFileDetails, sealFileDetails } from '../../shared/link/index.ts';
+import { type FileDetails, openFileDetails, sealFileDetails } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
 import { readSmall } from '../io/input.ts';
 import { pathsIn } from '../io/paths.ts';
@@ -20,23 +20,33 @@ import { keepInHistory } from './history.ts';
 /** A key file of one pair is far smaller. */
 const keyFileBytes = 1024 * 1024;
 
+/** `modified`: when the file had last changed. */
+type KeptFile = {
+  readonly cid: string;
+  readonly fileId: string;
+  readonly bytes: number;
+  readonly name: string | undefined;
+  readonly modified?: Date | undefined;
+};
+
 /**
  * Remembers a file that was stored: here and, where the data directory has a public key, its name
  * at the service. The file stays stored where that fails: then a warning says it.
  * @param o.unnamed keeps the name here alone
  */
 export async function keepStored(
-  { name, ...file }: { cid: string; fileId: string; bytes: number; name: string | undefined },
+  { name, modified: time, ...file }: KeptFile,
   service: Service,
   context: Context,
   { unnamed = false }: { unnamed?: boolean } = {},
 ): Promise<void> {
-  await keepInHistory({ ...file, name, service: service.url.href }, context);
+  const modified = time?.toISOString();
+  await keepInHistory({ ...file, name, modified, service: service.url.href }, context);
   const { publicKey } = pathsIn(context.dataDir);
   if (name === undefined || unnamed || !(await isThere(publicKey))) return;
   try {
     const recipients = await readRecipients([publicKey], context);
-    const details = await sealFileDetails({ cid: file.cid, name }, { recipients, backend: nodeBackend });
+    const details = await sealFileDetails({ cid: file.cid, name, modified }, { recipients, backend: nodeBackend });
     await api(service, context).setDetails(file.fileId, Buffer.from(details).toString('base64'));
   } catch (error) {
     if (!isSealpinError(error)) throw error;
@@ -45,29 +55,33 @@ export async function keepStored(
 }
 
 /**
- * Opens the names of files with the private key of the data directory, where it is there and needs
- * no password, or `SEALPIN_PASSWORD` has that. What cannot be opened is said in notes.
- * @returns them by file ID
+ * Opens the details of files with the private key of the data directory, where it is there and
+ * needs no password, or `SEALPIN_PASSWORD` has that. What cannot be opened is said in notes.
+ * @returns them by file ID; `foreign`: the files beside which the service has those of another
  */
-export async function openNames(files: readonly StoredFile[], context: Context): Promise<Map<string, string>> {
-  const names = new Map<string, string>();
+export async function openDetails(
+  files: readonly StoredFile[],
+  context: Context,
+): Promise<{ readonly details: ReadonlyMap<string, FileDetails>; readonly foreign: ReadonlySet<string> }> {
+  const found = new Map<string, FileDetails>();
+  const foreign = new Set<string>();
   const sealed = files.flatMap(({ fileId, cid, details }) => (details === undefined ? [] : [{ fileId, cid, details }]));
-  if (sealed.length === 0) return names;
+  if (sealed.length === 0) return { details: found, foreign };
   const identities = await ownIdentities(countText(sealed.length, 'name'), context);
   let others = 0;
   for (const { fileId, cid, details } of identities === undefined ? [] : sealed) {
     try {
       const bytes = Buffer.from(details, 'base64');
-      const opened = await openFileDetails(bytes, { cid, identities: identities ?? [], backend: nodeBackend });
-      names.set(fileId, opened.name);
+      found.set(fileId, await openFileDetails(bytes, { cid, identities: identities ?? [], backend: nodeBackend }));
     } catch (error) {
       if (!isSealpinError(error)) throw error;
+      if (error.code === 'content_mismatch') foreign.add(fileId);
       if (error.code === 'decrypt_failed') others += 1;
       else context.output.warn(`${fileId}: ${error.message}`);
     }
   }
   if (others > 0) context.output.note(`another private key opens ${countText(others, 'name')} of files`);
-  return names;
+  return { details: found, foreign };
 }
 
 /** The identities of the data directory; undefined, with a note, where they are not at hand. */

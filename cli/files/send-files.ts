@@ -20,12 +20,12 @@ import { leafBytes } from '../../shared/ipfs/index.ts';
 import type { Parcel, ParcelFile } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
 import { type FilterValues, refuseIdleFilter } from '../folder/filter.ts';
-import type { Input } from '../io/input.ts';
+import { type Input, modifiedOf } from '../io/input.ts';
 import { parseName } from '../io/safe-name.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { api, authorizedService, introduction, refuseUnencrypted } from '../remote/client.ts';
 import { limitsOf, refuseLarge } from '../store/limits.ts';
-import type { Service } from '../remote/service-choice.ts';
+import { findService, type Service } from '../remote/service-choice.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { hasSpool } from '../store/spool.ts';
 import { type Container, type Destination, storeSealed, uploadIdOf } from '../store/store-sealed.ts';
@@ -75,8 +75,10 @@ export async function sendFiles(
       async pass(parcel, files, { terms: agreed }) {
         const about = { parcel, files: files.map(({ fileId }) => fileId) };
         const shared = await makeShare(about, agreed, service, context);
-        for (const { cid, fileId, name, size } of files)
-          await keepStored({ cid, fileId, bytes: detachedPayloadBytes(size), name }, service, context, outgoing);
+        for (const [index, { size, ...file }] of files.entries()) {
+          const kept = { ...file, bytes: detachedPayloadBytes(size), modified: parcel.files[index]?.modified };
+          await keepStored(kept, service, context, outgoing);
+        }
         return { ...shared, service, terms: agreed };
       },
     },
@@ -107,7 +109,12 @@ export async function handOverFiles(
       service,
       scopes: ['write'],
       inbox: recipients,
-      prepare: async () => ({ words: wordsOf(o), signer: await signerFor(o.sign, undefined, context) }),
+      async prepare() {
+        // The profile in use is for one service; another one learns nothing of it.
+        const own = await findService(context);
+        const profile = own.url?.origin === url.origin ? own.profile : undefined;
+        return { words: wordsOf(o), signer: await signerFor(o.sign, profile, context) };
+      },
       async pass(parcel, files, { isProvisional: areNamed, keyId, signer }) {
         const names = areNamed ? files.map(({ fileId }) => fileId) : undefined;
         await deliver(sdkHttp(service, context), parcel, {
@@ -187,13 +194,15 @@ async function storeAndPass<P extends { readonly words: ParcelWords; readonly si
       const input = await openSource(path, filter, context);
       const name = parseName(await receivedName(path, standardInput, context.cwd), path === '-' ? '--name' : path);
       const id = uploadIdOf(input, { ...to, path, kind: ['send'], context });
-      files.push({ path, input, id, name });
+      // Who hands something over may not want to say when they had it.
+      const modified = inbox === undefined ? modifiedOf(input) : undefined;
+      files.push({ path, input, id, name, modified });
       refuseLarge(input.bytes === undefined ? undefined : detachedPayloadBytes(input.bytes), limits.fileBytes);
     }
     const inputs = files.map(({ input }) => input);
     refuseIdleFilter(filter, inputs);
     const prepared = await prepare();
-    const typed = files.map(({ name }) => ({ name, type }));
+    const typed = files.map(({ name, modified }) => ({ name, type, modified }));
     const recipients = inbox?.flatMap(({ text = [] }) => text);
     const draft = checkParcel({ files: typed, ...prepared.words }, prepared.signer, recipients);
     for (const input of inputs) await input.lookThrough?.();
@@ -208,10 +217,9 @@ async function storeAndPass<P extends { readonly words: ParcelWords; readonly si
       stored.push((byIndex[index] = await storeOne(file, to, own)));
     };
     await sideBySide(files, { bytesOf, label: sendingLabel, transfer }, context);
-    const parcel = { files: byIndex.map(({ cid, fileKey, name, size }) => ({ cid, fileKey, name, type, size })) };
     const sent = byIndex.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size }));
     passed = {
-      ...(await pass({ ...parcel, ...prepared.words }, sent, {
+      ...(await pass({ files: byIndex, ...prepared.words }, sent, {
         ...prepared,
         isProvisional: provisional,
         keyId: key.id,
@@ -243,11 +251,17 @@ const sendingLabel = 'encrypting and sending';
 /** Files have the media type of any bytes: it is not known here. */
 const type = 'application/octet-stream';
 
-type FileToSend = { readonly path: string; readonly input: Input; readonly id: string; readonly name: string };
+type FileToSend = {
+  readonly path: string;
+  readonly input: Input;
+  readonly id: string;
+  readonly name: string;
+  readonly modified: Date | undefined;
+};
 type StoredPayload = SentFile & ParcelFile & { readonly id: string };
 
 async function storeOne(
-  { path, input, id, name }: FileToSend,
+  { path, input, id, name, modified }: FileToSend,
   to: Destination,
   context: Context,
 ): Promise<StoredPayload> {
@@ -262,7 +276,7 @@ async function storeOne(
   });
   const plainBytes = plaintextBytes(size);
   if (fileKey === undefined || plainBytes === undefined) throw new TypeError('a payload without its key or size');
-  return { id, fileId, cid, name, type, size: plainBytes, fileKey };
+  return { id, fileId, cid, name, type, size: plainBytes, fileKey, modified };
 }
 
 /** A payload without a header: only the parcel has its key. */

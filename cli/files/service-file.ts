@@ -15,15 +15,15 @@ import { receiveFile } from './received-files.ts';
  * Writes a file that the service encrypted: every block verified against the blob ID, and size and
  * name against the header, which the API key opens.
  * @param placing without an output it is written here under its own name
- * @returns the blob ID of a file that was encrypted before it was stored, or not at all, and of
- * which nothing is written
+ * @returns what the service says of a file that was encrypted before it was stored, or not at all,
+ * and of which nothing is written
  * @throws the codes of `openSealedFile` and `receiveFile`
  */
 export async function writeServiceFile(
   id: string,
   placing: Omit<Placing, 'outputFile'> & { readonly outputFile: string | undefined },
   context: Context,
-): Promise<string | undefined> {
+): Promise<StoredFile | undefined> {
   const { output, signal, cwd } = context;
   const { outputFile, force } = placing;
   const fileId = parseFileId(id);
@@ -34,7 +34,7 @@ export async function writeServiceFile(
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
   const about = await http.json(StoredFile, { path: `v1/storage/${fileId}`, query: { data: 'false' }, signal });
-  if (about.mode === 'plain') return about.cid;
+  if (about.mode === 'plain') return about;
   const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, signal);
   const name = info.filename ?? fileId;
   const path = outputFile ?? (await ownPath(name, force, context));

@@ -15,7 +15,7 @@ import type { Service } from '../remote/service-choice.ts';
 import { isFileId } from '../remote/file-id.ts';
 import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
-import { nameInHistory } from './history.ts';
+import { fileInHistory } from './history.ts';
 
 /**
  * @param o.name of the file, where its own is unknown or not wanted; `key`: a private key file
@@ -108,7 +108,7 @@ export async function fileKeyOfBlob(cid: string, key: string | undefined, contex
 }
 
 async function requiredName(cid: string, context: Context): Promise<string> {
-  const name = await nameInHistory(cid, context);
+  const { name } = await fileInHistory(cid, context);
   if (name !== undefined) return cleanFilename(name);
   throw new SealpinError('usage', 'the name of this file is not known here', { hint: 'give it one with --name' });
 }

@@ -18,6 +18,7 @@ import { type FileIdentity, openInput } from '../io/input.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword, maxTries } from '../keys/passwords.ts';
 import { silentProgress } from '../terminal/progress.ts';
+import { fileInHistory } from './history.ts';
 import { checkPlacing, openDestination, type Placing, type PlaintextDestination } from './destination.ts';
 
 /** Input, keys and destination of a decryption. */
@@ -71,7 +72,7 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   const source = await container(o.blob, context);
   let destination: PlaintextDestination | undefined;
   try {
-    destination = await openDestination(o, context, source.identity);
+    destination = await openDestination({ ...o, modified: await timeOf(o, context) }, context, source.identity);
     if (source.bytes !== undefined) await destination.room(source.bytes);
     const opened = await open(source.stream, { backend: nodeBackend });
     // A progress bar would appear in the middle of the text on the same terminal.
@@ -99,6 +100,12 @@ export async function decryptTo(given: Unsealing): Promise<void> {
   } finally {
     await source.close();
   }
+}
+
+/** Time of the last change: the history knows it of what was stored from here. */
+async function timeOf({ blob, modified }: Unsealing, context: Context): Promise<Date | undefined> {
+  if (modified !== undefined || isLocal(blob)) return modified;
+  return (await fileInHistory(parseBlobId(blob), context)).modified;
 }
 
 /**

@@ -2,21 +2,23 @@
  * `sealpin verify --all` and `--local`: everything that an account, or the IPFS node of the local
  * service, holds.
  */
-import { Verification } from '../../shared/api.ts';
+import { type StoredFile, Verification } from '../../shared/api.ts';
+import { detachedPayloadBytes } from '../../shared/crypto/index.ts';
 import { type Code, exitOf, isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { cidBuilder } from '../../shared/ipfs/index.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import type { Context } from '../context.ts';
 import { control } from '../local/control.ts';
 import { maxNamedBlocks, type VerifiedBlocks } from '../local/node/verify-blocks.ts';
 import { localPaths } from '../local/state.ts';
+import { nodeBackend } from '../keys/node-backend.ts';
 import { api, authorizedService, requester, type ApiCaller } from '../remote/client.ts';
 import { filePages } from '../remote/pages.ts';
+import { sdkHttp } from '../remote/sdk.ts';
 import { countText, sizeText } from '../terminal/size.ts';
 import { withBlob } from '../fetch/fetch-blob.ts';
 
-/**
- * What was found of a file. `isTold`: the service gives blobs to nobody, and has read it itself.
- */
+/** What was found of a file. `isTold`: only the service itself has compared it. */
 type Found = { readonly size: number; readonly isTold?: boolean } | { readonly code: Code; readonly why: string };
 
 /** Errors that may be gone the next time: they do not say that bytes are missing or wrong. */
@@ -44,8 +46,9 @@ export async function verifyAccount(after: string | undefined, context: Context)
   const report = (next?: string) =>
     output.result({ files: so.files, size: so.bytes, ...(so.told > 0 && { told: so.told }), bad, next }, []);
 
-  async function add(fileId: string, cid: string): Promise<void> {
-    const found = known.get(cid) ?? (await look({ fileId, cid }, service, context));
+  async function add(file: Listed): Promise<void> {
+    const { fileId, cid } = file;
+    const found = known.get(cid) ?? (await look(file, service, context));
     if (!known.has(cid) && 'size' in found) so.bytes += found.size;
     known.set(cid, found);
     const isRead = 'size' in found;
@@ -67,7 +70,7 @@ export async function verifyAccount(after: string | undefined, context: Context)
 
   try {
     for await (const { items, cursor } of filePages(service, context, { cursor: after })) {
-      for (const { fileId, cid } of items) await add(fileId, cid);
+      for (const file of items) await add(file);
       so.next = cursor;
     }
   } catch (error) {
@@ -80,7 +83,8 @@ export async function verifyAccount(after: string | undefined, context: Context)
   else output.note(`${bad.length} of ${countText(so.files, 'file')} cannot be read whole`);
   if (so.told > 0)
     output.note(
-      `${countText(so.told, 'file')} only the service itself has read: it gives no blobs (PUBLIC_GATEWAY is off)`,
+      `${countText(so.told, 'file')} only the service itself has compared: of another layout, which it gives to ` +
+        'nobody (PUBLIC_GATEWAY is off)',
     );
   await report();
   const exits = bad.map(({ code }) => exitOf({ code }));
@@ -93,14 +97,14 @@ function stopped(text: string, next: string | undefined, flag: string, { output 
   output.note(`${text}; the rest: sealpin verify ${flag}${position}`);
 }
 
-type Listed = { readonly fileId: string; readonly cid: string };
+type Listed = Readonly<Pick<StoredFile, 'fileId' | 'cid' | 'mode' | 'size'>>;
 
 /** Reads a blob, again where the service asks to wait or did not give it the first time. */
 async function look(file: Listed, service: ApiCaller, context: Context): Promise<Found> {
   for (let left = 1; ;) {
     try {
       return await read(file, context).catch((error: unknown) =>
-        isSealpinError(error, 'not_found') ? told(file, service, context, error) : Promise.reject(error as Error),
+        isSealpinError(error, 'not_found') ? withKey(file, service, context, error) : Promise.reject(error as Error),
       );
     } catch (error) {
       context.signal.throwIfAborted();
@@ -122,7 +126,38 @@ async function read({ cid }: Listed, context: Context): Promise<Found> {
 }
 
 /**
- * Has the service read a file that it does not give as a blob.
+ * Reads a file whose blob is given to nobody, with the API key.
+ * @param absent thrown where the service does not have it
+ */
+async function withKey(file: Listed, service: ApiCaller, context: Context, absent: SealpinError): Promise<Found> {
+  const { cid, bytes } = await storedBytes(file, service, context);
+  return cid === file.cid ? { size: bytes } : await told(file, service, context, absent);
+}
+
+/** The blob ID of what the service gives as a file, if it has the layout of Sealpin. */
+async function storedBytes({ fileId, mode, size }: Listed, service: ApiCaller, context: Context) {
+  const http = sdkHttp(service, context);
+  const { signal } = context;
+  const isSealed = mode === 'encrypted';
+  const response = await http.call({
+    path: `v1/storage/${fileId}${isSealed ? '' : '/content'}`,
+    headers: { Accept: isSealed ? 'application/vnd.sealpin' : 'application/octet-stream' },
+    signal,
+  });
+  const length = Number(response.headers.get('Content-Length'));
+  // The header of a sealed file is no part of its blob.
+  let before = isSealed ? length - detachedPayloadBytes(size) : 0;
+  const builder = cidBuilder({ digest: nodeBackend.sha256 });
+  for await (const chunk of http.body(response, length, signal)) {
+    const skipped = Math.max(0, Math.min(before, chunk.length));
+    before -= skipped;
+    await builder.write(chunk.subarray(skipped));
+  }
+  return await builder.finish();
+}
+
+/**
+ * Has the service compare a file whose layout only it knows.
  * @param absent thrown where it does not have it, either
  */
 async function told({ fileId }: Listed, service: ApiCaller, context: Context, absent: SealpinError): Promise<Found> {

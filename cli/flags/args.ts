@@ -20,7 +20,7 @@ export const passwordArg = {
 export const blobArg = {
   type: 'positional',
   completes: 'blob',
-  description: 'The blob ID, a link, a container on this machine (./file), or - for standard input',
+  description: 'The blob ID, a link, an encrypted file on this machine, or - for standard input',
 } as const;
 
 /** Output of a decrypting command. */
@@ -88,10 +88,14 @@ export const destinationFlags = {
     description: 'Write the encrypted file here, or to stdout with -, instead of storing it. Uses no service',
   },
   force: { type: 'boolean', description: 'Replace the file of --output if it exists' },
-  name: { type: 'string', valueHint: 'name', description: 'What sealpin list calls it, for what has no file name' },
+  name: {
+    type: 'string',
+    valueHint: 'name',
+    description: 'What sealpin list calls it, instead of the name of the file',
+  },
   unnamed: {
     type: 'boolean',
-    description: 'Keep its name here only, and not at the service, sealed to your public.key',
+    description: 'Keep its name on this machine only; else the service keeps it, sealed to your public.key',
   },
   ...filterFlags,
 } as const satisfies Args;

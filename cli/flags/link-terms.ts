@@ -11,7 +11,7 @@ export const linkEndFlag = {
   expires: {
     type: 'string',
     valueHint: 'when',
-    description: `Until when: 12h, 30d or a date (${keyDefaults.days}d)`,
+    description: `Until when it works: 12h, 30d or a date (${keyDefaults.days}d)`,
   },
 } as const;
 

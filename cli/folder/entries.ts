@@ -1,7 +1,7 @@
 /** The entries of a folder, in an order that depends on their names alone. */
-import { lstat, readdir, readlink } from 'node:fs/promises';
-import type { BigIntStats } from 'node:fs';
+import { type BigIntStats, lstatSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import { SealpinError } from '../../shared/errors.ts';
 import { errnoOf, readFailure } from '../errno.ts';
 import { isInside } from './archive-path.ts';
@@ -24,6 +24,13 @@ export type FolderEntry = FoundEntry &
 
 type Listing = { readonly path: string; readonly stats: BigIntStats; readonly names: string[] };
 
+/**
+ * A folder is read by calls that wait, since each of them is short, and on a thread it would cost
+ * twenty times as much. After so many entries others may have waited for so many ms.
+ */
+const turnEntries = 64;
+const turnMs = 10;
+
 /** Replacement character that Node's decoder puts where bytes are not UTF-8. */
 const replacement = '\uFFFD';
 
@@ -42,30 +49,30 @@ export async function* entriesOf(
   shown: string,
   isLeftOut: (path: string, isDirectory: boolean) => boolean = () => false,
 ): AsyncGenerator<FolderEntry> {
-  const inspect = async <T>(path: string, call: (absolute: string) => Promise<T>): Promise<T> => {
-    const name = join(shown, path);
-    try {
-      return await call(join(root, path));
-    } catch (error) {
-      if (errnoOf(error) === 'ENOENT')
-        throw new SealpinError('file_changed', `${name} was removed while the folder was read`, { cause: error });
-      throw readFailure(name, error);
-    }
-  };
-  const statsOf = (path: string): Promise<BigIntStats> => inspect(path, (at) => lstat(at, { bigint: true }));
-  const list = async (path: string, stats: BigIntStats): Promise<Listing> => {
-    const names = await inspect(path, (at) => readdir(at));
+  const inspect = inspector(root, shown);
+  const statsOf = (path: string): BigIntStats => inspect(path, (at) => lstatSync(at, { bigint: true }));
+  const list = (path: string, stats: BigIntStats): Listing => {
+    const names = inspect(path, (at) => readdirSync(at));
     // The default order of strings, backwards: the next name is the last one.
     return { path, stats, names: names.toSorted().toReversed() };
   };
+  const follow = (path: string): string => {
+    const target = inspect(path, (at) => readlinkSync(at));
+    if (!target.includes(replacement)) return target;
+    throw new SealpinError('file_unreadable', `the target of the link ${join(shown, path)} is not UTF-8`, {
+      hint: 'remove the link',
+    });
+  };
 
-  const rootStats = await statsOf('');
+  const rootStats = statsOf('');
   yield { type: 'directory', path: '', stats: rootStats };
-  const open = [await list('', rootStats)];
+  const isDue = turns();
+  const open = [list('', rootStats)];
   for (let current = open.at(-1); current !== undefined; current = open.at(-1)) {
+    if (isDue()) await turn();
     const name = current.names.pop();
     if (name === undefined) {
-      const after = await statsOf(current.path);
+      const after = statsOf(current.path);
       if (after.mtimeNs !== current.stats.mtimeNs || after.ino !== current.stats.ino)
         throw new SealpinError('file_changed', `${join(shown, current.path)} changed while it was read`);
       open.pop();
@@ -74,24 +81,46 @@ export async function* entriesOf(
     const path = current.path === '' ? name : `${current.path}/${name}`;
     if (name.includes(replacement))
       throw new SealpinError('file_unreadable', `the name of ${join(shown, path)} is not UTF-8`, { hint: 'rename it' });
-    const stats = await statsOf(path);
+    const stats = statsOf(path);
     if (isLeftOut(path, stats.isDirectory())) continue;
     if (stats.isFile()) yield { type: 'file', path, stats };
     else if (stats.isDirectory()) {
       yield { type: 'directory', path, stats };
-      open.push(await list(path, stats));
+      open.push(list(path, stats));
     } else if (stats.isSymbolicLink()) {
-      const target = await inspect(path, (at) => readlink(at));
-      if (target.includes(replacement))
-        throw new SealpinError('file_unreadable', `the target of the link ${join(shown, path)} is not UTF-8`, {
-          hint: 'remove the link',
-        });
+      const target = follow(path);
       yield { type: 'symlink', path, stats, target, isInside: isInside(target, path.split('/').length - 1) };
     } else
       throw new SealpinError('file_unreadable', `${join(shown, path)} is ${kindOf(stats)}, which cannot be archived`, {
         hint: 'move it out of the folder, or remove it',
       });
   }
+}
+
+/** Makes calls of the system for paths in a folder, and says of a failure where it was. */
+function inspector(root: string, shown: string) {
+  return <T>(path: string, call: (absolute: string) => T): T => {
+    try {
+      return call(`${root}/${path}`);
+    } catch (error) {
+      const name = join(shown, path);
+      if (errnoOf(error) === 'ENOENT')
+        throw new SealpinError('file_changed', `${name} was removed while the folder was read`, { cause: error });
+      throw readFailure(name, error);
+    }
+  };
+}
+
+/** Tells, when it is asked once for each entry, whether others have waited for long. */
+function turns(): () => boolean {
+  let entries = 0;
+  let last = performance.now();
+  return () => {
+    entries += 1;
+    if (entries % turnEntries > 0 || performance.now() < last + turnMs) return false;
+    last = performance.now();
+    return true;
+  };
 }
 
 function kindOf(stats: BigIntStats): string {

@@ -4,9 +4,10 @@
  * of it is there. No link in it leads out of it while something is still written: such links come
  * last.
  */
-import { constants } from 'node:fs';
-import { type FileHandle, link, lstat, mkdir, open, readdir, rename, symlink, unlink, utimes } from 'node:fs/promises';
+import * as fs from 'node:fs';
+import { link, lstat, mkdir, readdir, rename, symlink, unlink, utimes } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import type { ParsedTarEntry, TarHeader } from 'modern-tar';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Environment } from '../context.ts';
@@ -26,10 +27,16 @@ const permissions = 0o777;
 const ownDirectory = 0o700;
 /** Files that are synced and closed while the next ones are written. */
 const maxClosing = 16;
+/** A larger file is written on a thread. */
+const smallBytes = 64 * 1024;
 /** A longer name of an entry is cut in a message. */
 const shownLength = 120;
 /** The end of the year 9999, in milliseconds since 1970. */
 const latestMs = 253_402_300_799_000;
+
+const { closeSync, constants, futimesSync, openSync, writeSync } = fs;
+const datasync = promisify(fs.fdatasync);
+const write = promisify(fs.write);
 
 export type Extracted = {
   readonly files: number;
@@ -204,16 +211,22 @@ export class Extraction {
     if (Object.keys(header.pax ?? {}).some((key) => key.startsWith('GNU.sparse.')))
       throw new UnsafePath('it is a sparse file, which is not supported');
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
-    const file = await open(path, flags, permissionsOf(header));
+    const file = openSync(path, flags, permissionsOf(header));
     try {
-      for await (const chunk of body) await writeWhole(file, chunk);
+      for await (const chunk of body) await writeWhole(file, chunk, header.size);
+      const mtime = entryTime(header);
+      futimesSync(file, mtime, mtime);
     } catch (error) {
-      await file.close();
+      closeSync(file);
       throw error;
     }
-    const closing = closeFile(file, header).catch((cause: unknown) => {
-      this.#failure ??= { cause: writeFailure(header.name, cause) };
-    });
+    // An empty file has nothing but its name and times, which the directory's sync takes along.
+    if (header.size === 0) return closeSync(file);
+    const closing = datasync(file)
+      .finally(() => closeSync(file))
+      .catch((cause: unknown) => {
+        this.#failure ??= { cause: writeFailure(header.name, cause) };
+      });
     this.#closing.add(closing);
     void closing.then(() => this.#closing.delete(closing));
     await this.#closed(maxClosing);
@@ -278,26 +291,21 @@ async function directoryStats(path: string): Promise<{ readonly mtime: Date }> {
   return stats;
 }
 
-async function writeWhole(file: FileHandle, chunk: Uint8Array): Promise<void> {
-  for (let done = 0; done < chunk.length;) done += (await file.write(chunk, done)).bytesWritten;
-}
-
-async function closeFile(file: FileHandle, header: TarHeader): Promise<void> {
-  const mtime = entryTime(header);
-  try {
-    await file.utimes(mtime, mtime);
-    // An empty file has nothing but its name and times, which the directory's sync takes along.
-    if (header.size > 0) await file.datasync();
-  } finally {
-    await file.close();
-  }
+/** Writes a chunk of a file; a thread for each small file would cost more than to write it. */
+async function writeWhole(file: number, chunk: Uint8Array, fileBytes: number): Promise<void> {
+  for (let done = 0; done < chunk.length;)
+    done +=
+      fileBytes > smallBytes
+        ? (await write(file, chunk, done, chunk.length - done, null)).bytesWritten
+        : writeSync(file, chunk, done);
 }
 
 function permissionsOf({ mode = 0 }: TarHeader): number {
   return mode & permissions;
 }
 
-function entryTime({ mtime }: TarHeader): Date {
+/** Time of an entry, as far as a file system can have it. */
+export function entryTime({ mtime }: Pick<TarHeader, 'mtime'>): Date {
   const time = mtime?.getTime() ?? Number.NaN;
   return new Date(Number.isNaN(time) ? 0 : Math.min(Math.max(time, 0), latestMs));
 }

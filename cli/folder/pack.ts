@@ -1,25 +1,26 @@
 /** A folder as one tar archive, made while it is read. */
-import { realpath } from 'node:fs/promises';
+import * as fs from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import { createTarPacker, type TarHeader, type TarPackController } from 'modern-tar';
+import { promisify } from 'node:util';
 import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { bytesFrom } from '../io/byte-stream.ts';
 import { readFailure } from '../errno.ts';
-import { type Input, openInput } from '../io/input.ts';
+import { type Input, readFlags } from '../io/input.ts';
 import { LeavingLinks } from './leaving-links.ts';
 import { entriesOf, type FolderEntry } from './entries.ts';
 import { type Filter, isIncluded, isLeftOut } from './filter.ts';
 import { countText } from '../terminal/size.ts';
+import { blockBytes, padded, tarHeader } from './tar-header.ts';
 
-/**
- * A block of a tar archive: a header, and what the content of a file is padded to (POSIX.1-2024,
- * pax).
- */
-const blockBytes = 512;
+/** Whole blocks. */
 const packPieceBytes = 1024 * 1024;
+/** What is read at once, without a thread. */
+const smallBytes = 64 * 1024;
 /** Permissions that an archive keeps: no set-user-ID, set-group-ID or sticky bit. */
 const permissions = 0o777;
+
+const read = promisify(fs.read);
 
 /** A folder without links in its path, and as the user named it. */
 type Folder = { readonly root: string; readonly shown: string; readonly filter: Filter | undefined };
@@ -33,33 +34,21 @@ type Folder = { readonly root: string; readonly shown: string; readonly filter: 
  * @throws file_not_found, file_unreadable
  */
 export async function openFolder(path: string, context: Context, filter?: Filter): Promise<Input> {
-  const root = await realpath(resolve(context.cwd, path)).catch((error: unknown) => {
+  const root = await promisify(fs.realpath)(resolve(context.cwd, path)).catch((error: unknown) => {
     throw readFailure(path, error);
   });
-  const { readable, controller } = createTarPacker();
-  const reader = readable.getReader();
-  let isStarted = false;
-  // After a failure there is nothing left to cancel, and the reader has got it already.
-  const cancel = (reason: unknown): Promise<void> => reader.cancel(reason).catch(() => undefined);
-  const stream = bytesFrom({
-    async next() {
-      if (!isStarted)
-        void pack({ root, shown: path, filter }, controller, context).catch((error: unknown) =>
-          controller.error(error),
-        );
-      isStarted = true;
-      return (await reader.read()).value;
-    },
-    cancel,
-  });
+  const folder = { root, shown: path, filter };
+  const pieces = archive(folder);
+  const close = async (): Promise<void> => void (await pieces.return(undefined));
+  const stream = bytesFrom({ next: async () => (await pieces.next()).value, cancel: close });
   let looked: Promise<number> | undefined;
   return {
     name: path,
     bytes: undefined,
-    lookThrough: () => (looked ??= lookThrough({ root, shown: path, filter }, context)),
+    lookThrough: () => (looked ??= lookThrough(folder, context)),
     identity: undefined,
     stream,
-    close: () => cancel(undefined),
+    close,
   };
 }
 
@@ -67,16 +56,17 @@ export async function openFolder(path: string, context: Context, filter?: Filter
  * Finds out how long the archive will be, but for long names, and warns of links to what will not
  * be in it. Says what is packed, since a folder may be more than was meant.
  */
-async function lookThrough({ root, shown, filter }: Folder, { output, signal }: Context): Promise<number> {
+async function lookThrough(folder: Folder, { output, signal }: Context): Promise<number> {
+  const { root, shown, filter } = folder;
   const progress = output.progress(`looking through ${shown}`, undefined, { amount: filesText });
   // Two blocks of zeros end an archive.
   let bytes = 2 * blockBytes;
   const leaving = new LeavingLinks();
   let files = 0;
-  for await (const entry of wantedEntries(root, shown, filter)) {
+  for await (const entry of wantedEntries(folder)) {
     signal.throwIfAborted();
     bytes += blockBytes;
-    if (entry.type === 'file') bytes += Math.ceil(Number(entry.stats.size) / blockBytes) * blockBytes;
+    if (entry.type === 'file') bytes += padded(Number(entry.stats.size));
     if (entry.type !== 'directory') {
       files += 1;
       progress.add(1);
@@ -98,16 +88,17 @@ function filesText(count: number): string {
   return countText(Math.round(count), 'file');
 }
 
+/** The entries that are wanted. */
+function wantedEntries({ root, shown, filter }: Folder): AsyncIterable<FolderEntry> {
+  return filter === undefined ? entriesOf(root, shown) : filteredEntries(root, shown, filter);
+}
+
 /** The entries that a filter leaves; a directory above them comes right before the first one. */
-async function* wantedEntries(
+async function* filteredEntries(
   root: string,
   shown: string,
-  filter: Filter | undefined,
+  filter: Filter,
 ): AsyncGenerator<FolderEntry, void, undefined> {
-  if (filter === undefined) {
-    yield* entriesOf(root, shown);
-    return;
-  }
   let held: FolderEntry[] = [];
   for await (const entry of entriesOf(root, shown, (path, isDirectory) => isLeftOut(filter, path, isDirectory))) {
     const { path, type } = entry;
@@ -120,61 +111,74 @@ async function* wantedEntries(
   }
 }
 
-async function pack({ root, shown, filter }: Folder, controller: TarPackController, context: Context): Promise<void> {
-  for await (const entry of wantedEntries(root, shown, filter)) {
-    if (entry.type === 'file') {
-      await packFile(entry, join(shown, entry.path), controller, context);
-      continue;
+/** The archive in pieces, each of which is there until the next one is asked for. */
+async function* archive(folder: Folder): AsyncGenerator<Uint8Array, undefined> {
+  const { root, shown } = folder;
+  const piece = Buffer.allocUnsafeSlow(packPieceBytes);
+  let filled = 0;
+  for await (const entry of wantedEntries(folder)) {
+    const header = headerOf(entry);
+    if (filled + header.length > piece.length) {
+      yield piece.subarray(0, filled);
+      filled = 0;
     }
-    const isDirectory = entry.type === 'directory';
-    const name = isDirectory ? `${entry.path === '' ? '.' : entry.path}/` : entry.path;
-    const link = entry.type === 'symlink' ? { linkname: entry.target } : {};
-    await controller.add({ ...tarHeader(entry, link.linkname), name, type: entry.type, size: 0, ...link }).close();
+    piece.set(header, filled);
+    filled += header.length;
+    if (entry.type !== 'file') continue;
+    const name = join(shown, entry.path);
+    let descriptor;
+    try {
+      descriptor = fs.openSync(`${root}/${entry.path}`, readFlags);
+      for (let left = Number(entry.stats.size); left > 0;) {
+        if (filled === piece.length) {
+          yield piece;
+          filled = 0;
+        }
+        const part = piece.subarray(filled, filled + left);
+        // A thread for a few bytes costs more than to read them.
+        const count =
+          part.length > smallBytes
+            ? (await read(descriptor, part, 0, part.length, null)).bytesRead
+            : fs.readSync(descriptor, part);
+        if (count === 0) break;
+        filled += count;
+        left -= count;
+      }
+      refuseChanged(name, entry.stats, fs.fstatSync(descriptor, { bigint: true }));
+    } catch (error) {
+      throw readFailure(name, error);
+    } finally {
+      if (descriptor !== undefined) fs.closeSync(descriptor);
+    }
+    // A piece is whole blocks, and so the rest of this one is in it.
+    piece.fill(0, filled, padded(filled));
+    filled = padded(filled);
   }
-  controller.finalize();
+  yield piece.subarray(0, filled);
+  // Two blocks of zeros end an archive.
+  yield new Uint8Array(2 * blockBytes);
+  return undefined;
 }
 
 /**
- * The part of a header that all types share. Owners are left out: the archive is for someone else's
- * machine.
+ * Refuses a file that is not what was found: a link or a pipe may have taken its place.
+ * @throws file_changed
  */
-function tarHeader({ path, stats }: FolderEntry, target = ''): Omit<TarHeader, 'name' | 'size'> {
-  // What begins a field is taken for the mark of an encoding there, but not in an extended header.
-  const isMarked = [path, target].some((text) => text.includes('\uFEFF'));
-  return {
-    ...(isMarked ? { pax: { path, ...(target === '' ? {} : { linkpath: target }) } } : {}),
-    mode: Number(stats.mode) & permissions,
-    // The format has no times before 1970.
-    mtime: new Date(Math.max(0, Number(stats.mtimeMs))),
-    uid: 0,
-    gid: 0,
-  };
+function refuseChanged(name: string, found: fs.BigIntStats, read: fs.BigIntStats): void {
+  if (read.ino !== found.ino || read.dev !== found.dev)
+    throw new SealpinError('file_changed', `${name} was replaced while the folder was read`);
+  if (read.size !== found.size || read.mtimeNs !== found.mtimeNs)
+    throw new SealpinError('file_changed', `${name} changed while it was read`);
 }
 
-async function packFile(
-  entry: FolderEntry,
-  shown: string,
-  controller: TarPackController,
-  context: Context,
-): Promise<void> {
-  const input = await openInput(shown, context);
-  try {
-    const { identity, bytes } = input;
-    // A link or a pipe may have taken its place since it was found.
-    if (bytes === undefined || identity?.ino !== entry.stats.ino || identity.dev !== entry.stats.dev)
-      throw new SealpinError('file_changed', `${shown} was replaced while the folder was read`);
-    const writer = controller.add({ ...tarHeader(entry), name: entry.path, type: 'file', size: bytes }).getWriter();
-    const reader = input.stream.getReader({ mode: 'byob' });
-    for (let left = bytes; ;) {
-      // Of the size that is needed: what waits in the archive keeps the whole buffer. The end is
-      // read with one byte.
-      const { done, value } = await reader.read(new Uint8Array(Math.max(1, Math.min(left, packPieceBytes))));
-      if (done) break;
-      left -= value.length;
-      await writer.write(value);
-    }
-    await writer.close();
-  } finally {
-    await input.close();
-  }
+function headerOf(entry: FolderEntry): Uint8Array {
+  const { path, type, stats } = entry;
+  return tarHeader({
+    path: type === 'directory' ? `${path === '' ? '.' : path}/` : path,
+    target: type === 'symlink' ? entry.target : '',
+    type,
+    mode: Number(stats.mode) & permissions,
+    bytes: type === 'file' ? Number(stats.size) : 0,
+    seconds: Math.max(0, Math.floor(Number(stats.mtimeMs) / 1000)),
+  });
 }

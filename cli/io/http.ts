@@ -1,7 +1,7 @@
 /**
  * HTTP for the command line, on node:http (its request bodies are several times as fast as those of
- * the built-in fetch). One connection per request, no redirects, no retries; a request to a peer
- * that is too slow fails.
+ * the built-in fetch). One connection per request, no redirects; a request to a peer that is too
+ * slow fails. Only a read that a peer closes without an answer is sent again, once.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { once } from 'node:events';
@@ -43,6 +43,17 @@ export type RequestOptions = {
  * service_answer for a redirect, the errors of the request's body, the reason of the signal
  */
 export async function sendRequest(url: URL, o: RequestOptions): Promise<HttpResponse> {
+  try {
+    return await sendOnce(url, o);
+  } catch (error) {
+    // A proxy ends a request like this when the connection behind it was just closed.
+    const isUnanswered = error instanceof SealpinError && error.reason === 'unanswered';
+    if (!isUnanswered || !['GET', 'HEAD'].includes(o.method)) throw error;
+    return sendOnce(url, o);
+  }
+}
+
+async function sendOnce(url: URL, o: RequestOptions): Promise<HttpResponse> {
   const { request: requestBy } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
   o.signal.throwIfAborted();
   const { body } = o;
@@ -247,7 +258,7 @@ function brokenOff(error: unknown, { name, sentBytes, bodyBytes }: Peer, during:
       { hint: 'nothing was stored; try again', cause: error },
     );
   return new SealpinError('service_unreachable', `${name} closed the connection without an answer`, {
-    hint: 'try again; if it happens again, check the address',
+    reason: 'unanswered',
     cause: error,
   });
 }

@@ -42,6 +42,11 @@ export type Input = {
 /** `mtimeNs`: when its content changed last, in nanoseconds since 1970. */
 export type FileIdentity = { readonly dev: bigint; readonly ino: bigint; readonly mtimeNs: bigint };
 
+/** Time of the last change of a file; undefined for a pipe and for a folder. */
+export function modifiedOf({ identity }: Input): Date | undefined {
+  return identity === undefined ? undefined : new Date(Number(identity.mtimeNs / 1_000_000n));
+}
+
 /** Inputs of reading. `signal`: ends the wait for a pipe into which nobody writes. */
 export type Reading = Pick<Environment, 'stdin' | 'cwd' | 'signal'>;
 

@@ -40,8 +40,11 @@ export interface Sink {
    * resolves
    */
   write(chunk: Uint8Array, onWritten?: () => void): Promise<void>;
-  /** Gives the complete file its name. Returns its absolute path; undefined for standard output. */
-  commit(): Promise<string | undefined>;
+  /**
+   * Gives the complete file its name, and the time when it last changed, if that is known.
+   * @returns its absolute path; undefined for standard output
+   */
+  commit(modified?: Date): Promise<string | undefined>;
   /** Removes what was written, except from standard output. */
   abort(): Promise<void>;
 }
@@ -142,11 +145,13 @@ class FileSink implements Sink {
     }
   }
 
-  async commit(): Promise<string> {
+  async commit(modified?: Date): Promise<string> {
     try {
       const { file, blocks } = await this.#open();
       await blocks.flush();
       await blocks.drain();
+      // A sender may name one that the file system does not have.
+      if (modified !== undefined) await file.utimes(modified, modified).catch(() => undefined);
       await file.sync();
       await this.#close();
       await this.#publish();

@@ -18,7 +18,7 @@ import type { Context } from '../context.ts';
 import { type HttpResponse, headerOf, readText, sendRequest, type RequestOptions } from '../io/http.ts';
 import { isLoopback } from '../../shared/loopback.ts';
 import { urlBelow, type Shape } from '../../client/service-http.ts';
-import { codeOf, parseProblem, problemError } from '../../client/service-problem.ts';
+import { bareRefusal, codeOf, parseProblem, problemError } from '../../client/service-problem.ts';
 import { visible } from '../terminal/output.ts';
 import { findService, type KeyFrom, type Service } from './service-choice.ts';
 
@@ -115,16 +115,7 @@ export function problemOf(
   }
   const problem = parseProblem(text);
   const retryAfter = headerOf(response, 'retry-after');
-  if (problem === undefined) {
-    const seconds = response.status >= 500 ? Number(retryAfter) || undefined : undefined;
-    return new SealpinError(
-      'service_answer',
-      response.status >= 500
-        ? `${url.host} failed with status ${response.status}, without a reason`
-        : `${url.host} is not a Sealpin service (status ${response.status})`,
-      { hint: 'check the address', retryAfterSeconds: seconds },
-    );
-  }
+  if (problem === undefined) return bareRefusal(url.host, response.status, { retryAfter });
   // On this machine the node is part of the service, and ends before the rest of it.
   if (local === true && problem.code === 'pinning_unavailable')
     return problemError(

@@ -30,6 +30,7 @@ const byReason: Readonly<Record<Reason, string>> = {
   not_a_link: 'a link looks like https://sealpin.example.com/s#1…, and comes between quotes',
   broken_off:
     'try again; if it stops at the same place again, what the service stores is damaged, and its log says more',
+  unanswered: 'try again; if it happens again, check the address',
   foreign_layout: 'Sealpin reads files with raw leaves: store it again with ipfs add --cid-version=1',
   other_bytes: 'the bytes changed on the way: run the same command again',
   blob_absent: 'check the blob ID, or name a service or gateway that has it',

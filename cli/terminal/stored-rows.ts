@@ -8,7 +8,8 @@ import { sizeText } from './size.ts';
 /**
  * One file. `state`: `stored`, the account has it; `gone`, it was stored from here, and the account
  * no longer has it; `unknown`, its service was not asked. `mode`: `encrypted` by the service, so
- * that it is read by its file ID; `plain`: stored unchanged.
+ * that it is read by its file ID; `plain`: stored unchanged. `foreign`: the name that the service
+ * keeps beside it belongs to another file.
  */
 export type StoredRow = {
   readonly blobId: string;
@@ -19,6 +20,7 @@ export type StoredRow = {
   readonly service: string;
   readonly state: 'stored' | 'gone' | 'unknown';
   readonly mode: 'encrypted' | 'plain';
+  readonly foreign?: true;
 };
 
 /**

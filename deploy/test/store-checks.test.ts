@@ -17,7 +17,12 @@ test.each([
   [
     { ...ok, refuses: { code: 'disk_full', ...seen } },
     'backend store: it takes no new files (disk_full)',
-    'npx wrangler tail shows why',
+    'make room there, or raise its quota',
+  ],
+  [
+    { ...ok, refuses: { code: 'misconfigured', ...seen } },
+    'backend store: it takes no new files (misconfigured)',
+    'its key must be allowed to write and to delete, too: npx wrangler tail shows what it answers to an upload',
   ],
 ])('%o is a finding with what to do', (service, what, todo) => {
   expect(backendFindings({ services: [ok, service] })).toEqual([{ ok: false, what, todo }]);

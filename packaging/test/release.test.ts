@@ -4,11 +4,12 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, readFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, readFile } from 'node:fs/promises';
 import { join, matchesGlob } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { packageRoot } from '../../cli/local/package-root.ts';
 import { long } from '../../testkit/long-run.ts';
+import { bareEnv } from '../../testkit/run-cache.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { originOf } from '../release-manifest.ts';
 
@@ -56,10 +57,11 @@ describe('the workflow', () => {
 
 // 400 MB are written, which the short form leaves out.
 test.runIf(long)(
-  'a release is the same in another folder, and its sums, bill of materials and origin are right',
+  'a release is the same on another machine, and its sums, bill of materials and origin are right',
   async () => {
     const directory = await temporaryDirectory();
-    const copy = join(directory, 'checkout');
+    const machine = join(directory, 'another machine');
+    const copy = join(machine, 'checkout');
     const tracked = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
       cwd: root,
       encoding: 'utf8',
@@ -67,17 +69,41 @@ test.runIf(long)(
     for (const path of tracked.filter((each) => each !== '' && existsSync(join(root, each))))
       await cp(join(root, path), join(copy, path));
     await cp(join(root, 'node_modules'), join(copy, 'node_modules'), { recursive: true, verbatimSymlinks: true });
-    const released = (checkout: string, name: string): string => {
-      const release = join(directory, name, 'release');
-      const env = { ...process.env, ...environment, SOURCE_DATE_EPOCH: '1790000000' };
-      const argv = [join(checkout, 'packaging/release.ts'), release];
-      const ran = spawnSync(process.execPath, argv, { cwd: checkout, encoding: 'utf8', env });
+    const released = (
+      checkout: string,
+      folder: string,
+      other?: { uid?: number; env: Record<string, string> },
+    ): string => {
+      const release = join(folder, 'release');
+      const own = other === undefined ? process.env : { ...bareEnv(), ...other.env };
+      const env = { ...own, ...environment, SOURCE_DATE_EPOCH: '1790000000' };
+      const umask = other === undefined ? 'umask 022' : 'umask 077';
+      const argv = ['-c', `${umask}; exec "$@"`, 'sh', process.execPath, 'packaging/release.ts', release];
+      const ids = other?.uid === undefined ? {} : { uid: other.uid, gid: other.uid };
+      const ran = spawnSync('sh', argv, { cwd: checkout, encoding: 'utf8', env, ...ids });
       expect(ran.status, ran.stderr).toBe(0);
       return release;
     };
-    const release = released(root, 'first');
+    const release = released(root, join(directory, 'first'));
     const sums = await readFile(join(release, 'SHA256SUMS'), 'utf8');
-    expect(await readFile(join(released(copy, 'second'), 'SHA256SUMS'), 'utf8')).toBe(sums);
+    // Another user, home, language, time zone and umask, and files that only this user reads.
+    const home = join(machine, 'home');
+    await mkdir(home);
+    const uid = process.getuid?.() === 0 ? 65_534 : undefined;
+    execFileSync('chmod', ['-R', 'go=', machine]);
+    if (uid !== undefined) {
+      execFileSync('chown', ['-R', `${uid}:${uid}`, machine]);
+      await chmod(directory, 0o755);
+    }
+    const env = {
+      HOME: home,
+      TMPDIR: home,
+      XDG_CACHE_HOME: join(home, 'cache'),
+      LC_ALL: 'tr_TR.UTF-8',
+      TZ: 'Asia/Kathmandu',
+    };
+    const second = released(copy, join(home, 'second'), { ...(uid !== undefined && { uid }), env });
+    expect(await readFile(join(second, 'SHA256SUMS'), 'utf8')).toBe(sums);
     expect(execFileSync('sha256sum', ['--check', '--quiet', 'SHA256SUMS'], { cwd: release, encoding: 'utf8' })).toBe(
       '',
     );

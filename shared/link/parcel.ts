@@ -10,9 +10,16 @@ import { claimFor, type ParcelSignature, type SignatureClaim, type Signing } fro
 
 /**
  * A file of a parcel: where it is, what opens it, and what it is called. `size` in bytes of
- * plaintext.
+ * plaintext; `modified`: when its content last changed, to the second.
  */
-export type ParcelFile = { cid: string; fileKey: Uint8Array; name: string; type: string; size: number };
+export type ParcelFile = {
+  cid: string;
+  fileKey: Uint8Array;
+  name: string;
+  type: string;
+  size: number;
+  modified?: Date | undefined;
+};
 
 /**
  * Parcel that a sender passes on. `note` and `from` are the sender's own words, which prove
@@ -38,6 +45,7 @@ export const maxParcelBytes = 48 * 1024;
 /** A multiple of this is the size of every parcel, so that it reveals little about the names. */
 const padBytes = 256;
 const parcelVersion = 1;
+const maxTypeLength = 255;
 /** A parcel of version 1 as text, with its signature. */
 const signedVersion = 2;
 
@@ -62,7 +70,7 @@ const ParcelJson = v.strictObject({
         cid: v.pipe(v.string(), v.check(isCid)),
         key: v.pipe(v.string(), v.transform(parseFileKey), v.instance(Uint8Array)),
         name: v.string(),
-        type: v.pipe(v.string(), v.regex(/^[ -~]{1,255}$/)),
+        type: v.pipe(v.string(), v.maxLength(maxTypeLength), v.regex(/^[ -~]+$/)),
         size: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
       }),
     ),
@@ -105,7 +113,10 @@ export function encodeParcel({ files, note, from }: Parcel, signing?: Signing): 
   for (const { name } of files) parseFilename(name);
   const text = JSON.stringify({
     v: parcelVersion,
-    files: files.map(({ cid, fileKey, name, type, size }) => ({ cid, key: fileKeyText(fileKey), name, type, size })),
+    files: files.map(({ fileKey, ...file }) => {
+      const { cid, name, size } = file;
+      return { cid, key: fileKeyText(fileKey), name, type: typeWithTime(file), size };
+    }),
     note,
     from,
   });
@@ -155,10 +166,30 @@ export function parseParcel(bytes: Uint8Array): Parcel {
     throw new SealpinError('unsupported_version', 'unsupported parcel version');
   const { files, note, from } = partsOf(ParcelJson, value);
   return {
-    files: files.map(({ key, name, ...file }) => ({ ...file, fileKey: key, name: cleanFilename(name) })),
+    files: files.map(({ key, name, type, ...file }) => ({
+      ...file,
+      ...withTime(type),
+      fileKey: key,
+      name: cleanFilename(name),
+    })),
     note,
     from,
   };
+}
+
+/** A media type with the time of a file as a parameter: readers that do not know it skip it. */
+const timedType = /^(.+); modified="(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)"$/;
+
+function typeWithTime({ type, modified }: Pick<ParcelFile, 'type' | 'modified'>): string {
+  if (modified === undefined || Number.isNaN(modified.getTime())) return type;
+  const timed = `${type}; modified="${modified.toISOString().replace(/\.\d+Z$/, 'Z')}"`;
+  return timedType.test(timed) && timed.length <= maxTypeLength ? timed : type;
+}
+
+function withTime(text: string): Pick<ParcelFile, 'type' | 'modified'> {
+  const [, type = '', time = ''] = timedType.exec(text) ?? [];
+  const modified = new Date(time);
+  return Number.isNaN(modified.getTime()) ? { type: text } : { type, modified };
 }
 
 function partsOf<S extends v.GenericSchema>(shape: S, value: unknown): v.InferOutput<S> {

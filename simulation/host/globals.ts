@@ -2,7 +2,7 @@
  * The globals that a bundle sees instead of those of Node: its clock, timers, random numbers and
  * network are those of a simulation.
  */
-import { createHash, timingSafeEqual, webcrypto } from 'node:crypto';
+import { createHash, createHmac, timingSafeEqual, webcrypto } from 'node:crypto';
 import type { Scheduler } from './scheduler.ts';
 
 /** The globals of one isolate, by name. */
@@ -101,7 +101,8 @@ function cryptography(scheduler: Scheduler): Crypto {
     (name: 'importKey' | 'deriveKey' | 'deriveBits' | 'encrypt' | 'decrypt' | 'sign') =>
     (...args: unknown[]): Promise<unknown> =>
       scheduler.threaded((subtle[name] as unknown as (...args: unknown[]) => Promise<unknown>).apply(subtle, args));
-  const names = ['importKey', 'deriveKey', 'deriveBits', 'encrypt', 'decrypt', 'sign'] as const;
+  const names = ['deriveKey', 'deriveBits', 'encrypt', 'decrypt'] as const;
+  const [imported, signed] = [threaded('importKey'), threaded('sign')];
   const getRandomValues = <T extends ArrayBufferView>(view: T): T => {
     const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
     scheduler.random('crypto').draw(bytes);
@@ -121,6 +122,13 @@ function cryptography(scheduler: Scheduler): Crypto {
     randomUUID,
     subtle: {
       ...Object.fromEntries(names.map((name) => [name, threaded(name)])),
+      // A request to S3 has five of them, for which no thread is woken.
+      importKey: async (format: string, data: BufferSource, ...rest: [{ name?: string }, ...unknown[]]) =>
+        rest[0].name === 'HMAC' ? { hmac: bytesOf(data).slice() } : await imported(format, data, ...rest),
+      sign: async (algorithm: unknown, key: { hmac?: Uint8Array }, data: BufferSource) =>
+        key.hmac === undefined
+          ? await signed(algorithm, key, data)
+          : Uint8Array.from(createHmac('sha256', key.hmac).update(bytesOf(data)).digest()).buffer,
       async digest(algorithm: string, data: BufferSource) {
         const bytes = bytesOf(data);
         const digest = Uint8Array.from(createHash(algorithm.replace('-', '')).update(bytes).digest());
@@ -132,12 +140,13 @@ function cryptography(scheduler: Scheduler): Crypto {
   } as unknown as Crypto;
 }
 
+/** Reason of all signals that have timed out: few of them are looked at. */
+const timedOut = new DOMException('The operation was aborted due to timeout', 'TimeoutError');
+
 function abortSignal(scheduler: Scheduler): typeof AbortSignal {
   const timeout = (ms: number): AbortSignal => {
     const controller = new AbortController();
-    scheduler.later(ms, 'timeout', () =>
-      controller.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError')),
-    );
+    scheduler.later(ms, 'timeout', () => controller.abort(timedOut));
     return controller.signal;
   };
   // That of Node keeps what listens to a signal that is never aborted, and with it a whole world.

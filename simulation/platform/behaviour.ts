@@ -119,3 +119,19 @@ export async function bytesOf(body: ReadableStream<Uint8Array> | Uint8Array): Pr
   for await (const chunk of body) chunks.push(chunk.slice());
   return new Uint8Array(Buffer.concat(chunks));
 }
+
+/** Reads the body of a request, until it is taken back. */
+export async function sentWithin(
+  body: ReadableStream<Uint8Array> | Uint8Array | null | undefined,
+  signal: AbortSignal | null | undefined,
+): Promise<Uint8Array> {
+  if (body === undefined || body === null) return new Uint8Array();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const aborted = (): void => reject(signal?.reason as Error);
+  signal?.addEventListener('abort', aborted);
+  try {
+    return await Promise.race([bytesOf(body), promise]);
+  } finally {
+    signal?.removeEventListener('abort', aborted);
+  }
+}

@@ -20,6 +20,27 @@ export class SimulatedBucket {
     this.#o = options;
   }
 
+  /** The keys of all that it has. */
+  get keys(): string[] {
+    return [...this.objects.keys()];
+  }
+
+  /** Loses an object. */
+  remove(key: string): void {
+    this.objects.delete(key);
+  }
+
+  /** Takes note that an object is on its way. */
+  protected sent(key: string): void {
+    this.#o.sent(key);
+  }
+
+  /** Has an object from now on. */
+  protected store(key: string, bytes: Uint8Array): void {
+    this.damaged.delete(key.split('cid/').at(-1) ?? '');
+    this.objects.set(key, { bytes, at: this.behaviour.scheduler.now });
+  }
+
   /** Changes the last byte of the index of a CID. */
   damage(cid: string): void {
     this.damaged.add(cid);
@@ -45,7 +66,7 @@ export class SimulatedBucket {
         o?: { onlyIf?: { etagDoesNotMatch: string } },
       ) => {
         const bytes = await bytesOf(body);
-        this.#o.sent(key);
+        this.sent(key);
         return await request(`put ${key}`, () => this.#put(key, bytes, o?.onlyIf !== undefined));
       },
       head: (key: string) => request(`head ${key}`, () => this.#about(key)),
@@ -66,8 +87,7 @@ export class SimulatedBucket {
   #put(key: string, bytes: Uint8Array, onlyNew: boolean): { key: string; size: number } | null {
     if (this.behaviour.has('full')) throw new Error(`put ${key}: the bucket takes no more (10043)`);
     if (onlyNew && this.objects.has(key)) return null;
-    this.damaged.delete(key.split('cid/').at(-1) ?? '');
-    this.objects.set(key, { bytes, at: this.behaviour.scheduler.now });
+    this.store(key, bytes);
     return { key, size: bytes.length };
   }
 

@@ -1,6 +1,6 @@
 /** A Kubo behind its RPC, as the adapter uses it, over blocks in memory. */
 import { carReader, cidFromBytes, cidOf, linksOf, openFile, parseCid, sha256 } from '../../shared/ipfs/index.ts';
-import { bytesOf, type Behaviour } from './behaviour.ts';
+import { bytesOf, sentWithin, type Behaviour } from './behaviour.ts';
 
 /** Answer of a Kubo to a command: bytes, an object in JSON, or an error with a message. */
 type Answer = { bytes: Uint8Array } | { json: object } | { message: string };
@@ -210,20 +210,4 @@ function whole(bytes: Uint8Array): ReadableStream<Uint8Array> {
       controller.close();
     },
   });
-}
-
-/** Reads the body of a request, until it is taken back. */
-async function sentWithin(
-  body: ReadableStream<Uint8Array> | null | undefined,
-  signal: AbortSignal | null | undefined,
-): Promise<Uint8Array> {
-  if (body === undefined || body === null) return new Uint8Array();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const aborted = (): void => reject(signal?.reason as Error);
-  signal?.addEventListener('abort', aborted);
-  try {
-    return await Promise.race([bytesOf(body), promise]);
-  } finally {
-    signal?.removeEventListener('abort', aborted);
-  }
 }

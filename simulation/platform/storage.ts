@@ -49,6 +49,9 @@ export class Storage {
   readonly #o: Options;
   readonly #database = new DatabaseSync(':memory:');
   readonly #statements = new Map<string, StatementSync>();
+  /** What is known of the schema since it changed last. */
+  readonly #schema = { settled: new Set<string>(), rows: new Map<string, Row[]>(), tables: [] as string[] };
+  #schemas = 0;
   #alarm: { set: number | null; committed: number | null } = { set: null, committed: null };
   #isOpen = false;
   #depth = 0;
@@ -72,14 +75,22 @@ export class Storage {
     return this.#alarm.committed;
   }
 
+  /** A number that grows with each row that is written, and each change of the schema. */
+  get changes(): number {
+    return this.#schemas + Number(this.read('SELECT total_changes() AS count')[0]?.['count']);
+  }
+
   /** Runs a query for those who check, outside of all objects. */
   read(query: string): Record<string, SQLOutputValue>[] {
-    return this.#database.prepare(query).all();
+    return this.#prepared(query).all();
   }
 
   /** The names of its tables. */
-  tables(): string[] {
-    return this.read(`SELECT name FROM sqlite_master WHERE type = 'table'`).map(({ name }) => String(name));
+  tables(): readonly string[] {
+    const { tables } = this.#schema;
+    if (tables.length === 0)
+      tables.push(...this.read(`SELECT name FROM sqlite_master WHERE type = 'table'`).map(({ name }) => String(name)));
+    return tables;
   }
 
   /** Makes what was written last. */
@@ -99,6 +110,7 @@ export class Storage {
   rollback(): void {
     if (this.#isOpen) this.#database.exec('ROLLBACK');
     this.#isOpen = false;
+    this.#schemaChanged();
     this.#depth = 0;
     this.isRinging = false;
     this.#alarm.set = this.#alarm.committed;
@@ -114,6 +126,7 @@ export class Storage {
       return result;
     } catch (error) {
       this.#database.exec(`ROLLBACK TO ${name}; RELEASE ${name}`);
+      this.#schemaChanged();
       throw error;
     } finally {
       this.#depth -= 1;
@@ -135,6 +148,7 @@ export class Storage {
   async deleteAll(): Promise<void> {
     this.#begin();
     this.#statements.clear();
+    this.#schemaChanged();
     // What depends on a table goes first.
     const kinds = ['trigger', 'view', 'table'] as const;
     for (const kind of kinds)
@@ -142,6 +156,7 @@ export class Storage {
         `SELECT name FROM sqlite_master WHERE type = '${kind}' AND name NOT LIKE 'sqlite%'`,
       ))
         this.#database.exec(`DROP ${kind} "${String(name)}"`);
+    this.#schemaChanged();
   }
 
   #setAlarm(time: number | null): void {
@@ -160,16 +175,54 @@ export class Storage {
   #exec(query: string, values: unknown[]): Cursor {
     this.#o.step();
     if (!/^\s*SELECT\b/i.test(query)) this.#begin();
-    if (values.length === 0 && /;\s*\S/.test(query)) {
-      this.#database.exec(query);
+    if (definition.test(query) || (values.length === 0 && /;\s*\S/.test(query))) {
+      this.#define(query);
       return new Cursor([]);
     }
-    let statement = this.#statements.get(query);
-    if (statement === undefined) this.#statements.set(query, (statement = this.#database.prepare(query)));
-    const rows = statement.all(...values.map(bound));
+    const known = this.#schema.rows.get(`${query} ${values.join(' ')}`);
+    if (known !== undefined) return new Cursor(known.map((row) => ({ ...row })));
+    const rows = this.#prepared(query).all(...values.map(bound));
     for (const row of rows) give(row);
+    if (ofSchema.test(query)) this.#schema.rows.set(`${query} ${values.join(' ')}`, structuredClone(rows) as Row[]);
     return new Cursor(rows as Row[]);
   }
+
+  /**
+   * Runs statements that may change the schema, but for those that have changed nothing before:
+   * objects run them whenever they wake.
+   */
+  #define(query: string): void {
+    const { settled } = this.#schema;
+    if (settled.has(query)) return;
+    const version = (): unknown => this.read('PRAGMA schema_version')[0]?.['schema_version'];
+    const [before, changes] = [version(), this.changes];
+    this.#database.exec(query);
+    if (version() !== before) this.#schemaChanged();
+    else if (this.changes === changes && onlyDefines(query)) settled.add(query);
+  }
+
+  #schemaChanged(): void {
+    const { settled, rows, tables } = this.#schema;
+    this.#schemas += 1;
+    settled.clear();
+    rows.clear();
+    tables.splice(0);
+  }
+
+  #prepared(query: string): StatementSync {
+    let statement = this.#statements.get(query);
+    if (statement === undefined) this.#statements.set(query, (statement = this.#database.prepare(query)));
+    return statement;
+  }
+}
+
+const definition = /^\s*(CREATE|DROP|ALTER)\b/i;
+const ofSchema = /\b(FROM|JOIN) (sqlite_master|pragma_table_info)\b/i;
+
+/** Tells whether each of some statements creates or drops what may be there, or not. */
+function onlyDefines(query: string): boolean {
+  const each = query.split(';').filter((text) => text.trim() !== '');
+  return each.every((text) => /^\s*(CREATE\b.*?\bIF NOT EXISTS|DROP\b.*?\bIF EXISTS)\b/is.test(text));
 }
 
 function bound(value: unknown): SQLInputValue {

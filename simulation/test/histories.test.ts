@@ -1,12 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { loadCode, type Code } from '../host/isolate.ts';
 import { planOf, runPlan } from '../runner.ts';
-import type { Plan } from '../world/plan.ts';
-
-const folder = join(import.meta.dirname, 'histories');
-const files = readdirSync(folder);
+import { historyFiles, planFrom } from './histories.ts';
 
 let code: Code;
 beforeAll(async () => void (code = await loadCode()));
@@ -26,8 +21,7 @@ test.for(['2', '3'])('nothing is violated in half a year of the seed %s', async 
 });
 
 // Plans that found a bug: they stay as they are when the plans of seeds change.
-test.for(files)('nothing is violated any more in %s', async (file) => {
-  const plan = JSON.parse(readFileSync(join(folder, file), 'utf8')) as Plan;
-  const run = await runPlan(code, plan);
+test.for(historyFiles)('nothing is violated any more in %s', async (file) => {
+  const run = await runPlan(code, planFrom(file));
   expect(run.violation, run.history.join('\n')).toBeUndefined();
 });

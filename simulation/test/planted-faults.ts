@@ -1,8 +1,11 @@
 /** Faults of the product that a simulation must find: changes of its source, as it is bundled. */
 import type { Replacement } from '../host/isolate.ts';
 
-/** A fault. `seed`: the first one of half a year that finds it, and `found`: in these words. */
-export type PlantedFault = Replacement & { name: string; seed: string; found: RegExp };
+/**
+ * A fault. `seed`: one of half a year that finds it, tried first, or a file in `histories/`;
+ * `found`: in these words. `ordinary`: another test that was seen to find it, in its short form.
+ */
+export type PlantedFault = Replacement & { name: string; seed: string; found: RegExp; ordinary?: string };
 
 export const plantedFaults: readonly PlantedFault[] = [
   {
@@ -10,7 +13,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     file: 'worker/objects/share/share.ts',
     from: 'this.#rewrite({ state, opened: row.opened + 1, record',
     to: 'this.#rewrite({ state, opened: row.opened, record',
-    seed: '5',
+    seed: '11',
     found: /says twice|left/,
   },
   {
@@ -20,6 +23,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'const isLast = true;',
     seed: '1',
     found: /is stored|pinned/,
+    ordinary: 'worker/test/objects/interleaving.node.test.ts',
   },
   {
     name: 'an alarm is not moved to an earlier time',
@@ -28,30 +32,34 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'if (set !== null) return;',
     seed: '1',
     found: /counts|late|wakes|pinned|row of/,
+    ordinary: 'worker/test/objects/alarm.test.ts',
   },
   {
     name: 'a pending upload has no end',
     file: 'worker/objects/account/calls/pending-calls.ts',
     from: 'files.add(file, key.id, createdAt, createdAt + pendingMs);',
     to: 'files.add(file, key.id, createdAt, null);',
-    seed: '4',
+    seed: '1',
     found: /row of file/,
+    ordinary: 'worker/test/objects/crash.node.test.ts',
   },
   {
     name: 'a file is stored although its reference was not added',
     file: 'worker/objects/account/delivery.ts',
     from: `return err('overloaded', undefined, 2);`,
     to: 'return { ok: true, beside: false, pinned: false, denied: false };',
-    seed: '1',
+    seed: '2',
     found: /nothing refers|pinned|no row says so|is stored/,
+    ordinary: 'worker/test/objects/crash.node.test.ts',
   },
   {
     name: 'a message is forgotten when it is sent, not when it is acknowledged',
     file: 'worker/objects/account/outbox.ts',
     from: `update(this.#sql, 'outbox', { attempts, due, request_id: requestId }, 'id = ?', row.id);`,
     to: `this.#sql.exec('DELETE FROM outbox WHERE id = ?', row.id); void due;`,
-    seed: '1',
+    seed: '9',
     found: /nobody needs|scheduled|KV still has|still (pins|has)|is opened|active/,
+    ordinary: 'worker/test/objects/outbox.node.test.ts',
   },
   {
     name: 'operations on one CID do not wait for each other',
@@ -60,6 +68,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'const before = Promise.resolve();',
     seed: '21',
     found: /./,
+    ordinary: 'worker/test/pins/cid-queue.test.ts',
   },
   {
     name: 'a removal gives up after some attempts',
@@ -74,7 +83,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     file: 'worker/objects/pin/pin-removals.ts',
     from: `status: 'scheduled',\n          attempts: 0,`,
     to: `status: 'unpinned',\n          attempts: 0,`,
-    seed: '4',
+    seed: '20',
     found: /the receipt of step/,
   },
   {
@@ -116,6 +125,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'if (row.open === undefined) return await this.#purge();',
     seed: '11',
     found: /KV still has|still (pins|has)|nobody needs/,
+    ordinary: 'worker/test/objects/crash.node.test.ts',
   },
   {
     name: 'an upload takes bytes at another offset than its own',
@@ -124,6 +134,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'if (offset > upload.offset)',
     seed: '3',
     found: /takes byte 0/,
+    ordinary: 'worker/test/uploads/protocol.node.test.ts',
   },
   {
     name: 'a request that is sent again stores a second file',
@@ -132,5 +143,48 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'Math.max(0 * claimRetentionMs, leftMs)',
     seed: '4',
     found: /listed twice|two IDs/,
+    ordinary: 'worker/test/http/retries.node.test.ts',
+  },
+  {
+    name: 'the row of objects that are needed is forgotten, so that the sweep takes them',
+    file: 'worker/objects/pin/stores/object-calls.ts',
+    from: `else rows.change(id, { attempts: 0, due: now() + (answer === 'holds' ? questionMs : firstQuestionMs) });`,
+    to: 'else rows.remove(id);',
+    seed: 'sweep-after-a-day.json',
+    found: /a read says|no row says so|is not at|pinned/,
+  },
+  {
+    name: 'a file whose end its owner took away outlives the guest who stored it',
+    file: 'worker/objects/account/files/file-rows.ts',
+    from: 'min(coalesce(expires_at, ?1), ?1)',
+    to: 'min(expires_at, ?1)',
+    seed: 'guest-file-without-end.json',
+    found: /listed, although it is gone/,
+  },
+  {
+    name: 'a share may open less often than it was opened',
+    file: 'worker/objects/share/share.ts',
+    from: 'if (next.opens < row.opened)',
+    to: 'if (next.opens < 0)',
+    seed: 'fewer-openings.json',
+    found: /opens \d+ times|left|counts/,
+    ordinary: 'worker/test/shares/changed-terms.node.test.ts',
+  },
+  {
+    name: 'what is denied can be stored again',
+    file: 'worker/objects/pin/pin.ts',
+    from: 'if (denied && !isRestored)',
+    to: 'if (denied && isRestored)',
+    seed: 'stored-while-denied.json',
+    found: /is denied/,
+    ordinary: 'worker/test/operator/operator.node.test.ts',
+  },
+  {
+    name: 'a share whose maker died stays half made',
+    file: 'worker/objects/account/calls/share-calls.ts',
+    from: 'if (refusal === undefined) shares.add(share, dueMs);',
+    to: 'if (refusal === undefined) shares.add(share, dueMs + 10 * 365 * 86_400_000);',
+    seed: 'maker-of-a-share-dies.json',
+    found: /row of share|nobody lists/,
   },
 ];

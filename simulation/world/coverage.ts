@@ -22,6 +22,7 @@ export class Coverage {
   readonly reached: Reached = new Map();
   readonly #running = new Map<Action['kind'], number>();
   readonly #states = new Map<string, Map<string, string>>();
+  readonly #changes = new Map<string, number>();
 
   /** Runs an action, and takes note of the others that run at the same time. */
   async during(kind: Action['kind'], work: () => Promise<void>): Promise<void> {
@@ -36,6 +37,9 @@ export class Coverage {
 
   /** Takes note of the states that an object has committed. */
   committed({ name, storage }: SimulatedObject): void {
+    const { changes } = storage;
+    if (this.#changes.get(name) === changes) return;
+    this.#changes.set(name, changes);
     for (const { class: of, table, row } of stated) {
       if (!name.startsWith(`${of} `)) continue;
       const key = `${name} ${table}`;

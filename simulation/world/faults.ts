@@ -1,6 +1,6 @@
 /** The faults of a plan, and when they end. */
 import { newOwner, type Owner } from '../host/scheduler.ts';
-import type { ActingWorld } from './actions.ts';
+import type { ActingWorld } from './actor.ts';
 import type { Fault } from './plan.ts';
 
 /** A fault that strikes after so many tasks, or commits. */
@@ -105,7 +105,7 @@ export class Faults {
     if (kind === 'lose') {
       kubo?.lose(cid);
       const index = keys.find((key) => key.endsWith(cid));
-      if (index !== undefined) bucket?.objects.delete(index);
+      if (index !== undefined) bucket?.remove(index);
     } else {
       kubo?.damage(cid);
       bucket?.damage(cid);

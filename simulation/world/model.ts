@@ -3,7 +3,9 @@
  * told, such as whether a request whose line broke was carried out, it allows either, until
  * everything has come to rest and a list says which.
  */
+import { Denials } from './denials.ts';
 import { contentOf, type Mode } from './plan.ts';
+import { Quotas } from './quotas.ts';
 
 /** Something that was seen and must not be. */
 export class Violation extends Error {}
@@ -13,11 +15,15 @@ export type ModelFile = {
   readonly step: number;
   readonly account: number;
   readonly key: number | undefined;
+  /** Set if an invitation stored it: then it goes where no share names it, and with its share. */
+  readonly isOfGuest: boolean;
   readonly mode: Mode;
   readonly bytes: Uint8Array;
   readonly begunAt: number;
   /** The times of its end that may hold. */
   ends: readonly number[];
+  /** What may have been written beside it last. */
+  notes: readonly string[];
   fileId: string | undefined;
   cid: string | undefined;
   /** From then on it is certainly stored. */
@@ -31,41 +37,55 @@ export type ModelFile = {
   reservesUntil: number;
 };
 
-/** A share. `left`: what openings have said is left, each number once. */
+/**
+ * A share. `totals`: how often it may open in all; while they change, what is left is not compared.
+ * `left`: what openings have said is left, each number once; `answered`: how many there were.
+ */
 export type ModelShare = {
   readonly step: number;
   readonly account: number;
   readonly file: ModelFile;
-  readonly opens: number;
+  totals: readonly number[];
   readonly record: string;
   ends: readonly number[];
   id: string | undefined;
   goneFrom: number;
   goneBy: number;
   readonly left: Set<number>;
+  answered: number;
   readonly tokens: Map<string, number>;
   /** Openings whose answers were lost. */
   unsure: number;
 };
 
-/** A quota that may hold. `done`: its setter was told so; `until`: another one holds by then. */
-type Quota = { from: number; done: number; until: number; value: number };
+/** The terms of a share, as it tells them. */
+export type Terms = { opens: number; opensLeft: number; expiresAt: number };
+
+/** A file of a guest that no share names goes a day after the guest's last request. */
+const unsharedMs = 23 * 3_600_000;
+
+/** A file, as a list has it. */
+export type ListedFile = {
+  fileId: string;
+  cid: string;
+  filename: string | null;
+  expiresAt?: string;
+  size: number;
+  metadata?: { note?: string };
+  details?: string;
+};
 
 /** A status and a code, such as 404 `not_found`. */
 export type Outcome = { status: number; code: string | undefined };
 
 export class Model {
+  /** What the operator has set. */
+  readonly quotas = new Quotas();
+  readonly denials = new Denials();
   readonly files: ModelFile[] = [];
   readonly shares: ModelShare[] = [];
-  /** Number of files that the key of a step may store. */
-  readonly limits = new Map<number, number>();
-  readonly #quotas = new Map<number, Quota[]>();
-
-  /** An account is made; one of the same number is closed by then. */
-  opened(account: number, quota: number | null, now: number): void {
-    for (const each of this.#quotas.get(account) ?? []) each.until = Math.min(each.until, now);
-    this.setQuota(account, quota, now)(now);
-  }
+  /** What the key of a step may store. */
+  readonly limits = new Map<number, { files: number; bytes: number }>();
 
   file(step: number): ModelFile | undefined {
     return this.files.find((each) => each.step === step);
@@ -76,12 +96,15 @@ export class Model {
   }
 
   /** A client begins to store a file. */
-  begin(file: Pick<ModelFile, 'step' | 'account' | 'key' | 'mode' | 'begunAt' | 'ends'>, content: number): ModelFile {
-    const made = { ...file, bytes: contentOf(content), fileId: undefined, cid: undefined };
+  begin(
+    file: Pick<ModelFile, 'step' | 'account' | 'key' | 'isOfGuest' | 'mode' | 'begunAt' | 'ends'>,
+    content: number,
+  ): ModelFile {
+    const made = { ...file, bytes: contentOf(content), notes: [''], fileId: undefined, cid: undefined };
     const begun = {
       ...made,
       storedBy: Infinity,
-      goneFrom: Infinity,
+      goneFrom: file.isOfGuest ? file.begunAt + unsharedMs : Infinity,
       goneBy: Infinity,
       deletions: 0,
       reservesUntil: Infinity,
@@ -99,6 +122,8 @@ export class Model {
     file.cid = cid;
     file.storedBy = Math.min(file.storedBy, now);
     file.reservesUntil = now;
+    if (file.mode === 'plain' && this.denials.isDenied(cid, file.begunAt, now))
+      fail(`step ${file.step} stores what is denied`);
     this.#mustFit(file, now);
   }
 
@@ -110,20 +135,6 @@ export class Model {
     if (code === 'quota_exceeded') this.#mustBeFull(file, now);
   }
 
-  /**
-   * The operator sets a quota. Of two changes at once either may come last.
-   * @returns is called when the operator is told that it holds
-   */
-  setQuota(account: number, bytes: number | null, now: number): (done: number) => void {
-    const quota: Quota = { from: now, done: Infinity, until: Infinity, value: bytes ?? Infinity };
-    const all = this.#quotas.get(account) ?? [];
-    this.#quotas.set(account, [...all, quota]);
-    return (done) => {
-      quota.done = done;
-      for (const each of all) if (each.done <= now) each.until = Math.min(each.until, done);
-    };
-  }
-
   /** The quota and the usage that an account tells when everything rests, with all that it has. */
   accountRests(
     account: number,
@@ -131,11 +142,8 @@ export class Model {
     files: readonly ModelFile[],
     now: number,
   ): void {
-    const all = this.#quotas.get(account) ?? [];
-    const last = all.findLast(({ value, until }) => value === told.quota && until > now);
-    if (last === undefined) return fail(`account ${account} has a quota of ${told.quota}, which nobody has set`);
-    for (const each of all) if (each !== last) each.until = Math.min(each.until, now);
-    last.done = Math.min(last.done, now);
+    if (!this.quotas.rests(account, told.quota, now))
+      fail(`account ${account} has a quota of ${told.quota}, which nobody has set`);
     const bytes = files.reduce((sum, each) => sum + storedBytes(each), 0);
     if (told.bytes !== bytes) fail(`account ${account} counts ${told.bytes} bytes, and has ${bytes}`);
   }
@@ -153,11 +161,16 @@ export class Model {
   /** A read of a file that lasted from one time to another. */
   read(file: ModelFile, from: number, to: number, seen: Outcome & { bytes?: Uint8Array; isWhole?: boolean }): void {
     const name = `the file of step ${file.step}`;
+    if (seen.code === 'decrypt_failed') fail(`${name} is not opened`);
+    if (seen.code === 'content_denied' && !this.denials.mayBeDenied(file.cid, from, to))
+      fail(`${name} is denied by nobody`);
     if (seen.status === 200) {
       if (mustBeGone(file, from)) fail(`${name} is read, although it is gone`);
+      if (this.denials.isDenied(file.cid ?? '', from, to)) fail(`${name} is read, although it is denied`);
       if (seen.bytes !== undefined && !isBeginning(seen.bytes, file.bytes, seen.isWhole === true))
         fail(`${name} is read, and has other bytes`);
-    } else if (isAbsence(seen) && mustExist(file, from, to)) fail(`${name} is stored, and a read says ${seen.status}`);
+    } else if (isAbsence(seen) && seen.code !== 'content_denied' && mustExist(file, from, to))
+      fail(`${name} is stored, and a read says ${seen.status}`);
   }
 
   /** Somebody begins to delete a file, or what ends a share. */
@@ -200,23 +213,34 @@ export class Model {
     if (seen.status === 200) {
       if (mustBeGone({ ...share, storedBy: 0 }, o.from)) fail(`${name} is opened, although it has ended`);
       if (o.record !== share.record) fail(`${name} hands out another record`);
-      if (opensLeft === undefined || opensLeft < 0 || opensLeft >= share.opens) fail(`${name} has ${opensLeft} left`);
+      const most = Math.max(...share.totals);
+      if (opensLeft === undefined || opensLeft < 0 || opensLeft > most || (opensLeft === most && !o.replayed))
+        return fail(`${name} has ${opensLeft} left`);
       if (o.replayed && !share.tokens.has(token)) fail(`${name} repeats an opening that nobody made`);
       if (o.replayed) return;
+      share.answered += 1;
+      if (share.answered > most) fail(`${name} opens ${share.answered} times of ${most}`);
+      if (share.totals.length > 1) return;
       if (share.left.has(opensLeft)) fail(`${name} says twice that ${opensLeft} are left`);
       share.left.add(opensLeft);
     } else if (isAbsence(seen) && mustExist({ ...share, storedBy: 0 }, o.from, o.to)) {
-      const used = share.left.size + share.unsure;
-      if (used < share.opens) fail(`${name} was opened ${used} times of ${share.opens}, and says ${seen.status}`);
+      const used = share.answered + share.unsure;
+      const least = Math.min(...share.totals);
+      if (used < least) fail(`${name} was opened ${used} times of ${least}, and says ${seen.status}`);
     }
   }
 
   /** Checks what a share says of itself when everything rests. */
-  shareRests(share: ModelShare, now: number, opensLeft: number): void {
-    const used = share.opens - opensLeft;
+  shareRests(share: ModelShare, now: number, { opens, opensLeft, expiresAt }: Terms): void {
+    const used = opens - opensLeft;
     const name = `the share of step ${share.step}`;
-    if (used < share.left.size || used > share.left.size + share.unsure)
-      fail(`${name} counts ${used} openings; ${share.left.size} were answered, ${share.unsure} may have been`);
+    if (used < share.answered || used > share.answered + share.unsure)
+      fail(`${name} counts ${used} openings; ${share.answered} were answered, ${share.unsure} may have been`);
+    if (!share.totals.includes(opens)) fail(`${name} opens ${opens} times`);
+    if (!share.ends.includes(expiresAt)) fail(`${name} ends at ${expiresAt}`);
+    if (share.totals.length > 1) share.left.clear();
+    share.totals = [opens];
+    share.ends = [expiresAt];
     if (mustBeGone({ ...share, storedBy: 0 }, now)) fail(`${name} is active, although it has ended`);
   }
 
@@ -224,13 +248,9 @@ export class Model {
    * The list of an account when everything rests: from now on it is known what became of each file.
    * @returns the files that are stored
    */
-  rests(
-    account: number,
-    listed: readonly { fileId: string; cid: string; filename: string | null; expiresAt?: string; size: number }[],
-    now: number,
-  ): ModelFile[] {
+  rests(account: number, listed: readonly ListedFile[], now: number): ModelFile[] {
     const seen = new Set<ModelFile>();
-    for (const { fileId, cid, filename, expiresAt, size } of listed) {
+    for (const { fileId, cid, filename, expiresAt, size, metadata, details } of listed) {
       const file = this.file(Number(filename?.replace('step-', '')));
       if (file === undefined || file.account !== account) return fail(`a file ${filename} is listed`);
       if (seen.has(file)) fail(`the file of step ${file.step} is listed twice`);
@@ -239,8 +259,25 @@ export class Model {
       const end = expiresAt === undefined ? Infinity : Date.parse(expiresAt);
       if (!file.ends.includes(end)) fail(`the file of step ${file.step} ends at ${expiresAt ?? 'no time'}`);
       if (file.fileId !== undefined && file.fileId !== fileId) fail(`the file of step ${file.step} has another ID`);
+      const { note = '' } = metadata ?? {};
+      if (!file.notes.includes(note)) fail(`the file of step ${file.step} has the note ${note}`);
+      if (
+        file.mode === 'plain' &&
+        !Buffer.from(details ?? '', 'base64')
+          .toString()
+          .endsWith(note)
+      )
+        fail(`the file of step ${file.step} has other details than ${note}`);
       seen.add(file);
-      Object.assign(file, { fileId, cid, storedBy: Math.min(now, file.storedBy), goneFrom: Infinity, ends: [end] });
+      const goneFrom = file.isOfGuest ? now : Infinity;
+      Object.assign(file, {
+        fileId,
+        cid,
+        storedBy: Math.min(now, file.storedBy),
+        goneFrom,
+        ends: [end],
+        notes: [note],
+      });
     }
     for (const file of this.files.filter((each) => each.account === account)) {
       file.reservesUntil = Math.min(file.reservesUntil, now);
@@ -267,7 +304,7 @@ export class Model {
 
   /** Checks that what an account stores fits its quota whenever something is stored. */
   #mustFit(file: ModelFile, now: number): void {
-    const quota = Math.max(...this.#possible(file));
+    const quota = Math.max(...this.quotas.possible(file.account, file.begunAt));
     const others = this.files.filter(
       (each) => each.account === file.account && each !== file && mustExist(each, file.begunAt, now),
     );
@@ -275,21 +312,18 @@ export class Model {
     // Where a quota was lowered, a file without bytes still fits.
     if (bytes > quota && file.bytes.length > 0)
       fail(`${bytes} bytes are stored with a quota of ${quota} (step ${file.step})`);
-    const ofKey = others.filter(({ key }) => key !== undefined && key === file.key).length + 1;
-    if (ofKey > (this.limits.get(file.key ?? 0) ?? Infinity))
-      fail(`a key has stored ${ofKey} files (step ${file.step})`);
-  }
-
-  /** The quotas that may have held since a file was begun. */
-  #possible({ account, begunAt }: ModelFile): number[] {
-    return (this.#quotas.get(account) ?? []).filter(({ until }) => until > begunAt).map(({ value }) => value);
+    const ofKey = [file, ...others.filter(({ key }) => key !== undefined && key === file.key)];
+    const keyBytes = ofKey.reduce((sum, each) => sum + storedBytes(each), 0);
+    const limit = this.limits.get(file.key ?? 0) ?? { files: Infinity, bytes: Infinity };
+    if (ofKey.length > limit.files || keyBytes > limit.bytes)
+      fail(`a key has stored ${ofKey.length} files, ${keyBytes} bytes (step ${file.step})`);
   }
 
   /** Only what may be full refuses. */
   #mustBeFull(file: ModelFile, now: number): void {
     // The limits of keys have models of their own.
     if (file.key !== undefined) return;
-    const quota = Math.min(...this.#possible(file));
+    const quota = Math.min(...this.quotas.possible(file.account, file.begunAt));
     const others = this.files.filter(
       (each) => each !== file && each.account === file.account && mayCount(each, file.begunAt),
     );

@@ -6,7 +6,7 @@ import { Random } from '../host/random.ts';
 import type { Trouble } from '../platform/behaviour.ts';
 
 /** The kinds of backends, in their order, and how many of them hold each file. */
-export type Topology = { kinds: readonly ('kubo' | 'r2')[]; replicas: number };
+export type Topology = { kinds: readonly ('kubo' | 'r2' | 's3')[]; replicas: number };
 
 export type Mode = 'plain' | 'encrypted';
 
@@ -25,14 +25,17 @@ export type Action =
       isAbandoned: boolean;
       isConfused?: boolean;
     }
-  | { kind: 'read' | 'delete' | 'receipt' | 'verify'; of: number }
+  | { kind: 'storeSigned'; mode: Mode; content: number }
+  | { kind: 'read' | 'readSigned' | 'delete' | 'receipt' | 'verify' | 'note'; of: number }
+  | { kind: 'deny'; of: number; forMs: number }
   | { kind: 'deleteAll'; of: number[] }
   | { kind: 'expire'; of: number; days: number | null }
-  | { kind: 'list' | 'backup' | 'repair' | 'close' }
+  | { kind: 'list' | 'backup' | 'repair' | 'close' | 'rotate' }
   | { kind: 'share'; of: number; opens: number; days: number }
   | { kind: 'open'; of: number; receiver: number }
+  | { kind: 'change'; of: number; opens?: number; days?: number }
   | { kind: 'revoke'; of: number }
-  | { kind: 'key'; files: number }
+  | { kind: 'key' | 'invite'; files: number; bytes: number; days: number }
   | { kind: 'revokeKey'; of: number }
   | { kind: 'quota'; bytes: number | null }
   | { kind: 'migrate' | 'cancel'; from: string; to: string };
@@ -67,6 +70,9 @@ export const topologies: readonly [Topology, ...Topology[]] = [
   { kinds: ['kubo', 'r2'], replicas: 2 },
   { kinds: ['r2', 'kubo'], replicas: 2 },
   { kinds: ['r2'], replicas: 1 },
+  { kinds: ['s3'], replicas: 1 },
+  { kinds: ['s3', 'kubo'], replicas: 2 },
+  { kinds: ['r2', 's3'], replicas: 2 },
 ];
 
 /** The bytes of a content. */

@@ -49,6 +49,13 @@ const shares = {
   repair: 1,
   receipt: 3,
   verify: 2,
+  storeSigned: 2,
+  readSigned: 2,
+  note: 4,
+  deny: 0.7,
+  change: 5,
+  invite: 2,
+  rotate: 1.2,
   close: 0.3,
 } as const satisfies Record<Action['kind'], number>;
 
@@ -112,6 +119,7 @@ class Builder {
       ['upload', 2],
       ['share', 4],
       ['key', 1],
+      ['invite', 1],
     ]);
     let atMs = 0;
     for (let left = 2 + random.below(4); left > 0; left -= 1) {
@@ -182,9 +190,17 @@ class Builder {
         return share === 0 ? { kind: 'read', of } : { kind, of: share, receiver: random.below(3) };
       case 'revoke':
         return share === 0 ? { kind: 'read', of } : { kind, of: share };
+      case 'change':
+        return share === 0 ? { kind: 'note', of } : this.#change(share);
       case 'key':
+      case 'invite':
         this.#keys.push(id);
-        return { kind, files: 1 + random.below(4) };
+        return { kind, files: 1 + random.below(4), bytes: random.spread(1_000, 3_000_000), days: this.#days(100) };
+      case 'deny':
+        return { kind, of, forMs: random.spread(2 * 60 * secondMs, dayMs) };
+      case 'storeSigned':
+        this.#files.push(id);
+        return { kind, mode: this.#mode(), content: random.pick(this.#contents) };
       case 'revokeKey':
         return key === 0 ? { kind: 'list' } : { kind, of: key };
       case 'quota':
@@ -198,9 +214,12 @@ class Builder {
       case 'list':
       case 'backup':
       case 'repair':
+      case 'rotate':
       case 'close':
         return { kind };
       case 'read':
+      case 'readSigned':
+      case 'note':
       case 'delete':
       case 'receipt':
       case 'verify':
@@ -220,6 +239,13 @@ class Builder {
       ...(random.chance(0.7) && { days: this.#days(300) }),
       ...(random.chance(0.06) && { lie: random.pick(['cid', 'length']) }),
     };
+  }
+
+  #change(of: number): Action {
+    const random = this.#random;
+    const opens = 1 + random.below(5);
+    if (random.chance(0.3)) return { kind: 'change', of, days: this.#days(25) };
+    return { kind: 'change', of, opens, ...(random.chance(0.3) && { days: this.#days(25) }) };
   }
 
   #upload(id: number): Action {

@@ -4,11 +4,12 @@
  */
 import { newOwner } from '../host/scheduler.ts';
 import { shardName } from '../../worker/objects/pin/shard-names.ts';
-import type { ActingWorld } from './actions.ts';
+import type { SimulatedObject } from '../platform/simulated-object.ts';
+import type { ActingWorld } from './actor.ts';
 import { ask, jsonOf } from './asking.ts';
-import { mustBeGone, Violation, type ModelFile } from './model.ts';
+import { mustBeGone, Violation, type ListedFile, type ModelFile, type ModelShare } from './model.ts';
 
-type Listed = Parameters<ActingWorld['model']['rests']>[1][number] & { pins: { service: string; status: string }[] };
+type Listed = ListedFile & { pins: { service: string; status: string }[] };
 
 const hourMs = 3_600_000;
 
@@ -26,6 +27,7 @@ export async function checkRest(world: ActingWorld): Promise<void> {
     }
     for (const share of world.model.shares) await checkShare(world, share);
     checkBackends(world, live);
+    checkRecords(world);
     await checkWork(world, live);
   });
 }
@@ -34,7 +36,7 @@ export async function checkRest(world: ActingWorld): Promise<void> {
 export function checkEmpty({ service }: ActingWorld): void {
   for (const [id, kubo] of service.kubos) for (const cid of kubo.pins.keys()) fail(`${id} still pins ${cid}`);
   for (const [id, bucket] of service.buckets)
-    for (const key of bucket.objects.keys()) if (!key.endsWith('service')) fail(`${id} still has ${key}`);
+    for (const key of bucket.keys) if (!key.endsWith('service')) fail(`${id} still has ${key}`);
   for (const { storage, name } of service.objects) {
     const tables = [
       'pin',
@@ -105,18 +107,18 @@ async function checkFile({ service, model, hasMigrated }: ActingWorld, apiKey: s
   if (held < copies) fail(`${filename} is pinned at ${held} of ${copies}: ${JSON.stringify(pins)}`);
 }
 
-async function checkShare(
-  { service, model }: ActingWorld,
-  share: ActingWorld['model']['shares'][number],
-): Promise<void> {
+async function checkShare({ service, model, accounts }: ActingWorld, share: ModelShare): Promise<void> {
   const path = `/v1/shares/${share.id ?? ''}`;
   const told = await ask(service, { method: 'GET', path, apiKey: '', isRepeatable: true });
-  const status = jsonOf<{ state?: string; opensLeft?: number }>(told.answer);
+  const status = jsonOf<{ state?: string; opensLeft?: number; expiresAt?: string }>(told.answer);
+  if (told.status !== 200 || status.state !== 'active') return;
   const { now } = service.scheduler;
-  if (told.status !== 200 || status.opensLeft === undefined) return;
   const isFileGone = mustBeGone(share.file, now) && share.file.storedBy !== Infinity;
-  if (status.state === 'active' && isFileGone) fail(`the share of step ${share.step} is active without its file`);
-  if (status.state === 'active') model.shareRests(share, now, status.opensLeft);
+  if (isFileGone) fail(`the share of step ${share.step} is active without its file`);
+  const { opensLeft = 0, expiresAt = '' } = status;
+  const row = service.accounts.objects.get(accounts[share.account]?.id ?? '')?.storage;
+  const [{ opens } = {}] = row?.read(`SELECT opens FROM share WHERE id = '${share.id ?? ''}'`) ?? [];
+  model.shareRests(share, now, { opens: Number(opens), opensLeft, expiresAt: Date.parse(expiresAt) });
 }
 
 function checkBackends({ service }: ActingWorld, live: readonly ModelFile[]): void {
@@ -130,13 +132,27 @@ function checkBackends({ service }: ActingWorld, live: readonly ModelFile[]): vo
         storage.tables().includes('pin') ? storage.read('SELECT object FROM pin').map(({ object }) => object) : [],
       ),
     );
-    for (const key of bucket.objects.keys()) {
+    for (const key of bucket.keys) {
       const [, cid] = /cid\/(\w+)$/.exec(key) ?? [];
       const [, data] = /data\/(\w+)\//.exec(key) ?? [];
       if (cid !== undefined && !isNeeded(cid)) fail(`${id} has the index ${cid}, which nobody needs`);
       if (data !== undefined && !named.has(data)) fail(`${id} has the object ${key}, which nobody needs`);
     }
   }
+}
+
+/** Checks that somebody can revoke each record that opens. */
+function checkRecords({ service }: ActingWorld): void {
+  const rowsOf = (storage: SimulatedObject['storage'], query: string): ReturnType<typeof storage.read> =>
+    storage.tables().includes('share') ? storage.read(query) : [];
+  const listed = new Set(
+    [...service.accounts.objects.values()].flatMap(({ storage }) =>
+      rowsOf(storage, 'SELECT id FROM share').map(({ id }) => String(id)),
+    ),
+  );
+  for (const [id, { storage }] of service.shares.objects)
+    for (const { state } of rowsOf(storage, 'SELECT state FROM share'))
+      if (state === 'active' && !listed.has(id)) fail(`the share ${id} opens, and is one that nobody lists`);
 }
 
 /** Rows that must be gone when everything rests, with a condition. */
@@ -148,6 +164,7 @@ const passing: Record<string, string> = {
   file: `state = 'pending'`,
   pin: `state <> 'live'`,
   object: `state <> 'stored'`,
+  share: `state = 'making'`,
   receipt: `pins LIKE '%scheduled%'`,
 };
 

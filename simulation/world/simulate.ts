@@ -1,6 +1,8 @@
 /** One history: a plan that is carried out, and compared with the model. */
 import { beginningMs, newOwner, type Scheduler } from '../host/scheduler.ts';
-import { act, openAccount, type ActingWorld } from './actions.ts';
+import { openAccount } from './account-actions.ts';
+import type { ActingWorld } from './actor.ts';
+import { act } from './actions.ts';
 import { checkEmpty, checkRest } from './rest-checks.ts';
 import { ask, jsonOf } from './asking.ts';
 import { Coverage, type Reached } from './coverage.ts';

@@ -7,6 +7,7 @@ import type { Topology } from './plan.ts';
 import { SimulatedBucket } from '../platform/simulated-bucket.ts';
 import { Edge, type Worker } from '../platform/edge.ts';
 import { SimulatedKubo } from '../platform/simulated-kubo.ts';
+import { SimulatedS3 } from '../platform/simulated-s3.ts';
 import { Kv } from '../platform/kv.ts';
 import { Namespace } from '../platform/namespace.ts';
 import type { CallFate, ObjectClass, ObjectsOptions } from '../platform/simulated-object.ts';
@@ -54,6 +55,7 @@ export class SimulatedService {
       PUBLIC_GATEWAY: 'on',
       BACKENDS: JSON.stringify(topology.kinds.map((kind, i) => this.#backend(kind, `b${i}`))),
     };
+    Object.assign(env, { S3_KEY: 'key', S3_SECRET: 'secret' });
     for (const [id, bucket] of this.buckets) env[`BUCKET_${id}`] = bucket.binding();
     const options: ObjectsOptions = {
       scheduler,
@@ -76,9 +78,11 @@ export class SimulatedService {
   /** The `fetch` of the product. */
   async fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
     const url = new URL(input instanceof Request ? input.url : input);
-    const kubo = this.kubos.get(url.hostname.replace('.test', ''));
-    if (kubo === undefined) throw new TypeError(`nobody answers at ${url.host}`);
-    return await kubo.fetch(url, init);
+    const id = url.hostname.replace('.test', '');
+    const backend = this.kubos.get(id) ?? this.buckets.get(id);
+    if (!(backend instanceof SimulatedKubo || backend instanceof SimulatedS3))
+      throw new TypeError(`nobody answers at ${url.host}`);
+    return await backend.fetch(url, init);
   }
 
   /** The behaviours of the backends. */
@@ -116,13 +120,19 @@ export class SimulatedService {
     return (await this.holds(backend, cid)) && this.buckets.get(backend)?.damaged.has(cid) === false;
   }
 
-  #backend(kind: 'kubo' | 'r2', id: string): object {
+  #backend(kind: Topology['kinds'][number], id: string): object {
     const behaviour = new Behaviour(id, this.scheduler);
     if (kind === 'kubo') {
       this.kubos.set(id, new SimulatedKubo(behaviour, { pinned: (cid) => void this.#mustHaveRow(id, cid) }));
       return { id, type: 'kubo', url: `https://${id}.test` };
     }
-    this.buckets.set(id, new SimulatedBucket(behaviour, { sent: (key) => this.#mustHaveObjectRow(id, key) }));
+    const options = { sent: (key: string) => this.#mustHaveObjectRow(id, key) };
+    if (kind === 's3') {
+      this.buckets.set(id, new SimulatedS3(behaviour, options));
+      const secrets = { keySecret: 'S3_KEY', secretSecret: 'S3_SECRET' };
+      return { id, type: 's3', url: `https://${id}.test`, bucket: 'files', ...secrets };
+    }
+    this.buckets.set(id, new SimulatedBucket(behaviour, options));
     return { id, type: 'r2', binding: `BUCKET_${id}` };
   }
 

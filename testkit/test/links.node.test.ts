@@ -5,12 +5,14 @@ import { describe, expect, test } from 'vitest';
 
 const root = resolve(import.meta.dirname, '../..');
 
-const documents = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
-  cwd: root,
-  encoding: 'utf8',
-})
-  .split('\n')
-  .filter((path) => path !== '' && !path.includes('/vectors/'));
+const listed = (...patterns: string[]) =>
+  execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...patterns], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+    .split('\n')
+    .filter((path) => path !== '' && !path.includes('/vectors/') && existsSync(join(root, path)));
+const documents = listed('*.md');
 
 /** The text of a document without its code, where brackets are no links. */
 function proseOf(markdown: string): string {
@@ -45,6 +47,30 @@ function brokenLinks(path: string, read: (path: string) => string | undefined): 
   });
 }
 
+/**
+ * The sections that a text names in words, as `"Settings" and "Backends" in docs/operating.md` or
+ * `docs/operating.md, "When it fails"`, and that are no headings there.
+ */
+function missingSections(text: string, read: (path: string) => string | undefined): string[] {
+  const named = [
+    ...Array.from(
+      text.matchAll(/((?:"[A-Z][^"\n]*"(?:,| and)? )+)in `?([\w-]+\/[\w/-]+\.md)\b/g),
+      ([, names, path]) => [path, names],
+    ),
+    ...Array.from(text.matchAll(/\b([\w-]+\/[\w/-]+\.md)`?,? \(?("[A-Z][^"\n]*")/g), ([, path, names]) => [
+      path,
+      names,
+    ]),
+  ];
+  return named.flatMap(([path = '', names = '']) => {
+    const headings = Array.from((read(path) ?? '').matchAll(/^#+ (.+)$/gm), ([, heading]) => heading);
+    const missing = Array.from(names.matchAll(/"([^"]+)"/g), ([, name]) => name).filter(
+      (name) => !headings.includes(name),
+    );
+    return missing.map((name) => `${path}: ${name}`);
+  });
+}
+
 describe('the links between documents', () => {
   test('lead to files and headings that exist', () => {
     const read = (path: string) => {
@@ -56,6 +82,17 @@ describe('the links between documents', () => {
     expect(documents.flatMap((path) => brokenLinks(path, read).map((link) => `${path}: ${link}`))).toEqual([]);
   });
 
+  test('and the sections that messages and comments name are there', () => {
+    const read = (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined);
+    const sources = listed('*.ts', '*.md', '*.toml', '*.yaml', '*.sh').filter(
+      (path) => path !== 'testkit/test/links.node.test.ts',
+    );
+    const found = sources.flatMap((path) =>
+      missingSections(read(path) ?? '', read).map((section) => `${path}: ${section}`),
+    );
+    expect(found).toEqual([]);
+  });
+
   test('would be reported otherwise', () => {
     const files: Record<string, string> = {
       'a.md': '[b](docs/b.md#two-words) [c](docs/c.md) [d](docs/b.md#none) `[e](e.md)` [f](https://example.org)',
@@ -63,5 +100,7 @@ describe('the links between documents', () => {
     };
     expect(brokenLinks('a.md', (path) => files[path])).toEqual(['docs/c.md', 'docs/b.md#none']);
     expect(brokenLinks('docs/b.md', (path) => files[path])).toEqual([]);
+    const hints = 'see "Two" and "Three" in b/c.md, or b/c.md, "Four"';
+    expect(missingSections(hints, () => '## Two\n')).toEqual(['b/c.md: Three', 'b/c.md: Four']);
   });
 });

@@ -24,20 +24,19 @@ async function set(wanted: boolean): Promise<void> {
   tick.disabled = false;
 }
 
-/**
- * Shows the tick for a link. One that takes the place of another, for the same files, is kept if
- * that was.
- */
-export async function offerToKeep(link: KeptLink): Promise<void> {
-  const before = shown;
-  const isReplaced = isKept && before?.files === link.files;
+/** Shows the tick for a new link. */
+export function offerToKeep(link: KeptLink): void {
   shown = link;
   isKept = false;
   byId('keep-link', HTMLInputElement).checked = false;
   setText(byId('keep-said', HTMLParagraphElement), undefined);
-  if (!isReplaced) return;
-  await set(true);
-  await forgetLink(before.shareId).catch(() => undefined); // it is shown as ended
+}
+
+/** Notes how often the link opens in all by now, where it is kept. */
+export async function noteOpens(opens: number): Promise<void> {
+  if (shown === undefined) return;
+  shown = { ...shown, opens };
+  if (isKept) await keepLink(shown);
 }
 
 /** Starts the tick, once. */

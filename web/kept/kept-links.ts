@@ -1,6 +1,7 @@
 /**
- * Memory of this browser for links, where it is told to: which files they lead to, and when. Never
- * a link itself, which opens them. A key only where that is asked for, too.
+ * Memory of this browser, where it is told to: for links, which files they lead to, and when, but
+ * never a link itself, which opens them; for senders, names by their keys. An API key only where
+ * that is asked for, too.
  */
 
 /** A link that was made. `opens`: how often in all, as the service said last; sizes in bytes. */
@@ -11,7 +12,11 @@ export type KeptLink = {
   readonly opens: number;
 };
 
+/** A key that signs (`sealpin-signer1…`), and what the reader calls its owner. */
+export type KeptSigner = { readonly signer: string; readonly name: string };
+
 const databaseName = 'sealpin-links';
+const stores = { link: { keyPath: 'shareId' }, credential: {}, signer: { keyPath: 'signer' } };
 const keyName = 'key';
 
 function ended<T>(request: IDBRequest<T>): Promise<T> {
@@ -23,12 +28,12 @@ function ended<T>(request: IDBRequest<T>): Promise<T> {
 
 /** Opens the database. @param create undefined is returned where there is none without it */
 async function openDatabase(create: boolean): Promise<IDBDatabase | undefined> {
-  const request = indexedDB.open(databaseName, 1);
+  const request = indexedDB.open(databaseName, 2);
   let isMissing = false;
-  request.addEventListener('upgradeneeded', () => {
-    if (create) {
-      request.result.createObjectStore('link', { keyPath: 'shareId' });
-      request.result.createObjectStore('credential');
+  request.addEventListener('upgradeneeded', ({ oldVersion }) => {
+    if (create || oldVersion > 0) {
+      const missing = Object.entries(stores).filter(([name]) => !request.result.objectStoreNames.contains(name));
+      for (const [name, options] of missing) request.result.createObjectStore(name, options);
       return;
     }
     // Then the browser makes no database.
@@ -45,7 +50,7 @@ async function openDatabase(create: boolean): Promise<IDBDatabase | undefined> {
 
 /** Runs a request in a transaction of its own. @returns once what it writes is kept */
 async function inStore<T>(
-  name: 'link' | 'credential',
+  name: keyof typeof stores,
   mode: 'readonly' | 'readwrite',
   work: (store: IDBObjectStore) => IDBRequest<T>,
   create = false,
@@ -87,6 +92,17 @@ export async function keepKey(text: string): Promise<void> {
 
 export function keptKey(): Promise<string | undefined> {
   return inStore<string | undefined>('credential', 'readonly', (store) => store.get(keyName));
+}
+
+/** Keeps a name for a key. @param before key of that name, which it takes the place of */
+export async function keepSigner(signer: KeptSigner, before?: string): Promise<void> {
+  await inStore('signer', 'readwrite', (store) => store.put(signer), true);
+  if (before !== undefined && before !== signer.signer)
+    await inStore('signer', 'readwrite', (store) => store.delete(before));
+}
+
+export async function keptSigners(): Promise<KeptSigner[]> {
+  return (await inStore<KeptSigner[]>('signer', 'readonly', (store) => store.getAll())) ?? [];
 }
 
 /** Removes all of it. @returns once the browser has */

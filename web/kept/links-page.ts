@@ -1,11 +1,20 @@
 /** The document of `/links`: the links that this browser keeps, as the service sees them now. */
-import { dayText, sizeText } from '../amounts.ts';
+import { clockText, dayText, sizeText } from '../amounts.ts';
 import { startConfirming } from '../confirm-dialog.ts';
 import { EngineError, startSending, type Engine } from '../engine-client.ts';
-import { describeSendingFailure } from '../failure-words.ts';
 import type { Sending } from '../protocol.ts';
 import { announce, byId, locale, partsOf, setText, show, translate, words } from '../states.ts';
-import { forgetEverything, forgetLink, keepKey, keepLink, keptKey, keptLinks, type KeptLink } from './kept-links.ts';
+import { changeFailureText, namesText, startChanging } from './change-dialog.ts';
+import {
+  forgetEverything,
+  forgetLink,
+  keepKey,
+  keepLink,
+  keptKey,
+  keptLinks,
+  keptSigners,
+  type KeptLink,
+} from './kept-links.ts';
 
 /**
  * State of a link as it was seen. `unknown`: the service does not have it; `unasked`: it gave no
@@ -18,14 +27,13 @@ type Seen =
 const list = byId('kept-links', HTMLUListElement);
 const error = byId('kept-error', HTMLParagraphElement);
 const confirm = startConfirming('taking');
+const enterChange = startChanging();
 const confirmForgetting = startConfirming('forgetting');
 const root = new URL('.', document.baseURI).href;
-/** Names of a link that a row shows. */
-const shownNames = 3;
 const states: readonly string[] = ['active', 'used_up', 'expired', 'revoked'];
 
-/** Submitting the forms of dialogs. */
-const submitted = new Map<string, () => void>();
+/** Submitting the form of the dialog that asks for a key. */
+let enterKey: (() => void) | undefined;
 
 let engine: Engine<Sending> | undefined;
 let isSignedIn = false;
@@ -43,14 +51,7 @@ async function look(shareId: string): Promise<Seen> {
   }
 }
 
-function nameText({ files }: KeptLink): string {
-  const names = files.slice(0, shownNames).map(({ name }) => name);
-  const more = files.length - names.length;
-  return more === 0 ? names.join(', ') : words.keptMore(names.join(', '), more);
-}
-
 function stateText(seen: Seen): string {
-  const time = new Intl.DateTimeFormat(locale, { hour: 'numeric', minute: '2-digit' }).format(new Date());
   if (seen.state === 'unasked') return words.keptUnasked;
   const text =
     seen.state === 'active'
@@ -61,7 +62,7 @@ function stateText(seen: Seen): string {
           revoked: words.revokedTitle,
           unknown: words.keptUnknown,
         }[seen.state];
-  return `${text} ${words.seenAt(time)}`;
+  return `${text} ${words.seenAt(clockText(new Date(), locale))}`;
 }
 
 type Row = { element: HTMLElement; showSeen(seen: Seen): void };
@@ -70,7 +71,7 @@ function row(link: KeptLink): Row {
   const part = partsOf('kept-link');
   const element = part('li', HTMLLIElement);
   const name = part('bdi', HTMLElement);
-  name.textContent = nameText(link);
+  name.textContent = namesText(link);
   name.id = `kept-${link.shareId}`;
   const bytes = link.files.reduce((sum, { size }) => sum + size, 0);
   part('.size', HTMLElement).textContent = [sizeText(bytes, locale), dayText(link.createdAt, locale)].join(' · ');
@@ -94,16 +95,10 @@ function row(link: KeptLink): Row {
   };
   change?.addEventListener('click', () => void withKey((sender) => openChange(sender, link, made)));
   take?.addEventListener('click', () =>
-    confirm(nameText(link), () => void withKey((sender) => takeBack(sender, link, made))),
+    confirm(namesText(link), () => void withKey((sender) => takeBack(sender, link, made))),
   );
   forget?.addEventListener('click', () => void attempt(() => forgetOne(link, element)));
   return made;
-}
-
-function failureText(failure: unknown): string {
-  if (failure instanceof DOMException) return words.keepsNothing;
-  const isEnded = failure instanceof EngineError && ['gone', 'not_found'].includes(failure.code);
-  return isEnded ? words.keptEnded : describeSendingFailure(failure, words);
 }
 
 /** Does something, and says why where it fails. */
@@ -112,7 +107,7 @@ async function attempt(work: () => Promise<void> | void): Promise<void> {
   try {
     await work();
   } catch (failure) {
-    setText(error, failureText(failure));
+    setText(error, failure instanceof DOMException ? words.keepsNothing : changeFailureText(failure));
     announce(error.textContent);
   }
 }
@@ -120,7 +115,7 @@ async function attempt(work: () => Promise<void> | void): Promise<void> {
 async function takeBack(sender: Engine<Sending>, link: KeptLink, { showSeen }: Row): Promise<void> {
   await sender.call('takeBackLink', { shareId: link.shareId });
   showSeen(await look(link.shareId));
-  announce(words.linkTaken(nameText(link)));
+  announce(words.linkTaken(namesText(link)));
 }
 
 async function forgetOne({ shareId }: KeptLink, element: HTMLElement): Promise<void> {
@@ -130,26 +125,15 @@ async function forgetOne({ shareId }: KeptLink, element: HTMLElement): Promise<v
   await showText();
 }
 
-/** Shows the dialog with the terms of a link. */
 function openChange(sender: Engine<Sending>, link: KeptLink, { showSeen }: Row): void {
-  const dialog = byId('changing', HTMLDialogElement);
-  const opens = byId('changing-opens', HTMLInputElement);
-  const expires = byId('changing-expires', HTMLSelectElement);
-  byId('changing-name', HTMLElement).textContent = nameText(link);
-  opens.value = String(link.opens);
-  expires.value = '';
-  submitted.set('changing', () => {
-    dialog.close();
-    const expiresInMs = expires.value === '' ? undefined : Number(expires.value) * 3_600_000;
+  enterChange(link, (terms) => {
     void attempt(async () => {
-      const terms = { opens: Number(opens.value), expiresInMs };
       const changed = await sender.call('changeLink', { shareId: link.shareId, ...terms });
       showSeen(changed);
       await keepLink({ ...link, opens: changed.opens });
-      announce(words.linkChanged(nameText(link)));
+      announce(words.linkChanged(namesText(link)));
     });
   });
-  dialog.showModal();
 }
 
 /** Signs in with an API key, or with the link of an invitation. */
@@ -177,7 +161,7 @@ function askForKey(sender: Engine<Sending>, go: () => void): void {
   const refused = byId('key-error', HTMLParagraphElement);
   setText(refused, undefined);
   keep.checked = false;
-  submitted.set('key', () => {
+  enterKey = () => {
     const text = field.value.trim();
     signIn(sender, text)
       .then(async () => {
@@ -192,16 +176,19 @@ function askForKey(sender: Engine<Sending>, go: () => void): void {
         setText(refused, isUnreachable ? words.errors.unreachable : words.errors.api_key);
         field.focus();
       });
-  });
+  };
   dialog.showModal();
 }
 
 /** Says what is kept here, by looking. */
 async function showText(): Promise<void> {
-  const [links, key] = [await keptLinks(), await keptKey()];
+  const [links, key, signers] = [await keptLinks(), await keptKey(), await keptSigners()];
+  const names = signers.map(({ name }) => name).join(', ');
+  setText(byId('kept-signers', HTMLParagraphElement), names === '' ? undefined : words.keptSigners(names));
   byId('kept-text', HTMLParagraphElement).textContent = links.length === 0 ? words.keptNone : words.keptText;
+  byId('kept-none', HTMLParagraphElement).hidden = links.length > 0;
   byId('kept-key', HTMLParagraphElement).hidden = key === undefined;
-  byId('forget', HTMLButtonElement).hidden = links.length === 0 && key === undefined;
+  byId('forget', HTMLButtonElement).hidden = links.length === 0 && key === undefined && names === '';
 }
 
 async function forgetAll(): Promise<void> {
@@ -225,11 +212,9 @@ async function start(): Promise<void> {
 translate();
 show('kept');
 byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void attempt(forgetAll)));
-for (const id of ['changing', 'key']) {
-  byId(`${id}-no`, HTMLButtonElement).addEventListener('click', () => byId(id, HTMLDialogElement).close());
-  byId(`${id}-form`, HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
-    submitted.get(id)?.();
-  });
-}
+byId('key-no', HTMLButtonElement).addEventListener('click', () => byId('key', HTMLDialogElement).close());
+byId('key-form', HTMLFormElement).addEventListener('submit', (event) => {
+  event.preventDefault();
+  enterKey?.();
+});
 void attempt(start);

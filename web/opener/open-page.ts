@@ -3,6 +3,7 @@ import type { Credentials } from '../../client/credentials.ts';
 import { isSealpinError } from '../../shared/errors.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import { sizeText } from '../amounts.ts';
+import { startChosenName } from '../choosing/chosen-name.ts';
 import { EngineError } from '../engine-client.ts';
 import { describeFailure } from '../failure-words.ts';
 import { startPasswordField } from '../password-field.ts';
@@ -12,7 +13,7 @@ import { look, type Chosen, type OpenedFile } from './chosen-files.ts';
 import { openerWords } from './words.ts';
 
 const own = openerWords(words);
-/** The largest file that was saved from memory, in Firefox on Linux. */
+/** The largest file that was saved from memory, in Chromium and Firefox on Linux. */
 const memoryBytes = 1024 ** 3;
 /** Progress is shown this often, in bytes. */
 const stepBytes = 4 * 1024 * 1024;
@@ -164,6 +165,7 @@ async function submit(): Promise<void> {
 
 translate();
 startPasswordField('open-error', 'current-password');
+startChosenName('key');
 for (const element of document.querySelectorAll<HTMLElement>('[data-own]')) {
   const text = own[element.dataset['own'] as keyof typeof own];
   if (typeof text === 'string') element.textContent = text;

@@ -3,8 +3,8 @@ import type { Engine } from '../engine-client.ts';
 import { fileRow, type FileRowView } from '../file-row.ts';
 import type { OpenedView, Receiving } from '../protocol.ts';
 import { byId, setText, show, words } from '../states.ts';
-import { signatureText } from '../words/signature-text.ts';
 import { messageName } from '../choosing/text-message.ts';
+import { showSignature, startSignature } from './signature.ts';
 
 /** Picks a folder, where the browser lets a page write into one. */
 type FolderPicker = (o: { mode: 'readwrite' }) => Promise<FileSystemDirectoryHandle>;
@@ -23,7 +23,7 @@ export function showOpened(
   byId('opened-title', HTMLHeadingElement).textContent = isMessage
     ? words.openedMessage
     : words.openedTitle(files.length);
-  showSignature(signed);
+  void showSignature(signed, from);
   byId('letter', HTMLElement).hidden = note === undefined && from === undefined;
   setText(byId('note', HTMLQuoteElement), note);
   setText(byId('from', HTMLElement), from === undefined ? undefined : words.from(from));
@@ -57,16 +57,6 @@ export function showOpened(
   if (isMessage) void fileRows[0]?.look();
 }
 
-function showSignature(signed: OpenedView['signed']): void {
-  const line = byId('signed', HTMLParagraphElement);
-  setText(line, undefined);
-  if (signed !== undefined)
-    void signatureText(signed).then(({ text, isWarning }) => {
-      line.className = isWarning ? 'warning' : '';
-      setText(line, text);
-    });
-}
-
 async function saveToFolder(): Promise<void> {
   const button = byId('to-folder', HTMLButtonElement);
   button.disabled = true;
@@ -82,6 +72,7 @@ async function saveToFolder(): Promise<void> {
 
 /** Starts the buttons of the state, once. */
 export function startOpenedFiles(): void {
+  startSignature();
   byId('to-folder', HTMLButtonElement).addEventListener('click', () => void saveToFolder());
 }
 

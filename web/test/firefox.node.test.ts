@@ -2,6 +2,7 @@
  * The pages in Firefox, which has no save dialog, stops idle service workers, and calls a download
  * complete that was cut off.
  */
+import { execFileSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -14,7 +15,7 @@ import { withBrowser } from '../../testkit/browsers/browsers.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { downloadsOf, removeDownloads, Visit } from './firefox.ts';
 import { nothing, readPrivateFiles, readStorage, type Ability } from './in-page.ts';
-import { Sender } from './sender.ts';
+import { png, Sender, wav } from './sender.ts';
 import { first, itemOf, present } from '../../testkit/present.ts';
 import { long } from '../../testkit/long-run.ts';
 
@@ -258,6 +259,64 @@ withBrowser('Firefox', () => {
     if (way === 'stream') expect(await visit.page.downloaded()).toEqual({ name: 'film.mkv' });
     expect(await downloadsOf(firefox)).toEqual({});
     expect(await visit.run(readPrivateFiles)).toEqual({});
+  });
+
+  test.runIf(long).each(eachWay)('%s: all files are saved as one archive', async (way) => {
+    const small = { name: 'a.txt', bytes: new TextEncoder().encode('first') };
+    const files = [await sender.store(small), await sender.store({ ...small, name: 'A.txt' }), large];
+    const visit = await open(await sender.shareParcel({ files }), ways[way]);
+    await visit.openShare();
+    await visit.click('#together .save');
+    const { name, path } = await visit.page.downloaded();
+    expect(name).toBe('files.zip');
+    const script = 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); print(z.testzip(), z.namelist())';
+    const zip = present(path);
+    const listed = execFileSync('python3', ['-c', script, zip], { encoding: 'utf8' });
+    expect(listed.trim()).toBe("None ['a.txt', 'A (2).txt', 'film.mkv']");
+    const member = 'import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read("film.mkv"))';
+    equal(new Uint8Array(execFileSync('python3', ['-c', member, zip], { maxBuffer: 64 * mebibyte })), bytes);
+    await visit.until(`document.querySelector('#together [data-state=done]') !== null`);
+  });
+
+  test.runIf(long)('images, sounds and texts are shown, a player goes back and forth, and nothing stays', async () => {
+    const visit = await open(
+      await sender.share([
+        { name: 'dot.png', bytes: png },
+        { name: 'tone.wav', bytes: wav() },
+        { name: 'note.md', bytes: new TextEncoder().encode('# Hello\n<img src=x onerror=alert(1)>') },
+        { name: 'page.png', bytes: new TextEncoder().encode('<!doctype html><script>alert(1)</script>') },
+      ]),
+    );
+    await visit.openShare();
+    const row = (index: number): string => `#files > li:nth-child(${index + 1})`;
+    for (const [index, kind] of ['img', 'audio', 'pre', 'p'].entries()) {
+      await visit.click(`${row(index)} .look`);
+      await visit.until(`document.querySelector('${row(index)} .preview > ${kind}') !== null &&
+        !document.querySelector('${row(index)} .preview').innerText.includes('Opening')`);
+    }
+    await visit.until("document.querySelector('img').naturalWidth === 1");
+    await visit.until("Math.abs(document.querySelector('audio').duration - 1) < 0.01");
+    const seen = await visit.page.evaluate<number[]>(`(async () => {
+      const player = document.querySelector('audio');
+      player.muted = true;
+      const seen = [];
+      for (const time of [0.9, 0.1, 0.5]) {
+        const moved = new Promise((resolve) => player.addEventListener('seeked', resolve, { once: true }));
+        player.currentTime = time;
+        await moved;
+        seen.push(player.currentTime);
+      }
+      const ended = new Promise((resolve) => player.addEventListener('ended', resolve, { once: true }));
+      await player.play();
+      await ended;
+      return seen;
+    })()`);
+    expect(seen.map((each) => Math.round(each * 10))).toEqual([9, 1, 5]);
+    expect(await visit.page.evaluate(`document.querySelector('pre').innerText`)).toContain('<img src=x onerror');
+    await visit.says('This cannot be shown here. You can save it.');
+    await nothingIsComplete(visit);
+    const registrations = '(async () => (await navigator.serviceWorker.getRegistrations()).length)()';
+    expect(await visit.page.evaluate(registrations)).toBe(0);
   });
 
   test.runIf(long)('a guest sends, sees, and takes back, with a link alone', async () => {

@@ -12,31 +12,10 @@ import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { first, present } from '../../testkit/present.ts';
 import { nothing, readStorage } from './in-page.ts';
+import { png, wav } from './sender.ts';
 import { downloaded, Receiver, violations, type OpenOptions, type Watched } from './receiver.ts';
 
 const utf8 = (value: string) => new TextEncoder().encode(value);
-/** A red pixel. */
-const png = new Uint8Array(
-  Buffer.from(
-    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M/wHwAEBgIApD5fRAAAAABJRU5ErkJggg==',
-    'base64',
-  ),
-);
-
-/** A second of sound, of 8 bits at 44.1 kHz. */
-function wav(): Uint8Array<ArrayBuffer> {
-  const samples = 44_100;
-  const bytes = Buffer.alloc(44 + samples, 128);
-  bytes.write('RIFF');
-  bytes.writeUInt32LE(36 + samples, 4);
-  bytes.write('WAVEfmt ', 8);
-  for (const [at, value] of [[16, 16], [20, 0x1_0001], [24, 44_100], [28, 44_100], [32, 0x8_0001]] as const)
-    bytes.writeUInt32LE(value, at); // prettier-ignore
-  bytes.write('data', 36);
-  bytes.writeUInt32LE(samples, 40);
-  return new Uint8Array(bytes);
-}
-
 withProgram('chromium', { probe: ['--version'] }, () => {
   let receiver: Receiver;
   beforeAll(async () => {

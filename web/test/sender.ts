@@ -113,3 +113,25 @@ export async function ageFile(bytes: Uint8Array<ArrayBuffer>, to: To): Promise<B
   const { stream } = await encrypt(new Blob([bytes]).stream(), { format: 'age', recipients });
   return new Response(stream as BodyInit).blob();
 }
+
+/** A red pixel. */
+export const png = new Uint8Array(
+  Buffer.from(
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M/wHwAEBgIApD5fRAAAAABJRU5ErkJggg==',
+    'base64',
+  ),
+);
+
+/** A second of sound, of 8 bits at 44.1 kHz. */
+export function wav(): Uint8Array<ArrayBuffer> {
+  const samples = 44_100;
+  const bytes = Buffer.alloc(44 + samples, 128);
+  bytes.write('RIFF');
+  bytes.writeUInt32LE(36 + samples, 4);
+  bytes.write('WAVEfmt ', 8);
+  for (const [at, value] of [[16, 16], [20, 0x1_0001], [24, 44_100], [28, 44_100], [32, 0x8_0001]] as const)
+    bytes.writeUInt32LE(value, at); // prettier-ignore
+  bytes.write('data', 36);
+  bytes.writeUInt32LE(samples, 40);
+  return new Uint8Array(bytes);
+}

@@ -1,11 +1,14 @@
-/** What the page says of a signature, in six words. */
+/** What the page says of a signature: six words, or the name that its reader gave to them. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { deliver, parseInboxLink } from '../../client/inboxes.ts';
+import { connect, generateKeys } from '../../client/index.ts';
 import { shareParcel } from '../../client/sharing.ts';
 import { serviceHttp } from '../../client/service-http.ts';
-import { parcelSigner } from '../../shared/crypto/index.ts';
+import { parcelSigner, parseRecipients } from '../../shared/crypto/index.ts';
 import { parseLink, printLink } from '../../shared/link/index.ts';
 import { fingerprint } from '../../cli/keys/fingerprint.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
+import { nothing, readStorage } from './in-page.ts';
 import { Receiver, violations } from './receiver.ts';
 
 withProgram('chromium', { probe: ['--version'] }, () => {
@@ -16,15 +19,16 @@ withProgram('chromium', { probe: ['--version'] }, () => {
   afterAll(() => receiver.close());
 
   const signer = parcelSigner(new Uint8Array(32).fill(3));
+  const other = parcelSigner(new Uint8Array(32).fill(4));
 
-  async function signedLink(): Promise<string> {
+  async function signedLink(by = signer): Promise<string> {
     const file = await receiver.store({ name: 'plan.txt', bytes: new TextEncoder().encode('A house') });
     const http = serviceHttp({ service: receiver.root, apiKey: receiver.apiKey });
     const { link } = await shareParcel(
       http,
       { parcel: { files: [file], from: 'Ann' }, files: [] },
       {},
-      { recipients: [], signer },
+      { recipients: [], signer: by },
     );
     return link;
   }
@@ -36,11 +40,6 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const text = await page.locator('#signed').innerText();
     const isWarning = (await page.locator('#signed.warning').count()) > 0;
     const found = { text, isWarning, complaints, violations: await violations(page) };
-    if (process.env['SEALPIN_SHOTS'] !== undefined)
-      await page.screenshot({
-        path: `${process.env['SEALPIN_SHOTS']}/signed-${locale}-${isWarning}.png`,
-        fullPage: true,
-      });
     await close();
     return found;
   }
@@ -65,6 +64,93 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const replayed = await shown(printLink({ kind: 'share', service: receiver.root, id: again.id, secret }));
     expect(replayed).toMatchObject({ isWarning: true, violations: [] });
     expect(replayed.text).toContain(`${words} signed it for another link`);
+  });
+
+  test('remembers the name of a sender, tells of another key under that name, and forgets both', async () => {
+    const { page, complaints, close } = await receiver.open('about:blank');
+    const line = page.locator('#signed');
+    const open = async (link: string): Promise<string> => {
+      await page.goto('about:blank');
+      await page.goto(link);
+      await page.locator('#open-button').click();
+      await line.waitFor();
+      return line.innerText();
+    };
+    const remember = async (name: string): Promise<void> => {
+      if (!(await page.locator('#know-name').isVisible())) await page.getByText('I have compared them').click();
+      await page.locator('#know-name').fill(name);
+      await page.getByRole('button', { name: 'Remember' }).click();
+    };
+    expect(await open(await signedLink())).toContain('Signed with the key ');
+    expect((await page.evaluate(readStorage)).databases).toEqual([]);
+    await page.getByText('I have compared them').click();
+    expect(await violations(page)).toEqual([]);
+    await remember(' Ann ');
+    await page.getByText('Signed by Ann, whose six words you have compared.').first().waitFor();
+    expect(await page.getByText('I have compared them').isVisible()).toBe(false);
+    expect(await open(await signedLink())).toBe('Signed by Ann, whose six words you have compared.');
+    // The sender's own words claim to be Ann, too.
+    expect(await open(await signedLink(other))).toMatch(/^This is not the key by which you know Ann\. Signed with /);
+    expect(await page.locator('#signed.warning').count()).toBe(1);
+    await remember('ANN');
+    await page.locator('#know-error', { hasText: 'You know Ann by another key.' }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await remember('Ann');
+    await page.getByText('Signed by Ann, whose six words you have compared.').first().waitFor();
+    expect(await open(await signedLink())).toContain('This is not the key by which you know Ann.');
+    await page.goto(`${receiver.root}links`);
+    await page.getByText('Senders whose words you have compared: Ann.').waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.locator('#forget').click();
+    await page.locator('#forgetting-yes').click();
+    await expect.poll(() => page.locator('#kept-signers').isVisible()).toBe(false);
+    expect(await page.evaluate(readStorage)).toMatchObject({ ...nothing, session: expect.anything() });
+    expect(await open(await signedLink())).toMatch(/^Signed with the key /);
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  test('knows the sender of a delivery to an inbox', async () => {
+    const { apiKey } = await receiver.service.account();
+    const owner = connect({ service: receiver.root, apiKey });
+    const { recipient, privateKey } = await generateKeys();
+    const { link, key } = await owner.inbox.create({ label: 'office', recipient });
+    const file = await receiver.store({ name: 'x.txt', bytes: new Uint8Array(3) });
+    for (const by of [signer, other])
+      await deliver(
+        serviceHttp(parseInboxLink(link)),
+        { files: [file], from: 'Ann' },
+        {
+          recipients: parseRecipients(recipient),
+          names: undefined,
+          signing: { signer: by, id: key.id },
+          signal: undefined,
+        },
+      );
+    const { page, complaints, close } = await receiver.open(`${receiver.root}inbox`);
+    await page.locator('#api-key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await page
+      .locator('#private-key')
+      .setInputFiles({ name: 'private.key', mimeType: 'text/plain', buffer: Buffer.from(privateKey) });
+    const open = async (index: number): Promise<string> => {
+      await page.getByRole('button', { name: 'Open Ann' }).nth(index).click();
+      await page.locator('#signed').waitFor();
+      const text = await page.locator('#signed').innerText();
+      return text;
+    };
+    expect(await open(1)).toContain(`Signed with the key ${await fingerprint(signer.text)}`);
+    await page.getByText('I have compared them').click();
+    await page.locator('#know-name').fill('Ann');
+    await page.keyboard.press('Enter');
+    await page.getByText('Signed by Ann').first().waitFor();
+    const back = page.getByRole('button', { name: 'What people sent you' });
+    await back.click();
+    expect(await open(0)).toContain('This is not the key by which you know Ann.');
+    await back.click();
+    expect(await open(1)).toContain('Signed by Ann');
+    expect(complaints).toEqual([]);
+    await close();
   });
 
   test('says nothing of what is not signed', async () => {

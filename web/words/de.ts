@@ -56,7 +56,6 @@ export const de: Words = {
   passwordHint: 'Der Absender hat es Ihnen getrennt vom Link gegeben.',
   passwordHintContainer: 'Das, mit dem sie verschlüsselt wurde.',
   showPassword: 'Passwort anzeigen',
-  keyFile: 'Privater Schlüssel',
   keyFileHint: 'Die Datei mit dem Schlüssel, für den verschlüsselt wurde. Sie bleibt auf diesem Gerät.',
   opening: 'Wird geöffnet …',
   exposed:
@@ -76,6 +75,14 @@ export const de: Words = {
   signedBy: (who) =>
     `Unterschrieben mit dem Schlüssel ${who}. Haben Sie diese sechs Wörter mit dem Absender verglichen, ` +
     'am Telefon oder persönlich, dann wissen Sie, von wem es kommt.',
+  signedKnown: (name) => `Unterschrieben von ${name}; die sechs Wörter haben Sie verglichen.`,
+  signedOther: (name) => `Das ist nicht der Schlüssel, an dem Sie ${name} kennen.`,
+  know: 'Ich habe sie verglichen',
+  knowName: 'Wessen Wörter sind es?',
+  knowHint: 'Dieser Browser zeigt dann den Namen statt der Wörter. Unter „Links“ lässt er sich vergessen.',
+  keepName: 'Merken',
+  nameTaken: (name) =>
+    `Sie kennen ${name} an einem anderen Schlüssel. Wurde der ersetzt, drücken Sie noch einmal auf „Merken“.`,
   signature: {
     wrong: (who) =>
       `Wie nicht unterschrieben: Die Unterschrift ist nicht die von ${who}. ` +
@@ -97,7 +104,7 @@ export const de: Words = {
   details: 'Einzelheiten',
   detailsText:
     'Jeder Block wird mit seiner Blob-ID verglichen, und jedes Stück wird vor dem Speichern auf Echtheit ' +
-    'geprüft. Der Dienst sieht weder Namen noch Schlüssel.',
+    'geprüft. Diese Seite sendet dem Dienst weder Namen noch Schlüssel.',
   blobId: 'Blob-ID',
   saving: 'Wird gespeichert …',
   progress: (done, all) => `${done} von ${all}`,
@@ -125,9 +132,9 @@ export const de: Words = {
     'Er wurde so oft geöffnet, wie der Absender es erlaubt hat. Haben Sie ihn selbst geöffnet, sind die Dateien ' +
     'vielleicht noch in einem anderen Tab. Bitten Sie sonst um einen neuen Link.',
   expiredTitle: 'Dieser Link ist abgelaufen',
-  expiredText: 'Der Schlüssel zu den Dateien wurde vernichtet. Bitten Sie um einen neuen Link.',
+  expiredText: 'Sein Schlüssel zu den Dateien wurde vernichtet. Bitten Sie um einen neuen Link.',
   revokedTitle: 'Dieser Link wurde zurückgenommen',
-  revokedText: 'Der Absender hat ihn beendet. Der Schlüssel zu den Dateien wurde vernichtet.',
+  revokedText: 'Der Absender hat ihn beendet, und sein Schlüssel zu den Dateien wurde vernichtet.',
   goneTitle: 'Dieser Link führt ins Leere',
   goneText: 'Er ist abgelaufen, oder es gab ihn hier nie. Bitten Sie um einen neuen.',
   incompleteTitle: 'Dieser Link ist unvollständig oder falsch geschrieben',
@@ -212,11 +219,9 @@ export const de: Words = {
   change: 'Ändern',
   takeBack: 'Zurücknehmen',
   sendMore: 'Etwas anderes senden',
-  changeTitle: 'Link ändern',
-  changeText: 'Die Dateien bleiben, wie sie sind. Sie bekommen einen neuen Link, und der bisherige endet.',
   newLink: 'Link erstellen',
   takenTitle: 'Zurückgenommen',
-  takenText: 'Der Link ist beendet, und der Schlüssel zu den Dateien wurde vernichtet.',
+  takenText: 'Der Link ist beendet, und sein Schlüssel zu den Dateien wurde vernichtet.',
   takenDeleted: 'Die Dateien sind gelöscht.',
   takenUnopened: 'Niemand hatte ihn geöffnet.',
   takenOpened: (times) =>
@@ -237,7 +242,7 @@ export const de: Words = {
 
   guestText: (until, room) =>
     `Sie sind eingeladen, Dateien zu senden${until === undefined ? '' : `, bis ${until}`}` +
-    `${room === '' ? '' : `: ${room}`}. ` +
+    `. ${room === '' ? '' : `Es ist Platz für ${room}. `}` +
     'Sie werden in Ihrem Browser verschlüsselt, und dieser Dienst kann sie nicht lesen.',
   guestFiles: (files) => (files === 1 ? 'noch eine Datei' : `noch ${files} Dateien`),
   guestSize: (size) => `zusammen ${size}`,
@@ -281,16 +286,12 @@ export const de: Words = {
   forgetAll: 'Alles hier vergessen',
   forgettingTitle: 'Alles hier vergessen?',
   forgettingText:
-    'Dieser Browser merkt sich dann nichts mehr von Ihren Links und keinen API-Schlüssel. ' +
+    'Dieser Browser merkt sich dann nichts mehr von Ihren Links, keinen API-Schlüssel und keine Absender. ' +
     'Die Links bleiben, wie sie sind, und lassen sich weiter öffnen.',
   forgotten: 'Dieser Browser hat alles vergessen, was er sich hier gemerkt hatte.',
   takingKeptText: 'Er endet sofort. Was bereits geöffnet wurde, lässt sich nicht rückgängig machen.',
   changingTitle: 'Diesen Link ändern',
   asBefore: 'wie bisher',
-  inHour: 'in 1 Stunde',
-  inDay: 'in 1 Tag',
-  inWeek: 'in 7 Tagen',
-  inTwoWeeks: 'in 14 Tagen',
   opensInAll: 'Öffnungen insgesamt',
   opensInAllHint: 'Bereits erfolgte Öffnungen zählen mit.',
   changeLink: 'Ändern',
@@ -304,6 +305,7 @@ export const de: Words = {
   keepKeyRisk:
     'Wer diesen Browser benutzt oder in ihn eindringt, kann dann mit Ihren Dateien ' +
     'alles tun, was der Schlüssel erlaubt, bis Sie hier alles vergessen oder der Schlüssel widerrufen wird.',
+  keptSigners: (names) => `Absender, deren Wörter Sie verglichen haben: ${names}.`,
   keyKept: 'Dieser Browser hat sich einen Schlüssel von Ihnen gemerkt. Wer diesen Browser benutzt, kann ihn verwenden.',
 
   dropTitle: (name) => `Dateien für „${name}“`,
@@ -328,7 +330,7 @@ export const de: Words = {
   chooseKey: 'Privaten Schlüssel wählen',
   deliveriesTitle: 'Was man Ihnen gesendet hat',
   deliveriesText: 'Die neuesten stehen oben.',
-  deliveriesNone: 'Noch hat Ihnen niemand etwas gesendet.',
+  deliveriesNone: 'In Ihrem Eingang liegt nichts.',
   deliveryForeign: 'Für einen anderen Schlüssel verschlüsselt',
   deliveryUnnamed: 'Von jemandem ohne Namen',
 
@@ -350,8 +352,7 @@ export const de: Words = {
   keep: 'Behalten',
   deletingTitle: 'Diese Datei löschen?',
   deletingText: 'Ihr Schlüssel wird vernichtet, und ihre Links enden. Niemand kann sie mehr öffnen, auch Sie nicht.',
-  deletingSealedText:
-    'Ihre Links enden, und dieser Dienst vergisst sie. Was andere geholt haben, bleibt verschlüsselt.',
+  deletingSealedText: 'Ihre Links enden, und dieser Dienst vergisst sie. Was schon geöffnet wurde, bleibt geöffnet.',
   deleted: (name) => `${name} ist gelöscht.`,
   keyDestroyed: 'Der Schlüssel ist vernichtet.',
 
@@ -378,7 +379,7 @@ export const de: Words = {
     aborted: 'Abgebrochen. Es wurde nichts gespeichert.',
     other: 'Auf dieser Seite ging etwas schief. Versuchen Sie es noch einmal.',
     not_sent: 'Abgebrochen. Es gibt keinen Link, also kann niemand öffnen, was schon gesendet war.',
-    api_key: 'Dieser API-Schlüssel gehört nicht zu diesem Dienst, oder er ist beendet.',
+    api_key: 'Dieser Schlüssel gehört nicht zu diesem Dienst, oder er ist beendet.',
     scope: 'Dieser API-Schlüssel darf das nicht.',
     quota: 'Dafür ist kein Platz: Die Grenze dieses Kontos oder Links ist erreicht.',
     guest_quota:
@@ -389,9 +390,8 @@ export const de: Words = {
     too_much: 'Das sind zu viele Dateien, oder die Nachricht ist zu lang. Senden Sie weniger auf einmal.',
     password: 'Dieses Passwort geht nicht. Geben Sie eines ohne unsichtbare Zeichen ein.',
     public_key: 'Das ist kein öffentlicher Schlüssel. Ein öffentlicher Schlüssel beginnt mit age1.',
-    terms: 'Das erlaubt der Dienst nicht. Wählen Sie weniger Zeit oder weniger Öffnungen.',
+    terms: 'Das erlaubt der Dienst nicht. Wählen Sie eine andere Zeit oder eine andere Zahl von Öffnungen.',
     sealed_before: 'Sie wurde vorher verschlüsselt, deshalb kann diese Seite keinen Link zu ihr machen.',
-    not_sent_other: 'Etwas ging schief, und es gibt keinen Link. Versuchen Sie es noch einmal.',
   },
 
   footerHash: 'Version',

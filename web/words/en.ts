@@ -49,7 +49,6 @@ export const en = {
   passwordHint: 'The sender gave it to you another way than the link.',
   passwordHintContainer: 'The one that it was encrypted with.',
   showPassword: 'Show the password',
-  keyFile: 'Private key',
   keyFileHint: 'The file has the key that it was encrypted to. It stays on this device.',
   opening: 'Opening …',
   exposed:
@@ -69,6 +68,13 @@ export const en = {
   signedBy: (who: string) =>
     `Signed with the key ${who}. If you have compared these six words with the sender, ` +
     'by telephone or in person, you know who sent it.',
+  signedKnown: (name: string) => `Signed by ${name}, whose six words you have compared.`,
+  signedOther: (name: string) => `This is not the key by which you know ${name}.`,
+  know: 'I have compared them',
+  knowName: 'Whose words are they?',
+  knowHint: 'This browser then shows the name instead of the words. You can have it forget that under “Links”.',
+  keepName: 'Remember',
+  nameTaken: (name: string) => `You know ${name} by another key. If that one was replaced, press “Remember” again.`,
   signature: {
     wrong: (who: string) =>
       `Take it as not signed: the signature is not that of ${who}. Somebody changed it, or claims to be somebody else.`,
@@ -85,7 +91,7 @@ export const en = {
   details: 'Details',
   detailsText:
     'Each block is compared with its blob ID, and each piece is authenticated before it is ' +
-    'saved. The service sees neither names nor keys.',
+    'saved. This page sends neither names nor keys to the service.',
   blobId: 'Blob ID',
 
   saving: 'Saving …',
@@ -114,9 +120,9 @@ export const en = {
     'It was opened as often as its sender allowed. If you opened it yourself, its files may still be in another tab. ' +
     'Otherwise, ask the sender for a new link.',
   expiredTitle: 'This link has expired',
-  expiredText: 'The key to the files was destroyed. Ask the sender for a new link.',
+  expiredText: 'Its key to the files was destroyed. Ask the sender for a new link.',
   revokedTitle: 'This link was taken back',
-  revokedText: 'Its sender has ended it. The key to the files was destroyed.',
+  revokedText: 'Its sender has ended it, and its key to the files was destroyed.',
   goneTitle: 'There is nothing behind this link',
   goneText: 'It has ended, or it never existed here. Ask the sender for a new one.',
   incompleteTitle: 'This link is incomplete or mistyped',
@@ -201,11 +207,9 @@ export const en = {
   change: 'Change',
   takeBack: 'Take it back',
   sendMore: 'Send something else',
-  changeTitle: 'Change the link',
-  changeText: 'The files stay as they are. You get a new link, and the one before ends.',
   newLink: 'Make the link',
   takenTitle: 'Taken back',
-  takenText: 'The link has ended, and the key to the files was destroyed.',
+  takenText: 'The link has ended, and its key to the files was destroyed.',
   takenDeleted: 'The files are deleted.',
   takenUnopened: 'Nobody had opened it.',
   takenOpened: (times: number) =>
@@ -225,7 +229,8 @@ export const en = {
   scopesMissing: (scopes: string) => `This key may not do that: it lacks ${scopes}.`,
 
   guestText: (until: string | undefined, room: string) =>
-    `You are invited to send files${until === undefined ? '' : ` until ${until}`}${room === '' ? '' : `: ${room}`}. ` +
+    `You are invited to send files${until === undefined ? '' : ` until ${until}`}. ` +
+    (room === '' ? '' : `There is room for ${room}. `) +
     'They are encrypted in your browser, and this service cannot read them.',
   guestFiles: (files: number) => (files === 1 ? 'one more file' : `${files} more files`),
   guestSize: (size: string) => `${size} altogether`,
@@ -265,16 +270,12 @@ export const en = {
   forgetAll: 'Forget everything here',
   forgettingTitle: 'Forget everything here?',
   forgettingText:
-    'This browser then keeps nothing of your links, and no API key. ' +
+    'This browser then keeps nothing of your links, no API key and no names of senders. ' +
     'The links stay as they are, and receivers can open them.',
   forgotten: 'This browser has forgotten everything that it kept here.',
   takingKeptText: 'It ends at once. What was opened before cannot be undone.',
   changingTitle: 'Change this link',
   asBefore: 'as it is',
-  inHour: 'in 1 hour',
-  inDay: 'in 1 day',
-  inWeek: 'in 7 days',
-  inTwoWeeks: 'in 14 days',
   opensInAll: 'Opens in all',
   opensInAllHint: 'This counts the times that it was opened already.',
   changeLink: 'Change it',
@@ -286,6 +287,7 @@ export const en = {
   keepKeyRisk:
     'Then anyone who uses this browser, or gets into it, can do with your files what the key may do, ' +
     'until you forget everything here or the key is revoked.',
+  keptSigners: (names: string) => `Senders whose words you have compared: ${names}.`,
   keyKept: 'This browser keeps a key of yours. Anyone who uses this browser can use it.',
 
   dropTitle: (name: string) => `Files for “${name}”`,
@@ -308,7 +310,7 @@ export const en = {
   chooseKey: 'Choose your private key',
   deliveriesTitle: 'What people sent you',
   deliveriesText: 'The newest come first.',
-  deliveriesNone: 'Nothing was sent to you yet.',
+  deliveriesNone: 'Nothing is in your inbox.',
   deliveryForeign: 'Encrypted for another key',
   deliveryUnnamed: 'From somebody who gave no name',
 
@@ -329,7 +331,7 @@ export const en = {
   keep: 'Keep it',
   deletingTitle: 'Delete this file?',
   deletingText: 'Its key is destroyed, and its links end. Nobody can open it again, you included.',
-  deletingSealedText: 'Its links end, and this service forgets it. What others have fetched stays encrypted.',
+  deletingSealedText: 'Its links end, and this service forgets it. What was opened before stays opened.',
   deleted: (name: string) => `${name} is deleted.`,
   keyDestroyed: 'Its key is destroyed.',
 
@@ -352,7 +354,7 @@ export const en = {
     aborted: 'Cancelled. Nothing was kept.',
     other: 'Something went wrong in this page. Try again.',
     not_sent: 'Cancelled. There is no link, so nobody can open what had been sent.',
-    api_key: 'This API key is not one of this service, or it has ended.',
+    api_key: 'This key is not one of this service, or it has ended.',
     scope: 'This API key may not do that.',
     quota: 'There is no room for it: the limit of this account or link is reached.',
     guest_quota: 'This invitation cannot store more now. Take a link back, or ask who invited you.',
@@ -361,9 +363,8 @@ export const en = {
     too_much: 'These are too many files, or the message is too long. Send fewer at once.',
     password: 'This password cannot be used. Enter one without invisible characters.',
     public_key: 'This is not a public key. A public key begins with age1.',
-    terms: 'The service does not allow that. Choose less time or fewer opens.',
+    terms: 'The service does not allow that. Choose another time, or another number of opens.',
     sealed_before: 'It was encrypted before it came here, so this page cannot make a link for it.',
-    not_sent_other: 'Something went wrong, and there is no link. Try again.',
   },
 
   footerHash: 'Version',

@@ -4,7 +4,7 @@
  */
 import { accountOf } from '../../client/account-key.ts';
 import { identitiesOf } from '../../client/credentials.ts';
-import { isDelivery, openSealed, readDelivery } from '../../client/inboxes.ts';
+import { isDelivery, openSealed, placeOf, readDelivery } from '../../client/inboxes.ts';
 import { serviceHttp } from '../../client/service-http.ts';
 import { FileList, type StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
@@ -62,8 +62,9 @@ export class InboxReader {
   async #view(file: StoredFile, signal: AbortSignal): Promise<DeliveryView> {
     const about = { id: file.fileId, receivedAt: file.createdAt };
     try {
-      const sealed = await readDelivery(serviceHttp(this.#signedIn()), file, signal);
-      const parcel = await openSealed(sealed, this.#identities);
+      const http = serviceHttp(this.#signedIn());
+      const sealed = await readDelivery(http, file, signal);
+      const parcel = await openSealed(sealed, this.#identities, placeOf(http, file));
       this.#parcels.set(file.fileId, parcel);
       return { ...about, from: parcel.from, files: parcel.files.map(({ name, size }) => ({ name, size })) };
     } catch (error) {

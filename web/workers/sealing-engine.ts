@@ -15,7 +15,7 @@ import { detachedPayloadBytes, type Identity } from '../../shared/crypto/index.t
 import type { ShareReceipt } from '../../shared/api.ts';
 import { isSealpinError, otherwise, SealpinError } from '../../shared/errors.ts';
 import { openFileDetails, parseLink, printLink, type Link, type Parcel } from '../../shared/link/index.ts';
-import type { FileToSend, FolderToSend, FormTerms, LinkView, SenderWords, Sending, StoredView } from '../protocol.ts';
+import type { FileToSend, FolderToSend, FormTerms, LinkView, Sending, StoredView } from '../protocol.ts';
 import { dayMs } from '../../shared/time.ts';
 import { chunksOf } from '../../shared/streams/read-all.ts';
 import { pulled } from '../../shared/streams/pulled.ts';
@@ -30,17 +30,8 @@ import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
  */
 type SignedIn = { readonly service: string; readonly apiKey: string; readonly until?: number };
 
-/**
- * The last share. `again` shares the same under other terms; `stored`: the files that are in the
- * service for it alone; `openedBefore`: how often those that it replaced were opened, undefined
- * where that is not known.
- */
-type Last = {
-  readonly shareId: string;
-  readonly again: (o: ShareOptions & SenderWords, signal: AbortSignal) => Promise<Shared>;
-  readonly stored: readonly { fileId: string }[];
-  readonly openedBefore: number | undefined;
-};
+/** The last share; `stored`: the files that are in the service for it alone. */
+type Last = { readonly shareId: string; readonly stored: readonly { fileId: string }[] };
 
 let account: SignedIn | undefined;
 let last: Last | undefined;
@@ -161,13 +152,14 @@ async function sendByLink({ files, terms, words }: Parameters<Sending['send']>[0
     signal,
     onProgress,
   });
-  const again: Last['again'] = ({ note, from, ...o }, signal) => {
-    const parcel: Parcel = { files: stored.parcel.files, note, from };
-    return shareParcel(http, { parcel, files: stored.files.map(({ fileId }) => fileId) }, { ...o, signal });
-  };
+  const parcel: Parcel = { files: stored.parcel.files, ...words };
   try {
-    const shared = await again({ ...optionsOf(terms), ...words }, signal);
-    last = { shareId: shared.share.id, again, stored: stored.files, openedBefore: 0 };
+    const shared = await shareParcel(
+      http,
+      { parcel, files: stored.files.map(({ fileId }) => fileId) },
+      { ...optionsOf(terms), signal },
+    );
+    last = { shareId: shared.share.id, stored: stored.files };
     return view(shared, terms);
   } catch (error) {
     await removeAll(stored.files, remove);
@@ -175,28 +167,9 @@ async function sendByLink({ files, terms, words }: Parameters<Sending['send']>[0
   }
 }
 
-async function change({ terms, words }: Parameters<Sending['change']>[0], signal: AbortSignal): ReturnOf<'change'> {
-  const before = lastShare();
-  const shared = await before.again({ ...optionsOf(terms), ...words }, signal);
-  let opened: number | undefined;
-  try {
-    opened = (await endShare(before.shareId, signal))?.opened;
-  } catch (error) {
-    // The share before stays the only one.
-    await endShare(shared.share.id, AbortSignal.timeout(removeMs)).catch(() => undefined);
-    throw error;
-  }
-  last = { ...before, shareId: shared.share.id, openedBefore: sum(before.openedBefore, opened) };
-  return view(shared, terms);
-}
-
 /** Ends a share. @returns undefined for one that ended before, and was forgotten */
 function endShare(shareId: string, signal: AbortSignal): Promise<ShareReceipt | undefined> {
   return otherwise(connect(signedIn()).unshare(shareId, { signal }), 'not_found', undefined);
-}
-
-function sum(one: number | undefined, other: number | undefined): number | undefined {
-  return one === undefined || other === undefined ? undefined : one + other;
 }
 
 function lastShare(): Last {
@@ -208,25 +181,22 @@ async function sendOn(
   { fileId, terms, words }: Parameters<Sending['sendOn']>[0],
   signal: AbortSignal,
 ): ReturnOf<'sendOn'> {
-  const connection = connect(signedIn());
-  const again: Last['again'] = (o, signal) => connection.share({ fileId }, { ...o, signal });
-  const shared = await again({ ...optionsOf(terms), ...words }, signal);
-  last = { shareId: shared.share.id, again, stored: [], openedBefore: 0 };
+  const shared = await connect(signedIn()).share({ fileId }, { ...optionsOf(terms), ...words, signal });
+  last = { shareId: shared.share.id, stored: [] };
   return view(shared, terms);
 }
 
 async function takeBack(signal: AbortSignal): ReturnOf<'takeBack'> {
-  const { shareId, stored, openedBefore } = lastShare();
+  const { shareId, stored } = lastShare();
   const connection = connect(signedIn());
   const ended = await endShare(shareId, signal);
-  const opened = sum(openedBefore, ended?.opened);
   let isDeleted = stored.length > 0;
   for (const { fileId } of ended?.files === undefined ? stored : [])
     await connection.delete(fileId, { signal }).catch(() => {
       isDeleted = false; // a key without `delete`: what stays can be opened by nobody
     });
   last = undefined;
-  return { isDeleted, opened };
+  return { isDeleted, opened: ended?.opened };
 }
 
 async function takeBackLink({ shareId }: { shareId: string }, signal: AbortSignal): ReturnOf<'takeBackLink'> {
@@ -317,7 +287,6 @@ async function deliver({ files, words }: Parameters<Sending['deliver']>[0], runn
 serveCalls<Sending>({
   signIn: (argument, { signal }) => signIn(argument, signal),
   send: sendByLink,
-  change: (argument, { signal }) => change(argument, signal),
   sendOn: (argument, { signal }) => sendOn(argument, signal),
   takeBack: (_, { signal }) => takeBack(signal),
   accept: (argument, { signal }) => accept(argument, signal),

@@ -71,8 +71,7 @@ export const onError: ErrorHandler<App> = (error, c) => {
   const { fault, status } = describe(code);
   if (fault === 'system' || status >= 500)
     log({ event: 'error', requestId: id, code, error: errorText(error), cause: errorText(error.cause) });
-  // Uploads go to the first service.
-  if (code === 'disk_full') tellFull(c);
+  if (code === 'disk_full' || (code === 'misconfigured' && isUpload(c))) tellRefused(c, code);
   const response = problem(error, c);
   // For a content coding, and for no other reason of a 415 (RFC 9110 section 12.5.3).
   if (code === 'unsupported_media_type' && isEncoded(c.req.raw.headers))
@@ -81,18 +80,22 @@ export const onError: ErrorHandler<App> = (error, c) => {
 };
 
 /**
- * Time for which the disk of the first service counts as full after an upload, and interval at
- * which an isolate says so, in ms.
+ * Time for which the first service counts as one that takes no files after an upload, and interval
+ * at which an isolate says so, in ms.
  */
-const full = { countsMs: 600_000, everyMs: 10_000 };
-let toldFullAt = 0;
+const refused = { countsMs: 600_000, everyMs: 10_000 };
+let toldRefusedAt = 0;
 
-/** Tells, after the response, that the first service has refused an upload. */
-function tellFull(c: Ctx): void {
+function isUpload({ req }: Ctx): boolean {
+  return ['POST', 'PATCH'].includes(req.method) && /^\/v1\/(?:storage\/(?:plain|encrypted)|uploads\/)/.test(req.path);
+}
+
+/** Tells, after the response, that the first service, where uploads go, has refused one. */
+function tellRefused(c: Ctx, code: string): void {
   const [first] = servicesOf(c.env);
-  if (first === undefined || Date.now() - toldFullAt < full.everyMs) return;
-  toldFullAt = Date.now();
-  c.executionCtx.waitUntil(tellRefusal(c.env, first.id, 'disk_full', full.countsMs));
+  if (first === undefined || Date.now() - toldRefusedAt < refused.everyMs) return;
+  toldRefusedAt = Date.now();
+  c.executionCtx.waitUntil(tellRefusal(c.env, first.id, code, refused.countsMs));
 }
 
 /**

@@ -217,6 +217,12 @@ export class Pin extends RealPin {
     await this.alarm();
   }
 
+  /** Lets no alarm ring by itself from now on. */
+  async stopAlarm(): Promise<void> {
+    this.ctx.storage.setAlarm = async () => undefined;
+    await this.ctx.storage.deleteAlarm();
+  }
+
   /** Lets the next transaction fail after all that it does, as where the disk is full. */
   breakTransaction(): void {
     const { storage } = this.ctx;

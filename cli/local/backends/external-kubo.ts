@@ -11,7 +11,7 @@ import type { Homes, StoredCounts } from '../control.ts';
 import { isLoopback } from '../../../shared/loopback.ts';
 import { loadKubo, localPaths, saveKubo } from '../state.ts';
 
-/** The IDs of the Kubo and of the embedded node, in stored rows and in `PINNING_SERVICES`. */
+/** The IDs of the Kubo and of the embedded node, in stored rows and in `BACKENDS`. */
 export const kuboId = 'kubo';
 export const embeddedId = 'local';
 

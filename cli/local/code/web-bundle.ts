@@ -24,12 +24,16 @@ const documents = [
   { paths: ['open', 's', 'b'], states: ['receive', 'opened'], script: 'web/receive-page.js' },
   {
     paths: ['', 'send'],
-    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'links', 'about'],
+    states: ['api-key', 'waiting', 'compose', 'sending', 'sent', 'changing', 'links', 'about'],
     script: 'web/send-page.js',
   },
   { paths: ['drop'], states: ['waiting', 'drop', 'compose', 'sending'], script: 'web/drop-page.js' },
-  { paths: ['files'], states: ['api-key', 'stored', 'compose', 'sending', 'sent'], script: 'web/files-page.js' },
-  { paths: ['links'], states: ['kept'], script: 'web/links-page.js' },
+  {
+    paths: ['files'],
+    states: ['api-key', 'stored', 'compose', 'sending', 'sent', 'changing'],
+    script: 'web/files-page.js',
+  },
+  { paths: ['links'], states: ['kept', 'changing'], script: 'web/links-page.js' },
   { paths: ['inbox'], states: ['api-key', 'inbox', 'opened'], script: 'web/inbox-page.js' },
 ] as const;
 
@@ -128,7 +132,8 @@ async function compiledFiles(room: string, words: string | undefined): Promise<W
   const pages = documents.map(async ({ script, states }): Promise<WebFile> => {
     const html = await sourcesOf(room, ['layout', ...states]);
     const whole = await compile(pageScripts[script], { define });
-    const isUsed = (word: string): boolean => whole.includes(`.${word}`) || html.includes(`data-word="${word}"`);
+    const isUsed = (word: string, { isError = false } = {}): boolean =>
+      whole.includes(`.${word}`) || (isError ? whole.includes(`"${word}"`) : html.includes(`data-word="${word}"`));
     return { path: script, type: scriptType, text: await compile(pageScripts[script], { define, isUsed }) };
   });
   return [
@@ -145,11 +150,13 @@ async function compiledFiles(room: string, words: string | undefined): Promise<W
   ];
 }
 
-/** `isUsed`: tells whether a page uses a word of the catalogues; all are there when undefined. */
+/** Tells whether a page uses a word of the catalogues. Those of errors are named by texts, too. */
+type IsUsed = (word: string, o?: { isError?: boolean }) => boolean;
+/** `isUsed`: all words are there when it is undefined. */
 type CompileOptions = {
   readonly globalName?: string;
   readonly define?: Record<string, string>;
-  readonly isUsed?: (word: string) => boolean;
+  readonly isUsed?: IsUsed;
 };
 
 /** Compiles a script or a style sheet of the pages. */
@@ -295,15 +302,21 @@ const codesAlone: Plugin = {
 };
 
 /** Leaves out the words of other pages. */
-function withoutUnusedWords(isUsed: (word: string) => boolean): Plugin {
+function withoutUnusedWords(isUsed: IsUsed): Plugin {
   return {
     name: 'without unused words',
     setup({ onLoad }) {
       onLoad({ filter: /[\\/]words[\\/][a-z]{2}\.ts$/ }, async ({ path }) => {
         const source = await readFile(path, 'utf8');
-        const contents = source.replace(/^ {2}(\w+):[^]*?,\n(?=\n| {2}\w|\};)/gm, (entry, word: string) =>
-          always.has(word) || isUsed(word) ? entry : '',
-        );
+        const contents = source
+          .replace(/^ {2}(\w+):[^]*?,\n(?=\n| {2}\w|\};)/gm, (entry, word: string) =>
+            always.has(word) || isUsed(word) ? entry : '',
+          )
+          .replace(/^ {2}errors: \{$[^]*?^ {2}\},$/m, (errors) =>
+            errors.replace(/^ {4}(\w+):[^]*?,\n(?= {4}\w| {2}\})/gm, (entry, word: string) =>
+              isUsed(word, { isError: true }) ? entry : '',
+            ),
+          );
         return { contents, loader: 'ts' };
       });
     },

@@ -1,115 +1,65 @@
 /**
- * A service that lies, one lie at a time: what its clients notice. `docs/attacks.md` has a row for
- * each test, by its name.
+ * A service that lies about keys, lists, links and inboxes: what its clients notice.
+ * `docs/attacks.md` has a row for each test, by its name.
  */
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, test } from 'vitest';
-import { connect, generateKeys, open, seal } from '../../../client/index.ts';
-import { encrypt, parseRecipients, passwordRecipient } from '../../../shared/crypto/index.ts';
-import { encodeParcel, parseLink, sealedParcelType, sealParcelTo } from '../../../shared/link/index.ts';
-import { faultyProxy, type Fault, type Passed } from '../../../testkit/faulty-proxy.ts';
+import { describe, expect, test } from 'vitest';
+import { connect, generateKeys, open } from '../../../client/index.ts';
+import { encrypt, parcelSigner, parseRecipients } from '../../../shared/crypto/index.ts';
+import { signersIn } from '../../../shared/crypto/keys/parcel-signer.ts';
+import { encodeParcel, parseLink, sealedParcelType } from '../../../shared/link/index.ts';
+import type { Passed } from '../../../testkit/faulty-proxy.ts';
 import { first, flip, itemOf, present } from '../../../testkit/present.ts';
-import { run, temporaryDirectory, type Ran } from '../environment.ts';
-import { localService } from '../local.ts';
+import { answering, codeOf, isSaid, type Json, rewriting, victim } from './victim.ts';
 
-const local = localService();
-const password = 'violet-anchor-tundra-mosaic';
-/** What the service does to a request; undefined passes it on. */
-let lie: (request: Passed) => Fault | undefined;
-/** The address of the service, as its users know it: who runs it answers there. */
-let url: string;
-let desk: string;
-beforeEach(async () => {
-  lie = () => undefined;
-  desk = await temporaryDirectory();
-  ({ url } = await faultyProxy(
-    () => local.url,
-    (request) => lie(request),
-  ));
-  await writeFile(join(desk, 'letter.txt'), 'Dear Ann\n');
-  await sealpin(['keygen']);
-});
+const user = victim();
+const { local, sealpin, printed, refusal, receive } = user;
+const got = (): Promise<string[]> => readdir(join(user.desk, 'got')).catch(() => []);
+const files = () => connect({ service: local.url, apiKey: local.apiKey });
 
-/** A command of the user, whose home is `home` on the desk. */
-const sealpin = (argv: readonly string[], home = 'home'): Promise<Ran> =>
-  run([...argv, '--data-dir', home], desk, {
-    env: { SEALPIN_SERVICE: `${url}/`, SEALPIN_API_KEY: local.apiKey, SEALPIN_PASSWORD: password },
-  });
-
-/** Output of a command that succeeds. */
-async function printed(argv: readonly string[], home?: string): Promise<string> {
-  const ran = await sealpin([...argv, '--quiet'], home);
-  expect(ran, ran.stderr).toMatchObject({ exit: 0 });
-  return ran.stdout.trim();
-}
-
-/** A share is opened with no password in the environment. */
-const receive = (link: string, home = 'reader'): Promise<Ran> =>
-  run(['receive', link, 'got', '--data-dir', home], desk, { env: {} });
-
-type Json = Record<string, unknown>;
-/** Rewrites the JSON of the answers to some requests. */
-const rewriting =
-  (isFor: (request: Passed) => boolean, rewrite: (value: Json) => unknown): typeof lie =>
-  (request) =>
-    isFor(request)
-      ? {
-          kind: 'rewrite',
-          rewrite: (answer) => ({
-            ...answer,
-            body: Buffer.from(JSON.stringify(rewrite(JSON.parse(answer.body.toString()) as Json))),
-          }),
-        }
-      : undefined;
-const answering =
-  (isFor: (request: Passed) => boolean, body: Uint8Array): typeof lie =>
-  (request) =>
-    isFor(request) ? { kind: 'rewrite', rewrite: (answer) => ({ ...answer, body: Buffer.from(body) }) } : undefined;
-const got = (): Promise<string[]> => readdir(join(desk, 'got')).catch(() => []);
-
-const security = (await readFile(new URL('../../../SECURITY.md', import.meta.url), 'utf8')).replaceAll(/\s+/g, ' ');
-/** Asserts that SECURITY.md says what no client can notice. */
-const isSaid = (sentence: string): void => expect(security).toContain(sentence);
+/** Names another key for the account. */
+const anotherKey = (publicKey: string) =>
+  rewriting(
+    ({ path }) => path === '/v1/account',
+    (value) => ({ ...value, account: { ...(value['account'] as Json), publicKey } }),
+  );
 
 describe('a lying service', () => {
   test('key substituted', async () => {
     const attacker = await generateKeys();
-    const { fileId } = await connect({ service: local.url, apiKey: local.apiKey }).put('secret', { name: 'a' });
-    lie = rewriting(
-      ({ path }) => path === '/v1/account',
-      (value) => ({ ...value, account: { ...(value['account'] as Json), publicKey: attacker.publicKey } }),
-    );
+    const { fileId } = await files().put('secret', { name: 'a' });
+    user.lie = anotherKey(attacker.publicKey);
     // The private key of the account is bound to its public key: nothing opens with another one.
-    expect((await sealpin(['decrypt', fileId, 'got'])).exit).not.toBe(0);
+    expect(await refusal(['decrypt', fileId, 'got'])).toBe('decrypt_failed');
     // An inbox is sealed to a key of this machine, and to none that the service names.
-    const own = await sealpin(['inbox', 'create', 'tax']);
-    const { link } = parseLink(own.stdout.trim());
-    expect(await readFile(join(desk, 'home/public.key'), 'utf8')).toContain(
-      link.kind === 'inbox' ? link.recipient : '',
-    );
-    const named = await sealpin(['inbox', 'create', 'tax', '--recipient', 'account']);
-    expect(named).toMatchObject({ exit: 2, stdout: '' });
+    const inbox = parseLink(await printed(['inbox', 'create', 'tax'])).link;
+    const own = await readFile(join(user.desk, 'home/public.key'), 'utf8');
+    expect(own).toContain(inbox.kind === 'inbox' ? inbox.recipient : 'the link of an inbox');
+    expect(await refusal(['inbox', 'create', 'tax', '--recipient', 'account'])).toBe('usage');
+    user.lie = undefined;
+    await printed(['decrypt', fileId, 'got']);
   });
 
   test('names swapped', async () => {
-    const files = connect({ service: local.url, apiKey: local.apiKey });
-    const [a, b] = [await files.put('first', { name: 'a.txt' }), await files.put('second', { name: 'b.txt' })];
+    const [a, b] = [await files().put('first', { name: 'a.txt' }), await files().put('second', { name: 'b.txt' })];
     // A whole file behind the ID of another: its header is bound to its ID.
-    lie = (request) =>
+    user.lie = (request) =>
       request.path.startsWith(`/v1/storage/${a.fileId}`)
         ? { kind: 'rewrite', rewrite: async (answer) => ({ ...answer, body: await other(b.fileId, request) }) }
         : undefined;
-    expect((await sealpin(['get', a.fileId, 'got'])).exit).not.toBe(0);
-    expect(await readdir(desk)).not.toContain('got');
+    expect(await refusal(['decrypt', a.fileId, 'got'])).toBe('decrypt_failed');
+    expect(await readdir(user.desk)).not.toContain('got');
     // In a list the names are the service's word.
-    lie = rewriting(
+    user.lie = rewriting(
       ({ path }) => path.startsWith('/v1/storage?'),
       (value) => ({ ...value, files: swapped(value['files'] as Json[], a.fileId, b.fileId) }),
     );
     const { files: listed } = JSON.parse(await printed(['list', '--json'])) as { files: Json[] };
     expect(listed.find(({ fileId }) => fileId === a.fileId)).toMatchObject({ name: 'b.txt' });
     isSaid('A list is the word of the service');
+    user.lie = undefined;
+    await printed(['decrypt', a.fileId, 'got']);
   });
 
   const other = async (fileId: string, { headers, path }: Passed): Promise<Buffer> => {
@@ -117,9 +67,9 @@ describe('a lying service', () => {
     const address = new URL(path.replace(/[0-9a-f-]{36}/, fileId), local.url);
     return Buffer.from(await (await fetch(address, { headers: { accept, authorization } })).arrayBuffer());
   };
-  const swapped = (files: Json[], a: string, b: string): Json[] => {
-    const nameOf = (id: string) => files.find(({ fileId }) => fileId === id)?.['filename'];
-    return files.map((file) => {
+  const swapped = (all: Json[], a: string, b: string): Json[] => {
+    const nameOf = (id: string) => all.find(({ fileId }) => fileId === id)?.['filename'];
+    return all.map((file) => {
       const from = file['fileId'] === a ? b : file['fileId'] === b ? a : undefined;
       return from === undefined ? file : { ...file, filename: nameOf(from) };
     });
@@ -131,10 +81,10 @@ describe('a lying service', () => {
       await fetch(`${local.url}/v1/storage?limit=100`, { headers: { authorization: `Bearer ${local.apiKey}` } })
     ).text();
     await printed(['backup', 'copy']);
-    const kept = await readdir(join(desk, 'copy/files'));
+    const kept = await readdir(join(user.desk, 'copy/files'));
     const added = await printed(['encrypt', 'letter.txt']);
     await printed(['backup', 'copy']);
-    lie = answering(({ path }) => path.startsWith('/v1/storage?'), Buffer.from(before));
+    user.lie = answering(({ path }) => path.startsWith('/v1/storage?'), Buffer.from(before));
     // The machine that stored it knows better; another one does not.
     expect(await printed(['list'])).toMatch(new RegExp(`^${added} .* gone `, 'm'));
     expect(await printed(['list'], 'another')).not.toContain(added);
@@ -142,13 +92,13 @@ describe('a lying service', () => {
     // What a backup has, it keeps, and it says what the list lacks.
     const again = await sealpin(['backup', 'copy']);
     expect(again.stderr).toContain('1 file deleted from the account since, which stay in the folder');
-    expect(await readdir(join(desk, 'copy/files'))).toHaveLength(kept.length + 1);
+    expect(await readdir(join(user.desk, 'copy/files'))).toHaveLength(kept.length + 1);
   });
 
   test('share opened twice', async () => {
     const link = await printed(['send', 'letter.txt', '--opens', '1']);
     let record: Buffer | undefined;
-    lie = ({ path }) => {
+    user.lie = ({ path }) => {
       if (path.endsWith('/open'))
         return { kind: 'rewrite', rewrite: (answer) => ({ ...answer, status: 200, body: (record ??= answer.body) }) };
       return path.startsWith('/v1/shares/')
@@ -164,53 +114,67 @@ describe('a lying service', () => {
     expect((await receive(link)).exit).toBe(0);
     expect((await receive(link, 'thief')).exit).toBe(0);
     isSaid('can hand the record of a share out as often as they like');
-    lie = () => undefined;
+    user.lie = undefined;
     expect((await receive(link, 'third')).stderr).toContain('as often as its sender allowed');
   });
 
   test('record replaced', async () => {
     const [link, second] = [await printed(['send', 'letter.txt']), await printed(['send', 'letter.txt'])];
-    const id = (text: string) => present((parseLink(text).link as { id?: string }).id);
-    const { record } = (await (
-      await fetch(`${local.url}/v1/shares/${id(second)}/open`, { method: 'POST' })
-    ).json()) as { record: string };
-    for (const forged of [
-      record,
-      changedAt(Buffer.from(record, 'base64'), 40).toString('base64'),
-      Buffer.from(encodeParcel(parcelOf('x'))).toString('base64'),
+    const record = await recordOf(second);
+    // What the service would like to be read, and can store itself.
+    const { link: blob } = await files()
+      .put('Dear Eve', { mode: 'plain' })
+      .then(({ cid }) => ({ link: cid }));
+    const file = { cid: blob, fileKey: new Uint8Array(32), name: 'x', type: 'text/plain', size: 8 };
+    const unsealed = encodeParcel({ files: [file] });
+    for (const [forged, code] of [
+      [record, 'decrypt_failed'],
+      [changedAt(Buffer.from(record, 'base64'), 40).toString('base64'), 'decrypt_failed'],
+      [Buffer.from(unsealed).toString('base64'), 'parcel_invalid'],
     ]) {
-      lie = rewriting(
+      user.lie = rewriting(
         ({ path }) => path.endsWith('/open'),
         (value) => ({ ...value, record: forged }),
       );
-      expect((await receive(link)).exit).not.toBe(0);
+      expect(codeOf(await receive(link, 'reader', ['--json']))).toBe(code);
     }
     expect(await got()).toEqual([]);
+    user.lie = undefined;
+    expect((await receive(link)).exit).toBe(0);
   });
 
+  const recordOf = async (link: string): Promise<string> => {
+    const { id } = parseLink(link).link as { id: string };
+    const opened = await fetch(`${local.url}/v1/shares/${id}/open`, { method: 'POST' });
+    return ((await opened.json()) as { record: string }).record;
+  };
+  const changedAt = (bytes: Buffer, at: number): Buffer => {
+    flip(bytes, at);
+    return bytes;
+  };
+
   test('page changed', async () => {
-    lie = ({ path }) =>
+    user.lie = ({ path }) =>
       path === '/web/engine.js'
         ? { kind: 'answer', status: 200, headers: { 'content-type': 'text/javascript' }, body: 'steal()' }
         : undefined;
-    const ran = await sealpin(['pages', 'verify', `${url}/`]);
-    expect(ran.exit).not.toBe(0);
+    const ran = await sealpin(['pages', 'verify', `${user.url}/`]);
+    expect(ran.exit).toBe(5);
     expect(ran.stdout).toContain('/web/engine.js: the content');
     isSaid('A service that aims at one reader is not found');
+    user.lie = undefined;
+    await printed(['pages', 'verify', `${user.url}/`]);
   });
 
   test('inbox key changed', async () => {
     const attacker = await generateKeys();
     const link = await printed(['inbox', 'create', 'tax']);
-    lie = rewriting(
-      ({ path }) => path === '/v1/account',
-      (value) => ({ ...value, account: { ...(value['account'] as Json), publicKey: attacker.publicKey } }),
-    );
+    user.lie = anotherKey(attacker.publicKey);
     await printed(['send', 'letter.txt', '--inbox', link], 'sender');
-    lie = () => undefined;
+    user.lie = undefined;
     const { deliveries } = JSON.parse(await printed(['inbox', 'list', '--json'])) as { deliveries: { id: string }[] };
     await printed(['inbox', 'open', first(deliveries).id, 'got']);
-    expect(await readFile(join(desk, 'got/letter.txt'), 'utf8')).toBe('Dear Ann\n');
+    expect(await readFile(join(user.desk, 'got/letter.txt'), 'utf8')).toBe('Dear Ann\n');
     const sealed = await other(first(deliveries).id, {
       method: 'GET',
       path: `/v1/storage/${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}/content`,
@@ -220,91 +184,8 @@ describe('a lying service', () => {
       code: 'decrypt_failed',
     });
     // A letter of the recipient in the link is a mistyped key.
-    expect(
-      (
-        await sealpin(
-          ['send', 'letter.txt', '--inbox', `${link.slice(0, -1)}${link.endsWith('q') ? 'p' : 'q'}`],
-          'sender',
-        )
-      ).exit,
-    ).toBe(2);
-  });
-
-  test('recovery file replaced', async () => {
-    const made = await run(
-      ['account', 'create', 'a', '--recovery', 'home/public.key', '--json', '--data-dir', local.dataDir],
-      desk,
-    );
-    const { account } = JSON.parse(made.stdout) as { account: { id: string; publicKey: string } };
-    const right = await fetch(`${local.url}/v1/accounts/${account.id}/recovery`);
-    expect(right.status).toBe(200);
-    const forged = await seal('-----BEGIN PRIVATE KEY-----\n', {
-      to: { keys: parseRecipientsOf(await readFile(join(desk, 'home/public.key'), 'utf8')) },
-    });
-    lie = answering(({ path }) => path.endsWith('/recovery'), await forged.bytes());
-    const file = Buffer.from(await (await fetch(`${url}/v1/accounts/${account.id}/recovery`)).arrayBuffer());
-    await writeFile(join(desk, 'recovery.age'), file);
-    // It opens: it is sealed to the recovery key, as anybody can, and nobody signed it.
-    expect(await printed(['ecc-decrypt', './recovery.age', '-', 'home/private.key'])).toContain('BEGIN PRIVATE KEY');
-    isSaid('A recovery file is sealed to the recovery key, and not signed');
-    // The service takes no other text than its own: the account is not lost to somebody else.
-    const answer = await fetch(`${local.url}/v1/accounts/recovery`, { method: 'POST', body: 'forged' });
-    expect(answer.ok).toBe(false);
-  });
-
-  const parseRecipientsOf = (text: string): string => present(first(parseRecipients(text)).text);
-
-  test('blocks swapped', async () => {
-    const [id, second] = [await printed(['encrypt', 'letter.txt']), await printed(['encrypt', 'letter.txt'])];
-    const bytes = Buffer.from(await (await fetch(`${local.url}/ipfs/${second}`)).arrayBuffer());
-    lie = answering(({ path }) => path.startsWith(`/ipfs/${id}`), bytes);
-    expect((await sealpin(['decrypt', id, 'got'])).exit).not.toBe(0);
-    expect((await sealpin(['verify', id])).exit).not.toBe(0);
-    expect(await readdir(desk)).not.toContain('got');
-  });
-
-  test('migration to a lying backend', async () => {
-    const id = await printed(['encrypt', 'letter.txt']);
-    // The list goes on to call it pinned, and the new backend has other bytes, or none.
-    for (const fault of [
-      { kind: 'flip', atByte: 80 },
-      { kind: 'answer', status: 404 },
-    ] satisfies Fault[]) {
-      lie = ({ path }) => (path.startsWith('/ipfs/') ? fault : undefined);
-      expect((await sealpin(['verify', id])).exit).not.toBe(0);
-      const all = await sealpin(['verify', '--all']);
-      // What a service gives to nobody, it alone has read.
-      if (all.exit === 0) expect(all.stderr).toContain('only the service itself has read');
-      expect((await sealpin(['decrypt', id, 'got'])).exit).not.toBe(0);
-    }
-    expect(await printed(['list'])).toContain(id);
-    isSaid('A list is the word of the service');
-  });
-
-  test('downgrade of format or cost', async () => {
-    const id = await printed(['encrypt', 'letter.txt']);
-    const bytes = Buffer.from(await (await fetch(`${local.url}/ipfs/${id}`)).arrayBuffer());
-    const cheaper = Buffer.from(bytes.toString('latin1').replace(/^(-> scrypt \S+ )\d+$/m, '$11'), 'latin1');
-    expect(cheaper.equals(bytes)).toBe(false);
-    const plain = Buffer.from('Dear Ann, all is well');
-    const { stream } = await encrypt(new Blob(['forged']).stream(), {
-      format: 'age',
-      recipients: [passwordRecipient(password, { name: 'scrypt', logN: 10 })],
-    });
-    const forged = Buffer.from(await new Response(stream).arrayBuffer());
-    for (const body of [cheaper, plain, forged]) {
-      lie = answering(({ path }) => path.startsWith('/ipfs/'), body);
-      expect((await sealpin(['decrypt', id, 'got'])).exit).not.toBe(0);
-    }
-    // A record with a password is called one without: it does not open.
-    const link = await printed(['send', 'letter.txt', '--password']);
-    lie = rewriting(
-      ({ path }) => path.startsWith('/v1/shares/'),
-      (value) => (value['password'] === undefined ? value : { ...value, password: false }),
-    );
-    const ran = await sealpin(['receive', link, 'got'], 'reader');
-    expect(ran).toMatchObject({ exit: 4, stderr: expect.stringContaining('it opens with a password') });
-    expect(await got()).toEqual([]);
+    const mistyped = `${link.slice(0, -1)}${link.endsWith('q') ? 'p' : 'q'}`;
+    expect(await refusal(['send', 'letter.txt', '--inbox', mistyped], 'sender')).toBe('link_invalid');
   });
 
   test('planted files', async () => {
@@ -315,22 +196,33 @@ describe('a lying service', () => {
     await printed(['send', 'letter.txt', '--inbox', link, '--from', 'Ann', '--sign'], 'ann');
     const inbox = parseLink(link).link;
     if (inbox.kind !== 'inbox') throw new TypeError('not an inbox');
-    const planted = await sealParcelTo(parcelOf('Ann'), { recipients: parseRecipients(inbox.recipient) });
-    await connect({ service: local.url, apiKey: inbox.apiKey }).put(new Blob([planted], { type: sealedParcelType }), {
-      mode: 'plain',
-    });
+    const recipients = parseRecipients(inbox.recipient);
+    // One without a signature, and one that says that Ann signed it.
+    const signer = parcelSigner(new Uint8Array(32).fill(7));
+    const place = { service: user.url, id: await keyOf(inbox.apiKey), recipients: [inbox.recipient] };
+    const annsText = first(signersIn(await readFile(join(user.desk, 'ann/public.key'), 'utf8')));
+    const claimed = Buffer.from(encodeParcel(parcelOf('Ann'), { ...place, signer })).toString('latin1');
+    for (const parcel of [
+      encodeParcel(parcelOf('Ann')),
+      Buffer.from(claimed.replaceAll(signer.text, annsText), 'latin1'),
+    ]) {
+      const { stream } = await encrypt(new Blob([Buffer.from(parcel)]).stream(), { format: 'age', recipients });
+      const sealed = new Blob([await new Response(stream).arrayBuffer()], { type: sealedParcelType });
+      await connect({ service: local.url, apiKey: inbox.apiKey }).put(sealed, { mode: 'plain' });
+    }
     const { deliveries } = JSON.parse(await printed(['inbox', 'list', '--json'])) as {
       deliveries: { from: string; signed?: Json }[];
     };
     const newest = deliveries
-      .slice(0, 2)
+      .slice(0, 3)
       .map(({ from, signed }) => ({ from, state: signed?.['state'], name: signed?.['name'] }));
     expect(newest).toEqual([
+      { from: 'Ann', state: 'wrong', name: 'ann' },
       { from: 'Ann', state: undefined, name: undefined },
       { from: 'Ann', state: 'valid', name: 'ann' },
     ]);
     // What the service adds to a list is shown like any other file.
-    lie = rewriting(
+    user.lie = rewriting(
       ({ path }) => path.startsWith('/v1/storage?'),
       (value) => ({
         ...value,
@@ -344,9 +236,9 @@ describe('a lying service', () => {
     isSaid('A list is the word of the service');
   });
 
-  const changedAt = (bytes: Buffer, at: number): Buffer => {
-    flip(bytes, at);
-    return bytes;
+  const keyOf = async (apiKey: string): Promise<string> => {
+    const answer = await fetch(`${local.url}/v1/account`, { headers: { authorization: `Bearer ${apiKey}` } });
+    return ((await answer.json()) as { key: { id: string } }).key.id;
   };
   const parcelOf = (from: string) => ({
     files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey: new Uint8Array(32), name: 'x', type: 'text/plain', size: 1 }],
@@ -356,9 +248,12 @@ describe('a lying service', () => {
 
 test('the page of attacks has a row for each, with its command', async () => {
   const page = await readFile(new URL('../../../docs/attacks.md', import.meta.url), 'utf8');
-  const source = await readFile(import.meta.filename, 'utf8');
-  const names = [...source.matchAll(/^ {2}test\('([a-z ]+)', async/gm)].map(([, name]) => present(name)).slice(0, 12);
+  const sources = ['attacks', 'bytes'].map((name) => readFile(join(import.meta.dirname, `${name}.test.ts`), 'utf8'));
+  const names = (await Promise.all(sources)).flatMap((source) =>
+    Array.from(source.matchAll(/^ {2}test\('([a-z ]+)', async/gm), ([, name]) => present(name)),
+  );
   const rows = [...page.matchAll(/^\| \*\*([a-z ]+)\*\* \|.*`npx vitest run cli\/test\/attacks -t '([a-z ]+)'`/gm)];
-  expect(rows.map(([, name]) => name)).toEqual(names);
-  expect(rows.map(([, , name]) => name)).toEqual(names);
+  expect(names).toHaveLength(12);
+  expect(new Set(rows.map(([, name]) => name))).toEqual(new Set(names));
+  expect(rows.map(([, , name]) => name)).toEqual(rows.map(([, name]) => name));
 });

@@ -3,6 +3,7 @@ import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
+import { directoryOfRun } from '../../../testkit/run-cache.ts';
 import { type Service, startService } from '../../../testkit/service.ts';
 import { type Account, accountAt, accountIn, jsonOf, password, sealpin } from '../backup-accounts.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
@@ -27,10 +28,23 @@ async function backedUp(): Promise<{ source: Account; directory: string; fileId:
   return { source, directory, fileId };
 }
 
-/** The account.key of another account's backup, with the same password. */
-async function otherKey(): Promise<Buffer> {
-  const { directory } = await backedUp();
-  return readFile(join(directory, 'copy/account.key'));
+let kept: Promise<Awaited<ReturnType<typeof backedUp>> & { otherKey: Buffer }> | undefined;
+
+/** The same, made once: the folder is a copy for one test, which deletes nothing of the account. */
+async function backedUpBefore(): Promise<Awaited<ReturnType<typeof backedUp>> & { otherKey: Buffer }> {
+  const directory = await temporaryDirectory();
+  const made = await (kept ??= madeBefore());
+  await cp(made.directory, directory, { recursive: true });
+  return { ...made, directory };
+}
+
+/** `otherKey`: the account.key of another account's backup, with the same password. */
+async function madeBefore() {
+  const folder = await directoryOfRun();
+  const otherKey = await readFile(join((await backedUp()).directory, 'copy/account.key'));
+  const made = await backedUp();
+  await cp(made.directory, folder, { recursive: true });
+  return { ...made, directory: folder, otherKey };
 }
 
 describe('a folder with other files', () => {
@@ -108,29 +122,30 @@ describe('a folder with other files', () => {
 });
 
 describe('account.key', () => {
-  const keys: readonly { title: string; change: (key: string) => Promise<unknown>; says: string }[] = [
-    { title: 'that is missing', change: (key) => rm(key), says: 'account.key is missing' },
-    { title: 'that is garbage', change: (key) => writeFile(key, 'garbage'), says: 'account.key is not a key' },
-    { title: 'that is empty', change: (key) => writeFile(key, ''), says: 'account.key is not a key' },
-    {
-      title: 'without a password',
-      change: async (key) => writeFile(key, '-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----\n'),
-      says: 'account.key is not a key with a password on it',
-    },
-    {
-      title: 'with one byte changed',
-      change: async (key) => {
-        const bytes = await readFile(key);
-        flip(bytes, bytes.length - 3);
-        await writeFile(key, bytes);
+  const keys: readonly { title: string; change: (key: string, otherKey: Buffer) => Promise<unknown>; says: string }[] =
+    [
+      { title: 'that is missing', change: (key) => rm(key), says: 'account.key is missing' },
+      { title: 'that is garbage', change: (key) => writeFile(key, 'garbage'), says: 'account.key is not a key' },
+      { title: 'that is empty', change: (key) => writeFile(key, ''), says: 'account.key is not a key' },
+      {
+        title: 'without a password',
+        change: async (key) => writeFile(key, '-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----\n'),
+        says: 'account.key is not a key with a password on it',
       },
-      says: 'account.key',
-    },
-    { title: 'of another account', change: async (key) => writeFile(key, await otherKey()), says: 'account.key is' },
-  ];
+      {
+        title: 'with one byte changed',
+        change: async (key) => {
+          const bytes = await readFile(key);
+          flip(bytes, bytes.length - 3);
+          await writeFile(key, bytes);
+        },
+        says: 'account.key',
+      },
+      { title: 'of another account', change: (key, otherKey) => writeFile(key, otherKey), says: 'account.key is' },
+    ];
 
   test.each(keys)('$title does not pass the check, with its password or without', async ({ change, says }) => {
-    const { directory } = await backedUp();
+    const { directory, otherKey } = await backedUpBefore();
     const check = (env: Record<string, string> = {}): Promise<Ran> =>
       run(['backup', 'copy', '--check'], directory, { env });
     expect(await check()).toMatchObject({ exit: 0 });
@@ -138,7 +153,7 @@ describe('account.key', () => {
       exit: 0,
       stderr: expect.stringContaining('account.key opens, and is the key of this account') as string,
     });
-    await change(join(directory, 'copy/account.key'));
+    await change(join(directory, 'copy/account.key'), otherKey);
     for (const env of [{}, { SEALPIN_PASSWORD: password }]) {
       const ran = await check(env);
       expect(ran).toMatchObject({ exit: 5, stdout: '' });
@@ -147,7 +162,7 @@ describe('account.key', () => {
   });
 
   test('does not pass the check with another password than its own', async () => {
-    const { directory } = await backedUp();
+    const { directory } = await backedUpBefore();
     const ran = await run(['backup', 'copy', '--check'], directory, { env: { SEALPIN_PASSWORD: 'another one' } });
     expect(ran).toMatchObject({
       exit: 5,
@@ -158,9 +173,9 @@ describe('account.key', () => {
   test.each(keys.filter(({ title }) => title !== 'that is missing'))(
     '$title is refused by the next backup and stays as it is',
     async ({ change, says }) => {
-      const { source, directory } = await backedUp();
+      const { source, directory, otherKey } = await backedUpBefore();
       await source.files.put('another', { name: 'another' });
-      await change(join(directory, 'copy/account.key'));
+      await change(join(directory, 'copy/account.key'), otherKey);
       const before = await snapshotOf(directory);
       for (const SEALPIN_PASSWORD of [password, '']) {
         const ran = await sealpin(source, ['backup', 'copy'], directory, { env: { SEALPIN_PASSWORD } });
@@ -235,7 +250,7 @@ test('files whose time had come are not stored again', async () => {
 
 describe('a foreign backup.json', () => {
   test('that names a file by anything else than an ID reads nothing out of its folder', async () => {
-    const { directory, source } = await backedUp();
+    const { directory, source } = await backedUpBefore();
     const about = join(directory, 'copy/backup.json');
     const record = JSON.parse(await readFile(about, 'utf8')) as object;
     for (const name of ['../x', '../../etc/passwd', '', 'x', `${uuid}/../../x`, '.']) {
@@ -254,7 +269,7 @@ describe('a foreign backup.json', () => {
   });
 
   test('and a record of another file are not believed', async () => {
-    const { directory, fileId, source } = await backedUp();
+    const { directory, fileId, source } = await backedUpBefore();
     const about = join(directory, 'copy/backup.json');
     const record = JSON.parse(await readFile(about, 'utf8')) as object;
     await writeFile(about, JSON.stringify({ ...record, files: [uuid] }));
@@ -271,7 +286,7 @@ describe('a foreign backup.json', () => {
 });
 
 test('a password for account.key that is there already is not drawn in vain', async () => {
-  const { source, directory } = await backedUp();
+  const { source, directory } = await backedUpBefore();
   const ran = await sealpin(source, ['backup', 'copy', '--generate'], directory);
   expect(ran).toMatchObject({ exit: 0, stderr: expect.stringContaining('it keeps its password') as string });
 });

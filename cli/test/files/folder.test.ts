@@ -3,10 +3,12 @@ import { spawnSync } from 'node:child_process';
 import { chmod, mkdir, open, readdir, readFile, readlink, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { createTarDecoder } from 'modern-tar';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { run as program, withProgram } from '../../../testkit/programs/programs.ts';
 import { entriesOf } from '../../folder/entries.ts';
 import { openFolder } from '../../folder/pack.ts';
+import { tarHeader } from '../../folder/tar-header.ts';
 import { env, pair } from '../containers.ts';
 import { localService } from '../local.ts';
 import { Collector, contextIn, run, temporaryDirectory } from '../environment.ts';
@@ -73,6 +75,20 @@ describe('a folder', () => {
     const tar = spawnSync('tar', ['-xp', '-C', join(directory, 'out')], { input: archive, encoding: 'utf8' });
     expect(tar).toMatchObject({ status: 0, stderr: '' });
     expect(await contents(join(directory, 'out'))).toEqual(await contents(join(directory, 'in')));
+  });
+
+  test('has sizes and times that no field has room for in its archive', async () => {
+    const entry = {
+      type: 'file',
+      path: 'x',
+      target: '',
+      mode: 0o600,
+      bytes: 2 ** 40 + 1,
+      seconds: 2 ** 34 + 1,
+    } as const;
+    const stream = new Blob([Uint8Array.from(tarHeader(entry))]).stream();
+    const { value } = await stream.pipeThrough(createTarDecoder()).getReader().read();
+    expect(value?.header).toMatchObject({ name: 'x', size: entry.bytes, mtime: new Date(entry.seconds * 1000) });
   });
 
   test('that tar packed is extracted', async () => {

@@ -52,6 +52,15 @@ test('another computer lists what was encrypted and sent, with the private key a
   expect((await names(here)).said).toBe('');
 });
 
+test('a new name is sealed in place of the other, unless the file has none there', async () => {
+  await store('encrypt', 'letter.txt');
+  await store('encrypt', 'letter.txt', '--unnamed');
+  for (const { fileId } of (await here.files.list()).files) await store('set', fileId, '--name', 'new.txt');
+  expect((await names(here)).names).toEqual(['new.txt', 'new.txt']);
+  await bringKey();
+  expect((await names(there)).names).toEqual(['-', 'new.txt']);
+});
+
 test('a protected private key opens them with its password, which is never asked for', async () => {
   await rm(here.home, { recursive: true });
   await sealpin(here, ['keygen', '--protect', '--quiet'], folder);
@@ -80,7 +89,26 @@ test('a name that was put beside another file is not shown', async () => {
     names: ['other.txt', '-'],
     said: expect.stringContaining(`${letter.fileId}: the name does not belong to this file`),
   });
+  const { stdout } = await sealpin(there, ['list', '--json'], folder);
+  const rows = (JSON.parse(stdout) as { files: { fileId: string; foreign?: boolean }[] }).files;
+  expect(rows.map(({ fileId, foreign }) => [fileId, foreign])).toEqual([
+    [other.fileId, undefined],
+    [letter.fileId, true],
+  ]);
 });
+
+test.each(['as they are', 'protected'])(
+  'keys that key rotate keeps open older names, also where they are %s',
+  async (kind) => {
+    const flags = kind === 'protected' ? ['--protect'] : [];
+    for (const day of ['first', 'second', 'third']) {
+      if (day !== 'first') await sealpin(here, ['key', 'rotate', '--quiet', ...flags], folder);
+      await store('encrypt', 'letter.txt', '--name', `${day}.txt`);
+    }
+    await bringKey();
+    expect(await names(there)).toEqual({ names: ['third.txt', 'second.txt', 'first.txt'], said: '' });
+  },
+);
 
 test('no name goes out without a public key, or where it is not to', async () => {
   await store('encrypt', 'letter.txt', '--unnamed');

@@ -50,7 +50,7 @@ for (const name of ['caddy', 'nginx'] as const) {
       };
 
       test('the command line sends a large file, and receives it by the link; so does a page', async () => {
-        const bytes = randomBytes(40_000_000);
+        const bytes = randomBytes(20_000_000);
         await writeFile(join(dir, 'film'), bytes);
         const link = await inHome(['send', join(dir, 'film')]);
         expect(link).toContain(`${origin}/s#`);

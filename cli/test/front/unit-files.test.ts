@@ -1,19 +1,21 @@
 /** Unit files of the documents: systemd accepts them, and their commands run, as another user. */
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, chown, mkdir, readFile, realpath, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
-import { present } from '../../../testkit/present.ts';
+import { first, present } from '../../../testkit/present.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { temporaryDirectory } from '../environment.ts';
-import { entry } from '../local/harness.ts';
+import { entry, remove, startHere } from '../local/harness.ts';
 import { changed } from './real-proxies.ts';
 
 const root = join(import.meta.dirname, '../../..');
-const program = '/usr/local/bin/sealpin';
+/** As which the units name them. */
+const programs = /(?<=^ExecStart=)\S+/m;
 
 /** The unit files of a document. */
 async function unitsOf(document: string): Promise<string[]> {
@@ -27,13 +29,14 @@ withProgram('systemd-analyze', { probe: ['--version'] }, () => {
   test.each([
     ['docs/self-hosting.md', '--system', ['sealpin.service', 'sealpin-backup.service', 'sealpin-backup.timer']],
     ['cli/README.md', '--user', ['sealpin.service']],
+    ['cli/manual/schedule.md', '--user', ['backup-photos.service', 'backup-photos.timer']],
   ])('systemd finds nothing wrong with the unit files of %s', async (document, manager, names) => {
     const folder = await temporaryDirectory();
     const units = await unitsOf(document);
     expect(units).toHaveLength(names.length);
     // It looks whether the program is there.
     for (const [index, name] of names.entries())
-      await writeFile(join(folder, name), present(units[index]).replace(program, '/bin/true'));
+      await writeFile(join(folder, name), present(units[index]).replace(programs, '/bin/true'));
     const verify = (name: string) =>
       spawnSync('systemd-analyze', ['verify', manager, join(folder, name)], {
         encoding: 'utf8',
@@ -44,6 +47,34 @@ withProgram('systemd-analyze', { probe: ['--version'] }, () => {
     await writeFile(join(folder, first), `[Service]\nExecStart=/bin/true\nProtectSytem=strict\n`);
     expect(verify(first).stderr).toContain('ProtectSytem');
   });
+});
+
+test('what the timer runs every night stores the folder, checked, with a name and an end', async () => {
+  const home = await realpath(await temporaryDirectory());
+  const dataDir = join(home, '.local/share/sealpin');
+  const service = await startHere({ dataDir });
+  onTestFinished(() => remove(service));
+  const page = await readFile(join(root, 'cli/manual/schedule.md'), 'utf8');
+  const script = present(/^```sh\n(#!\/bin\/sh\n[^]*?)^```/m.exec(page)?.[1]);
+  const unit = first(await unitsOf('cli/manual/schedule.md'));
+  for (const folder of ['bin', 'photos', 'programs']) await mkdir(join(home, folder), { recursive: true });
+  await writeFile(join(home, 'photos/a.jpg'), 'a');
+  await writeFile(join(home, 'bin/backup-photos'), script, { mode: 0o755 });
+  const started = `#!/bin/sh\nexec '${process.execPath}' --no-warnings '${entry}' "$@"\n`;
+  await writeFile(join(home, 'programs/sealpin'), started, { mode: 0o755 });
+  const env = { ...bareEnv(), HOME: home, PATH: `${join(home, 'programs')}:${process.env['PATH']}` };
+  const sh = (command: string) => promisify(execFile)('sh', ['-c', command], { cwd: '/', env });
+  await sh('sealpin keygen --quiet');
+  // Cron mails what is on standard error.
+  expect((await sh(commandOf(unit).replace('%h', home))).stderr).toBe('');
+  const { files } = JSON.parse((await sh('sealpin list --json')).stdout) as {
+    files: { fileId: string; name: string }[];
+  };
+  expect(files).toEqual([expect.objectContaining({ name: expect.stringMatching(/^photos \d{4}-\d\d-\d\d$/) })]);
+  const headers = { authorization: `Bearer ${service.apiKey}` };
+  const stored = await fetch(`${service.url}/v1/storage/${first(files).fileId}?data=false`, { headers });
+  const { expiresAt } = (await stored.json()) as { expiresAt: string };
+  expect(Math.round((Date.parse(expiresAt) - Date.now()) / 86_400_000)).toBe(90);
 });
 
 /** The user who runs the commands, as systemd lets them. */

@@ -57,14 +57,14 @@ describe('the data directory is', () => {
 
   test('not one in which local/ is somebody else’s, for a service', async () => {
     const directory = await temporaryDirectory();
-    await mkdir(join(directory, 'local/tmp'), { recursive: true });
-    await writeFile(join(directory, 'local/tmp/notes.txt'), 'notes');
+    await mkdir(join(directory, 'local/ipfs'), { recursive: true });
+    await writeFile(join(directory, 'local/ipfs/letter.txt'), 'Dear Ann');
     for (const flags of [[], ['--detach']])
       expect(await run(['start', '--port=0', '--data-dir', '.', ...flags], directory)).toMatchObject({
         exit: 2,
         stderr: expect.stringContaining('local has other files than those of a local service') as string,
       });
-    expect(await readFile(join(directory, 'local/tmp/notes.txt'), 'utf8')).toBe('notes');
+    expect(await readFile(join(directory, 'local/ipfs/letter.txt'), 'utf8')).toBe('Dear Ann');
   });
 
   test('made in at most two steps for each part of its name, even if the system repeats ENOENT', async () => {

@@ -132,7 +132,7 @@ test('a service that is not the local one is asked to move nothing without both 
     const argv = ['migrate', ...ids, '--service', service.url];
     const ran = await run(argv, '/', { env: { SEALPIN_ADMIN_TOKEN: 'secret' } });
     expect(ran).toMatchObject({ exit: 2, stdout: '' });
-    expect(ran.stderr).toContain('give both IDs, as in PINNING_SERVICES');
+    expect(ran.stderr).toContain('give both IDs, as in BACKENDS');
   }
   expect(service.seen).toEqual([]);
 });

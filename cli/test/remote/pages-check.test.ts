@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { brotliCompressSync, gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { brotliCompressSync, constants, gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
@@ -27,7 +27,11 @@ beforeAll(async () => {
     bodies.set(path, Buffer.from(await (await fetch(new URL(`/${path}`, local.url))).arrayBuffer()));
 });
 
-const compress = { gzip: gzipSync, br: brotliCompressSync, zstd: zstdCompressSync };
+const compress = {
+  gzip: (bytes: Buffer) => gzipSync(bytes, { level: 1 }),
+  br: (bytes: Buffer) => brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
+  zstd: (bytes: Buffer) => zstdCompressSync(bytes),
+};
 const encodingFor = (accepted = ''): keyof typeof compress | undefined =>
   (['br', 'zstd', 'gzip'] as const).find((name) => accepted.split(', ').includes(name));
 
@@ -173,7 +177,10 @@ test('each of 100 changes that everybody gets is found, at its path alone', asyn
   const missed: string[] = [];
   for (const { name, path, make } of changes) {
     const ask = serving((asked, plain, headers) => (asked === path ? make(asked, plain, headers) : plain));
-    const { differences } = await checkPages(manifest, ask, { repeat: 1 });
+    // Beside the changed page one that did not change: all others would be most of the work.
+    const at = manifest.pages.findIndex((page) => page.path === path);
+    const pages = manifest.pages.filter((_, index) => index === at || index === (at + 1) % manifest.pages.length);
+    const { differences } = await checkPages({ ...manifest, pages }, ask, { repeat: 1 });
     if (differences.length === 0 || differences.some((found) => found.path !== path)) missed.push(name);
   }
   expect(changes).toHaveLength(100);
@@ -225,6 +232,7 @@ describe('the command', () => {
     expect(ran, ran.stderr).toMatchObject({ exit: 0, stdout: '' });
     expect(ran.stderr).toContain(`the pages are those of sealpin ${manifest.version}`);
     expect(ran.stderr.replace(/\nsealpin: +|\s+/g, ' ')).toContain('a service that aims at one reader');
+    // It makes its list again.
     const { stdout } = await run(['pages', 'verify', local.url, '--json'], directory);
     expect(JSON.parse(stdout)).toMatchObject({ state: 'same', hash: manifest.hash, differences: [] });
   });
@@ -303,10 +311,8 @@ describe('the command', () => {
   });
 });
 
-test('the manifest is the same when it is made again', async () => {
-  expect(manifestText(await makePagesManifest())).toBe(manifestText(manifest));
+test('the manifest has the paths that pages ask for', () => {
   const paths = manifest.pages.map(({ path }) => path);
   expect(paths).toContain('');
-  // As pages ask for it.
   expect(paths).toContainEqual(expect.stringMatching(/^web\/engine\.js\?[0-9a-f]{16}$/));
 });

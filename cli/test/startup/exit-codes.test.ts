@@ -140,6 +140,31 @@ test('every code that a service may answer with has its exit code', async () => 
   }
 });
 
+/** What each status means that comes without a problem, as from a proxy; any other is exit 6. */
+const bare: Readonly<Record<number, number>> = { 401: 4, 403: 4, 407: 4, 413: 7 };
+
+test('a status without a reason has its exit code, in every way to ask', async () => {
+  const directory = await prepared();
+  let status = 0;
+  const { url } = await hostile({
+    '': (request, response) => {
+      request.resume();
+      response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>No</h1>');
+    },
+  });
+  const link = `${url}/s#1000SYW7RiJxkEgOGusQGwp003aUlTJC7tjlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf2IXq88`;
+  // The API and the SDK have a client each.
+  for (const argv of [
+    ['list', '--service', url],
+    ['receive', link, '.'],
+  ]) {
+    for (status = 400; status < 600; status += argv[0] === 'list' || status < 420 ? 1 : 9) {
+      const ran = await run([...argv, '--data-dir', 'home'], directory, { env });
+      expect({ argv, status, exit: ran.exit }, ran.stderr).toEqual({ argv, status, exit: bare[status] ?? 6 });
+    }
+  }
+});
+
 test('a password or key that does not fit is told from damage, and both from a bug', () => {
   const exits = (['wrong_password', 'no_key', 'header', 'payload'] as const).map((reason) =>
     exitOf({ code: 'decrypt_failed', reason }),

@@ -1,4 +1,4 @@
-/** The options of an IPFS Cluster in `PINNING_SERVICES`. */
+/** The options of an IPFS Cluster in `BACKENDS`. */
 import * as v from 'valibot';
 import { cluster } from './cluster.ts';
 import type { Adapter } from '../contract.ts';

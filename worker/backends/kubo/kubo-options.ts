@@ -1,4 +1,4 @@
-/** The options of a Kubo in `PINNING_SERVICES`. */
+/** The options of a Kubo in `BACKENDS`. */
 import * as v from 'valibot';
 import type { Adapter } from '../contract.ts';
 import { kubo } from './kubo.ts';

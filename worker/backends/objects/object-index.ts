@@ -20,6 +20,9 @@ import { concat } from '../../../shared/streams/concat.ts';
 /** An object with bytes of a file: its number, and how many bytes of it count. */
 export type DataObject = { n: number; bytes: number };
 
+/** Bytes that follow each other in the data of a file. */
+export type DataRange = { start: number; length: number };
+
 /**
  * The leaves of a file in the order of its data. `lengths`: of each, where they are not those of
  * the profile.
@@ -37,17 +40,14 @@ export type StoredObjects = {
   nodes: readonly Uint8Array[];
 };
 
-/**
- * A verified index: with the blocks above the leaves by their CID, and where in the data each leaf
- * begins.
- */
+/** A verified index: with the blocks above the leaves by their CID. */
 export type ObjectIndex = StoredObjects & {
   blocks: ReadonlyMap<string, Uint8Array>;
   /**
-   * Range of the data with a block, or with all that is below a node; undefined where that is not
-   * in one piece.
+   * Ranges of the data, as few as can be, with some bytes of a block, or of all that is below a
+   * node, in their order; by default with all of them. Undefined where the file has no such block.
    */
-  extentOf(cid: Cid): { start: number; length: number } | undefined;
+  rangesOf(cid: Cid, offset?: number, length?: number): DataRange[] | undefined;
 };
 
 /** The largest index, and the most bytes of the nodes in one. */
@@ -159,7 +159,7 @@ function parse(bytes: Uint8Array): StoredObjects {
 async function profiled(cid: string, stored: StoredObjects): Promise<ObjectIndex> {
   const { size, leaves } = stored;
   const blocks = new Map<string, Uint8Array>();
-  const extents = new Map<string, { start: number; length: number }>();
+  const extents = new Map<string, DataRange>();
   let end = 0;
   const root = await treeOf(leaves.digests, size, {
     onNode(node, block, length) {
@@ -173,12 +173,11 @@ async function profiled(cid: string, stored: StoredObjects): Promise<ObjectIndex
   return {
     ...stored,
     blocks,
-    extentOf(block) {
-      if (block.codec === 'dag-pb') return extents.get(block.text);
-      const leaf = leafAt(block.digest);
-      return leaf === undefined
-        ? undefined
-        : { start: leaf * leafBytes, length: Math.min(leafBytes, size - leaf * leafBytes) };
+    rangesOf(block, offset = 0, length = Infinity) {
+      const leaf = block.codec === 'raw' ? leafAt(block.digest) : undefined;
+      const start = (leaf ?? 0) * leafBytes;
+      const whole = leaf === undefined ? extents.get(block.text) : { start, length: Math.min(leafBytes, size - start) };
+      return whole && [{ start: whole.start + offset, length: Math.min(length, whole.length - offset) }];
     },
   };
 }
@@ -209,19 +208,48 @@ async function linked(root: Cid, stored: StoredObjects): Promise<ObjectIndex> {
   }
   check(root, size);
 
+  return { ...stored, blocks, rangesOf: rangesBelow(root.text, blocks, { leafAt, lengths }) };
+}
+
+/**
+ * Finds the data below blocks of another shape: leaves that follow each other there are one range.
+ */
+function rangesBelow(
+  root: string,
+  blocks: ReadonlyMap<string, Uint8Array>,
+  { leafAt, lengths }: { leafAt: ReturnType<typeof finderOf>; lengths: readonly number[] },
+): ObjectIndex['rangesOf'] {
   const starts: number[] = [];
-  let start = 0;
+  let end = 0;
   for (const length of lengths) {
-    starts.push(start);
-    start += length;
+    starts.push(end);
+    end += length;
   }
-  return {
-    ...stored,
-    blocks,
-    extentOf({ codec, digest }) {
-      const leaf = codec === 'raw' ? leafAt(digest) : undefined;
-      return leaf === undefined ? undefined : { start: starts[leaf] ?? 0, length: lengths[leaf] ?? 0 };
-    },
+
+  /** @returns whether the block is there */
+  function add(ranges: DataRange[], { codec, digest, text }: Cid, from: number, to: number): boolean {
+    const leaf = codec === 'raw' ? leafAt(digest) : undefined;
+    if (leaf !== undefined) {
+      const start = (starts[leaf] ?? 0) + from;
+      const length = Math.min(to, lengths[leaf] ?? 0) - from;
+      const last = ranges.at(-1);
+      if (last !== undefined && last.start + last.length === start) last.length += length;
+      else ranges.push({ start, length });
+      return true;
+    }
+    const block = blocks.get(text);
+    let position = 0;
+    for (const { cid, fileBytes } of block === undefined ? [] : decodeNode(block, root)) {
+      const next = position + fileBytes;
+      if (next > from && position < to) add(ranges, cid, Math.max(0, from - position), to - position);
+      position = next;
+    }
+    return block !== undefined;
+  }
+
+  return (cid, offset = 0, length = Infinity) => {
+    const ranges: DataRange[] = [];
+    return add(ranges, cid, offset, offset + length) ? ranges : undefined;
   };
 }
 

@@ -6,7 +6,7 @@ import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { maxBlockBytes, parseCid, type BlockSource } from '../../../shared/ipfs/index.ts';
 import { readAll } from '../../../shared/streams/read-all.ts';
 import type { Bucket } from './bucket.ts';
-import { decodeIndex, encodeIndex, maxIndexBytes, type ObjectIndex } from './object-index.ts';
+import { decodeIndex, encodeIndex, maxIndexBytes, type DataRange, type ObjectIndex } from './object-index.ts';
 import type { ObjectStore } from './store-contract.ts';
 import { repeated } from './store-requests.ts';
 
@@ -53,8 +53,14 @@ export function objectStore({ id, prefix, serviceId, bucket }: StoreOptions): Ob
       for (const n of ns) isGone = (await bucket.removeAll(dataKey(data, n), signal)) && isGone;
       return isGone;
     },
-    listData: (start, after, signal) => bucket.list(`${prefix}data/${start}`, after, signal),
-    idOf: (key) => /^([0-9a-f]{32})\/\d{8}$/.exec(key.slice(`${prefix}data/`.length))?.[1],
+    async list(start, after, signal) {
+      const { objects, ...page } = await bucket.list(
+        `${prefix}${start}`,
+        after === undefined ? undefined : `${prefix}${after}`,
+        signal,
+      );
+      return { ...page, objects: objects.map((each) => ({ ...each, key: each.key.slice(prefix.length) })) };
+    },
     async ownsPrefix(signal) {
       const key = `${prefix}service`;
       const own = new TextEncoder().encode(serviceId) as Uint8Array<ArrayBuffer>;
@@ -124,10 +130,14 @@ async function isComplete(
   return objects.every(({ n, bytes }) => (sizes.get(dataKey(id, n)) ?? -1) >= bytes);
 }
 
+function bytesIn(ranges: readonly DataRange[]): number {
+  return ranges.reduce((sum, { length }) => sum + length, 0);
+}
+
 type Piece = { n: number; offset: number; length: number };
 
 /** Where bytes of the data of a file are. */
-function piecesOf(objects: ObjectIndex['objects'], start: number, length: number): Piece[] {
+function piecesOf(objects: ObjectIndex['objects'], { start, length }: DataRange): Piece[] {
   const end = start + length;
   const pieces: Piece[] = [];
   let position = 0;
@@ -144,10 +154,11 @@ function piecesOf(objects: ObjectIndex['objects'], start: number, length: number
 function dataOf(
   place: Place,
   { id, objects }: ObjectIndex,
-  range: { start: number; length: number },
+  ranges: readonly DataRange[],
   signal: AbortSignal,
 ): ReadableStream<Uint8Array> {
-  const pieces = piecesOf(objects, range.start, range.length);
+  const rest = [...ranges];
+  const pieces: Piece[] = [];
   let open: { piece: Piece; reader: ReadableStreamDefaultReader<Uint8Array> } | undefined;
   let breaks = 0;
   async function begin(piece: Piece): Promise<typeof open> {
@@ -183,6 +194,8 @@ function dataOf(
     {
       async pull(controller) {
         for (;;) {
+          for (let range; pieces.length === 0 && (range = rest.shift()) !== undefined;)
+            pieces.push(...piecesOf(objects, range));
           const piece = open === undefined ? pieces.shift() : undefined;
           if (piece !== undefined) open = await begin(piece);
           if (open === undefined) return controller.close();
@@ -217,19 +230,19 @@ function sourceAt(place: Place, root: string): BlockSource & Required<Pick<Block
       const file = await load(signal);
       const node = file.blocks.get(text);
       if (node !== undefined) return node;
-      const extent = file.extentOf(parseCid(text));
-      if (extent === undefined) throw lost(place, `block ${text}`);
-      const stream = dataOf(place, file, extent, signal);
+      const ranges = file.rangesOf(parseCid(text));
+      if (ranges === undefined) throw lost(place, `block ${text}`);
+      const length = bytesIn(ranges);
+      const stream = dataOf(place, file, ranges, signal);
       const bytes = await readAll(stream, maxBlockBytes, () => lost(place, `block ${text}`));
-      if (bytes.length < extent.length) throw lost(place, `whole block ${text}`);
-      return bytes.subarray(0, extent.length);
+      if (bytes.length < length) throw lost(place, `whole block ${text}`);
+      return bytes.subarray(0, length);
     },
     async read(text, offset, length, signal) {
       const file = await load(signal);
-      const extent = file.extentOf(parseCid(text));
-      // The leaves of a foreign shape are asked for one by one.
-      if (extent === undefined || offset + length > extent.length) throw lost(place, `bytes of ${text} in one piece`);
-      return dataOf(place, file, { start: extent.start + offset, length }, signal);
+      const ranges = file.rangesOf(parseCid(text), offset, length) ?? [];
+      if (bytesIn(ranges) < length) throw lost(place, `all of these bytes of ${text}`);
+      return dataOf(place, file, ranges, signal);
     },
   };
 }

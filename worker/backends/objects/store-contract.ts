@@ -39,10 +39,11 @@ export interface ObjectStore {
    * @returns whether nothing is left of these
    */
   removeData(id: string, signal: AbortSignal, ns?: readonly number[]): Promise<boolean>;
-  /** Lists a page of the objects whose `<id>` begins with these digits. */
-  listData(start: string, after: string | undefined, signal: AbortSignal): Promise<Listing>;
-  /** Returns the `<id>` of a key that `listData` has given. */
-  idOf(key: string): string | undefined;
+  /**
+   * Lists a page of the objects whose keys begin so, behind `after`; keys here have no prefix of
+   * the backend.
+   */
+  list(start: `data/${string}` | 'cid/', after: string | undefined, signal: AbortSignal): Promise<Listing>;
   /**
    * Tells whether the prefix belongs to this service; it does from now on where it belonged to
    * nobody.

@@ -1,4 +1,4 @@
-/** The options of a Pinata account in `PINNING_SERVICES`. */
+/** The options of a Pinata account in `BACKENDS`. */
 import * as v from 'valibot';
 import type { Adapter } from '../contract.ts';
 import { addressField, authorized, headersField, secretField, unknownField } from '../option-fields.ts';

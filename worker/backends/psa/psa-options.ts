@@ -1,4 +1,4 @@
-/** The options of a service with the IPFS Pinning Service API, in `PINNING_SERVICES`. */
+/** The options of a service with the IPFS Pinning Service API, in `BACKENDS`. */
 import * as v from 'valibot';
 import type { Adapter } from '../contract.ts';
 import { rpcOptions } from '../kubo/kubo-options.ts';

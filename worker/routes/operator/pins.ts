@@ -139,7 +139,7 @@ function checkConfigured(env: Bindings, id: string): void {
     serviceOf(env, id);
   } catch (cause) {
     throw new SealpinError('invalid_request', `no pinning service is called ${id}`, {
-      hint: 'both must be in PINNING_SERVICES until the migration is done',
+      hint: 'both must be in BACKENDS until the migration is done',
       cause,
     });
   }

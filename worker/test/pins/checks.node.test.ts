@@ -74,7 +74,10 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     await ring(world, file, 10_000);
     // The tag of a file does not change because a pin is there.
     expect(await pinOf(file, 'a')).toEqual({ service: 'a', status: 'pinned' });
-    expect(world.a.peer.seen.at(-1)).toBe('pin/ls');
+    // Once when it was pinned, and soon after that: as it is settled, or now.
+    const { seen } = world.a.peer;
+    const looks = seen.slice(seen.lastIndexOf('pin/add')).filter((command) => command === 'pin/ls');
+    expect(looks.length).toBeGreaterThanOrEqual(2);
     await ring(world, file, weekMs);
     for (const service of ['a', 'b']) {
       const { checkedAt = '', verifiedAt } = (await pinOf(file, service)) ?? {};
@@ -288,7 +291,7 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     expect(await problemOf(client(world.service.url).ask(operationId, given))).toBe('401 unauthorized');
   });
 
-  test('a larger file that moves to a backend which has it is read there as a whole', async () => {
+  test.runIf(long)('a larger file that moves to a backend which has it is read there as a whole', async () => {
     bytes = randomBytes(17 * leafBytes);
     const file = await storeAtBoth(world, bytes);
     // The last of nine parts is next, and the migration begins while it is read.

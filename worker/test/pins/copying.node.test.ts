@@ -75,7 +75,8 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     const ids = { a: new Set<string | undefined>(), b: new Set<string | undefined>() };
     for (const name of ['a', 'b'] as const)
       world[name].peer.onCommand = async (turn) => {
-        ids[name].add(turn.requestId);
+        // A look may come meanwhile, which has an ID of its own.
+        if (turn.step !== 'look') ids[name].add(turn.requestId);
         (await turn.pass()).deliver();
       };
     const response = await world.owner.call.ask('storePlain', {}, { body: bytes });
@@ -204,13 +205,17 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
   });
 
   test('the second asks to wait: it is left alone for as long', async () => {
-    const asked = () => world.b.peer.seen.length;
-    const before = asked();
-    world.b.peer.onCommand = (turn) => turn.answer(429, 'busy', { 'Retry-After': '600' });
+    const cids: (string | null)[] = [];
+    world.b.peer.onCommand = (turn) => {
+      cids.push(turn.cid);
+      turn.answer(429, 'busy', { 'Retry-After': '600' });
+    };
     const file = await world.owner.call.store('plain', bytes);
+    // Other files may be looked at meanwhile; a CAR names none.
+    const asked = () => cids.filter((cid) => cid === null || cid === file.cid).length;
     await ring(world, file, 2000);
-    expect(asked()).toBeGreaterThan(before);
     const first = asked();
+    expect(first).toBeGreaterThan(0);
     for (let minute = 0; minute < 9; minute += 1) await ring(world, file, minuteMs);
     expect(asked()).toBe(first);
     world.b.peer.onCommand = undefined;
@@ -227,12 +232,17 @@ describe.skipIf(kuboProgram() === undefined)('two backends', () => {
     const all = [...byName.values()];
     for (const object of all) await object.fill(cids / objects, 'b');
     const ringAll = (ms: number) => Promise.all(all.map((object) => object.ring(ms)));
-    world.b.peer.onCommand = (turn) => turn.cut();
+    let asked = 0;
+    world.b.peer.onCommand = (turn) => {
+      // Other objects, which do not ring here, look at their files.
+      if (turn.cid === null || turn.cid.startsWith('bafkreicid')) asked += 1;
+      turn.cut();
+    };
     const perMinute: number[] = [];
     for (let minute = 0; minute < (long ? 40 : 20); minute += 1) {
-      const before = world.b.peer.seen.length;
+      asked = 0;
       for (let ringed = 0; ringed < 6; ringed += 1) await ringAll(minuteMs / 6);
-      perMinute.push(world.b.peer.seen.length - before);
+      perMinute.push(asked);
     }
     expect(perMinute[0]).toBeGreaterThan(0);
     expect(Math.max(...perMinute)).toBeLessThanOrEqual(5 * objects);

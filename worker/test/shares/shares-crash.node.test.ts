@@ -12,7 +12,6 @@ import { newOwner, shareObject, type Owner, ownerAt } from '../stored-state.ts';
 import { first } from '../../../testkit/present.ts';
 import { long } from '../../../testkit/long-run.ts';
 
-const hangs = long ? (['hangs before', 'hangs after'] as const) : (['hangs after'] as const);
 /** Time beyond that for which a record may be on its way. */
 const longMs = 3_600_000;
 
@@ -63,19 +62,6 @@ async function expectNothing(id: string): Promise<void> {
   expect(await owner.object.rows('share')).toEqual([]);
   expect([404, 410]).toContain((await open(id)).status);
 }
-
-describe('the service dies while a share is made', () => {
-  it.each(hangs)('and the record is sent (%s): no record is left', async (fault) => {
-    await owner.object.fail('create', fault);
-    const lost = make();
-    const id = await making();
-    if (fault === 'hangs after') await expect.poll(() => record(id), { timeout: 10_000 }).toBeDefined();
-    expect(await listed()).toEqual([]);
-    await crash(lost);
-    expect(await listed()).toEqual([]);
-    await expectNothing(id);
-  });
-});
 
 it.each(long ? (['before', 'after'] as const) : (['after'] as const))(
   'a record that cannot be sent (%s) makes no share',
@@ -167,18 +153,6 @@ describe('a record that cannot be reached', () => {
     await owner.object.fail('revoke', 'after');
     expect(await jsonOf<ShareReceipt>(remove(`/v1/shares/${id}`))).toEqual({ id, record: 'scheduled' });
     expect(await record(id)).toBeUndefined();
-    await expectNothing(id);
-  });
-});
-
-describe('the service dies while a share is ended', () => {
-  it.each(hangs)('and its record destroyed (%s): none is left', async (fault) => {
-    const { id } = await made();
-    await owner.object.fail('revoke', fault);
-    const lost = remove(`/v1/storage/${fileId}`);
-    await expect.poll(outbox, { timeout: 10_000 }).toEqual([id]);
-    expect((await owner.object.rows('file')).length).toBe(0);
-    await crash(lost);
     await expectNothing(id);
   });
 });

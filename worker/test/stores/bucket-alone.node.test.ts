@@ -11,7 +11,7 @@ import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { create, send } from '../uploads/tus-client.ts';
 import { foreignCar } from './foreign-car.ts';
-import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { costlyKinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
 const script = join(import.meta.dirname, '../../../contrib/rescue.py');
@@ -39,7 +39,7 @@ async function fill({ owner: { call } }: StoreUnderTest): Promise<Map<string, st
 }
 
 withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOptional: true }, () => {
-  describe.each(kinds)('%s', (kind) => {
+  describe.each(costlyKinds)('%s', (kind) => {
     const why = missing(kind);
     if (why !== undefined) {
       it.skip(why);

@@ -3,16 +3,16 @@
  * acknowledged is there, and nothing else.
  */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { FileList } from '../../../shared/api.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import type { Fault } from '../faulty-calls.ts';
 import { create, patch } from '../uploads/tus-client.ts';
-import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { costlyKinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
 
-describe.each(kinds)('%s', (kind) => {
+describe.each(costlyKinds)('%s', (kind) => {
   const why = missing(kind);
   if (why !== undefined) {
     it.skip(why);
@@ -22,6 +22,7 @@ describe.each(kinds)('%s', (kind) => {
   beforeAll(async () => {
     store = await startStore(kind);
   });
+  beforeEach(() => store.forget());
   afterAll(() => store.close());
 
   const post = (bytes: Uint8Array): Promise<Response> =>

@@ -11,7 +11,7 @@ import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const day = 86_400_000;
-const rounds = long ? 50 : 5;
+const rounds = long ? 50 : 3;
 
 // R2 is simulated: `simulation/` kills the service at any step there.
 describe.each(kinds.filter((kind) => kind !== 'r2'))('%s', (kind) => {

@@ -10,12 +10,12 @@ import { adminToken, rpcToken } from '../../../testkit/service.ts';
 import { bytesOf, jsonOf } from '../../../testkit/api-client.ts';
 import { askNode, pinObject, pinned, sweep } from '../stored-state.ts';
 import { foreignCar } from './foreign-car.ts';
-import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { costlyKinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
 const day = 86_400_000;
 
-describe.each(kinds)('%s', (kind) => {
+describe.each(costlyKinds)('%s', (kind) => {
   const why = missing(kind);
   if (why !== undefined) {
     it.skip(why);
@@ -86,7 +86,7 @@ describe.each(kinds)('%s', (kind) => {
     },
   );
 
-  it('all files move from the node to the store, and back, whatever their shape', async () => {
+  it('all files move from the node to the store, and back, whatever their shape', { timeout: 180_000 }, async () => {
     const store = await start('node first');
     const bytes = [randomBytes(17 * mib), randomBytes(mib), Buffer.alloc(0), Buffer.alloc(3 * mib)];
     const files: StoredFile[] = [];

@@ -94,23 +94,27 @@ describe('an index', () => {
     const { cid, stored } = await profiled(size);
     const index = await decodeIndex(cid, encodeIndex(stored));
     expect(index).toMatchObject({ id, size, objects: [{ n: 7, bytes: size }] });
-    expect(index.extentOf(parseCid(cid))).toEqual({ start: 0, length: size });
+    expect(index.rangesOf(parseCid(cid))).toEqual([{ start: 0, length: size }]);
     if (size > 1024 * leafBytes) {
-      const [high, low] = [...index.blocks.keys()].map((text) => index.extentOf(parseCid(text)));
-      expect(high).toEqual({ start: 0, length: 1024 * leafBytes });
-      expect(low).toEqual({ start: 1024 * leafBytes, length: 76 * leafBytes + 5 });
+      const [high, low] = [...index.blocks.keys()].map((text) => index.rangesOf(parseCid(text)));
+      expect(high).toEqual([{ start: 0, length: 1024 * leafBytes }]);
+      expect(low).toEqual([{ start: 1024 * leafBytes, length: 76 * leafBytes + 5 }]);
     }
   });
 
   it('of another shape says where each leaf is, and has its nodes', async () => {
     const { cid, cids, node, stored } = await foreign();
     const index = await decodeIndex(cid, encodeIndex(stored));
-    expect(cids.map((each) => index.extentOf(each))).toEqual([
-      { start: 0, length: 3 },
-      { start: 3, length: 3 },
-    ]);
+    expect(cids.map((each) => index.rangesOf(each))).toEqual([[{ start: 0, length: 3 }], [{ start: 3, length: 3 }]]);
     expect(index.blocks.get(cid)).toEqual(new Uint8Array(node));
-    expect(index.extentOf(parseCid(cid))).toBeUndefined();
+    // What follows in the data as in the file is asked for at once; what comes twice is there once.
+    const root = parseCid(cid);
+    expect(index.rangesOf(root, 1, 4)).toEqual([{ start: 1, length: 4 }]);
+    expect(index.rangesOf(root, 1, 7)).toEqual([
+      { start: 1, length: 5 },
+      { start: 0, length: 2 },
+    ]);
+    expect(index.rangesOf(cidOf('raw', sha(leafOf(3, 3))))).toBeUndefined();
   });
 
   it.each(['profiled', 'foreign'] as const)(

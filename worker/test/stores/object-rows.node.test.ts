@@ -25,7 +25,7 @@ test.each([
   for (let start = 0; start < 2; start += 1) {
     const rows = new ObjectRows(storageOf(database));
     expect(rows.find('ab'.repeat(16))).toMatchObject({ state: 'stored', parts: 3 });
-    expect(rows.placeOf('store')).toBe('s3 here');
+    expect(rows.sweepOf('store')?.place).toBe('s3 here');
     expect(rows.nextTime()).toBe(5);
     expect(rows.dueSweeps(7)).toEqual([
       {

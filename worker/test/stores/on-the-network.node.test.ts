@@ -13,7 +13,7 @@ import { first, present } from '../../../testkit/present.ts';
 import { kuboProgram, noKubo, startKubo, type RealKubo } from '../../../testkit/programs/kubo.ts';
 import { rpcToken } from '../../../testkit/service.ts';
 import { bytesOf } from '../../../testkit/api-client.ts';
-import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
+import { costlyKinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 /** A file whose leaves are smaller than ours, as another program makes it. */
 async function foreignFile(): Promise<{ car: Uint8Array<ArrayBuffer>; root: string; bytes: Buffer }> {
@@ -27,7 +27,7 @@ async function foreignFile(): Promise<{ car: Uint8Array<ArrayBuffer>; root: stri
   return { car, root: root.text, bytes: Buffer.concat(chunks) };
 }
 
-describe.each(kinds)('%s', (kind) => {
+describe.each(costlyKinds)('%s', (kind) => {
   const why = missing(kind) ?? (kuboProgram() === undefined ? noKubo : undefined);
   if (why !== undefined) {
     it.skip(why);
@@ -80,7 +80,7 @@ describe.each(kinds)('%s', (kind) => {
     const pins = await near.ipfs('pin', 'ls', '--type=recursive', '--quiet');
     expect(cids.filter((cid) => !pins.includes(cid))).toEqual([]);
     for (const [cid, bytes] of held) {
-      // An empty block was not given by one Kubo to the other.
+      // Kubo gives no other node a raw block without bytes (docs/operating.md, "The network").
       if (bytes.length === 0) continue;
       const car = await fetch(`${far.gateway}/ipfs/${cid}?format=car`);
       const found = await bytesOf(new Response(fileFromCar(cid, present(car.body) as never) as never));

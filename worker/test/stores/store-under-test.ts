@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { shardName } from '../../objects/pin/shard-names.ts';
+import { long } from '../../../testkit/long-run.ts';
 import { startHostileGate, startHostileStore, type Hostile } from '../../../testkit/object-stores/hostile-store.ts';
 import { keysOf } from '../../../testkit/object-stores/s3-requests.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
@@ -11,6 +12,11 @@ import { newOwner, ownerAt, shardObject, type Owner } from '../stored-state.ts';
 
 export const kinds = ['r2', 's3'] as const;
 export type Kind = (typeof kinds)[number];
+/**
+ * The kinds for tests that cost much and hardly differ by kind: the short form runs a real store
+ * where there is one.
+ */
+export const costlyKinds: readonly Kind[] = long ? kinds : [hasVersitygw() ? 's3' : 'r2'];
 
 /** Why the tests of a kind are skipped here; undefined where they run. */
 export const missing = (kind: Kind): string | undefined => (kind === 's3' && !hasVersitygw() ? noVersitygw : undefined);
@@ -31,6 +37,11 @@ export type StoreUnderTest = {
   age(key: string, ms: number): Promise<void>;
   /** Lets time pass for an account, and for all objects that have rows of these keys or CIDs. */
   pass(ms: number, o?: { rounds?: number }): Promise<void>;
+  /**
+   * Rings no more the objects so far, whose files are all gone: each ring costs, and tests use up
+   * to all 256.
+   */
+  forget(): void;
   close(): Promise<void>;
 };
 
@@ -157,6 +168,7 @@ export async function startStore(
         await Promise.all(Array.from(touched, (name) => shardObject(service, name).ring(ms)));
       }
     },
+    forget: () => touched.clear(),
     async close() {
       await service.close();
       await hostile?.close();

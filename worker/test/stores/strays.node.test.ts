@@ -1,13 +1,14 @@
 /** Objects that belong to nothing: which are removed, and which wait for the operator. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cidOf } from '../../../shared/ipfs/index.ts';
 import { answersLate, doesAndRefuses } from '../../../testkit/object-stores/hostile-store.ts';
 import { present } from '../../../testkit/present.ts';
 import { adminToken, metricsToken } from '../../../testkit/service.ts';
 import { decodeIndex } from '../../backends/objects/object-index.ts';
 import { objectIdOf } from '../../objects/pin/stores/object-names.ts';
 import { bytesOf, client, problemOf } from '../../../testkit/api-client.ts';
-import { shardObject } from '../stored-state.ts';
+import { pinObject, shardObject } from '../stored-state.ts';
 import { create, offsetOf, patch, send } from '../uploads/tus-client.ts';
 import { missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
@@ -111,6 +112,66 @@ describe.skipIf(why !== undefined)(`objects of nobody in S3${why === undefined ?
     await store.age(key, 2 * day);
     await expect.poll(async () => (await pin.ring(2 * day), await store.keys())).not.toContain(key);
     for (const id of ids) await store.lose(`data/${id}/00000000`).catch(() => undefined);
+    await expectEmpty();
+  });
+
+  it('are indexes, too, which a store wrote when nobody waited for them any more', async () => {
+    const { owner } = store;
+    const [{ fileId, cid }, kept] = [
+      await owner.call.store('plain', randomBytes(1000)),
+      await owner.call.store('plain', randomBytes(1000)),
+    ];
+    const index = await store.read(`cid/${cid}`);
+    await owner.call.deleteFile({ fileId });
+    await store.write(`cid/${cid}`, index);
+    const first = shardObject(store.service, '00');
+    await first.ring(2 * day);
+    expect(await store.keys()).toContain(`cid/${cid}`);
+    for (const each of [cid, kept.cid]) await store.age(`cid/${each}`, 2 * day);
+    await first.ring(2 * day);
+    const indexes = async () => (await store.keys()).filter((key) => key.startsWith('cid/'));
+    expect(await indexes()).toEqual([`cid/${kept.cid}`]);
+    // Many wait for the operator.
+    const left = Array.from({ length: 101 }, (_, at) => `cid/${cidOf('raw', Buffer.alloc(32, at)).text}`);
+    for (const key of left) {
+      await store.write(key, index);
+      await store.age(key, 2 * day);
+    }
+    await first.ring(2 * day);
+    expect((await indexes()).length).toBe(102);
+    await client(store.service.url, adminToken).removeStrays({ service: 'store' });
+    await expect.poll(async () => (await first.ring(60_000), await indexes())).toEqual([`cid/${kept.cid}`]);
+    expect((await bytesOf(owner.call(`/v1/storage/${kept.fileId}/content`))).length).toBe(1000);
+    await owner.call.deleteFile({ fileId: kept.fileId });
+    await expectEmpty();
+  });
+
+  it('are objects of a file whose place others have taken while it was asked about them', async () => {
+    const { owner, service } = store;
+    const hostile = present(store.hostile);
+    const bytes = randomBytes(1000);
+    const { fileId, cid } = await owner.call.store('plain', bytes);
+    const id = await objectIdOf(fileId);
+    const object = shardObject(service, id.slice(0, 2));
+    await store.write(`data/${id}/00000000`, randomBytes(1000));
+    expect(await problemOf(owner.call(`/v1/storage/${fileId}/content`))).toBe('502 content_mismatch');
+    const pin = await pinObject(service, cid);
+    await expect.poll(async () => (await pin.rows('pin'))[0]?.['suspect']).toBe(1);
+    // In production the alarm that is at work is the only one.
+    await object.stopAlarm();
+    // The index is read after it was said that the file needs the objects.
+    const released = Promise.withResolvers<void>();
+    hostile.obey({ method: 'GET', key: /\/cid\//, nth: 1, fault: answersLate(released.promise) });
+    const before = hostile.requests.length;
+    const asking = object.ring(2 * 3_600_000);
+    await expect.poll(() => hostile.requests.slice(before).some(({ key }) => key.includes('/cid/'))).toBe(true);
+    const again = await owner.call.store('plain', bytes);
+    released.resolve();
+    await asking;
+    for (let round = 0; round < 2; round += 1) await object.ring(60_000);
+    expect((await store.keys()).filter((key) => key.startsWith(`data/${id}`))).toEqual([]);
+    expect(Buffer.compare(await bytesOf(owner.call(`/v1/storage/${again.fileId}/content`)), bytes)).toBe(0);
+    for (const each of [fileId, again.fileId]) await owner.call.deleteFile({ fileId: each });
     await expectEmpty();
   });
 

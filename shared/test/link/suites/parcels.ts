@@ -78,6 +78,29 @@ export function parcels(tool: Tool, backend: Backend): void {
     }
   });
 
+  tool.test('the time of a file is a parameter of its type, which a reader skips if it is none', () => {
+    const modified = new Date('2030-01-31T08:00:00.789Z');
+    const written = encodeParcel({ files: [{ ...file, modified }] });
+    const isTimed = new TextDecoder()
+      .decode(written)
+      .includes('"type":"application/pdf; modified=\\"2030-01-31T08:00:00Z\\""');
+    ok(isTimed, 'the type has the time');
+    const [read] = parseParcel(written).files;
+    equal([read?.type, read?.modified?.toISOString()], ['application/pdf', '2030-01-31T08:00:00.000Z']);
+    // Neither what is no time, nor one that does not fit, keeps the file from being read.
+    for (const type of [
+      'x/y; modified="2030-13-41T08:00:00Z"',
+      'x/y; modified="now"',
+      '; modified="2030-01-31T08:00:00Z"',
+      'x/y; a=b',
+    ])
+      equal([parseParcel(json({ files: [fileJson({ type })] })).files[0]?.type], [type]);
+    for (const other of [new Date(Number.NaN), new Date(8.64e15), modified]) {
+      const type = other === modified ? 'x'.repeat(250) : 'x/y';
+      equal([parseParcel(encodeParcel({ files: [{ ...file, type, modified: other }] })).files[0]?.type], [type]);
+    }
+  });
+
   tool.test('a parcel that is malformed, of another version or too large is refused', async () => {
     const refused: [string, Code, Uint8Array][] = [
       ['no bytes', 'parcel_invalid', new Uint8Array(0)],

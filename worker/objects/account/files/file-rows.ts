@@ -295,7 +295,7 @@ export class FileRows {
   /** Lets the files that these keys stored, all of which expire some time, expire now. */
   expireStoredBy(apiKeys: readonly string[]): void {
     this.#sql.exec(
-      `UPDATE file_detail SET expires_at = min(expires_at, ?1) WHERE file_id IN
+      `UPDATE file_detail SET expires_at = min(coalesce(expires_at, ?1), ?1) WHERE file_id IN
          (SELECT file_id FROM file WHERE created_by IN (SELECT value FROM json_each(?2)))`,
       this.#others.now(),
       JSON.stringify(apiKeys),

@@ -8,12 +8,13 @@ import { SealpinError } from '../../../../shared/errors.ts';
 import type { Env } from '../../../env.ts';
 import { errorText, log } from '../../../log.ts';
 import { storeOf } from '../../../backends/configured.ts';
-import type { ObjectStore } from '../../../backends/objects/store-contract.ts';
 import { backoffMs } from '../../alarm.ts';
 import { err, unwrap, type Result } from '../../result.ts';
-import type { NewObjects, ObjectRow, ObjectRows, ObjectShard, Sweep, WaitingStrays } from './object-rows.ts';
+import type { NewObjects, ObjectRow, ObjectRows, ObjectShard, WaitingStrays } from './object-rows.ts';
+import { firstShard } from '../migrations.ts';
 import { answered } from '../pin-faults.ts';
 import { requestMs } from '../pin-steps.ts';
+import { firstId, ObjectSweeps, sweepMs, sweepPages, sweptBelow } from './object-sweeps.ts';
 import type { Kept, StoredPins } from './stored-pins.ts';
 import { timeLimit } from '../../../backends/time-limit.ts';
 
@@ -21,14 +22,6 @@ import { timeLimit } from '../../../backends/time-limit.ts';
 const firstQuestionMs = 3_600_000;
 const questionMs = 30 * 86_400_000;
 const removeMs = 60_000;
-/**
- * The interval of sweeps, of the parts of a long one, and the age from which an object is a stray,
- * in ms.
- */
-const sweepMs = { every: 86_400_000, part: 60_000, strayAge: 86_400_000 };
-/** Pages that one sweep lists, and the most that it removes by itself. */
-const sweepPages = 20;
-const most = { objects: 100, share: 0.05 };
 /** Rows that one alarm looks at. */
 const batch = 50;
 
@@ -45,10 +38,12 @@ type Context = {
 /** The calls, and what the alarm does for the rows. */
 export class ObjectCalls extends RpcTarget {
   readonly #o: Context;
+  readonly #sweeps: ObjectSweeps;
 
   constructor(context: Context) {
     super();
     this.#o = context;
+    this.#sweeps = new ObjectSweeps(context);
   }
 
   /**
@@ -144,6 +139,34 @@ export class ObjectCalls extends RpcTarget {
     return await this.#o.pins.keep(kept);
   }
 
+  /** Tells whether there is a row of an upload whose objects are to stay. */
+  async has(id: string): Promise<boolean> {
+    const row = this.#o.rows.find(id);
+    return row !== undefined && row.state !== 'removing';
+  }
+
+  /** Sweeps a store from now on: what the first of these objects does for the indexes of all. */
+  async watch(service: string): Promise<Result> {
+    const checked = await this.#checked({ id: firstId, service });
+    await this.#o.wake();
+    return checked;
+  }
+
+  /** Returns those of some indexes that nothing needs; `remove`: which are removed. */
+  async strays(
+    service: string,
+    cids: readonly string[],
+    { remove }: { remove: boolean },
+  ): Promise<Result<{ cids: string[] }>> {
+    const { pins } = this.#o;
+    const found = pins.unneeded(service, cids);
+    for (const cid of remove ? found : []) {
+      const removed = await pins.removeStray(service, cid);
+      if (!removed.ok) return removed;
+    }
+    return { ok: true, cids: found };
+  }
+
   /** The stores with objects of nobody that are too many to be removed without the operator. */
   waiting(): WaitingStrays[] {
     return this.#o.rows.waiting();
@@ -169,7 +192,7 @@ export class ObjectCalls extends RpcTarget {
   async work(): Promise<number> {
     const { rows, now } = this.#o;
     const sweeps = rows.dueSweeps(now());
-    for (const sweep of sweeps) await this.#sweep(sweep);
+    for (const sweep of sweeps) await this.#sweeps.run(sweep);
     const due = rows.due(now(), batch);
     for (const row of due) await (row.state === 'removing' ? this.#remove(row) : this.#ask(row));
     return due.length * 4 + sweeps.length * sweepPages;
@@ -185,18 +208,21 @@ export class ObjectCalls extends RpcTarget {
    * under a prefix that belongs to another service: that one would remove it.
    */
   async #checked({ id, service }: Pick<ObjectRow, 'id' | 'service'>): Promise<Result> {
-    const { env, rows, now } = this.#o;
+    const { env, rows, shard, now } = this.#o;
     return await answered({ event: 'object.place', service }, async () => {
       const store = storeOf(env, service);
-      const place = rows.placeOf(service);
+      const place = rows.sweepOf(service)?.place;
       if (place === store.place) return { ok: true };
       if (place !== undefined)
         throw new SealpinError('backend_changed', `${service} was ${place}, and is ${store.place}`);
       if (!(await store.ownsPrefix(timeLimit(requestMs))))
         throw new SealpinError('misconfigured', `the prefix of ${service} belongs to another service`);
       const digits = id.slice(0, 2);
-      const before = await store.listData(digits, undefined, timeLimit(requestMs));
-      const inherited = before.objects.length > 0 ? 1 : 0;
+      // Before there is any index of ours.
+      if (digits !== firstShard) await unwrap((await shard(firstId)).objects.watch(service));
+      let inherited = 0;
+      for (const start of sweptBelow(digits))
+        if ((await store.list(start, undefined, timeLimit(requestMs))).objects.length > 0) inherited = 1;
       rows.addPlace(store, { digits, due: now() + Math.round(sweepMs.every * Math.random()), inherited });
       return { ok: true };
     });
@@ -226,10 +252,13 @@ export class ObjectCalls extends RpcTarget {
   async #ask({ id, service, cid, attempts: before }: ObjectRow): Promise<void> {
     const { rows, shard, now } = this.#o;
     const attempts = before + 1;
-    rows.change(id, { attempts, due: now() + backoffMs(attempts) });
+    const due = now() + backoffMs(attempts);
+    rows.change(id, { attempts, due });
     try {
       const answer = cid === null ? 'not' : (await unwrap((await shard(cid)).objects.holds(cid, service, id))).answer;
       if (answer === 'holds' && cid !== null) await this.#tidy(id, service, cid);
+      // Who has changed the row meanwhile knows more than the answer says.
+      if (rows.find(id)?.due !== due) return;
       if (answer === 'not') rows.change(id, { state: 'removing', attempts: 0, due: now() });
       else rows.change(id, { attempts: 0, due: now() + (answer === 'holds' ? questionMs : firstQuestionMs) });
     } catch (error) {
@@ -250,7 +279,7 @@ export class ObjectCalls extends RpcTarget {
     const named = new Set(index.objects.map(({ n }) => n));
     const left: number[] = [];
     for (let after: string | undefined, isLast = false; !isLast;) {
-      const page = await store.listData(`${id}/`, after, signal);
+      const page = await store.list(`data/${id}/`, after, signal);
       left.push(...page.objects.map(({ key }) => Number(key.slice(-8))).filter((n) => !named.has(n)));
       after = page.objects.at(-1)?.key;
       isLast = page.isLast || after === undefined;
@@ -258,74 +287,4 @@ export class ObjectCalls extends RpcTarget {
     if (left.length > 0 && !(await store.removeData(id, signal, left)))
       throw new SealpinError('overloaded', `${service} still has objects that no index names`);
   }
-
-  /**
-   * Compares what a store has below the digits of this object with the rows. What has none, and is
-   * old, is removed, unless it is so much, or was there before the rows, that the operator must say
-   * so.
-   */
-  async #sweep(sweep: Sweep): Promise<void> {
-    const { env, rows, now } = this.#o;
-    const { service, allowed, inherited } = sweep;
-    rows.changeSweep(service, { due: now() + sweepMs.every });
-    try {
-      const store = storeOf(env, service);
-      const signal = timeLimit(removeMs);
-      if (store.place !== rows.placeOf(service) || !(await store.ownsPrefix(signal)))
-        throw new SealpinError('misconfigured', 'the prefix is another one, or belongs to another service');
-      const { strays, unknown, listed, last, isLast } = await straysIn(store, sweep, rows, signal);
-      const count = [...strays.values()].reduce((sum, each) => sum + each, 0);
-      const isFew = inherited === 0 && (count <= most.objects || count <= listed * most.share);
-      const isSafe = allowed === 1 || isFew;
-      if (count > 0) log({ event: 'object.strays', service, count, listed, removed: isSafe });
-      const removing = {
-        service,
-        account: '',
-        upload: '',
-        cid: null,
-        parts: 0,
-        state: 'removing',
-        due: now(),
-      } as const;
-      for (const id of isSafe ? strays.keys() : []) rows.add({ ...removing, id });
-      const waiting = (sweep.after === null ? 0 : sweep.waiting) + (isSafe ? 0 : count);
-      rows.changeSweep(service, {
-        due: now() + (isLast ? sweepMs.every : sweepMs.part),
-        after: isLast ? null : last,
-        waiting,
-        ...(isLast && { allowed: 0 }),
-        // What there was before is known once all of it has a row, or may go.
-        ...(isLast && (allowed === 1 || (sweep.after === null && unknown === 0)) && { inherited: 0 }),
-      });
-    } catch (error) {
-      log({ event: 'object.sweep', service, error: errorText(error) });
-    }
-  }
-}
-
-/**
- * Objects below the digits of a sweep that have no row and are old, as many pages as one sweep
- * lists.
- * @returns how many there are of each `<id>`; `unknown`: those without a row of any age
- */
-async function straysIn(store: ObjectStore, { digits, after }: Sweep, rows: ObjectRows, signal: AbortSignal) {
-  const strays = new Map<string, number>();
-  let unknown = 0;
-  let listed = 0;
-  let last = after;
-  let isLast = false;
-  for (let page = 0; page < sweepPages && !isLast; page += 1) {
-    const listing = await store.listData(digits, last ?? undefined, signal);
-    for (const { key, storedAt } of listing.objects) {
-      const id = store.idOf(key);
-      if (id === undefined || rows.find(id) !== undefined) continue;
-      unknown += 1;
-      if (!(listing.now - storedAt > sweepMs.strayAge)) continue;
-      strays.set(id, (strays.get(id) ?? 0) + 1);
-    }
-    listed += listing.objects.length;
-    last = listing.objects.at(-1)?.key ?? last;
-    ({ isLast } = listing);
-  }
-  return { strays, unknown, listed, last, isLast };
 }

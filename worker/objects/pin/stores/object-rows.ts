@@ -3,7 +3,7 @@
  * first byte of its `<id>`.
  */
 import type { Result } from '../../result.ts';
-import { all, exists, hasTable, update } from '../../sql.ts';
+import { all, exists, first, hasTable, update } from '../../sql.ts';
 
 /** Time in which an upload of one request must have ended, in ms. */
 export const uploadMs = 86_400_000;
@@ -62,6 +62,9 @@ export type ObjectShard = {
   remove(id: string, service: string): PromiseLike<Result<{ isGone: boolean }>>;
   abandon(id: string): PromiseLike<Result>;
   holds(cid: string, service: string, id: string): PromiseLike<Result<{ answer: 'holds' | 'not' | 'unsure' }>>;
+  has(id: string): PromiseLike<boolean>;
+  watch(service: string): PromiseLike<Result>;
+  strays(service: string, cids: readonly string[], o: { remove: boolean }): PromiseLike<Result<{ cids: string[] }>>;
 };
 
 /** A store that objects are in, and where it was when the first one was stored. */
@@ -100,12 +103,10 @@ export class ObjectRows {
     return this.#sql.exec<ObjectRow>('SELECT * FROM object WHERE id = ?', id).toArray()[0];
   }
 
-  /**
-   * Returns where a store was when its first object was stored; undefined where there is none here.
-   */
-  placeOf(service: string): string | undefined {
+  /** Returns the sweep of a store, and where that was; undefined where nothing was stored there. */
+  sweepOf(service: string): (Sweep & Place) | undefined {
     if (!this.#exists) return undefined;
-    return this.#sql.exec<Place>('SELECT * FROM object_sweep WHERE service = ?', service).toArray()[0]?.place;
+    return first(this.#sql, 'SELECT * FROM object_sweep WHERE service = ?', service);
   }
 
   /** Writes down where a store is. @param first its first sweep */

@@ -101,6 +101,30 @@ export class StoredPins {
     return row.object === id ? 'holds' : 'not';
   }
 
+  /** Returns those of some CIDs that no row needs at a store. */
+  unneeded(service: string, cids: readonly string[]): string[] {
+    const { rows } = this.#o;
+    return cids.filter((cid) => !rows.exists || rows.find(cid, service) === undefined);
+  }
+
+  /**
+   * Removes the index of a CID that no row needs. One whose objects have a row stays: the row of a
+   * file may be lost.
+   */
+  async removeStray(service: string, cid: string): Promise<Result> {
+    const { env, queue, shard } = this.#o;
+    return await queue.interrupt(cid, async () => {
+      if (this.unneeded(service, [cid]).length === 0) return { ok: true };
+      return await answered({ event: 'object.stray', service }, async () => {
+        const store = storeOf(env, service);
+        const id = (await this.found(store, cid))?.id;
+        if (id !== undefined && (await (await shard(id)).objects.has(id))) return { ok: true };
+        await store.removeIndex(cid, timeLimit(requestMs * 2));
+        return { ok: true };
+      });
+    });
+  }
+
   /**
    * Takes over what a store has of a CID whose row does not say so, as that of a database that was
    * restored.
@@ -215,7 +239,7 @@ export class StoredPins {
   async #objects(store: ObjectStore, id: string, size: number, signal: AbortSignal): Promise<DataObject[]> {
     const found = new Map<number, DataObject>();
     for (let after: string | undefined, isLast = false; !isLast;) {
-      const page = await store.listData(`${id}/`, after, signal);
+      const page = await store.list(`data/${id}/`, after, signal);
       for (const { key, bytes } of page.objects) {
         const n = Number(key.slice(-8));
         const leaf = Math.floor(n / numbersOfLeaf);

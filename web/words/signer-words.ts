@@ -1,20 +1,9 @@
-/** Who signed what was sent, in words that people compare. */
-import type { ParcelSignature } from '../../shared/link/index.ts';
-import { words } from '../states.ts';
-
 /** The words of a fingerprint, as the command line makes them: 66 bits of SHA-256, 11 for each. */
 const count = 6;
 const bitsOfWord = 11;
 
-/** A sentence about a signature, and whether it warns. */
-export async function signatureText({ signer, state }: ParcelSignature): Promise<{ text: string; isWarning: boolean }> {
-  const who = await fingerprint(signer).catch(() => signer);
-  return state === 'valid'
-    ? { text: words.signedBy(who), isWarning: false }
-    : { text: words.signature[state](who), isWarning: true };
-}
-
-async function fingerprint(signer: string): Promise<string> {
+/** Returns the six words of a signer, which people compare. @throws TypeError without the list */
+export async function fingerprint(signer: string): Promise<string> {
   const response = await fetch('web/words.txt');
   const list = (await response.text()).trim().split('\n');
   if (list.length !== 2 ** bitsOfWord) throw new TypeError('the list of words is incomplete');

@@ -1,6 +1,7 @@
-/** Under which names files are sent whose own cannot be. */
+/** Texts of the pages: names under which files are sent, and days as headings. */
 import { expect, test } from 'vitest';
 import { isFilename } from '../../shared/filename.ts';
+import { dayHeading } from '../amounts.ts';
 import { sendableName } from '../sendable-name.ts';
 
 test('a name that can be sent stays', () => {
@@ -32,4 +33,14 @@ test('every character, wherever it stands, gives a name that can be sent, and wh
       expect(isFilename(change?.name ?? text), JSON.stringify(text)).toBe(true);
       for (const refused of change?.refused ?? []) expect(refused).toMatch(/^(?:U\+[0-9A-F]{4}|[!-~])$/);
     }
+});
+
+test.each([
+  ['en-GB', ['Today', 'Yesterday', 'Friday 27 March', expect.stringMatching(/^Wednesday,? 31 December 2025$/)]],
+  ['de-DE', ['Heute', 'Gestern', 'Freitag, 27. März', 'Mittwoch, 31. Dezember 2025']],
+])('days are headings in %s', (locale, expected) => {
+  const at = (...time: [number, number, number, number, number]): string => new Date(...time).toISOString();
+  const times = [at(2026, 2, 29, 0, 0), at(2026, 2, 28, 23, 59), at(2026, 2, 27, 1, 0), at(2025, 11, 31, 12, 0)];
+  const now = new Date(2026, 2, 29, 23, 30);
+  expect(times.map((time) => dayHeading(time, locale, now))).toEqual(expected);
 });

@@ -1,0 +1,88 @@
+/** Clients that read, change and delete files, and the operator who denies some. */
+import { dayMs, type Actor, type Doing } from './actor.ts';
+import { jsonOf, type Told } from './asking.ts';
+import { mustBeGone, Violation, type ModelFile } from './model.ts';
+
+/** Asks about a file, or for its bytes. */
+export async function look(actor: Actor, { kind, of }: Doing<'read' | 'receipt' | 'verify'>): Promise<void> {
+  const file = actor.known(of);
+  if (file === undefined) return;
+  const from = actor.now;
+  if (kind === 'receipt')
+    return await checkReceipt(actor, file, await actor.ask('GET', `/v1/storage/${file.fileId}/receipt`));
+  if (kind === 'verify') return void (await actor.ask('POST', `/v1/storage/${file.fileId}/verification`, { json: {} }));
+  const told = await actor.ask('GET', `/v1/storage/${file.fileId}/content`, { isRepeatable: true });
+  actor.world.model.read(file, from, actor.now, { ...told, ...told.answer, status: told.status });
+}
+
+/** Deletes files, and looks at the receipt of one. */
+export async function remove(actor: Actor, steps: readonly number[]): Promise<void> {
+  const { model } = actor.world;
+  const files = [...new Set(steps.map((of) => actor.known(of)).filter((each) => each !== undefined))];
+  const [only, ...others] = files;
+  if (only === undefined) return;
+  const from = actor.now;
+  const wasAlone = files.every(({ deletions, goneFrom }) => deletions === 0 && goneFrom === Infinity);
+  for (const file of files) model.deleting(file, from);
+  if (others.length === 0) {
+    const told = await actor.ask('DELETE', `/v1/storage/${only.fileId}`, { isRepeatable: true });
+    if (told.status === 200 || (told.status === 404 && told.isCertain))
+      model.deleted(only, from, actor.now, told, wasAlone && only.deletions === 1 && told.attempts === 1);
+    else if (told.status === 404) model.deleted(only, from, actor.now, told, false);
+    return await checkReceipt(actor, only, told);
+  }
+  const json = { files: files.map(({ fileId }) => fileId) };
+  const told = await actor.ask('POST', '/v1/storage/delete', { json, isRepeatable: true });
+  if (told.status !== 200) return;
+  for (const file of files) model.deleted(file, from, actor.now, { status: 0, code: undefined }, false);
+}
+
+/** Checks that what a receipt calls gone is gone, unless somebody else has the same bytes. */
+async function checkReceipt(actor: Actor, file: ModelFile, told: Told): Promise<void> {
+  const { model, service } = actor.world;
+  const { pins = [] } = jsonOf<{ pins?: { service: string; status: string }[] }>(told.answer);
+  if (told.status !== 200 || file.cid === undefined || !model.wasLast(file)) return;
+  for (const pin of pins)
+    if (pin.status === 'unpinned' && (await service.holds(pin.service, file.cid)) && model.wasLast(file))
+      throw new Violation(`the receipt of step ${file.step} says ${pin.status}, and ${pin.service} has its bytes`);
+}
+
+/** Changes the end of a file. */
+export async function expire(actor: Actor, { of, days }: Doing<'expire'>): Promise<void> {
+  const file = actor.known(of);
+  if (file === undefined) return;
+  const end = days === null ? Infinity : Math.round(actor.now + days * dayMs);
+  actor.world.model.ends(file, end, false);
+  const json = { expiresAt: end === Infinity ? null : new Date(end).toISOString() };
+  const told = await actor.ask('PATCH', `/v1/storage/${file.fileId}`, { json });
+  // Another change may be under way, so that both ends stay possible until everything rests.
+  if (told.status === 200 && mustBeGone(file, actor.now)) throw new Violation(`step ${of} is gone, and was changed`);
+}
+
+/** Changes what is known of a file: in encrypted mode its header, else also its details. */
+export async function note(actor: Actor, { of }: Doing<'note'>): Promise<void> {
+  const file = actor.known(of);
+  if (file === undefined) return;
+  const text = `step ${actor.step.id}`;
+  file.notes = [...file.notes, text];
+  const details = Buffer.from(`sealpin/v1\n${text}`).toString('base64');
+  const json = { metadata: { note: text }, ...(file.mode === 'plain' && { details }) };
+  const told = await actor.ask('PATCH', `/v1/storage/${file.fileId}`, { json });
+  const { metadata } = jsonOf<{ metadata?: { note?: string } }>(told.answer);
+  if (told.status === 200 && metadata?.note !== text)
+    throw new Violation(`step ${of} was told ${text}, and forgets it`);
+}
+
+/** Denies what a file has for some time. */
+export async function deny(actor: Actor, { of, forMs }: Doing<'deny'>): Promise<void> {
+  const { model } = actor.world;
+  const cid = model.file(of)?.cid;
+  if (cid === undefined) return;
+  const denied = model.denials.set(cid, true, actor.now);
+  const told = await actor.operate('PUT', `/denylist/${cid}`);
+  if (told.status === 200) denied(actor.now);
+  await actor.pause(forMs);
+  const allowed = model.denials.set(cid, false, actor.now);
+  while ((await actor.operate('DELETE', `/denylist/${cid}`)).status !== 200) await actor.pause(60_000);
+  allowed(actor.now);
+}

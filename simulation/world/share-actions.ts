@@ -1,0 +1,90 @@
+/** Senders and receivers of shares. */
+import { dayMs, type Actor, type Doing } from './actor.ts';
+import { jsonOf } from './asking.ts';
+import { Violation } from './model.ts';
+
+/** Makes a share of a file. */
+export async function share(actor: Actor, { of, opens, days }: Doing<'share'>): Promise<void> {
+  const file = actor.known(of);
+  if (file === undefined) return;
+  const { model } = actor.world;
+  const end = Math.round(actor.now + days * dayMs);
+  const record = Buffer.from(`record of step ${actor.step.id}`).toString('base64');
+  const json = { record, files: [file.fileId], opens, password: false, expiresAt: new Date(end).toISOString() };
+  const from = actor.now;
+  const told = await actor.ask('POST', '/v1/shares', { json });
+  if (told.status !== 201) return;
+  const { id, expiresAt } = jsonOf<{ id: string; expiresAt: string }>(told.answer);
+  if (Date.parse(expiresAt) > end) throw new Violation(`the share of step ${actor.step.id} ends too late`);
+  if (actor.key?.isInvitation === true && file.key !== actor.step.withKey)
+    throw new Violation(`a guest shares the file of step ${of}`);
+  // What a guest has stored goes with a share of it.
+  if (file.isOfGuest) file.goneFrom = Math.min(file.goneFrom, from);
+  // What ends it with its file, its key or its account may have come first.
+  const hasEnded = !actor.isSameAccount || (actor.key?.endsFrom ?? Infinity) <= actor.now;
+  model.shares.push({
+    step: actor.step.id,
+    account: file.account,
+    file,
+    totals: [opens],
+    record,
+    ends: [Date.parse(expiresAt)],
+    id,
+    goneFrom: hasEnded ? actor.now : Infinity,
+    goneBy: Infinity,
+    left: new Set(),
+    answered: 0,
+    tokens: new Map(),
+    unsure: 0,
+  });
+}
+
+/** Opens a share, as its receivers do. */
+export async function open(actor: Actor, { of, receiver }: Doing<'open'>): Promise<void> {
+  const { model } = actor.world;
+  const share = model.share(of);
+  if (share?.id === undefined) return;
+  const token = `receiver-${of}-${receiver}-${Math.floor(actor.now / 300_000)}-0123456789`;
+  const from = actor.now;
+  const isFirst = !share.tokens.has(token);
+  share.tokens.set(token, from);
+  if (isFirst) share.unsure += 1;
+  const told = await actor.ask('POST', `/v1/shares/${share.id}/open`, {
+    headers: { 'Idempotency-Key': token },
+    isRepeatable: true,
+    apiKey: '',
+  });
+  const body = jsonOf<{ record?: string; opensLeft?: number }>(told.answer);
+  if (told.status === 200 && body.opensLeft === undefined) return;
+  const replayed = told.answer?.headers.get('Idempotency-Replayed') === 'true';
+  model.shareOpened(share, { from, to: actor.now, token, seen: told, ...body, replayed });
+  if (isFirst && (told.isCertain || (told.status === 200 && !replayed))) share.unsure -= 1;
+}
+
+/** Ends a share. */
+export async function revoke(actor: Actor, { of }: Doing<'revoke'>): Promise<void> {
+  const share = actor.world.model.share(of);
+  if (share?.id === undefined || share.account !== actor.account) return;
+  share.goneFrom = Math.min(share.goneFrom, actor.now);
+  if (share.file.isOfGuest) share.file.goneFrom = Math.min(share.file.goneFrom, actor.now);
+  const told = await actor.ask('DELETE', `/v1/shares/${share.id}`, { isRepeatable: true });
+  const isDone = jsonOf<{ record?: string }>(told.answer).record === 'destroyed';
+  if (told.status === 200 && isDone) share.goneBy = Math.min(share.goneBy, actor.now);
+}
+
+/** Changes how often, or how long, a share opens. */
+export async function change(actor: Actor, { of, opens, days }: Doing<'change'>): Promise<void> {
+  const share = actor.world.model.share(of);
+  if (share?.id === undefined || share.account !== actor.account) return;
+  const end = days === undefined ? undefined : Math.round(actor.now + days * dayMs);
+  const before = share.answered;
+  if (opens !== undefined) share.totals = [...share.totals, opens];
+  if (end !== undefined) share.ends = [...share.ends, end];
+  const json = { ...(opens !== undefined && { opens }), ...(end !== undefined && { expiresAt: new Date(end) }) };
+  const told = await actor.ask('PATCH', `/v1/shares/${share.id}`, { json });
+  if (told.status !== 200) return;
+  const now = jsonOf<{ opens?: number; opensLeft?: number }>(told.answer);
+  if (opens !== undefined && before > opens) throw new Violation(`step ${of} opens ${opens} times, after ${before}`);
+  const used = (now.opens ?? 0) - (now.opensLeft ?? 0);
+  if (used < before) throw new Violation(`step ${of} was opened ${before} times, and counts ${used}`);
+}

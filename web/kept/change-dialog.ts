@@ -1,0 +1,52 @@
+/** The dialog that changes until when and how often a link opens. Its address stays as it is. */
+import { dayMs, hourMs } from '../../shared/time.ts';
+import { durationText } from '../amounts.ts';
+import { EngineError } from '../engine-client.ts';
+import { describeSendingFailure } from '../failure-words.ts';
+import type { Sending } from '../protocol.ts';
+import { byId, locale, words } from '../states.ts';
+import type { KeptLink } from './kept-links.ts';
+
+/** Choices, from now; links end 30 days after they were made unless an operator says otherwise. */
+const lifetimes = [hourMs, dayMs, 7 * dayMs, 14 * dayMs];
+/** Names of a link that are shown. */
+const shownNames = 3;
+
+/** What was entered. */
+export type Terms = Omit<Parameters<Sending['changeLink']>[0], 'shareId'>;
+
+/** Starts the dialog, once. @returns shows it for a link, and hands out what was entered */
+export function startChanging(): (link: Pick<KeptLink, 'files' | 'opens'>, submit: (terms: Terms) => void) => void {
+  const dialog = byId('changing', HTMLDialogElement);
+  const opens = byId('changing-opens', HTMLInputElement);
+  const expires = byId('changing-expires', HTMLSelectElement);
+  expires.append(...lifetimes.map((ms) => new Option(words.inTime(durationText(ms / 1000, locale)), String(ms))));
+  let entered: ((terms: Terms) => void) | undefined;
+  byId('changing-no', HTMLButtonElement).addEventListener('click', () => dialog.close());
+  byId('changing-form', HTMLFormElement).addEventListener('submit', (event) => {
+    event.preventDefault();
+    dialog.close();
+    const expiresInMs = expires.value === '' ? undefined : Number(expires.value);
+    entered?.({ opens: Number(opens.value), expiresInMs });
+  });
+  return (link, submit) => {
+    byId('changing-name', HTMLElement).textContent = namesText(link);
+    opens.value = String(link.opens);
+    expires.value = '';
+    entered = submit;
+    dialog.showModal();
+  };
+}
+
+/** The names of what a link leads to. */
+export function namesText({ files }: Pick<KeptLink, 'files'>): string {
+  const names = files.slice(0, shownNames).map(({ name }) => name);
+  const more = files.length - names.length;
+  return more === 0 ? names.join(', ') : words.keptMore(names.join(', '), more);
+}
+
+/** A sentence about why a link was not changed or taken back. */
+export function changeFailureText(failure: unknown): string {
+  const isEnded = failure instanceof EngineError && ['gone', 'not_found'].includes(failure.code);
+  return isEnded ? words.keptEnded : describeSendingFailure(failure, words);
+}

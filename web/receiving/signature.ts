@@ -1,0 +1,75 @@
+/** The line that says who signed what was opened, by a name that this browser keeps for a key. */
+import type { ParcelSignature } from '../../shared/link/index.ts';
+import { keepSigner, keptSigners, type KeptSigner } from '../kept/kept-links.ts';
+import { announce, byId, setText, words } from '../states.ts';
+import { fingerprint } from '../words/signer-words.ts';
+
+/** The signature that is shown; another one may be asked for before its words are there. */
+let shown: ParcelSignature | undefined;
+/** A name of another key, which takes its place where it is entered once more. */
+let replaced: string | undefined;
+
+const folded = (name: string): string => name.normalize('NFC').trim().toLowerCase();
+const known = (): Promise<KeptSigner[]> => keptSigners().catch(() => []); // as in a browser that keeps nothing
+
+/** Shows who signed; nothing where nobody did. @param from the sender's own words */
+export async function showSignature(signed: ParcelSignature | undefined, from = ''): Promise<void> {
+  const [line, know] = [byId('signed', HTMLParagraphElement), byId('know', HTMLDetailsElement)];
+  shown = signed;
+  setText(line, undefined);
+  know.hidden = true;
+  know.open = false;
+  if (signed === undefined) return;
+  const { signer, state } = signed;
+  const signers = await known();
+  const name = signers.find((each) => each.signer === signer)?.name;
+  const who = name ?? (await fingerprint(signer).catch(() => signer));
+  if (shown !== signed) return;
+  const claimed = signers.find((each) => folded(each.name) === folded(from))?.name;
+  const isOther = name === undefined && claimed !== undefined;
+  line.className = state !== 'valid' || isOther ? 'warning' : '';
+  if (state !== 'valid') return setText(line, words.signature[state](who));
+  know.hidden = name !== undefined;
+  const text = name === undefined ? words.signedBy(who) : words.signedKnown(name);
+  setText(line, isOther ? `${words.signedOther(claimed)} ${text}` : text);
+  if (name === undefined) markWords(line, who);
+}
+
+/** Sets words apart in the text of a line. */
+function markWords(line: HTMLElement, who: string): void {
+  const code = document.createElement('code');
+  code.textContent = who;
+  const [before = '', after = ''] = line.textContent.split(who);
+  line.replaceChildren(before, code, after);
+}
+
+/** Keeps the name that was entered. One that has another key is told first. */
+async function keepName(signed: ParcelSignature): Promise<void> {
+  const name = byId('know-name', HTMLInputElement).value.trim();
+  const error = byId('know-error', HTMLParagraphElement);
+  setText(error, undefined);
+  const before = (await known()).find((each) => folded(each.name) === folded(name));
+  if (before !== undefined && replaced !== folded(name)) {
+    replaced = folded(name);
+    setText(error, words.nameTaken(before.name));
+    return announce(error.textContent);
+  }
+  try {
+    await keepSigner({ signer: signed.signer, name }, before?.signer);
+    byId('know-form', HTMLFormElement).reset();
+    await showSignature(signed);
+    byId('opened-title', HTMLHeadingElement).focus();
+    announce(words.signedKnown(name));
+  } catch {
+    setText(error, words.keepsNothing);
+    announce(error.textContent);
+  }
+}
+
+/** Starts the form for a name, once. */
+export function startSignature(): void {
+  byId('know-form', HTMLFormElement).addEventListener('submit', (event) => {
+    event.preventDefault();
+    if (shown !== undefined) void keepName(shown);
+  });
+}
