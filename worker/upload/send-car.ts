@@ -121,10 +121,11 @@ function blockWriter({ service, signal, now }: SendOptions): PieceWriter<CarBloc
       if (isLast) return { part: { ...part, cid: root }, held: blocks.finish() };
       const node = encodeNode(links);
       const cid = cidOf('dag-pb', await sha256(node));
-      await blocks.write(cid, node);
+      // In a store nothing is kept by its node.
+      if (blocks.name === undefined) await blocks.write(cid, node);
       const held = blocks.finish();
       held.catch(() => undefined);
-      return { part: { ...part, cid: cid.text }, held };
+      return { part: { ...part, cid: cid.text }, held, name: blocks.name };
     },
     abort(reason) {
       open?.blocks.abort(reason);

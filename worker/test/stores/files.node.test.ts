@@ -7,10 +7,18 @@ import type { Receipt, StoredFile } from '../../../shared/api.ts';
 import { first, itemOf } from '../../../testkit/present.ts';
 import { bytesOf, jsonOf, problemOf } from '../../../testkit/api-client.ts';
 import { create, patch } from '../uploads/tus-client.ts';
+import { foreignCar } from './foreign-car.ts';
 import { kinds, missing, startStore, type StoreUnderTest } from './store-under-test.ts';
 
 const mib = 1_048_576;
 const day = 86_400_000;
+type Sent = { headers?: Record<string, string>; body: string | Uint8Array<ArrayBuffer> };
+const asCar = (body: Uint8Array<ArrayBuffer>) => ({ headers: { 'Content-Type': 'application/vnd.ipld.car' }, body });
+const named = { 'Content-Disposition': 'attachment; filename="a"' };
+const asJson = (bytes: Buffer) => ({
+  headers: { 'Content-Type': 'application/json' },
+  body: JSON.stringify({ filename: 'a', data: bytes.toString('base64') }),
+});
 
 describe.each(kinds)('%s', (kind) => {
   const why = missing(kind);
@@ -62,6 +70,29 @@ describe.each(kinds)('%s', (kind) => {
     }
     expect(Buffer.compare(await bytesOf(get(file.fileId)), bytes)).toBe(0);
     await remove(file.fileId);
+    expect(await store.keys()).toEqual(['service']);
+  });
+
+  it.each<[way: string, of: (bytes: Buffer) => Promise<{ path: string; init: Sent }>]>([
+    ['plain', async (body) => ({ path: 'plain', init: { body: new Uint8Array(body) } })],
+    ['encrypted', async (body) => ({ path: 'encrypted', init: { headers: named, body: new Uint8Array(body) } })],
+    ['JSON', async (body) => ({ path: 'encrypted', init: asJson(body) })],
+    ['a CAR', async (body) => ({ path: 'plain', init: asCar(await foreignCar(body, mib)) })],
+    ['a CAR of another layout', async (body) => ({ path: 'plain', init: asCar(await foreignCar(body)) })],
+  ])('a file of several parts is there when its upload has long ended: %s', async (_way, of) => {
+    const bytes = randomBytes(40 * mib + 3);
+    const { path, init } = await of(bytes);
+    const { fileId } = await jsonOf<StoredFile>(
+      store.owner.call(`/v1/storage/${path}`, { method: 'POST', ...init }),
+      201,
+    );
+    // Its parts have had no index of their own.
+    expect((await store.keys()).filter((key) => key.startsWith('cid/'))).toHaveLength(1);
+    for (const ms of [0, day / 24, day]) {
+      await store.pass(ms, { rounds: 2 });
+      expect(Buffer.compare(await bytesOf(get(fileId)), bytes)).toBe(0);
+    }
+    await remove(fileId);
     expect(await store.keys()).toEqual(['service']);
   });
 

@@ -111,16 +111,18 @@ export class ObjectCalls extends RpcTarget {
   }
 
   /**
-   * Removes all objects of an upload, whose index is gone.
+   * Removes all objects of an upload, whose index of a CID is gone. Those that another CID has
+   * stay.
    * @returns whether a listing has shown that nothing is left
    */
-  async remove(id: string, service: string): Promise<Result<{ isGone: boolean }>> {
+  async remove(id: string, service: string, cid: string): Promise<Result<{ isGone: boolean }>> {
     const { rows, now } = this.#o;
     const checked = await this.#checked({ id, service });
     if (!checked.ok) return checked;
     const removing = { state: 'removing', due: now(), attempts: 0 } as const;
-    if (rows.find(id) === undefined)
-      rows.add({ id, service, account: '', upload: '', cid: null, parts: 0, ...removing });
+    const found = rows.find(id);
+    if (found?.state === 'stored' && found.cid !== cid) return { ok: true, isGone: true };
+    if (found === undefined) rows.add({ id, service, account: '', upload: '', cid: null, parts: 0, ...removing });
     else rows.change(id, removing);
     const row = rows.find(id);
     return { ok: true, isGone: row === undefined || (await this.#remove(row)) };

@@ -59,7 +59,7 @@ export type WaitingStrays = { service: string; objects: number };
 export type ObjectShard = {
   open(objects: NewObjects, limits: { numbers: number; forMs: number }): PromiseLike<Result<{ from: number }>>;
   bind(kept: { id: string; service: string; cid: string }): PromiseLike<Result>;
-  remove(id: string, service: string): PromiseLike<Result<{ isGone: boolean }>>;
+  remove(id: string, service: string, cid: string): PromiseLike<Result<{ isGone: boolean }>>;
   abandon(id: string): PromiseLike<Result>;
   holds(cid: string, service: string, id: string): PromiseLike<Result<{ answer: 'holds' | 'not' | 'unsure' }>>;
   has(id: string): PromiseLike<boolean>;

@@ -156,7 +156,8 @@ export class StoredPins {
     // Before the index goes, which is the only other place that knows it.
     rows.change(row, { object: id });
     const isGone = await store.removeIndex(cid, signal);
-    const data = id === null ? { isGone: true } : await unwrap((await this.#o.shard(id)).objects.remove(id, service));
+    const data =
+      id === null ? { isGone: true } : await unwrap((await this.#o.shard(id)).objects.remove(id, service, cid));
     if (!isGone || !data.isGone) throw new SealpinError('overloaded', `${service} still has objects of ${cid}`);
   }
 
