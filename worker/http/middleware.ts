@@ -92,10 +92,14 @@ function isUpload({ req }: Ctx): boolean {
 
 /** Tells, after the response, that the first service, where uploads go, has refused one. */
 function tellRefused(c: Ctx, code: string): void {
-  const [first] = servicesOf(c.env);
-  if (first === undefined || Date.now() - toldRefusedAt < refused.everyMs) return;
+  if (Date.now() - toldRefusedAt < refused.everyMs) return;
   toldRefusedAt = Date.now();
-  c.executionCtx.waitUntil(tellRefusal(c.env, first.id, code, refused.countsMs));
+  const told = async (): Promise<void> => {
+    const [first] = servicesOf(c.env);
+    if (first !== undefined) await tellRefusal(c.env, first.id, code, refused.countsMs);
+  };
+  // Where the list of backends is what is wrong, there is no first one; health says so itself.
+  c.executionCtx.waitUntil(told().catch((error: unknown) => log({ event: 'refusal.tell', error: errorText(error) })));
 }
 
 /**

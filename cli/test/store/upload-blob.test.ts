@@ -265,7 +265,7 @@ describe.runIf(hasTusd())('by a resumable upload', () => {
     expect(away.stderr).toContain('hint: to continue the upload, run the same command again within 7 days');
     expect(await on.spools()).toHaveLength(1);
     on.line.fault = ({ method }) => (method === 'PATCH' ? { kind: 'answer', status: 403 } : undefined);
-    expect((await on.encrypt()).exit).toBe(6);
+    expect((await on.encrypt()).exit).toBe(4);
     expect(await on.spools()).toEqual([]);
     expect(ended(on.passed)).toHaveLength(1);
   });
