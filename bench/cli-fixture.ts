@@ -59,9 +59,15 @@ export function sealpin(...args: string[]): string {
  * Runs a command to its end and samples its memory. `seconds`: from its start to its end.
  * @throws when it fails
  */
-export async function watched(args: readonly string[]): Promise<{ stdout: string; seconds: number; peakMiB: number }> {
+export async function watched(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ stdout: string; seconds: number; peakMiB: number }> {
   const begun = performance.now();
-  const child = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [command, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   const { pid } = child;
