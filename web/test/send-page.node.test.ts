@@ -284,7 +284,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.evaluate(readStorage)).toEqual(nothing);
 
     await page.getByRole('button', { name: 'Send more' }).click();
-    expect(await page.locator('#chosen').innerText()).toBe('');
+    await expect.poll(() => page.locator('#chosen').innerText()).toBe('');
     await owner.inbox.close(key.id);
     await page.goto('about:blank');
     await page.goto(link);
