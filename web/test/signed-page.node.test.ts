@@ -130,6 +130,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const { page, complaints, close } = await receiver.open(`${receiver.root}inbox`);
     await page.locator('#api-key').fill(apiKey);
     await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Your inbox' }).waitFor();
     await page
       .locator('#private-key')
       .setInputFiles({ name: 'private.key', mimeType: 'text/plain', buffer: Buffer.from(privateKey) });
