@@ -228,8 +228,9 @@ export class PinWork {
       signal: limited(signal),
       onMismatch,
     });
-    rows.change(row, { cursor: copied.end, bytes: copied.size, attempts: 0, due: now() });
-    if (copied.end < copied.size) return;
+    rows.change(row, { cursor: copied.end, bytes: copied.size });
+    // Where the pin fails, the attempt counts: the row waits.
+    if (copied.end < copied.size) return rows.change(row, { attempts: 0, due: now() });
     try {
       // The service's own time limits end it. It is not interrupted: a pin must not come after its
       // removal.

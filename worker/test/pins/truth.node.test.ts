@@ -253,6 +253,25 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     expect((await saidOf(file)).row).toMatchObject({ reason: 'pinning_unavailable' });
   });
 
+  /** Those of which nobody says that the service is away: then a breaker would hold attempts back. */
+  const unwilling = told.filter(({ status }) => status === 'failed');
+
+  test.each(unwilling)('$way, asked for a pin: each attempt waits for its time', async ({ answer }) => {
+    const { peer } = world.b;
+    peer.onCommand = async (turn) => {
+      if (turn.command === 'pin/add') return answer(turn);
+      (await turn.pass()).deliver();
+    };
+    peer.seen.length = 0;
+    const file = await world.owner.call.store('plain', bytes);
+    for (let rings = 0; rings < 3; rings += 1) await ring(world, file, 10_000);
+    await expectAtB(file, 'failed');
+    // The alarm may have rung by itself, too.
+    const asked = peer.seen.filter((command) => command === 'pin/add').length;
+    expect(asked).toBeGreaterThan(0);
+    expect(asked).toBeLessThan(10);
+  });
+
   test('lying in the first answer: nothing that it does not list is pinned', async () => {
     const lie = async (turn: Turn) => {
       if (turn.command === 'pin/add')

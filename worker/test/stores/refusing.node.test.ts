@@ -1,6 +1,7 @@
 /** Buckets that take no new files: what health says of them, which `doctor` explains. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { client } from '../../../testkit/api-client.ts';
+import type { Fault } from '../../../testkit/faulty-proxy.ts';
 import { refuses } from '../../../testkit/object-stores/hostile-store.ts';
 import { hasVersitygw, noVersitygw, startVersitygw, type Versitygw } from '../../../testkit/object-stores/versitygw.ts';
 import { present } from '../../../testkit/present.ts';
@@ -17,6 +18,29 @@ describe.skipIf(!hasVersitygw())('a bucket', () => {
   afterAll(async () => {
     await store.close();
     await gateway.close();
+  });
+
+  test('that takes bytes and no index of a copy: each attempt waits for its time', async () => {
+    const copies = await startStore('s3', { gateway, twin: 'twin/', vars: { REPLICAS: '2' } });
+    try {
+      let refused = 0;
+      // Of an answer that nobody knows it is not said that the service is away, which holds attempts back.
+      const refuse: Fault = { kind: 'answer', status: 418, body: 'not for tea' };
+      const fault = (): Fault => {
+        refused += 1;
+        return refuse;
+      };
+      present(copies.hostile).obey({ method: 'PUT', key: /^twin\/cid\//, fault });
+      const init = { method: 'POST', headers: { 'Content-Type': 'application/octet-stream' }, body: 'a file' };
+      expect((await copies.owner.call('/v1/storage/plain', init)).status).toBe(201);
+      await copies.keys();
+      for (let rings = 0; rings < 3; rings += 1) await copies.pass(10_000);
+      // The alarm may have rung by itself, too.
+      expect(refused).toBeGreaterThan(0);
+      expect(refused).toBeLessThan(20);
+    } finally {
+      await copies.close();
+    }
   });
 
   /** The code by which the bucket takes no new files, after an upload of this status. */

@@ -193,8 +193,12 @@ export class StoredPins {
       const body = { stream: piece.stream, length: end - cursor };
       await store.put(id, n, body, signal).catch((error: unknown) => Promise.reject(piece.failure() ?? error));
     }
-    rows.change(found, { cursor: end, bytes: file.size, attempts: 0, due: now() });
-    if (end < file.size) return false;
+    rows.change(found, { cursor: end, bytes: file.size });
+    // Where the index fails, the attempt counts: the row waits.
+    if (end < file.size) {
+      rows.change(found, { attempts: 0, due: now() });
+      return false;
+    }
     const objects = await this.#objects(store, id, file.size, signal);
     const row = rows.find(cid, service);
     if (row === undefined) return false;
