@@ -253,7 +253,7 @@ describe.skipIf(kuboProgram() === undefined)('a backend that fails', () => {
     expect((await saidOf(file)).row).toMatchObject({ reason: 'pinning_unavailable' });
   });
 
-  /** Those of which nobody says that the service is away: then a breaker would hold attempts back. */
+  /** Those that do not say that the service is away: a breaker would hold attempts back. */
   const unwilling = told.filter(({ status }) => status === 'failed');
 
   test.each(unwilling)('$way, asked for a pin: each attempt waits for its time', async ({ answer }) => {

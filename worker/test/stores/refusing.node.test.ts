@@ -24,7 +24,7 @@ describe.skipIf(!hasVersitygw())('a bucket', () => {
     const copies = await startStore('s3', { gateway, twin: 'twin/', vars: { REPLICAS: '2' } });
     try {
       let refused = 0;
-      // Of an answer that nobody knows it is not said that the service is away, which holds attempts back.
+      // An unknown answer does not say that the store is away, which would hold attempts back.
       const refuse: Fault = { kind: 'answer', status: 418, body: 'not for tea' };
       const fault = (): Fault => {
         refused += 1;
