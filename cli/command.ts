@@ -38,6 +38,23 @@ type Arg =
     }
   | { readonly type: 'boolean'; readonly description: string };
 
+type Traits<T extends Arg['type']> = Omit<Extract<Arg, { type: T }>, 'type' | 'description' | 'valueHint'>;
+
+/** A word of a command line. */
+export const positional = <const T extends Traits<'positional'> = {}>(description: string, traits?: T) =>
+  ({ type: 'positional', description, ...traits }) as { type: 'positional'; description: string } & T;
+
+/** A flag with a value. */
+export const valueFlag = <const T extends Traits<'string'> = {}>(valueHint: string, description: string, traits?: T) =>
+  ({ type: 'string', valueHint, description, ...traits }) as {
+    type: 'string';
+    valueHint: string;
+    description: string;
+  } & T;
+
+/** A flag without a value. */
+export const toggle = (description: string) => ({ type: 'boolean', description }) as const;
+
 /** Arguments by name, positionals in their order. */
 export type Args = Readonly<Record<string, Arg>>;
 
@@ -105,28 +122,14 @@ export type Command = Heading & {
 };
 
 const commonArgs = {
-  json: { type: 'boolean', description: 'Print one JSON object; errors go to stderr as JSON' },
-  quiet: { type: 'boolean', description: 'No notes and no progress' },
-  'data-dir': {
-    type: 'string',
-    valueHint: 'dir',
-    path: true,
-    description: 'Where keys, configuration and the local service live',
-  },
+  json: toggle('Print one JSON object; errors go to stderr as JSON'),
+  quiet: toggle('No notes and no progress'),
+  'data-dir': valueFlag('dir', 'Where keys, configuration and the local service live', { path: true }),
 } as const satisfies Args;
 
 const serviceArgs = {
-  service: {
-    type: 'string',
-    valueHint: 'url',
-    description: 'The service to use instead of the configured or local one',
-  },
-  profile: {
-    type: 'string',
-    valueHint: 'name',
-    completes: 'profile',
-    description: 'The profile whose service and API key to use',
-  },
+  service: valueFlag('url', 'The service to use instead of the configured or local one'),
+  profile: valueFlag('name', 'The profile whose service and API key to use', { completes: 'profile' }),
 } as const satisfies Args;
 
 /** Defines what a command does; `commands/index.ts` adds its name and its summary. */

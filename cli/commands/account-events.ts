@@ -1,7 +1,7 @@
 import { type AccountEvent, EventList } from '../../shared/api.ts';
 import { sleep } from '../../shared/streams/timing.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, toggle, valueFlag } from '../command.ts';
 import { authorizedService, queryOf, requester } from '../remote/client.ts';
 
 /** Time between two questions whether something has happened, in ms. */
@@ -15,8 +15,8 @@ export const command = defineCommand({
     'time, action, what it happened to, and the API key that did it. With --follow it waits for more, until Ctrl-C. ' +
     'With --json each line is one object, whose id is where --after continues.',
   args: {
-    after: { type: 'string', valueHint: 'id', description: 'Only what came after this event' },
-    follow: { type: 'boolean', description: 'Wait for what happens next' },
+    after: valueFlag('id', 'Only what came after this event'),
+    follow: toggle('Wait for what happens next'),
   },
   service: true,
   examples: [

@@ -2,7 +2,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { checkBackup } from '../backup/check.ts';
 import { layoutOf } from '../backup/layout.ts';
 import { takeBackup } from '../backup/take.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle } from '../command.ts';
 import type { Context } from '../context.ts';
 import { givenPassword, newPassword } from '../keys/passwords.ts';
 import { countText, sizeText } from '../terminal/size.ts';
@@ -16,12 +16,9 @@ export const command = defineCommand({
     'service encrypted, and is written to account.key with a password on it. The API key needs the ' +
     'scope read.',
   args: {
-    folder: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
-    check: {
-      type: 'boolean',
-      description: 'Only read the folder, and compare each block with its blob ID; no service is asked',
-    },
-    prune: { type: 'boolean', description: 'Remove what the account no longer has' },
+    folder: positional('The folder, which is made if it is missing', { path: true }),
+    check: toggle('Only read the folder, and compare each block with its blob ID; no service is asked'),
+    prune: toggle('Remove what the account no longer has'),
     ...newPasswordFlags,
   },
   service: true,

@@ -1,6 +1,6 @@
 import { changeShare } from '../../client/sharing.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, valueFlag } from '../command.ts';
 import { shareIdOf, unknownShare } from '../files/share-id.ts';
 import { readLife } from '../flags/share-terms.ts';
 import { authorizedService } from '../remote/client.ts';
@@ -11,13 +11,9 @@ export const command = defineCommand({
     'The link stays the same. A share that has ended stays ended. The days that a service allows ' +
     'count from when the share was made.',
   args: {
-    id: { type: 'positional', description: 'The ID of the share (see: sealpin shares), or its link' },
-    expires: { type: 'string', valueHint: 'when', description: 'Until when it opens: 12h, 30d or a date' },
-    opens: {
-      type: 'string',
-      valueHint: 'number',
-      description: 'How often it opens in all, with the times that it was opened already',
-    },
+    id: positional('The ID of the share (see: sealpin shares), or its link'),
+    expires: valueFlag('when', 'Until when it opens: 12h, 30d or a date'),
+    opens: valueFlag('number', 'How often it opens in all, with the times that it was opened already'),
   },
   service: true,
   examples: [

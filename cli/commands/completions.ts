@@ -1,5 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { type Command, type Completes, defineCommand } from '../command.ts';
+import { type Command, type Completes, defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { recall, notDeleted } from '../files/history.ts';
 import { readContacts } from '../keys/contacts.ts';
@@ -29,17 +29,11 @@ export const completionsCommand = (loadCommands: () => Promise<readonly Command[
   defineCommand({
     about: 'Completes commands, flags, files, profiles, contacts and the blob IDs of what was stored last from here.',
     args: {
-      shell: {
-        type: 'positional',
+      shell: positional(`${shells.slice(0, -1).join(', ')} or ${shells.at(-1)}`, {
         required: false,
         completes: 'shell',
-        description: `${shells.slice(0, -1).join(', ')} or ${shells.at(-1)}`,
-      },
-      values: {
-        type: 'string',
-        valueHint: 'kind',
-        description: `For the scripts: print the values of a kind (${Object.keys(values).join(', ')})`,
-      },
+      }),
+      values: valueFlag('kind', `For the scripts: print the values of a kind (${Object.keys(values).join(', ')})`),
     },
     examples: [
       { command: 'source <(sealpin completions bash)', does: 'bash: into ~/.bashrc' },

@@ -1,5 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle } from '../command.ts';
 import { changeContacts, type Contacts, parseContactName, readContacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readPublicKeys } from '../keys/key-files.ts';
@@ -33,13 +33,11 @@ export const contactAdd = defineCommand({
     'the owner, by telephone or in person: sealpin keygen shows them to the owner, and contact list ' +
     'to you.',
   args: {
-    name: { type: 'positional', description: 'What you call them' },
-    public_key_file: {
-      type: 'positional',
+    name: positional('What you call them'),
+    public_key_file: positional('Their public key: a file, - or a recipient (age1…), or a signer (sealpin-signer1…)', {
       path: true,
-      description: 'Their public key: a file, - or a recipient (age1…), or a signer (sealpin-signer1…)',
-    },
-    force: { type: 'boolean', description: 'Replace the key of an existing contact' },
+    }),
+    force: toggle('Replace the key of an existing contact'),
   },
   examples: [
     { command: 'sealpin contact add ann ann-public.key', does: 'From a file that Ann sent' },
@@ -97,7 +95,7 @@ export const contactList = defineCommand({
 
 export const contactRemove = defineCommand({
   about: 'What was encrypted to their key before stays as it is.',
-  args: { name: { type: 'positional', completes: 'contact', description: 'The name of the contact' } },
+  args: { name: positional('The name of the contact', { completes: 'contact' }) },
   examples: [{ command: 'sealpin contact remove ann', does: 'Forget the key of Ann' }],
   async run({ args, context }) {
     const name = args.name.normalize('NFC');

@@ -3,7 +3,7 @@ import { openSealedFile } from '../../client/stored-files.ts';
 import { FileList, type Scope, StoredFile } from '../../shared/api.ts';
 import { openAtWithFileKey } from '../../shared/crypto/index.ts';
 import { SealpinError, otherwise } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { authorizedService } from '../remote/client.ts';
@@ -23,8 +23,8 @@ export const command = defineCommand({
     'blob ID. Names, types, metadata and tags are copied, too, which takes an API key with the ' +
     'scopes read and write there, and delete for an expiry.',
   args: {
-    id: { type: 'positional', description: 'The blob ID or the file ID' },
-    to: { type: 'string', valueHint: 'profile', description: 'The profile of the service that gets the copy' },
+    id: positional('The blob ID or the file ID'),
+    to: valueFlag('profile', 'The profile of the service that gets the copy'),
   },
   rest: 'id',
   service: true,

@@ -1,6 +1,6 @@
 import type { Receipt } from '../../shared/api.ts';
 import { parseBlobId } from '../fetch/fetch-blob.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional } from '../command.ts';
 import { confirm } from '../terminal/confirm.ts';
 import { yesArg } from '../flags/args.ts';
 import type { Context } from '../context.ts';
@@ -16,7 +16,7 @@ export const command = defineCommand({
     'its key is destroyed, and no copy can be opened any more. A blob that was encrypted with this command line ' +
     'carries its own header: it is unpinned, but anyone who already has a copy can still open it with the ' +
     'password or key.',
-  args: { id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' }, yes: yesArg },
+  args: { id: positional('The blob ID or the file ID', { completes: 'blob' }), yes: yesArg },
   service: true,
   interrupted: 'sealpin list shows which files are left',
   examples: [

@@ -1,4 +1,4 @@
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional } from '../command.ts';
 import { decryptWithKeys } from '../files/unseal.ts';
 import { blobArg, fetchingInterrupted, outputFileArg, passwordFlags, placingFlags } from '../flags/args.ts';
 
@@ -10,12 +10,7 @@ export const command = defineCommand({
   args: {
     blob_id: blobArg,
     output_file: outputFileArg,
-    private_key_file: {
-      type: 'positional',
-      required: false,
-      path: true,
-      description: 'The private key, or - for standard input',
-    },
+    private_key_file: positional('The private key, or - for standard input', { required: false, path: true }),
     ...passwordFlags,
     ...placingFlags,
   },

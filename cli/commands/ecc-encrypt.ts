@@ -1,4 +1,4 @@
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional } from '../command.ts';
 import { encryptToKeys } from '../files/seal.ts';
 import { destinationFlags, fileArg, mixFlag } from '../flags/args.ts';
 
@@ -10,12 +10,10 @@ export const command = defineCommand({
     'itself, or a contact (see: sealpin contact add).',
   args: {
     file: fileArg,
-    public_key_file: {
-      type: 'positional',
+    public_key_file: positional('The public key, or a contact; add your own if you want to open it, too', {
       completes: 'contact',
       path: true,
-      description: 'The public key, or a contact; add your own if you want to open it, too',
-    },
+    }),
     ...destinationFlags,
     ...mixFlag,
   },

@@ -1,5 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, toggle } from '../command.ts';
 import { encryptToKeys, encryptWithPassword, oneFile } from '../files/seal.ts';
 import { destinationFlags, fileArg, mixFlag, newPasswordFlags, passwordArg } from '../flags/args.ts';
 import { namesIn, toFlag } from '../flags/to-flag.ts';
@@ -20,11 +20,11 @@ export const command = defineCommand({
         'For these contacts, key files or recipients instead of a password: with commas between them, or --to ' +
         'again; makes an age file',
     },
-    age: { type: 'boolean', description: 'Make an age file, which every age tool opens with the password' },
+    age: toggle('Make an age file, which every age tool opens with the password'),
     ...newPasswordFlags,
     ...destinationFlags,
     ...mixFlag,
-    fips: { type: 'boolean', description: 'Only algorithms that FIPS approves: PBKDF2 instead of scrypt' },
+    fips: toggle('Only algorithms that FIPS approves: PBKDF2 instead of scrypt'),
   },
   surplus: oneFile,
   service: true,

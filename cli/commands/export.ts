@@ -1,6 +1,6 @@
 import { SealpinError } from '../../shared/errors.ts';
 import { blobAsCar, parseBlobId, readFailure, withBlob } from '../fetch/fetch-blob.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
 import { sizeText } from '../terminal/size.ts';
 import { forceArg } from '../flags/args.ts';
@@ -10,8 +10,8 @@ export const command = defineCommand({
     'Every block is verified against the blob ID. Any IPFS node can import the file (ipfs dag import), and the ' +
     'blob keeps its ID there: use it to move a blob to another node, or to the public network.',
   args: {
-    blob_id: { type: 'positional', completes: 'blob', description: 'The blob ID' },
-    file: { type: 'positional', path: true, description: 'The CAR file to write' },
+    blob_id: positional('The blob ID', { completes: 'blob' }),
+    file: positional('The CAR file to write', { path: true }),
     force: forceArg,
   },
   service: true,

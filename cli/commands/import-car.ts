@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, valueFlag } from '../command.ts';
 import { openCar } from '../io/car-file.ts';
 import { parseName } from '../io/safe-name.ts';
 import { authorizedService } from '../remote/client.ts';
@@ -14,12 +14,8 @@ export const command = defineCommand({
     'service (ipfs dag export) or from sealpin export. Every block is verified first. The service ' +
     'stores it unchanged: what is not encrypted can be read by anyone with the blob ID.',
   args: {
-    car: { type: 'positional', path: true, description: 'The CAR file: a CARv1 of one file with raw leaves' },
-    name: {
-      type: 'string',
-      valueHint: 'name',
-      description: 'What sealpin list calls it; the name of the CAR if left out',
-    },
+    car: positional('The CAR file: a CARv1 of one file with raw leaves', { path: true }),
+    name: valueFlag('name', 'What sealpin list calls it; the name of the CAR if left out'),
   },
   service: true,
   interrupted: storingInterrupted,

@@ -5,7 +5,7 @@ import { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError, type Code, otherwise } from '../../shared/errors.ts';
 import type { Parcel } from '../../shared/link/index.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { pathsIn } from '../io/paths.ts';
 import { readContacts, type Contacts } from '../keys/contacts.ts';
@@ -39,25 +39,15 @@ export const inboxCreate = defineCommand({
     'the service, not other holders of the link, nor the sender afterwards. The link holds an API ' +
     'key that can only store, within its limits.',
   args: {
-    label: { type: 'positional', description: 'What it is for' },
+    label: positional('What it is for'),
     ...linkEndFlag,
-    recipient: {
-      type: 'string',
-      completes: 'contact',
-      path: true,
-      valueHint: 'who',
-      description: 'Who can open what comes: a key file, contact or age1tag1…; your public.key if left out',
-    },
-    'max-files': {
-      type: 'string',
-      valueHint: 'number',
-      description: `The most files, to which each delivery adds one (${keyDefaults.limits.files})`,
-    },
-    'max-bytes': {
-      type: 'string',
-      valueHint: 'size',
-      description: `The most bytes altogether, such as 500MB (${sizeText(keyDefaults.limits.bytes)})`,
-    },
+    recipient: valueFlag(
+      'who',
+      'Who can open what comes: a key file, contact or age1tag1…; your public.key if left out',
+      { completes: 'contact', path: true },
+    ),
+    'max-files': valueFlag('number', `The most files, to which each delivery adds one (${keyDefaults.limits.files})`),
+    'max-bytes': valueFlag('size', `The most bytes altogether, such as 500MB (${sizeText(keyDefaults.limits.bytes)})`),
   },
   service: true,
   examples: [{ command: 'sealpin inbox create tax-office --max-bytes 100MB', does: 'A link for up to 100 MB' }],
@@ -137,16 +127,11 @@ const makeANewOne = 'sealed to the account key, which the service named: make a 
 export const inboxOpen = defineCommand({
   about: 'Writes the files of a delivery, each verified and authentic, or not at all. What came stays stored.',
   args: {
-    id: { type: 'positional', description: 'Its ID (see: sealpin inbox list)' },
-    dir: {
-      type: 'positional',
-      required: false,
-      path: true,
-      description: 'The directory to write to; this one if left out',
-    },
+    id: positional('Its ID (see: sealpin inbox list)'),
+    dir: positional('The directory to write to; this one if left out', { required: false, path: true }),
     ...keyFlag,
     extract: receiveExtractArg,
-    force: { type: 'boolean', description: 'Replace files of the same name' },
+    force: toggle('Replace files of the same name'),
   },
   service: true,
   interrupted: 'the files that it named as written are complete: the same command writes all again, under other names',
@@ -172,7 +157,7 @@ export const inboxOpen = defineCommand({
 
 export const inboxRevoke = defineCommand({
   about: 'Closes the inbox. Delivered files are kept.',
-  args: { id: { type: 'positional', description: 'The ID of its API key (see: sealpin key list), or its link' } },
+  args: { id: positional('The ID of its API key (see: sealpin key list), or its link') },
   service: true,
   examples: [{ command: 'sealpin inbox revoke 9f2c0d6be1a74583', does: 'Close an inbox' }],
   async run({ args, context }) {

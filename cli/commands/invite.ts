@@ -1,7 +1,7 @@
 import { invitations } from '../../client/invitations.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
 import type { ApiKeyRecord } from '../../shared/api.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { parseLimits } from '../flags/limits-flag.ts';
 import { linkEnd, linkEndFlag, showLink, termsText } from '../flags/link-terms.ts';
@@ -21,15 +21,13 @@ export const inviteCreate = defineCommand({
     'an API key that reads nothing and sees nothing else of your account. All links that were made ' +
     'with it end with it.',
   args: {
-    name: { type: 'string', valueHint: 'name', description: `What sealpin invite list calls it (${defaultName})` },
+    name: valueFlag('name', `What sealpin invite list calls it (${defaultName})`),
     ...linkEndFlag,
-    limits: {
-      type: 'string',
-      valueHint: 'limits',
-      description:
-        'What may be stored at a time: files, bytes, fileBytes of one file ' +
+    limits: valueFlag(
+      'limits',
+      'What may be stored at a time: files, bytes, fileBytes of one file ' +
         `(files=${keyDefaults.limits.files},bytes=${sizeText(keyDefaults.limits.bytes).replace(' ', '')})`,
-    },
+    ),
   },
   service: true,
   examples: [
@@ -76,7 +74,7 @@ export const inviteList = defineCommand({
 
 export const inviteRevoke = defineCommand({
   about: 'Ends the invitation. Its links stop working at once, and what was stored for them is deleted.',
-  args: { id: { type: 'positional', description: 'The ID of its API key (see: sealpin invite list), or its link' } },
+  args: { id: positional('The ID of its API key (see: sealpin invite list), or its link') },
   service: true,
   examples: [{ command: 'sealpin invite revoke 9f2c0d6be1a74583', does: 'End an invitation' }],
   async run({ args, context }) {

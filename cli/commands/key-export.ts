@@ -1,7 +1,7 @@
 import { privateKeyOf } from '../../client/account-key.ts';
 import { encodePrivateKeyFile } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle } from '../command.ts';
 import { openSink } from '../io/output-file.ts';
 import { protect } from '../keys/key-files.ts';
 import { newPassword } from '../keys/passwords.ts';
@@ -16,8 +16,8 @@ export const command = defineCommand({
     'lose every API key with the scope read, nothing else opens those files, unless the account has ' +
     'a recovery key.',
   args: {
-    file: { type: 'positional', path: true, description: 'The key file to write' },
-    protect: { type: 'boolean', description: 'Protect it with a password, which you enter twice' },
+    file: positional('The key file to write', { path: true }),
+    protect: toggle('Protect it with a password, which you enter twice'),
     ...newPasswordFlags,
     force: forceArg,
   },

@@ -1,5 +1,5 @@
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { isOpenToOthers, readSmall } from '../io/input.ts';
 import { backupWords, secretOf, splitWords } from '../keys/backup-words.ts';
@@ -14,13 +14,11 @@ export const command = defineCommand({
     'those of a post-quantum pair need --post-quantum.',
   args: {
     ...pairFlags,
-    'words-file': {
-      type: 'string',
-      valueHint: 'file',
-      path: true,
-      description:
-        'Read the words from a file (-: standard input), without the numbers between them; else the terminal asks',
-    },
+    'words-file': valueFlag(
+      'file',
+      'Read the words from a file (-: standard input), without the numbers between them; else the terminal asks',
+      { path: true },
+    ),
   },
   examples: [
     { command: 'sealpin key restore', does: 'Asks for the words' },

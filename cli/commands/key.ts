@@ -1,7 +1,7 @@
 import { type ApiKeyList, scopes, type Scope } from '../../shared/api.ts';
 import { apiKeyPrefix } from '../../shared/crypto/keys/api-key-text.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import { confirm } from '../terminal/confirm.ts';
 import { yesArg } from '../flags/args.ts';
 import type { Context } from '../context.ts';
@@ -53,14 +53,10 @@ export const keyCreate = defineCommand({
     'the scope read, a key cannot open files that the service encrypted, not even with the help of ' +
     'the service.',
   args: {
-    label: { type: 'positional', description: 'What it is for' },
-    scopes: { type: 'string', valueHint: 'list', description: `Its scopes: ${scopes.join(', ')} (${defaultScopes})` },
-    expires: { type: 'string', valueHint: 'when', description: 'When it expires: 30d, or a date' },
-    limits: {
-      type: 'string',
-      valueHint: 'limits',
-      description: 'What it may store: files=100,bytes=10GB,fileBytes=1GB, or some of these',
-    },
+    label: positional('What it is for'),
+    scopes: valueFlag('list', `Its scopes: ${scopes.join(', ')} (${defaultScopes})`),
+    expires: valueFlag('when', 'When it expires: 30d, or a date'),
+    limits: valueFlag('limits', 'What it may store: files=100,bytes=10GB,fileBytes=1GB, or some of these'),
   },
   service: true,
   examples: [
@@ -106,14 +102,12 @@ export const keyRevoke = defineCommand({
     'you are locked out. Revoking the last key with the scope read, the only way to files that the service ' +
     'encrypted, or the last key with the scope keys, the only way to create others, requires --destroy.',
   args: {
-    id: { type: 'positional', description: 'Its ID (see: sealpin key list), not the key itself' },
-    cascade: { type: 'boolean', description: 'Also revoke every key that was created with it' },
-    self: { type: 'boolean', description: 'Allow revoking the key that this command uses' },
-    destroy: {
-      type: 'boolean',
-      description:
-        'Allow revoking the last key that can read (files that the service encrypted are lost) or create keys',
-    },
+    id: positional('Its ID (see: sealpin key list), not the key itself'),
+    cascade: toggle('Also revoke every key that was created with it'),
+    self: toggle('Allow revoking the key that this command uses'),
+    destroy: toggle(
+      'Allow revoking the last key that can read (files that the service encrypted are lost) or create keys',
+    ),
     yes: yesArg,
   },
   service: true,

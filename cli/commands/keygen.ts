@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, toggle } from '../command.ts';
 import { pairFlags, wordsFlag, yesArg } from '../flags/args.ts';
 import { makePair, pairDirectory, writePair } from '../keys/write-pair.ts';
 import { confirm } from '../terminal/confirm.ts';
@@ -15,10 +15,7 @@ export const command = defineCommand({
   args: {
     ...pairFlags,
     ...wordsFlag,
-    force: {
-      type: 'boolean',
-      description: 'Replace an existing pair. Files that only the old pair opens are lost: sealpin key rotate keeps it',
-    },
+    force: toggle('Replace an existing pair. Files that only the old pair opens are lost: sealpin key rotate keeps it'),
     yes: yesArg,
   },
   examples: [

@@ -1,5 +1,5 @@
 import { ShareList, type Share } from '../../shared/api.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { atLeastOne } from '../flags/args.ts';
 import { authorizedService } from '../remote/client.ts';
@@ -19,7 +19,7 @@ export const command = defineCommand({
     'files; one line for other programs. File names come from the local history. The links ' +
     'themselves cannot be shown again: the service does not have them.',
   args: {
-    limit: { type: 'string', valueHint: 'number', description: `The maximum number of shares (${defaultLimit})` },
+    limit: valueFlag('number', `The maximum number of shares (${defaultLimit})`),
   },
   service: true,
   examples: [{ command: 'sealpin shares', does: 'What is shared, and how often it still opens' }],

@@ -1,6 +1,6 @@
 import { SealpinError } from '../../shared/errors.ts';
 import type { StoredFile } from '../../shared/api.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { atLeastOne } from '../flags/args.ts';
 import { recall, type StoredEntry, notDeleted } from '../files/history.ts';
@@ -20,14 +20,10 @@ export const command = defineCommand({
     'Without a service, only the history is shown. At a terminal the times are local; other programs ' +
     'get one line for each file, with times in UTC.',
   args: {
-    name: { type: 'string', valueHint: 'text', description: 'Only files with this in their names, in any case' },
-    mode: {
-      type: 'string',
-      valueHint: 'mode',
-      description: 'Only what the service encrypted (encrypted), or what it stores unchanged (plain)',
-    },
-    long: { type: 'boolean', description: 'Everything that is known of each file' },
-    limit: { type: 'string', valueHint: 'number', description: `The maximum number of files (${defaultLimit})` },
+    name: valueFlag('text', 'Only files with this in their names, in any case'),
+    mode: valueFlag('mode', 'Only what the service encrypted (encrypted), or what it stores unchanged (plain)'),
+    long: toggle('Everything that is known of each file'),
+    limit: valueFlag('number', `The maximum number of files (${defaultLimit})`),
   },
   service: true,
   examples: [

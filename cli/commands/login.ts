@@ -1,7 +1,7 @@
 import { apiKeyHint, isApiKeyText } from '../../shared/crypto/keys/api-key-text.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { openInput } from '../io/input.ts';
 import { api, refuseUnencrypted } from '../remote/client.ts';
@@ -16,13 +16,9 @@ export const command = defineCommand({
     'Asks for an API key, or reads it from standard input, checks it with the service, and keeps both as a profile ' +
     '(0600) in the data directory, which the other commands then use. The key is never an argument.',
   args: {
-    url: { type: 'positional', description: 'The URL of the service' },
-    name: {
-      type: 'string',
-      valueHint: 'name',
-      description: 'The name of the profile; the host of the service if left out',
-    },
-    force: { type: 'boolean', description: 'Replace a profile of that name that is for another service' },
+    url: positional('The URL of the service'),
+    name: valueFlag('name', 'The name of the profile; the host of the service if left out'),
+    force: toggle('Replace a profile of that name that is for another service'),
   },
   examples: [
     { command: 'sealpin login https://sealpin.example.com', does: 'Asks for the API key' },

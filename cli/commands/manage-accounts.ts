@@ -1,7 +1,7 @@
 /** `sealpin account …`: what the operator of a service does. */
 import type { AccountSummary } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { readRecipients } from '../keys/key-files.ts';
 import { operatedService } from '../remote/client.ts';
@@ -11,7 +11,7 @@ import { fittedRow } from '../terminal/fitted-row.ts';
 import { chosenSizeText, parseSize, sizeText } from '../terminal/size.ts';
 import { columnsOf } from '../terminal/streams.ts';
 
-const idArg = { type: 'positional', description: 'The ID of the account (see: sealpin account list)' } as const;
+const idArg = positional('The ID of the account (see: sealpin account list)');
 
 async function operatorRoutes(context: Context): Promise<Operator> {
   return operator(await operatedService(context), context);
@@ -36,14 +36,13 @@ export const accountCreate = defineCommand({
     'key of their own and revoke this one. Without a recovery key, an account whose keys are lost is ' +
     'lost.',
   args: {
-    label: { type: 'positional', description: 'What the account is called' },
-    quota: { type: 'string', valueHint: 'size', description: 'How much it may store, such as 50GB' },
-    recovery: {
-      type: 'string',
-      valueHint: 'public_key',
-      path: true,
-      description: 'The public key that can recover the account: a file, or age1…. It belongs to the future owner',
-    },
+    label: positional('What the account is called'),
+    quota: valueFlag('size', 'How much it may store, such as 50GB'),
+    recovery: valueFlag(
+      'public_key',
+      'The public key that can recover the account: a file, or age1…. It belongs to the future owner',
+      { path: true },
+    ),
   },
   service: true,
   examples: [
@@ -100,7 +99,7 @@ export const accountList = defineCommand({
 
 export const accountQuota = defineCommand({
   about: 'A quota below what is stored deletes nothing: the account stores nothing more.',
-  args: { id: idArg, size: { type: 'positional', description: 'How much it may store, such as 50GB, or none' } },
+  args: { id: idArg, size: positional('How much it may store, such as 50GB, or none') },
   service: true,
   examples: [{ command: 'sealpin account quota 7Xy0… 50GB', does: 'At most 50 GB on IPFS' }],
   async run({ args, context }) {
@@ -134,7 +133,7 @@ export const accountDelete = defineCommand({
   about:
     'With all files, API keys and shares in it. The keys of files that the service encrypted are ' +
     'destroyed. There is no way back.',
-  args: { id: idArg, destroy: { type: 'boolean', description: 'Required, because everything in the account is lost' } },
+  args: { id: idArg, destroy: toggle('Required, because everything in the account is lost') },
   service: true,
   examples: [{ command: 'sealpin account delete 7Xy0… --destroy', does: 'The account and everything in it' }],
   async run({ args, context }) {

@@ -1,4 +1,4 @@
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional } from '../command.ts';
 import { changeProfiles, profileNamed, readProfiles } from '../remote/profiles.ts';
 
 export const profileList = defineCommand({
@@ -17,7 +17,7 @@ export const profileList = defineCommand({
 
 export const profileUse = defineCommand({
   about: 'The commands use its service and API key from now on. Without a name, none is in use.',
-  args: { name: { type: 'positional', required: false, completes: 'profile', description: 'The name of the profile' } },
+  args: { name: positional('The name of the profile', { required: false, completes: 'profile' }) },
   examples: [
     { command: 'sealpin profile use work', does: 'Use that service' },
     { command: 'sealpin profile use', does: 'Back to the configured or local service' },
@@ -38,7 +38,7 @@ export const profileUse = defineCommand({
 
 export const profileRemove = defineCommand({
   about: 'Forgets its service and API key here. The key stays valid: sealpin key revoke ends it.',
-  args: { name: { type: 'positional', completes: 'profile', description: 'The name of the profile' } },
+  args: { name: positional('The name of the profile', { completes: 'profile' }) },
   examples: [{ command: 'sealpin profile remove work', does: 'Forget it' }],
   async run({ args, context }) {
     let name = args.name;

@@ -4,7 +4,7 @@ import { type BadFile, checkService } from '../backup/service/check-service.ts';
 import { restoreService } from '../backup/service/restore-service.ts';
 import { serviceFolder } from '../backup/service/service-folder.ts';
 import { backUpService, type SealedFor } from '../backup/service/take-service.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { newPasswordFlags, passwordFlags } from '../flags/args.ts';
 import { readTo, toFlag } from '../flags/to-flag.ts';
@@ -21,13 +21,10 @@ export const serviceBackup = defineCommand({
     'encrypted, to the keys of --to or with a password; the rest of the folder is as readable as the ' +
     'data directory. sealpin backup is for one account.',
   args: {
-    dir: { type: 'positional', path: true, description: 'The folder, which is made if it is missing' },
+    dir: positional('The folder, which is made if it is missing', { path: true }),
     to: { ...toFlag.to, description: 'Encrypt the tokens to these contacts, key files or recipients' },
     'without-secrets': { ...withoutSecrets, description: 'Leave the tokens out' },
-    check: {
-      type: 'boolean',
-      description: 'Only read what is in the folder, and compare it with its hashes; nothing is changed',
-    },
+    check: toggle('Only read what is in the folder, and compare it with its hashes; nothing is changed'),
     ...newPasswordFlags,
   },
   interrupted: 'the backup is as it was before: the same command resumes there',
@@ -103,13 +100,10 @@ export const serviceRestore = defineCommand({
     'Into a data directory without a local service, also on another machine: API keys and links are as in ' +
     'the moment of the backup. Each file is checked; all of it appears at the end, or nothing.',
   args: {
-    dir: { type: 'positional', path: true, description: 'The folder of a backup' },
-    key: {
-      type: 'string',
-      valueHint: 'file',
+    dir: positional('The folder of a backup', { path: true }),
+    key: valueFlag('file', 'The private key for tokens that are encrypted to a key; private.key if left out', {
       path: true,
-      description: 'The private key for tokens that are encrypted to a key; private.key if left out',
-    },
+    }),
     'without-secrets': {
       ...withoutSecrets,
       description: 'Make new tokens: start then makes another account, and API keys that you have still work',

@@ -5,7 +5,7 @@
 import type { Migration, SurveyedPin } from '../../shared/api.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { sleep } from '../../shared/streams/timing.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle } from '../command.ts';
 import type { Context } from '../context.ts';
 import { troubleOf } from '../files/pins-in-trouble.ts';
 import { embeddedId, kuboId } from '../local/backends/external-kubo.ts';
@@ -27,11 +27,11 @@ export const command = defineCommand({
     'does it by itself: this command begins it, and shows how far it is until it is done. On the ' +
     'local service, without names: from the built-in node to the Kubo of --kubo-api.',
   args: {
-    from: { type: 'positional', required: false, description: 'The ID of the pinning service that is to hold nothing' },
-    to: { type: 'positional', required: false, description: 'The one that takes its files' },
-    background: { type: 'boolean', description: 'Return once it has begun' },
-    status: { type: 'boolean', description: 'Show how far all migrations are, and begin none' },
-    cancel: { type: 'boolean', description: 'End it: what has moved stays there, and the rest where it was' },
+    from: positional('The ID of the pinning service that is to hold nothing', { required: false }),
+    to: positional('The one that takes its files', { required: false }),
+    background: toggle('Return once it has begun'),
+    status: toggle('Show how far all migrations are, and begin none'),
+    cancel: toggle('End it: what has moved stays there, and the rest where it was'),
   },
   service: true,
   examples: [

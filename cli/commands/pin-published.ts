@@ -1,5 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, valueFlag } from '../command.ts';
 import { api, authorizedService } from '../remote/client.ts';
 import { parseBlobId, readFailure, sourcesAt, sourcesOf } from '../fetch/fetch-blob.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
@@ -13,13 +13,9 @@ export const command = defineCommand({
     'Keeps a copy of a file that somebody else published, under the same blob ID: it is fetched from the configured ' +
     'gateways, each block verified, and stored in your account. It stays when they delete theirs.',
   args: {
-    blob_id: { type: 'positional', description: 'The blob ID, or a link with it: ipfs://…, https://…/ipfs/…' },
-    from: {
-      type: 'string',
-      valueHint: 'url',
-      description: 'The service or trustless gateway that has it, instead of the configured ones',
-    },
-    name: { type: 'string', valueHint: 'name', description: 'What sealpin list calls it' },
+    blob_id: positional('The blob ID, or a link with it: ipfs://…, https://…/ipfs/…'),
+    from: valueFlag('url', 'The service or trustless gateway that has it, instead of the configured ones'),
+    name: valueFlag('name', 'What sealpin list calls it'),
   },
   service: true,
   interrupted: storingInterrupted,

@@ -1,6 +1,6 @@
 import { passwordIdentity } from '../../shared/crypto/index.ts';
 import { join } from 'node:path';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { askPassword, givenPassword } from '../keys/passwords.ts';
 import { noteSignature } from '../keys/signers.ts';
@@ -15,17 +15,12 @@ export const command = defineCommand({
     'or not at all. A name that is taken gets a number, and names with a meaning of their own are ' +
     'changed.',
   args: {
-    link: { type: 'positional', description: 'The link' },
-    dir: {
-      type: 'positional',
-      required: false,
-      path: true,
-      description: 'The directory to write to; this one if left out',
-    },
+    link: positional('The link'),
+    dir: positional('The directory to write to; this one if left out', { required: false, path: true }),
     ...passwordFlags,
     ...keyFlag,
     extract: receiveExtractArg,
-    force: { type: 'boolean', description: 'Replace files of the same name' },
+    force: toggle('Replace files of the same name'),
   },
   interrupted: 'the files that it named as written are complete; to run it again counts as opening a link once more',
   examples: [

@@ -1,6 +1,6 @@
 import { fileKeyIdentity, type Recipient, passwordRecipient, rewrap } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { newPassword, refuseBoth, withoutGivenPassword } from '../keys/passwords.ts';
@@ -22,12 +22,12 @@ export const command = defineCommand({
     'somebody who could open it must not open a copy any more. What opens the old blob comes from ' +
     'SEALPIN_PASSWORD, the terminal or private.key.',
   args: {
-    blob_id: { type: 'positional', completes: 'blob', description: 'The blob ID' },
+    blob_id: positional('The blob ID', { completes: 'blob' }),
     ...toFlag,
-    password: { type: 'boolean', description: 'With a new password, which you enter twice' },
+    password: toggle('With a new password, which you enter twice'),
     ...newPasswordFlags,
     ...keyFlag,
-    mix: { type: 'boolean', description: 'Allow post-quantum and classical keys together' },
+    mix: toggle('Allow post-quantum and classical keys together'),
   },
   service: true,
   interrupted: storingInterrupted,

@@ -1,6 +1,6 @@
 import { layoutOf } from '../backup/layout.ts';
 import { restoreBackup } from '../backup/restoration.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, valueFlag } from '../command.ts';
 import { readIdentities } from '../keys/key-files.ts';
 import { givenPassword } from '../keys/passwords.ts';
 import { passwordFlags } from '../flags/args.ts';
@@ -14,13 +14,10 @@ export const command = defineCommand({
     'already are left alone, so the same command resumes after an interruption. The API key needs ' +
     'the scopes read and write, and delete for files that expire.',
   args: {
-    folder: { type: 'positional', path: true, description: 'The folder of a backup' },
-    key: {
-      type: 'string',
-      valueHint: 'file',
+    folder: positional('The folder of a backup', { path: true }),
+    key: valueFlag('file', 'The private key of the account that was backed up; account.key of the folder if left out', {
       path: true,
-      description: 'The private key of the account that was backed up; account.key of the folder if left out',
-    },
+    }),
     ...passwordFlags,
   },
   service: true,

@@ -1,5 +1,5 @@
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { handOverFiles, sendFiles } from '../files/send-files.ts';
 import { filterFlags } from '../flags/args.ts';
@@ -15,14 +15,11 @@ export const command = defineCommand({
     'go to the owner of an inbox instead, who alone can open them, and you need no account. When an ' +
     'upload in parts breaks off, the same command continues it.',
   args: {
-    file: { type: 'positional', path: true, description: 'A file or folder, or - for standard input' },
-    inbox: { type: 'string', valueHint: 'link', description: 'Hand the files over to this inbox; prints no link' },
+    file: positional('A file or folder, or - for standard input', { path: true }),
+    inbox: valueFlag('link', 'Hand the files over to this inbox; prints no link'),
     ...shareFlags,
-    name: { type: 'string', valueHint: 'name', description: 'What the receiver gets standard input as' },
-    unnamed: {
-      type: 'boolean',
-      description: 'Keep the names on this machine only; else the service keeps them, sealed to your public.key',
-    },
+    name: valueFlag('name', 'What the receiver gets standard input as'),
+    unnamed: toggle('Keep the names on this machine only; else the service keeps them, sealed to your public.key'),
     ...filterFlags,
   },
   rest: 'file',

@@ -1,6 +1,6 @@
 import { StoredFile } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { parseBlobId } from '../fetch/fetch-blob.ts';
 import { describeFile } from '../fetch/describe-file.ts';
@@ -19,13 +19,9 @@ export const command = defineCommand({
     'one that the service encrypted, it is sealed there. The bytes of a file never change. An end ' +
     'needs an API key with the scope delete, since the service deletes the file then.',
   args: {
-    id: { type: 'positional', completes: 'blob', description: 'The blob ID or the file ID' },
-    name: { type: 'string', valueHint: 'name', description: 'What sealpin list calls it' },
-    expires: {
-      type: 'string',
-      valueHint: 'when',
-      description: 'When the service deletes it: 12h, 30d or a date; never: it stays',
-    },
+    id: positional('The blob ID or the file ID', { completes: 'blob' }),
+    name: valueFlag('name', 'What sealpin list calls it'),
+    expires: valueFlag('when', 'When the service deletes it: 12h, 30d or a date; never: it stays'),
   },
   service: true,
   interrupted: 'sealpin list shows the name; the same command changes what is left',

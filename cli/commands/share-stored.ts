@@ -1,4 +1,4 @@
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, valueFlag } from '../command.ts';
 import { refuseBoth, withoutGivenPassword } from '../keys/passwords.ts';
 import { makeShare } from '../files/send-files.ts';
 import { readShareTerms, shareFlags, showShare } from '../flags/share-terms.ts';
@@ -13,10 +13,10 @@ export const command = defineCommand({
     'carries what opens this one file. For a file that the service encrypted, the API key needs the ' +
     'scope read.',
   args: {
-    id: { type: 'positional', completes: 'blob', description: 'Its blob ID or file ID (see: sealpin list)' },
+    id: positional('Its blob ID or file ID (see: sealpin list)', { completes: 'blob' }),
     ...shareFlags,
     ...keyFlag,
-    name: { type: 'string', valueHint: 'name', description: 'What the receiver gets it as, if not under its own name' },
+    name: valueFlag('name', 'What the receiver gets it as, if not under its own name'),
   },
   service: true,
   examples: [

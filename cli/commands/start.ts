@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import packageJson from '../../package.json' with { type: 'json' };
 import { parseBackupDays } from '../../shared/backup-days.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { readSmall } from '../io/input.ts';
 import { makeDataDirectory } from '../io/paths.ts';
@@ -30,50 +30,32 @@ export const command = defineCommand({
     'terminates TLS (see docs/self-hosting.md), without an account of its own. Ctrl-C stops the ' +
     'service.',
   args: {
-    port: {
-      type: 'string',
-      valueHint: 'number',
-      description: `The port on 127.0.0.1 (${defaultPort}; 0: any free one)`,
-    },
-    'kubo-api': {
-      type: 'string',
-      valueHint: 'url',
-      description:
-        'Store new files in this Kubo (its RPC address), also at later starts; none: stop using it. Token: ' +
+    port: valueFlag('number', `The port on 127.0.0.1 (${defaultPort}; 0: any free one)`),
+    'kubo-api': valueFlag(
+      'url',
+      'Store new files in this Kubo (its RPC address), also at later starts; none: stop using it. Token: ' +
         'SEALPIN_KUBO_TOKEN',
-    },
-    origin: {
-      type: 'string',
-      valueHint: 'origin',
-      description: 'Be a service for others at this address, such as https://files.example.com; none ends that',
-    },
-    proxy: {
-      type: 'string',
-      valueHint: 'addresses',
-      description:
-        'With --origin: who may connect, as addresses or CIDR blocks, separated by commas (127.0.0.1,::1). ' +
+    ),
+    origin: valueFlag(
+      'origin',
+      'Be a service for others at this address, such as https://files.example.com; none ends that',
+    ),
+    proxy: valueFlag(
+      'addresses',
+      'With --origin: who may connect, as addresses or CIDR blocks, separated by commas (127.0.0.1,::1). ' +
         'It must set X-Forwarded-For',
-    },
-    backends: {
-      type: 'string',
-      valueHint: 'file',
-      path: true,
-      description: 'Store in these backends, in JSON as BACKENDS has it; their secrets are environment variables',
-    },
-    'cors-origin': {
-      type: 'string',
-      valueHint: 'origin',
-      description: 'Let pages of this origin call the service from a browser, for development',
-    },
-    rollback: {
-      type: 'string',
-      valueHint: 'copy',
-      description: 'First go back to the state before an upgrade, without what was stored since (the log names copies)',
-    },
-    detach: {
-      type: 'boolean',
-      description: 'Return once the service is ready, and leave it running; see stop and status',
-    },
+    ),
+    backends: valueFlag(
+      'file',
+      'Store in these backends, in JSON as BACKENDS has it; their secrets are environment variables',
+      { path: true },
+    ),
+    'cors-origin': valueFlag('origin', 'Let pages of this origin call the service from a browser, for development'),
+    rollback: valueFlag(
+      'copy',
+      'First go back to the state before an upgrade, without what was stored since (the log names copies)',
+    ),
+    detach: toggle('Return once the service is ready, and leave it running; see stop and status'),
   },
   examples: [
     { command: 'sealpin start', does: 'In the foreground, on port 7420' },

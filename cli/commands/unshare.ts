@@ -1,5 +1,5 @@
 import { ShareReceipt } from '../../shared/api.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional } from '../command.ts';
 import { shareIdOf, unknownShare } from '../files/share-id.ts';
 import { authorizedService } from '../remote/client.ts';
 import { sdkHttp } from '../remote/sdk.ts';
@@ -9,7 +9,7 @@ export const command = defineCommand({
   about:
     'The link stops working at once. Who opened it before may have kept what it led to. The files stay stored: ' +
     'sealpin delete removes them, which also takes back every link to them.',
-  args: { id: { type: 'positional', description: 'The ID of the share (see: sealpin shares), or its link' } },
+  args: { id: positional('The ID of the share (see: sealpin shares), or its link') },
   service: true,
   examples: [{ command: 'sealpin unshare 7n42DGM5Tflk9n8mt7Fhc7', does: 'Take a link back' }],
   async run({ args, context }) {

@@ -2,7 +2,7 @@ import { openSealedFile } from '../../client/stored-files.ts';
 import { StoredFile } from '../../shared/api.ts';
 import { open, openWithFileKey, passwordIdentity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
 import { readIdentities } from '../keys/key-files.ts';
@@ -23,21 +23,14 @@ export const command = defineCommand({
     'nothing is written. That needs no password, and for a blob ID no API key. With --open, or a ' +
     'password file or key, it is also decrypted to its end.',
   args: {
-    id: { type: 'positional', required: false, completes: 'blob', description: 'The blob ID or the file ID' },
-    all: { type: 'boolean', description: 'Every file of the account instead' },
-    local: {
-      type: 'boolean',
-      description: 'Every block of the IPFS node of the local service instead, also of deleted files',
-    },
-    after: {
-      type: 'string',
-      valueHint: 'position',
-      description: 'With --all or --local: continue a run that was stopped, from the position that it named',
-    },
-    open: {
-      type: 'boolean',
-      description: 'Decrypt it, too: with the password, private.key, or the key of the account',
-    },
+    id: positional('The blob ID or the file ID', { required: false, completes: 'blob' }),
+    all: toggle('Every file of the account instead'),
+    local: toggle('Every block of the IPFS node of the local service instead, also of deleted files'),
+    after: valueFlag(
+      'position',
+      'With --all or --local: continue a run that was stopped, from the position that it named',
+    ),
+    open: toggle('Decrypt it, too: with the password, private.key, or the key of the account'),
     ...passwordFlags,
     ...keyFlag,
   },

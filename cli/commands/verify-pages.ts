@@ -2,7 +2,7 @@ import { Health } from '../../shared/api.ts';
 import { describe } from '../../shared/error-codes.ts';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { atLeastOne } from '../flags/args.ts';
 import { sendRequest } from '../io/http.ts';
@@ -28,13 +28,9 @@ export const command = defineCommand({
     'if all are the same. That shows what was sent now, and to this program: a service that aims at ' +
     'one reader is not found.',
   args: {
-    url: { type: 'positional', description: 'The service, or one of its pages' },
-    repeat: {
-      type: 'string',
-      valueHint: 'times',
-      description: 'Ask so often, each time as another browser; finds what only some get (1)',
-    },
-    pages: { type: 'string', valueHint: 'file', path: true, description: 'The pages.json of another release' },
+    url: positional('The service, or one of its pages'),
+    repeat: valueFlag('times', 'Ask so often, each time as another browser; finds what only some get (1)'),
+    pages: valueFlag('file', 'The pages.json of another release', { path: true }),
   },
   examples: [
     { command: 'sealpin pages verify https://sealpin.example.com', does: 'Compare each page once' },

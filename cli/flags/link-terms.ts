@@ -5,14 +5,11 @@ import type { Context } from '../context.ts';
 import type { Service } from '../remote/service-choice.ts';
 import { sizeText } from '../terminal/size.ts';
 import { parseExpiry } from './expiry.ts';
+import { valueFlag } from '../command.ts';
 
 /** Flag for the end of such a key. */
 export const linkEndFlag = {
-  expires: {
-    type: 'string',
-    valueHint: 'when',
-    description: `Until when it works: 12h, 30d or a date (${keyDefaults.days}d)`,
-  },
+  expires: valueFlag('when', `Until when it works: 12h, 30d or a date (${keyDefaults.days}d)`),
 } as const;
 
 /** The time of `--expires`; undefined where it is not given. @throws usage */

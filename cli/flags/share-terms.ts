@@ -2,7 +2,7 @@
 import type { Shared } from '../../client/sharing.ts';
 import type { ParcelSigner, Recipient } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
-import type { Args } from '../command.ts';
+import { toggle, valueFlag, type Args } from '../command.ts';
 import { newPasswordFlags } from './args.ts';
 import { parseExpiry } from './expiry.ts';
 import type { Context } from '../context.ts';
@@ -14,14 +14,14 @@ import type { Service } from '../remote/service-choice.ts';
 
 export const shareFlags = {
   ...toFlag,
-  expires: { type: 'string', valueHint: 'when', description: 'Until when it opens: 12h, 30d or a date (7d)' },
-  opens: { type: 'string', valueHint: 'number', description: 'How often it opens (5)' },
-  password: { type: 'boolean', description: 'Ask for a password, which the receiver needs, too' },
+  expires: valueFlag('when', 'Until when it opens: 12h, 30d or a date (7d)'),
+  opens: valueFlag('number', 'How often it opens (5)'),
+  password: toggle('Ask for a password, which the receiver needs, too'),
   ...newPasswordFlags,
-  note: { type: 'string', valueHint: 'text', description: 'A few words to the receiver' },
-  from: { type: 'string', valueHint: 'name', description: 'Your name, for the receiver' },
-  sign: { type: 'boolean', description: 'Sign it with private.key: the receiver sees whose key it was' },
-  qr: { type: 'boolean', description: 'Also show the link as a QR code' },
+  note: valueFlag('text', 'A few words to the receiver'),
+  from: valueFlag('name', 'Your name, for the receiver'),
+  sign: toggle('Sign it with private.key: the receiver sees whose key it was'),
+  qr: toggle('Also show the link as a QR code'),
 } as const satisfies Args;
 
 type ShareFlagValues = {

@@ -4,17 +4,15 @@ import { SealpinError } from '../../shared/errors.ts';
 import type { Context } from '../context.ts';
 import { readContacts } from '../keys/contacts.ts';
 import { readRecipients } from '../keys/key-files.ts';
+import { valueFlag } from '../command.ts';
 
 /** Takes several names in one value, with commas between them, and may be given again. */
 export const toFlag = {
-  to: {
-    type: 'string',
-    valueHint: 'who',
+  to: valueFlag('who', 'Only for these contacts, key files or recipients: with commas between them, or --to again', {
     repeats: true,
     completes: 'contact',
     path: true,
-    description: 'Only for these contacts, key files or recipients: with commas between them, or --to again',
-  },
+  }),
 } as const;
 
 /**
