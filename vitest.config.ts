@@ -43,7 +43,7 @@ const bundled = [
 
 // What is tried with buckets.
 const everySuite = '{files,uploads,shares}/**/*,accounts/backup,backends/gateway/*';
-const oneOfEach = 'files/reading,uploads/lengths,shares/shares,backends/gateway/gateway';
+const someSuites = { r2: 'files/reading,backends/gateway/gateway', s3: 'uploads/lengths,shares/shares' };
 
 // Files that end in `.node.test.ts` need Node (processes, sockets, files); every other test in
 // shared/ and client/ runs in both.
@@ -97,7 +97,7 @@ export default defineConfig({
         plugins: [webPlugin],
         test: {
           name: backend,
-          include: [`worker/test/{${long ? everySuite : oneOfEach}}.node.test.ts`],
+          include: [`worker/test/{${long ? everySuite : someSuites[backend]}}.node.test.ts`],
           exclude: ['**/network.node.test.ts', ...(backend === 's3' && !hasVersitygw() ? ['**'] : [])],
           env: { SEALPIN_TEST_BACKEND: backend },
           ...shared,

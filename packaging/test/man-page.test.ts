@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { cp, readdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { headings } from '../../cli/commands/index.ts';
 import { packageRoot } from '../../cli/local/package-root.ts';
@@ -53,14 +53,16 @@ describe('the pages for man', () => {
   });
 
   withProgram('groff', { probe: ['--version'] }, () => {
-    test('are shown by groff without a warning', () => {
+    test('are shown by groff without a warning', async () => {
+      const directory = await temporaryDirectory();
+      const files = Array.from(pages, ([name, page]) => ({ path: join(directory, basename(name)), page }));
+      for (const { path, page } of files) await writeFile(path, page);
       // `break` warns about a word that is longer than its line.
-      const argv = ['-man', '-Kutf8', '-Tutf8', '-ww', '-Wbreak', '-rLL=80n'];
-      for (const [name, page] of pages) {
-        const ran = spawnSync('groff', argv, { input: page, encoding: 'utf8' });
-        expect(ran, name).toMatchObject({ status: 0, stderr: '' });
-        expect(ran.stdout, name).not.toMatch(/&(?:lt|gt|amp|quot);/);
-      }
+      const argv = ['-man', '-Kutf8', '-Tutf8', '-ww', '-Wbreak', '-rLL=80n', ...files.map(({ path }) => path)];
+      const ran = spawnSync('groff', argv, { encoding: 'utf8', maxBuffer: 16 * 1024 * 1024 });
+      expect(ran).toMatchObject({ status: 0, stderr: '' });
+      expect(ran.stdout.match(/^SEALPIN\S*\(\d\)/gm)).toHaveLength(files.length);
+      expect(ran.stdout).not.toMatch(/&(?:lt|gt|amp|quot);/);
     });
   });
 });

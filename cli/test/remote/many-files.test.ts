@@ -58,7 +58,7 @@ const tellsMemory = `--import=data:text/javascript,${encodeURIComponent(
   'process.on("exit",()=>process.stderr.write(`maxrss=${process.resourceUsage().maxRSS}`))',
 )}`;
 
-describe.each(['embedded node', 'R2'] as const)('%s', (kind) => {
+describe.each<Kind>(long ? ['embedded node', 'R2'] : ['embedded node'])('%s', (kind) => {
   let service: Started;
   beforeAll(async () => {
     service = await start[kind]();
