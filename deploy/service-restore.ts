@@ -127,7 +127,7 @@ async function putPage(api: OperatorApi, account: string, page: string, signal: 
     try {
       return await api.put(`/v1/operator/accounts/${account}/backup`, page, RestoredPage);
     } catch (error) {
-      if (left === 0 || !(isSealpinError(error, 'not_found') || isSealpinError(error, 'unauthorized'))) throw error;
+      if (left === 0 || !isSealpinError(error, 'not_found', 'unauthorized')) throw error;
       await delay(pauseMs);
       signal.throwIfAborted();
     }

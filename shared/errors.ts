@@ -102,9 +102,9 @@ export class SealpinError extends Error {
   }
 }
 
-/** Recognizes a SealpinError, with a certain code if one is given. */
-export function isSealpinError(thrown: unknown, code?: Code): thrown is SealpinError {
-  return thrown instanceof SealpinError && (code === undefined || thrown.code === code);
+/** Recognizes a SealpinError, with one of some codes if any are given. */
+export function isSealpinError(thrown: unknown, ...codes: readonly Code[]): thrown is SealpinError {
+  return thrown instanceof SealpinError && (codes.length === 0 || codes.includes(thrown.code));
 }
 
 /** Awaits some work; where that fails with a certain code, `other` stands for its result. */

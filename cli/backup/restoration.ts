@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { accessTo } from '../../client/blobs.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import { type FileInfo, type Identity, openAtWithFileKey } from '../../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { isSealpinError } from '../../shared/errors.ts';
 import { openFile } from '../../shared/ipfs/index.ts';
 import type { Context } from '../context.ts';
 import { openCar } from '../io/car-file.ts';
 import { writeFailure } from '../errno.ts';
 import { makeDirectories } from '../io/paths.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { authorizedService } from '../remote/client.ts';
+import { authorizedService, requireScopes } from '../remote/client.ts';
 import { describeFile } from '../fetch/describe-file.ts';
 import { everyFile } from '../remote/pages.ts';
 import { optionsOf } from '../fetch/fetch-blob.ts';
@@ -53,11 +53,7 @@ export async function restoreBackup(
   const service = await authorizedService(context);
   const target = await targetAt(service, context);
   const { account, key } = await target.routes.account();
-  for (const scope of ['read', 'write'] as const)
-    if (!key.scopes.includes(scope))
-      throw new SealpinError('insufficient_scope', `the API key lacks the scope ${scope}`, {
-        hint: 'use a key with the scopes read and write',
-      });
+  requireScopes(key.scopes, ['read', 'write']);
   const folder = join(layout.restored, account.id);
   try {
     await makeDirectories(folder);
@@ -129,9 +125,9 @@ async function restoreAll(ids: readonly string[], run: Restoring): Promise<{ res
       restored += 1;
     } catch (error) {
       // One damaged file must not keep the others from being restored.
-      if (!isOfOneFile(error)) throw error;
+      if (!isSealpinError(error, ...ofOneFile)) throw error;
       failures.push(error);
-      context.output.warn(`${fileId} was not restored: ${(error as Error).message}`);
+      context.output.warn(`${fileId} was not restored: ${error.message}`);
     }
   }
   if (endless > 0)
@@ -152,10 +148,6 @@ const ofOneFile = [
   'container_invalid',
   'invalid_cid',
 ] as const;
-
-function isOfOneFile(error: unknown): boolean {
-  return ofOneFile.some((code) => isSealpinError(error, code));
-}
 
 async function restoreFile(entry: BackupEntry, run: Restoring): Promise<void> {
   const { context, target } = run;

@@ -107,9 +107,9 @@ export async function takeBackup(
       live.set(file.fileId, file.cid);
     } catch (error) {
       // One file that cannot be read must not keep the others out of the backup.
-      if (!isOfOneFile(error)) throw error;
+      if (!isSealpinError(error, ...ofOneFile)) throw error;
       failures.push(error);
-      context.output.warn(`${file.fileId} is not in the backup: ${(error as Error).message}`);
+      context.output.warn(`${file.fileId} is not in the backup: ${error.message}`);
     }
   }
   if (failures.length > 0) throw failures[0];
@@ -251,10 +251,6 @@ const ofOneFile = [
 ] as const;
 
 /** Tells a failure of one file from one of the service, the disk or the command. */
-function isOfOneFile(error: unknown): boolean {
-  return ofOneFile.some((code) => isSealpinError(error, code));
-}
-
 /** The record of a file; undefined also where it is damaged, or something else. */
 async function soundEntry(fileId: string, layout: Layout, context: Context): Promise<BackupEntry | undefined> {
   return otherwise(readEntry(layout, fileId, context), 'config_invalid', undefined);

@@ -8,7 +8,7 @@ import { sealedParcelType } from '../../shared/link/index.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { yesArg } from '../flags/args.ts';
-import { type Api, api, authorizedService } from '../remote/client.ts';
+import { type Api, api, authorizedService, requireScopes } from '../remote/client.ts';
 import { firstItems } from '../remote/pages.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { confirm } from '../terminal/confirm.ts';
@@ -36,11 +36,7 @@ export const command = defineCommand({
     const service = await authorizedService(context);
     const [http, routes] = [sdkHttp(service, context), api(service, context)];
     const { account, key, rotation, usage } = await routes.account();
-    const lacking = (['read', 'keys'] as const).find((scope) => !key.scopes.includes(scope));
-    if (lacking !== undefined)
-      throw new SealpinError('insufficient_scope', `the API key lacks the scope ${lacking}`, {
-        hint: 'use a key with the scopes read and keys',
-      });
+    requireScopes(key.scopes, ['read', 'keys']);
     if (rotation === undefined) {
       const isLossy = await showEndings({ http, routes, apiKey: service.apiKey, key }, context);
       if (isLossy && !args.yes)
@@ -138,7 +134,7 @@ async function sealedToAccount(http: ServiceHttp, apiKey: string, signal: AbortS
       await openSealed(await readDelivery(http, file, signal), identities);
       count += 1;
     } catch (error) {
-      if (!unaffected.some((code) => isSealpinError(error, code))) throw error;
+      if (!isSealpinError(error, ...unaffected)) throw error;
     }
   }
   return count;

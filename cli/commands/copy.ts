@@ -1,12 +1,13 @@
 import { accessTo } from '../../client/blobs.ts';
 import { openSealedFile } from '../../client/stored-files.ts';
-import { FileList, type Scope, StoredFile } from '../../shared/api.ts';
+import type { StoredFile } from '../../shared/api.ts';
+import { FileList, type Scope } from '../../shared/api.ts';
 import { openAtWithFileKey } from '../../shared/crypto/index.ts';
 import { SealpinError, otherwise } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { authorizedService } from '../remote/client.ts';
+import { authorizedService, api } from '../remote/client.ts';
 import { describeFile, type FileDescription } from '../fetch/describe-file.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { parseBlobId, readFailure, sourcesOf, withBlob } from '../fetch/fetch-blob.ts';
@@ -109,8 +110,7 @@ async function copyFile(
 ): Promise<CopiedFile> {
   const service = await authorizedService(context);
   const http = sdkHttp(service, context);
-  const query = { data: 'false' };
-  const file = await http.json(StoredFile, { path: `v1/storage/${fileId}`, query, signal: context.signal });
+  const file = await api(service, context).file(fileId);
   const { mode, cid, expiresAt } = file;
   if (mode === 'plain') return { ...(await storeCopy(cid, await sourcesOf(context), target, sending)), about: file };
   const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, context.signal);

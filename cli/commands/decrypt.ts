@@ -1,11 +1,9 @@
 import { resolve } from 'node:path';
 import type { StoredFile } from '../../shared/api.ts';
-import { passwordIdentity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
-import { readIdentities } from '../keys/key-files.ts';
-import { askPassword, givenPassword, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
+import { givenPassword, refuseEmpty, refusePathAsPassword } from '../keys/passwords.ts';
 import { checkPlacing, openDestination, type Placing } from '../files/destination.ts';
 import {
   isLink,
@@ -17,7 +15,7 @@ import {
 } from '../files/received-files.ts';
 import { openDetails } from '../files/sealed-names.ts';
 import { writeServiceFile } from '../files/service-file.ts';
-import { decryptTo, decryptWithKeys } from '../files/unseal.ts';
+import { decryptTo, decryptWithKeys, asking } from '../files/unseal.ts';
 import { isFileId } from '../remote/file-id.ts';
 import {
   blobArg,
@@ -92,10 +90,7 @@ export const command = defineCommand({
     return await decryptTo({
       ...placing,
       given: password === undefined ? undefined : { kind: 'password', password },
-      find: async (kind, failed) =>
-        kind === 'password'
-          ? [passwordIdentity(await askPassword(blob, context, failed))]
-          : readIdentities(undefined, undefined, context),
+      find: asking({ blob }, context),
       context: to,
     });
   },

@@ -1,7 +1,7 @@
 import { accountIdentities } from '../../client/account-key.ts';
 import { inboxes, isDelivery, openSealed, placeOf, readDelivery } from '../../client/inboxes.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
-import { StoredFile } from '../../shared/api.ts';
+import type { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
 import { isSealpinError, SealpinError, type Code, otherwise } from '../../shared/errors.ts';
 import type { Parcel } from '../../shared/link/index.ts';
@@ -11,9 +11,9 @@ import { pathsIn } from '../io/paths.ts';
 import { readContacts, type Contacts } from '../keys/contacts.ts';
 import { fingerprint } from '../keys/fingerprint.ts';
 import { readIdentities, readRecipients } from '../keys/key-files.ts';
-import { noteSignature, shownSignature, type ShownSignature } from '../keys/signers.ts';
+import { noteWords, shownSignature, type ShownSignature } from '../keys/signers.ts';
 import { prepareDirectory, receiveInto } from '../files/received-files.ts';
-import { authorizedService } from '../remote/client.ts';
+import { authorizedService, api } from '../remote/client.ts';
 import { revokeLinkedKey } from '../files/linked-key.ts';
 import { everyFile } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -146,12 +146,9 @@ export const inboxOpen = defineCommand({
     if (found.sealedTo === ofAccount) output.note(makeANewOne);
     const directory = args.dir ?? '.';
     await prepareDirectory(directory, context);
-    if (parcel.from !== undefined)
-      output.note(`from ${parcel.from} (as they say${parcel.signed ? '' : '; not signed'})`);
-    const signed = await noteSignature(parcel.signed, context);
-    for (const line of parcel.note?.split('\n') ?? []) output.note(`note: ${line}`);
+    const words = await noteWords(parcel, context);
     const files = await receiveInto(directory, parcel, { ...args, service: service.url.href }, context);
-    await output.result({ files, ...parcelWords(parcel), signed }, []);
+    await output.result({ files, ...words }, []);
   },
 });
 
@@ -250,9 +247,8 @@ async function attempt<T>(work: () => Promise<T>, { signal }: Context): Promise<
 
 /** @throws not_found */
 async function deliveryFile(id: string, service: Service, context: Context): Promise<StoredFile> {
-  const path = `v1/storage/${encodeURIComponent(id)}`;
   try {
-    return await sdkHttp(service, context).json(StoredFile, { path, query: { data: 'false' }, signal: context.signal });
+    return await api(service, context).file(id);
   } catch (error) {
     if (!isSealpinError(error, 'not_found')) throw error;
     throw new SealpinError('not_found', 'there is no delivery with this ID', { hint: 'see: sealpin inbox list' });

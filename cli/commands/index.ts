@@ -6,9 +6,10 @@ import type { Command, Heading } from '../command.ts';
 
 type Make = (heading: Heading) => Command;
 /**
- * The summary of a command, and what loads it: a file of one command, or one of those in a file.
+ * The summary of a command, and its file, which exports it as `command`, or under a name where it
+ * has several.
  */
-type CommandRow = readonly [summary: string, load: () => Promise<Make | { readonly command: Make }>];
+type CommandRow = readonly [summary: string, load: () => Promise<object>, exported?: string];
 
 /** Every command, in the order of `help all`. */
 const table = {
@@ -18,16 +19,13 @@ const table = {
   doctor: ['Find out what is wrong here, and what to do', () => import('./find-faults.ts')],
   rebuild: ['Rebuild the service from its source, while it runs', () => import('./rebuild.ts')],
   keygen: ['Create a key pair', () => import('./keygen.ts')],
-  'contact add': ['Give a name to a public key', async () => (await import('./contact.ts')).contactAdd],
-  'contact list': [
-    'List contacts and the fingerprints of their keys',
-    async () => (await import('./contact.ts')).contactList,
-  ],
-  'contact remove': ['Remove a contact', async () => (await import('./contact.ts')).contactRemove],
+  'contact add': ['Give a name to a public key', () => import('./contact.ts'), 'contactAdd'],
+  'contact list': ['List contacts and the fingerprints of their keys', () => import('./contact.ts'), 'contactList'],
+  'contact remove': ['Remove a contact', () => import('./contact.ts'), 'contactRemove'],
   login: ['Keep a service and an API key for it as a profile', () => import('./login.ts')],
-  'profile list': ['List the profiles', async () => (await import('./manage-profiles.ts')).profileList],
-  'profile use': ['Use a profile', async () => (await import('./manage-profiles.ts')).profileUse],
-  'profile remove': ['Forget a profile', async () => (await import('./manage-profiles.ts')).profileRemove],
+  'profile list': ['List the profiles', () => import('./manage-profiles.ts'), 'profileList'],
+  'profile use': ['Use a profile', () => import('./manage-profiles.ts'), 'profileUse'],
+  'profile remove': ['Forget a profile', () => import('./manage-profiles.ts'), 'profileRemove'],
   encrypt: ['Encrypt a file or folder, with a password or for people', () => import('./encrypt.ts')],
   'chacha-encrypt': [
     'Encrypt with a password into an age file (ChaCha20-Poly1305)',
@@ -42,19 +40,13 @@ const table = {
   shares: ['List what is shared by link', () => import('./list-shares.ts')],
   'shares change': ['Change how often and how long a link opens', () => import('./change-share.ts')],
   unshare: ['Take a link back', () => import('./unshare.ts')],
-  'inbox create': [
-    'Make a link by which others send files to you',
-    async () => (await import('./inbox.ts')).inboxCreate,
-  ],
-  'inbox list': ['List what came', async () => (await import('./inbox.ts')).inboxList],
-  'inbox open': ['Open what came', async () => (await import('./inbox.ts')).inboxOpen],
-  'inbox revoke': ['Close an inbox', async () => (await import('./inbox.ts')).inboxRevoke],
-  'invite create': [
-    'Make a link by which others send files from here',
-    async () => (await import('./invite.ts')).inviteCreate,
-  ],
-  'invite list': ['List invitations', async () => (await import('./invite.ts')).inviteList],
-  'invite revoke': ['End an invitation', async () => (await import('./invite.ts')).inviteRevoke],
+  'inbox create': ['Make a link by which others send files to you', () => import('./inbox.ts'), 'inboxCreate'],
+  'inbox list': ['List what came', () => import('./inbox.ts'), 'inboxList'],
+  'inbox open': ['Open what came', () => import('./inbox.ts'), 'inboxOpen'],
+  'inbox revoke': ['Close an inbox', () => import('./inbox.ts'), 'inboxRevoke'],
+  'invite create': ['Make a link by which others send files from here', () => import('./invite.ts'), 'inviteCreate'],
+  'invite list': ['List invitations', () => import('./invite.ts'), 'inviteList'],
+  'invite revoke': ['End an invitation', () => import('./invite.ts'), 'inviteRevoke'],
   list: ['List stored files, newest first', () => import('./list.ts')],
   set: ['Give a stored file another name or an end', () => import('./set.ts')],
   delete: ['Delete a stored file', () => import('./delete.ts')],
@@ -70,48 +62,36 @@ const table = {
   restore: ['Store a backup in an account', () => import('./restore-account.ts')],
   'service backup': [
     'Back up the whole local service (for its operator)',
-    async () => (await import('./manage-service.ts')).serviceBackup,
+    () => import('./manage-service.ts'),
+    'serviceBackup',
   ],
-  'service restore': [
-    'Restore the backup of a local service',
-    async () => (await import('./manage-service.ts')).serviceRestore,
-  ],
-  'key create': ['Create an API key and print it once', async () => (await import('./key.ts')).keyCreate],
-  'key list': ['List the API keys of the account', async () => (await import('./key.ts')).keyList],
-  'key revoke': ['Revoke an API key', async () => (await import('./key.ts')).keyRevoke],
+  'service restore': ['Restore the backup of a local service', () => import('./manage-service.ts'), 'serviceRestore'],
+  'key create': ['Create an API key and print it once', () => import('./key.ts'), 'keyCreate'],
+  'key list': ['List the API keys of the account', () => import('./key.ts'), 'keyList'],
+  'key revoke': ['Revoke an API key', () => import('./key.ts'), 'keyRevoke'],
   'key export': ["Write the account's private key to a file", () => import('./key-export.ts')],
   'key restore': ['Make a key pair again from its backup words', () => import('./key-restore.ts')],
   'key rotate': ['Replace your key pair, and keep the old key for what it opens', () => import('./key-rotate.ts')],
   'account create': [
     'Make an account (for the operator of the service)',
-    async () => (await import('./manage-accounts.ts')).accountCreate,
+    () => import('./manage-accounts.ts'),
+    'accountCreate',
   ],
-  'account list': [
-    'List the accounts with what they use',
-    async () => (await import('./manage-accounts.ts')).accountList,
-  ],
-  'account quota': [
-    'Set how much an account may store',
-    async () => (await import('./manage-accounts.ts')).accountQuota,
-  ],
-  'account disable': [
-    'Refuse all API keys of an account',
-    async () => (await import('./manage-accounts.ts')).accountDisable,
-  ],
+  'account list': ['List the accounts with what they use', () => import('./manage-accounts.ts'), 'accountList'],
+  'account quota': ['Set how much an account may store', () => import('./manage-accounts.ts'), 'accountQuota'],
+  'account disable': ['Refuse all API keys of an account', () => import('./manage-accounts.ts'), 'accountDisable'],
   'account enable': [
     'Let the API keys of an account work again',
-    async () => (await import('./manage-accounts.ts')).accountEnable,
+    () => import('./manage-accounts.ts'),
+    'accountEnable',
   ],
-  'account delete': [
-    'Delete an account with everything in it',
-    async () => (await import('./manage-accounts.ts')).accountDelete,
-  ],
+  'account delete': ['Delete an account with everything in it', () => import('./manage-accounts.ts'), 'accountDelete'],
   'account rotate': ['Replace the key pair of your account', () => import('./account-rotate.ts')],
   migrate: ['Move files to another pinning service (for the operator)', () => import('./migrate.ts')],
   repair: ['Look at every backend, and copy again what is lost (for the operator)', () => import('./repair.ts')],
   completions: [
     'Print the completions for a shell',
-    async () => (await import('./completions.ts')).completionsCommand(loadCommands),
+    async () => ({ command: (await import('./completions.ts')).completionsCommand(loadCommands) }),
   ],
 } satisfies Readonly<Record<string, CommandRow>>;
 
@@ -135,10 +115,11 @@ export const firstPage: Readonly<Record<string, readonly Heading[]>> = Object.fr
 
 /** Loads one command by its name as typed, such as `key create`; undefined when there is none. */
 export async function loadCommand(name: string): Promise<Command | undefined> {
-  const [summary, load] = commandRows.get(name) ?? [];
+  const [summary, load, exported = 'command'] = commandRows.get(name) ?? [];
   if (summary === undefined || load === undefined) return undefined;
-  const loaded = await load();
-  return ('command' in loaded ? loaded.command : loaded)({ name, summary });
+  const make = ((await load()) as Record<string, Make>)[exported];
+  if (make === undefined) throw new TypeError(`the file of ${name} has no ${exported}`);
+  return make({ name, summary });
 }
 
 /** Loads all commands, in the order of `help all`. */

@@ -1,11 +1,9 @@
-import { passwordIdentity } from '../../shared/crypto/index.ts';
 import { join } from 'node:path';
 import { defineCommand, positional, toggle } from '../command.ts';
-import { readIdentities } from '../keys/key-files.ts';
-import { askPassword, givenPassword } from '../keys/passwords.ts';
-import { noteSignature } from '../keys/signers.ts';
+import { givenPassword } from '../keys/passwords.ts';
+import { noteWords } from '../keys/signers.ts';
 import { openLink, prepareDirectory, readLink, receiveInto } from '../files/received-files.ts';
-import { decryptTo } from '../files/unseal.ts';
+import { decryptTo, asking } from '../files/unseal.ts';
 import { keyFlag, passwordFlags, receiveExtractArg } from '../flags/args.ts';
 
 export const command = defineCommand({
@@ -29,7 +27,6 @@ export const command = defineCommand({
     { command: "sealpin receive 'https://sealpin.example.com/s#1…' --extract", does: 'A folder, as a folder' },
   ],
   async run({ args, context }) {
-    const { output } = context;
     const link = readLink(args.link, context);
     const directory = args.dir ?? '.';
     await prepareDirectory(directory, context);
@@ -42,21 +39,14 @@ export const command = defineCommand({
         force: args.force,
         extract: false,
         given: password === undefined ? undefined : { kind: 'password', password },
-        find: async (kind, failed) =>
-          kind === 'password'
-            ? [passwordIdentity(await askPassword(link.cid, context, failed))]
-            : readIdentities(args.key, undefined, context),
+        find: asking({ blob: link.cid, key: args.key }, context),
         context: { ...context, service: link.service },
       });
       return;
     }
     const opened = await openLink(link, { password, key: args.key }, context);
-    if (opened.from !== undefined)
-      output.note(`from ${opened.from} (as they say${opened.signed ? '' : '; not signed'})`);
-    const signed = await noteSignature(opened.signed, context);
-    for (const line of opened.note?.split('\n') ?? []) output.note(`note: ${line}`);
+    const words = await noteWords(opened, context);
     const files = await receiveInto(directory, opened, { ...args, service: link.service }, context);
-    const { note, from } = opened;
-    await output.result({ files, note, from, signed }, []);
+    await context.output.result({ files, ...words }, []);
   },
 });

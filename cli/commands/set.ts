@@ -1,4 +1,4 @@
-import { StoredFile } from '../../shared/api.ts';
+import type { StoredFile } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -8,7 +8,7 @@ import { fileInHistory } from '../files/history.ts';
 import { keepStored } from '../files/sealed-names.ts';
 import { parseExpiry } from '../flags/expiry.ts';
 import { parseName } from '../io/safe-name.ts';
-import { authorizedService, introduction, api, requester } from '../remote/client.ts';
+import { authorizedService, introduction, api, requireScopes } from '../remote/client.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { filesWith } from '../remote/pages.ts';
 import type { Service } from '../remote/service-choice.ts';
@@ -40,16 +40,13 @@ export const command = defineCommand({
     const cid = isFileId(args.id) ? undefined : parseBlobId(args.id, '; a file ID, such as 6f1c2d3e-…, works too');
     const service = await authorizedService(context);
     const { key } = await introduction(api(service, context));
-    const missing = (['read', 'write', 'delete'] as const).find(
-      (scope) => !key.scopes.includes(scope) && (scope !== 'delete' || expiresAt !== undefined),
-    );
-    if (missing !== undefined)
-      throw new SealpinError('insufficient_scope', `the API key lacks the scope ${missing}`, {
-        hint:
-          missing === 'delete'
-            ? '--expires ends a file, which is deleting it: use a key with read, write and delete'
-            : 'use a key with the scopes read and write',
-      });
+    requireScopes(key.scopes, ['read', 'write']);
+    if (expiresAt !== undefined)
+      requireScopes(
+        key.scopes,
+        ['delete'],
+        '--expires ends a file, which is deleting it: use a key with read, write and delete',
+      );
     const fileIds = cid === undefined ? [parseFileId(args.id)] : await filesWith(cid, service, context);
     const files: StoredFile[] = [];
     for (const fileId of fileIds) files.push(await change(fileId, { name, expiresAt }, service, context));
@@ -68,8 +65,8 @@ async function change(
   service: Service,
   context: Context,
 ): Promise<StoredFile> {
-  const request = requester(service, context);
-  const before = await request(StoredFile, `v1/storage/${fileId}?data=false`);
+  const { file } = api(service, context);
+  const before = await file(fileId);
   const knowsName = before.mode === 'encrypted' || typeof before.filename === 'string';
   await describeFile(service, fileId, { filename: knowsName ? name : undefined, expiresAt }, context);
   if (name !== undefined && !knowsName) {
@@ -79,5 +76,5 @@ async function change(
     const unnamed = before.details === undefined;
     await keepStored({ cid, fileId, bytes, name, modified }, service, context, { unnamed });
   }
-  return request(StoredFile, `v1/storage/${fileId}?data=false`);
+  return file(fileId);
 }

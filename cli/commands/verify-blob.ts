@@ -1,19 +1,17 @@
 import { openSealedFile } from '../../client/stored-files.ts';
-import { StoredFile } from '../../shared/api.ts';
-import { open, openWithFileKey, passwordIdentity } from '../../shared/crypto/index.ts';
+import { open, openWithFileKey } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, toggle, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { release } from '../io/byte-stream.ts';
-import { readIdentities } from '../keys/key-files.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
-import { askPassword, givenPassword } from '../keys/passwords.ts';
-import { authorizedService } from '../remote/client.ts';
+import { givenPassword } from '../keys/passwords.ts';
+import { authorizedService, api } from '../remote/client.ts';
 import { parseBlobId, withBlob } from '../fetch/fetch-blob.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { isFileId, parseFileId } from '../remote/file-id.ts';
 import { sizeText } from '../terminal/size.ts';
-import { openWith } from '../files/unseal.ts';
+import { openWith, asking } from '../files/unseal.ts';
 import { verifyAccount, verifyLocal } from '../files/verify-all.ts';
 import { keyFlag, passwordFlags } from '../flags/args.ts';
 
@@ -82,15 +80,10 @@ async function targetOf(
 ): Promise<{ readonly cid: string; readonly fileKey?: Uint8Array }> {
   if (!isFileId(id)) return { cid: parseBlobId(id, '; a file ID, such as 6f1c2d3e-…, works too') };
   const service = await authorizedService(context);
-  const { signal } = context;
-  const http = sdkHttp(service, context);
-  const { cid, mode, fileId } = await http.json(StoredFile, {
-    path: `v1/storage/${parseFileId(id)}`,
-    query: { data: 'false' },
-    signal,
-  });
+  const { cid, mode, fileId } = await api(service, context).file(parseFileId(id));
   if (mode === 'plain' || !isDeep) return { cid };
-  return { cid, fileKey: (await openSealedFile(http, service.apiKey, fileId, signal)).fileKey };
+  const http = sdkHttp(service, context);
+  return { cid, fileKey: (await openSealedFile(http, service.apiKey, fileId, context.signal)).fileKey };
 }
 
 type OpeningArgs = {
@@ -112,10 +105,7 @@ async function plaintextOf(
     throw new SealpinError('not_encrypted', 'it is not encrypted: there is nothing to open', {
       hint: 'without --open and a key, its blocks alone are verified',
     });
-  const find = async (kind: 'password' | 'keys', failed: number) =>
-    kind === 'password'
-      ? [passwordIdentity(await askPassword(id, context, failed))]
-      : readIdentities(args.key, password, context);
+  const find = asking({ blob: id, key: args.key, keyPassword: password }, context);
   // A password is either for the container or for the key file.
   const isForContainer = password !== undefined && 'opens' in opened && opened.opens === 'password';
   const given = isForContainer ? ({ kind: 'password', password } as const) : undefined;

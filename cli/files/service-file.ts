@@ -1,11 +1,11 @@
 /** A file of the account by its file ID: the service has encrypted it, or stores it as it came. */
 import { resolve } from 'node:path';
 import { openSealedFile } from '../../client/stored-files.ts';
-import { StoredFile } from '../../shared/api.ts';
+import type { StoredFile } from '../../shared/api.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import type { Context } from '../context.ts';
 import { freePath, safeName } from '../io/safe-name.ts';
-import { authorizedService } from '../remote/client.ts';
+import { authorizedService, api } from '../remote/client.ts';
 import { parseFileId } from '../remote/file-id.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { checkPlacing, openDestination, type Placing } from './destination.ts';
@@ -32,10 +32,9 @@ export async function writeServiceFile(
     await openDestination({ ...placing, outputFile }, context);
   }
   const service = await authorizedService(context);
-  const http = sdkHttp(service, context);
-  const about = await http.json(StoredFile, { path: `v1/storage/${fileId}`, query: { data: 'false' }, signal });
+  const about = await api(service, context).file(fileId);
   if (about.mode === 'plain') return about;
-  const { fileKey, info } = await openSealedFile(http, service.apiKey, fileId, signal);
+  const { fileKey, info } = await openSealedFile(sdkHttp(service, context), service.apiKey, fileId, signal);
   const name = info.filename ?? fileId;
   const path = outputFile ?? (await ownPath(name, force, context));
   const file = { cid: about.cid, fileKey, name, size: info.size };

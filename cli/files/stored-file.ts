@@ -1,7 +1,6 @@
 /** A file that is stored already, with the key that opens it alone. */
 import { accessTo } from '../../client/blobs.ts';
 import { storedFile } from '../../client/stored-files.ts';
-import { StoredFile } from '../../shared/api.ts';
 import { open, openAtWithFileKey, passwordIdentity } from '../../shared/crypto/index.ts';
 import { SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
@@ -37,17 +36,14 @@ export async function storedFileOf(
   service: Service,
   context: Context,
 ): Promise<{ readonly file: ParcelFile; readonly fileIds: readonly string[] }> {
-  const { signal } = context;
   if (!isFileId(id)) {
     const cid = parseBlobId(id);
     const { files } = await api(service, context).list({ cid, limit: 100 });
     return { file: await fileAt(cid, o, context), fileIds: files.map(({ fileId }) => fileId) };
   }
-  const http = sdkHttp(service, context);
-  const path = `v1/storage/${id}`;
-  const { mode, cid, fileId } = await http.json(StoredFile, { path, query: { data: 'false' }, signal });
+  const { mode, cid, fileId } = await api(service, context).file(id);
   if (mode === 'plain') return { file: await fileAt(cid, o, context), fileIds: [fileId] };
-  return storedFile(http, service.apiKey, { fileId, name: o.name }, signal);
+  return storedFile(sdkHttp(service, context), service.apiKey, { fileId, name: o.name }, context.signal);
 }
 
 async function fileAt(cid: string, { name, key }: Naming, context: Context): Promise<ParcelFile> {

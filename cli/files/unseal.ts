@@ -16,7 +16,7 @@ import type { Context } from '../context.ts';
 import { nodeBackend } from '../keys/node-backend.ts';
 import { type FileIdentity, openInput } from '../io/input.ts';
 import { readIdentities } from '../keys/key-files.ts';
-import { givenPassword, maxTries } from '../keys/passwords.ts';
+import { askPassword, givenPassword, maxTries } from '../keys/passwords.ts';
 import { silentProgress } from '../terminal/progress.ts';
 import { fileInHistory } from './history.ts';
 import { checkPlacing, openDestination, type Placing, type PlaintextDestination } from './destination.ts';
@@ -40,6 +40,20 @@ export type Unsealing = Placing & {
   readonly find: (kind: 'password' | 'keys', failed: number) => Promise<readonly Identity[]>;
   readonly context: Context;
 };
+
+/**
+ * Finds what opens a blob when nothing was given: it asks for the password, or reads a key file.
+ * @param o.key `private.key` if undefined
+ */
+export function asking(
+  { blob, key, keyPassword }: { blob: string; key?: string | undefined; keyPassword?: string | undefined },
+  context: Context,
+): Unsealing['find'] {
+  return async (kind, failed) =>
+    kind === 'password'
+      ? [passwordIdentity(await askPassword(blob, context, failed))]
+      : readIdentities(key, keyPassword, context);
+}
 
 /** Tells a local container from a blob ID. */
 function isLocal(blob: string): boolean {

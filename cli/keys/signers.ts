@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { namedRecord } from '../../shared/api.ts';
 import { parcelSigner, secretIn, type ParcelSigner } from '../../shared/crypto/index.ts';
-import type { ParcelSignature } from '../../shared/link/index.ts';
+import type { Parcel, ParcelSignature } from '../../shared/link/index.ts';
 import type { Context } from '../context.ts';
 import { changeKept, type Kept, readKept } from '../io/kept-json.ts';
 import { pathsIn } from '../io/paths.ts';
@@ -59,14 +59,21 @@ export async function shownSignature(signed: ParcelSignature, context: Context):
 }
 
 /**
- * Says who signed what came, or why that does not count. Nothing is said of what is not signed.
+ * Says who sent what came, as they say, who signed it, or why that does not count, and the note.
  * @returns what was said, for other programs
  */
-export async function noteSignature(
-  signed: ParcelSignature | undefined,
+export async function noteWords(
+  { from, note, signed }: Pick<Parcel, 'from' | 'note' | 'signed'>,
   context: Context,
-): Promise<ShownSignature | undefined> {
-  if (signed === undefined) return undefined;
+): Promise<Pick<Parcel, 'from' | 'note'> & { readonly signed: ShownSignature | undefined }> {
+  const { output } = context;
+  if (from !== undefined) output.note(`from ${from} (as they say${signed ? '' : '; not signed'})`);
+  const shown = signed && (await noteSignature(signed, context));
+  for (const line of note?.split('\n') ?? []) output.note(`note: ${line}`);
+  return { note, from, signed: shown };
+}
+
+async function noteSignature(signed: ParcelSignature, context: Context): Promise<ShownSignature> {
   const { output } = context;
   const shown = await shownSignature(signed, context);
   const { name, words = '', state, signer } = shown;

@@ -107,7 +107,7 @@ async function status(path: string, timeoutMs: number): Promise<Status | undefin
   try {
     return await control(path, 'status', { timeoutMs });
   } catch (error) {
-    if (isSealpinError(error, 'not_running') || isSealpinError(error, 'service_unreachable')) return undefined;
+    if (isSealpinError(error, 'not_running', 'service_unreachable')) return undefined;
     throw error;
   }
 }

@@ -19,7 +19,7 @@ async function answers(dataDir: string): Promise<boolean> {
     await control(localPaths(dataDir).control, 'status', { timeoutMs: answerMs });
     return true;
   } catch (error) {
-    if (isSealpinError(error, 'not_running') || isSealpinError(error, 'service_unreachable')) return false;
+    if (isSealpinError(error, 'not_running', 'service_unreachable')) return false;
     throw error;
   }
 }

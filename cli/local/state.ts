@@ -11,6 +11,7 @@ import { chmod, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promi
 import { basename, dirname, join } from 'node:path';
 import { isSealpinError, SealpinError } from '../../shared/errors.ts';
 import { errnoOf } from '../errno.ts';
+import { syncDirectory } from '../io/unfinished.ts';
 import { control } from './control.ts';
 import { isRunning } from './process.ts';
 import type { ProcessMark } from './process.ts';
@@ -138,12 +139,7 @@ export async function writeState(path: string, value: OriginMark | { readonly v:
     await file.close();
   }
   await rename(temporary, path);
-  const folder = await open(dirname(path));
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
+  await syncDirectory(dirname(path));
 }
 
 /** The tokens of the local service; undefined before its first start. @throws as `readState` */
@@ -151,21 +147,19 @@ export function savedSecrets(dataDir: string): Promise<Secrets | undefined> {
   return readState<Secrets>(localPaths(dataDir).secrets, ['adminToken', 'rpcToken']);
 }
 
+/** Tokens that nobody knows yet, without an account. */
+export function newSecrets(serviceId: string): Secrets {
+  const token = (): string => randomBytes(32).toString('base64url');
+  return { v: 1, adminToken: token(), metricsToken: token(), rpcToken: token(), serviceId };
+}
+
 /** The tokens of the local service; the first start creates them. */
 export async function loadSecrets(dataDir: string): Promise<Secrets> {
   const path = localPaths(dataDir).secrets;
   const found = await savedSecrets(dataDir);
   if (found?.serviceId !== undefined && found.metricsToken !== undefined) return found;
-  const token = () => randomBytes(32).toString('base64url');
-  const secrets: Secrets = {
-    v: 1,
-    adminToken: token(),
-    metricsToken: token(),
-    rpcToken: token(),
-    serviceId: randomBytes(16).toString('hex'),
-    // What earlier versions wrote, and lacks some of them, stays.
-    ...found,
-  };
+  // What earlier versions wrote, and lacks some of them, stays.
+  const secrets = { ...newSecrets(randomBytes(16).toString('hex')), ...found };
   await writeState(path, secrets);
   return secrets;
 }

@@ -10,6 +10,7 @@ import {
   Receipt,
   ResumableUploadList,
   Revoked,
+  type Scope,
   StoredFile,
 } from '../../shared/api.ts';
 import { SealpinError } from '../../shared/errors.ts';
@@ -43,6 +44,15 @@ export async function authorizedService(context: Context): Promise<Service & { r
 export function refuseUnencrypted(url: URL, what: string): void {
   if (url.protocol === 'http:' && !isLoopback(url))
     throw new SealpinError('usage', `${what} would be sent to ${url.host} unencrypted`, { hint: 'use https:' });
+}
+
+/** Refuses an API key that lacks a scope. @throws insufficient_scope */
+export function requireScopes(given: readonly Scope[], needed: readonly Scope[], hint?: string): void {
+  const missing = needed.find((scope) => !given.includes(scope));
+  if (missing !== undefined)
+    throw new SealpinError('insufficient_scope', `the API key lacks the scope ${missing}`, {
+      hint: hint ?? `use a key with the scopes ${needed.join(' and ')}`,
+    });
 }
 
 /**
@@ -217,6 +227,8 @@ export function api(service: ApiCaller, context: Pick<Context, 'signal' | 'timeo
       order?: 'asc';
     }) => request(FileList, `v1/storage${queryOf(o)}`),
     /** Sets the sealed name of a file, in base64. */
+    /** Everything about a file, without its bytes. */
+    file: (fileId: string) => request(StoredFile, `v1/storage/${encodeURIComponent(fileId)}?data=false`),
     setDetails: (fileId: string, details: string) => request(StoredFile, `v1/storage/${fileId}`, 'PATCH', { details }),
     remove: (fileId: string) => request(Receipt, `v1/storage/${fileId}`, 'DELETE'),
     account: () => request(AccountDetails, 'v1/account'),

@@ -182,7 +182,7 @@ export class FailoverReader {
       return undefined;
     } catch (error) {
       this.#options.signal.throwIfAborted();
-      return isSealpinError(error, 'pinning_lost') || isSealpinError(error, 'content_mismatch') ? error : undefined;
+      return isSealpinError(error, 'pinning_lost', 'content_mismatch') ? error : undefined;
     } finally {
       this.#disconnect(source, new Error('it was asked for the reason only'));
     }

@@ -69,7 +69,7 @@ export class InboxReader {
       return { ...about, from: parcel.from, files: parcel.files.map(({ name, size }) => ({ name, size })) };
     } catch (error) {
       // It is sealed to somebody else, or it is none: its media type proves nothing.
-      const isForeign = isSealpinError(error, 'decrypt_failed') || isSealpinError(error, 'parcel_invalid');
+      const isForeign = isSealpinError(error, 'decrypt_failed', 'parcel_invalid');
       if (isForeign) return about;
       throw error;
     }

@@ -4,9 +4,7 @@ import { pulled } from '../../shared/streams/pulled.ts';
 
 /** Tells whether another peer may succeed where this one failed. */
 function isElsewhere(error: unknown): error is SealpinError {
-  return (['pinning_unavailable', 'pinning_timeout', 'pinning_lost', 'disk_full'] as const).some((code) =>
-    isSealpinError(error, code),
-  );
+  return isSealpinError(error, 'pinning_unavailable', 'pinning_timeout', 'pinning_lost', 'disk_full');
 }
 
 /**

@@ -10,11 +10,11 @@ import { quietSqlite } from '../../io/quiet-sqlite.ts';
 import { makeDataDirectory } from '../../io/paths.ts';
 import { removeTree } from '../../io/remove-tree.ts';
 import { syncDirectory, syncFile, syncTree } from '../../io/unfinished.ts';
-import { localPaths, restoringIn, type Secrets } from '../../local/state.ts';
+import { localPaths, restoringIn, type Secrets, newSecrets } from '../../local/state.ts';
 import { isOlder } from '../../local/upgrade/version.ts';
 import { copyChecked } from './checked-copy.ts';
 import { type BadFile, faultOf, faultyFiles } from './check-service.ts';
-import { newSecrets, openSecrets } from './sealed-secrets.ts';
+import { openSecrets } from './sealed-secrets.ts';
 import { partsOf, forEachOf, type Manifest, requireManifest, type ServiceFolder } from './service-folder.ts';
 
 /** Result of a restoration. `secrets`: whether the tokens are those of the backup. */

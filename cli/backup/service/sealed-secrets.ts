@@ -1,5 +1,4 @@
 /** `secrets.json` in a backup: an age file, for a password or for recipients. */
-import { randomBytes } from 'node:crypto';
 import { encrypt, open, passwordIdentity, type Recipient } from '../../../shared/crypto/index.ts';
 import { SealpinError } from '../../../shared/errors.ts';
 import type { Context } from '../../context.ts';
@@ -7,7 +6,6 @@ import { streamOf } from '../../io/byte-stream.ts';
 import { protect, readIdentities } from '../../keys/key-files.ts';
 import { nodeBackend } from '../../keys/node-backend.ts';
 import { askPassword, givenPassword } from '../../keys/passwords.ts';
-import type { Secrets } from '../../local/state.ts';
 
 /** Encrypts the secrets for these recipients, or for a password. */
 export async function sealSecrets(
@@ -38,10 +36,4 @@ export async function openSecrets(
       ? [passwordIdentity(password ?? (await askPassword('the secrets of the backup', context)))]
       : await readIdentities(given.key, password, context);
   return new Response(await opened.decrypt(identities)).text();
-}
-
-/** New tokens for a service whose secrets are not in the backup; its pins keep their name. */
-export function newSecrets(serviceId: string): Secrets {
-  const token = (): string => randomBytes(32).toString('base64url');
-  return { v: 1, adminToken: token(), metricsToken: token(), rpcToken: token(), serviceId };
 }

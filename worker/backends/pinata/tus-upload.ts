@@ -115,7 +115,7 @@ async function sendPiece(
       if (failures > 0) sent = (await offset(at)) - start;
       if (sent >= 0 && sent < piece.length) sent = (await append(at, start + sent, piece.subarray(sent))) - start;
     } catch (error) {
-      if (lasting.some((code) => isSealpinError(error, code))) throw error;
+      if (isSealpinError(error, ...lasting)) throw error;
       signal.throwIfAborted();
       failures += 1;
       if (failures >= attempts) throw error;

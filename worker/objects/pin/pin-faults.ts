@@ -15,7 +15,7 @@ const serviceFaults = [
 
 /** Tells whether an error is one of those. */
 export function isServiceFault(error: unknown): error is SealpinError {
-  return !isMissing(error) && serviceFaults.some((code) => isSealpinError(error, code));
+  return !isMissing(error) && isSealpinError(error, ...serviceFaults);
 }
 
 /** Tells whether a pin found a block missing: it was collected, and must be sent again. */
@@ -28,7 +28,7 @@ export function isMissing(error: unknown): boolean {
  * response, so that counts the third time.
  */
 export function isLost(error: unknown, attempts: number): error is SealpinError {
-  if (isSealpinError(error, 'content_mismatch') || isSealpinError(error, 'pinning_lost')) return true;
+  if (isSealpinError(error, 'content_mismatch', 'pinning_lost')) return true;
   return isSealpinError(error, 'pinning_failed') && attempts >= 2;
 }
 

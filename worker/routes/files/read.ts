@@ -93,7 +93,7 @@ function bodyOf(c: Ctx, record: FileRecord, ask: () => Promise<unknown>, opened?
 
 /** Adds what brings lost bytes back: each upload of an encrypted file makes other ones. */
 function withRemedy(thrown: unknown, { mode }: FileRecord): unknown {
-  const isLost = isSealpinError(thrown, 'pinning_lost') || isSealpinError(thrown, 'content_mismatch');
+  const isLost = isSealpinError(thrown, 'pinning_lost', 'content_mismatch');
   if (mode !== 'encrypted' || !isLost) return thrown;
   return new SealpinError(thrown.code, thrown.message, {
     hint:

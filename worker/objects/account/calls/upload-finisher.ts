@@ -201,7 +201,7 @@ function abandonUpload({ parts, files, claims, outbox, now }: AccountContext, up
 function lastingCode(error: unknown, attempts: number, isExpired: boolean): Code | undefined {
   const isMissing = isSealpinError(error) && error.reason === 'blob_unavailable';
   if (isMissing && attempts >= attemptsToLose) return 'pinning_lost';
-  if (isSealpinError(error, 'quota_exceeded') || isSealpinError(error, 'forbidden')) return error.code;
+  if (isSealpinError(error, 'quota_exceeded', 'forbidden')) return error.code;
   if (!isExpired) return undefined;
   return isSealpinError(error) ? error.code : 'internal';
 }

@@ -231,7 +231,7 @@ export class StoredPins {
     try {
       return await store.index(cid, timeLimit(requestMs * 2));
     } catch (error) {
-      if (isSealpinError(error, 'pinning_lost') || isSealpinError(error, 'content_mismatch')) return undefined;
+      if (isSealpinError(error, 'pinning_lost', 'content_mismatch')) return undefined;
       throw error;
     }
   }
