@@ -14,6 +14,7 @@ import {
 } from '../shared/crypto/index.ts';
 import { SealpinError } from '../shared/errors.ts';
 import type { ServiceHttp } from './service-http.ts';
+import { bytesOf } from './web-bytes.ts';
 
 /** Fetches what the service knows of the account. */
 export function accountOf(http: ServiceHttp, signal: AbortSignal | undefined): Promise<AccountDetails> {
@@ -40,11 +41,6 @@ export async function privateKeyOf({ account, key }: AccountDetails, apiKey: str
     );
   return unsealPrivateKey(parsed, { id: key.id, sealed: bytesOf(key.sealed), spki: spkiOf(account.publicKey) });
 }
-
-function bytesOf(base64: string): Uint8Array {
-  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-}
-
 /**
  * Returns the identities that open files encrypted to the account, while a rotation runs also that
  * of the pair before; fails as `privateKeyOf`.

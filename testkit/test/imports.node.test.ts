@@ -241,6 +241,24 @@ describe('the rooms of the house', () => {
     expect(imports.flatMap(({ path, specifier }) => upwards(path, specifier))).toEqual([]);
   });
 
+  const parts = (room: string) => {
+    const graph = new Map<string, string[]>();
+    for (const { path, specifier } of imports) {
+      const [from, to] = [path, specifier.startsWith('.') ? targetOf(path, specifier) : ''].map((each) =>
+        partOf(room, each),
+      );
+      if (from !== undefined && to !== undefined && from !== to) graph.set(from, [...(graph.get(from) ?? []), to]);
+    }
+    return graph;
+  };
+
+  test.each([...new Set(sources.map((path) => path.split('/')[0] ?? '')), 'bench', 'testkit'])(
+    'have no circle between the folders and files right below them: %s',
+    (room) => {
+      expect(circlesOf(parts(room))).toEqual([]);
+    },
+  );
+
   test.each(Object.entries(floors))('have every part on one floor: %s', (room, parts) => {
     const found = new Set(files.flatMap((path) => partOf(room, path) ?? []));
     expect(parts.flat().toSorted()).toEqual([...found].toSorted());

@@ -17,6 +17,7 @@ import { SealpinError } from '../../shared/errors.ts';
 import { cleanFilename } from '../../shared/filename.ts';
 import { carReader, cidFromBytes, fileFromCar, rootsOf } from '../../shared/ipfs/index.ts';
 import { readAll } from '../../shared/streams/read-all.ts';
+import { bytesOf } from '../../client/web-bytes.ts';
 
 /** A file that can be saved. `most`: it has no more bytes. `isSealed`: it is itself a container. */
 export type OpenedFile = {
@@ -165,5 +166,5 @@ function small(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
 }
 
 function streamOfText(base64: string): ReadableStream<Uint8Array> {
-  return new Blob([Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))]).stream();
+  return new Blob([bytesOf(base64)]).stream();
 }

@@ -1,14 +1,14 @@
 /** A file in the list: its name, a button that saves it, and what became of it. */
-import { durationText, percentText, sizeText } from './amounts.ts';
-import { EngineError, type Engine } from './engine-client.ts';
-import { describeFailure } from './failure-words.ts';
-import { deliveryMs, type FileView, type Receiving } from './protocol.ts';
-import { followProgress } from './progress-text.ts';
-import { badgeText } from './receiving/file-kind.ts';
-import { startLooking } from './receiving/look.ts';
-import { Dismissed, save, type Destination, type Place } from './save.ts';
-import { announce, locale, partsOf, setText, words } from './states.ts';
-import { holdOpen, whileOpen } from './stay-open.ts';
+import { durationText, percentText, sizeText } from '../amounts.ts';
+import { EngineError, type Engine } from '../engine-client.ts';
+import { describeFailure } from '../failure-words.ts';
+import { deliveryMs, type FileView, type Receiving } from '../protocol.ts';
+import { followProgress } from '../progress-text.ts';
+import { badgeText } from './file-kind.ts';
+import { startLooking } from './look.ts';
+import { Dismissed, save, type Destination, type Place } from '../save.ts';
+import { announce, locale, partsOf, setText, words } from '../states.ts';
+import { holdOpen, whileOpen } from '../stay-open.ts';
 
 /**
  * A row of the list. `save` saves the file, or continues where that stalled; it ends when the file

@@ -1,6 +1,6 @@
 /** The state that shows what was opened: the sender's words, the files, and all of them at once. */
 import type { Engine } from '../engine-client.ts';
-import { fileRow, type FileRowView } from '../file-row.ts';
+import { fileRow, type FileRowView } from './file-row.ts';
 import type { OpenedView, Receiving } from '../protocol.ts';
 import { byId, setText, show, words } from '../states.ts';
 import { messageName } from '../choosing/text-message.ts';

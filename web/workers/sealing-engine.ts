@@ -23,6 +23,7 @@ import { serveCalls, type Running } from './serve-calls.ts';
 import { sweepDisk } from './sinks.ts';
 import { uploadFetch } from './upload-fetch.ts';
 import { safeNames, zipBytes, zipped, type ZipEntry } from './zip.ts';
+import { bytesOf } from '../../client/web-bytes.ts';
 
 /**
  * Account that is signed in. `until`: of a guest, the end of the invitation in ms; Infinity for one
@@ -252,8 +253,7 @@ async function sealedName(cid: string, details = ''): Promise<Pick<StoredView, '
   if (details === '') return {};
   if (identities === undefined) return { sealedName: 'closed' };
   try {
-    const bytes = Uint8Array.from(atob(details), (character) => character.charCodeAt(0));
-    const { name } = await openFileDetails(bytes, { cid, identities });
+    const { name } = await openFileDetails(bytesOf(details), { cid, identities });
     return { name, sealedName: 'open' };
   } catch (error) {
     // Another key may open it, and what is damaged has no name either.

@@ -16,6 +16,7 @@ import {
   type Cid,
 } from '../../../shared/ipfs/index.ts';
 import { concat } from '../../../shared/streams/concat.ts';
+import { hex } from '../../../shared/crypto/bytes.ts';
 
 /** An object with bytes of a file: its number, and how many bytes of it count. */
 export type DataObject = { n: number; bytes: number };
@@ -134,7 +135,7 @@ function parse(bytes: Uint8Array): StoredObjects {
   };
   const kind = bytes[magic.length];
   require(magic.every((byte, index) => bytes[index] === byte) && (kind === 1 || kind === 2), 'it is of no known kind');
-  const id = Array.from(take(idBytes), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const id = hex(take(idBytes));
   take(8);
   const size = Number(view.getBigUint64(at - 8));
   const objects = Array.from({ length: count(8) }, () => ({ n: number(), bytes: number() }));

@@ -9,6 +9,7 @@ import { readAll } from '../../../shared/streams/read-all.ts';
 import type { ObjectBody } from '../objects/bucket.ts';
 import { repeated, slowDownSeconds } from '../objects/store-requests.ts';
 import { printable } from '../printable.ts';
+import { hex } from '../../../shared/crypto/bytes.ts';
 
 export type S3Options = {
   /** The backend's name in errors. */
@@ -200,6 +201,5 @@ async function textOf(id: string, response: Response): Promise<string> {
 
 /** SHA-256 in hex, of nothing where there is nothing. */
 async function hashOf(bytes: Uint8Array = new Uint8Array()): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-256', concat(bytes));
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex(new Uint8Array(await crypto.subtle.digest('SHA-256', concat(bytes))));
 }

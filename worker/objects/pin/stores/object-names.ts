@@ -4,6 +4,7 @@
  */
 import { leafBytes } from '../../../../shared/ipfs/index.ts';
 import type { DataObject } from '../../../backends/objects/object-index.ts';
+import { hex } from '../../../../shared/crypto/bytes.ts';
 
 /** Objects of an upload: one with several leaves, or several that have a leaf each. */
 export type ObjectNames = { id: string; first: number; last: number };
@@ -37,14 +38,10 @@ export function objectsOf(names: ObjectNames, bytes: number): DataObject[] {
  */
 export async function objectIdOf(fileId: string): Promise<string> {
   const text = new TextEncoder().encode(`sealpin/v1 objects ${fileId}`);
-  return hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', text)).subarray(0, 16));
+  return hex(new Uint8Array(await crypto.subtle.digest('SHA-256', text)).subarray(0, 16));
 }
 
 /** An `<id>` for a copy. */
 export function newObjectId(): string {
-  return hexOf(crypto.getRandomValues(new Uint8Array(16)));
-}
-
-function hexOf(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex(crypto.getRandomValues(new Uint8Array(16)));
 }
