@@ -10,7 +10,8 @@ const maxRuns = 300;
 export type Failing = { plan: Plan; run: Run };
 
 /**
- * Leaves out bursts, then steps, as long as what is left fails in the same way.
+ * Leaves out the years between the bursts where they do not matter, then bursts, then steps, as
+ * long as what is left fails in the same way.
  * @param found a plan that fails
  */
 export async function shrink(code: Code, found: Failing, tell: (line: string) => void): Promise<Failing> {
@@ -25,6 +26,8 @@ export async function shrink(code: Code, found: Failing, tell: (line: string) =>
     tell(`${sizeOf(plan)} steps still fail`);
     return true;
   };
+  const atOnce = found.plan.bursts.map((burst) => ({ ...burst, atMs: 0 }));
+  await fails({ ...found.plan, bursts: atOnce, endMs: 0 });
   for (let before = Infinity; sizeOf(best.plan) < before && budget.runs < maxRuns;) {
     before = sizeOf(best.plan);
     await leaveOut(

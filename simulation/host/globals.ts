@@ -2,7 +2,8 @@
  * The globals that a bundle sees instead of those of Node: its clock, timers, random numbers and
  * network are those of a simulation.
  */
-import { createHash, createHmac, timingSafeEqual, webcrypto } from 'node:crypto';
+import { timingSafeEqual, webcrypto } from 'node:crypto';
+import { digestOf, hmacOf } from './digests.ts';
 import type { Scheduler } from './scheduler.ts';
 
 /** The globals of one isolate, by name. */
@@ -126,12 +127,10 @@ function cryptography(scheduler: Scheduler): Crypto {
       importKey: async (format: string, data: BufferSource, ...rest: [{ name?: string }, ...unknown[]]) =>
         rest[0].name === 'HMAC' ? { hmac: bytesOf(data).slice() } : await imported(format, data, ...rest),
       sign: async (algorithm: unknown, key: { hmac?: Uint8Array }, data: BufferSource) =>
-        key.hmac === undefined
-          ? await signed(algorithm, key, data)
-          : Uint8Array.from(createHmac('sha256', key.hmac).update(bytesOf(data)).digest()).buffer,
+        key.hmac === undefined ? await signed(algorithm, key, data) : hmacOf(key.hmac, bytesOf(data)).buffer,
       async digest(algorithm: string, data: BufferSource) {
         const bytes = bytesOf(data);
-        const digest = Uint8Array.from(createHash(algorithm.replace('-', '')).update(bytes).digest());
+        const digest = digestOf(algorithm, bytes);
         if (Buffer.from(bytes.subarray(0, objectsOf.length)).toString() === objectsOf) digest[0] = (digest[0] ?? 0) & 1;
         return digest.buffer;
       },

@@ -153,7 +153,11 @@ export class Scheduler {
       if (task.run === nothing || task.owner.isDead) continue;
       this.#nowMs = Math.max(this.#nowMs, task.at);
       this.beforeTask?.(task.owner, task.label);
-      if (task.owner.isDead) continue;
+      if (task.owner.isDead) {
+        // Who waited for the one that has just died hears of it now, not after the next task.
+        await this.#settle();
+        continue;
+      }
       if (++this.tasks > maxTasks) throw new Stuck(`more than ${maxTasks} tasks`);
       this.note(`${task.owner.name} ${task.label}`);
       this.#steps = 0;

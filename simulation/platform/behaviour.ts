@@ -15,6 +15,7 @@ export const troubles = [
   'full',
   'lies',
   'cuts',
+  'stalls',
 ] as const;
 export type Trouble = (typeof troubles)[number];
 
@@ -76,7 +77,13 @@ export class Behaviour {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const name = `${this.id} ${label}`;
     const travel = (): number => random.spread(travelMs.from, travelMs.to);
-    const answer = (settle: () => void): void => void scheduler.later(travel(), `${name} answers`, settle, owner);
+    const answer = (settle: () => void): void => {
+      const settled = (): void => {
+        signal?.removeEventListener('abort', aborted);
+        settle();
+      };
+      scheduler.later(travel(), `${name} answers`, settled, owner);
+    };
     const broken = (): void => answer(() => reject(new TypeError('the connection broke')));
     const arrive = async (): Promise<void> => {
       if (signal?.aborted === true || this.has('hangs')) return;
@@ -90,7 +97,8 @@ export class Behaviour {
         answer(() => reject(error instanceof Error ? error : new Error('failed')));
       }
     };
-    signal?.addEventListener('abort', () => reject(signal.reason as Error));
+    const aborted = (): void => reject(signal?.reason as Error);
+    signal?.addEventListener('abort', aborted);
     owner.send(() => {
       const ms = travel() + (this.meets('late') ? random.spread(lateMs.from, lateMs.to) : 0);
       scheduler.later(ms, name, () => void arrive(), newOwner(this.id));
@@ -98,14 +106,17 @@ export class Behaviour {
     return promise;
   }
 
-  /** A stream of bytes, which may be cut. */
-  stream(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  /** A stream of bytes, which may be cut, or never end. @param signal ends it, while it waits */
+  stream(bytes: Uint8Array, signal?: AbortSignal | null): ReadableStream<Uint8Array> {
     const isCut = this.meets('cuts');
-    const sent = this.honest(isCut ? bytes.subarray(0, this.random.below(bytes.length + 1)) : bytes);
+    const isStalled = this.meets('stalls');
+    const part = isCut || isStalled ? bytes.subarray(0, this.random.below(bytes.length + 1)) : bytes;
+    const sent = this.honest(part);
     return new ReadableStream({
       start(controller) {
         if (sent.length > 0) controller.enqueue(sent.slice());
-        if (isCut) controller.error(new TypeError('terminated'));
+        if (isStalled) signal?.addEventListener('abort', () => controller.error(signal.reason));
+        else if (isCut) controller.error(new TypeError('terminated'));
         else controller.close();
       },
     });

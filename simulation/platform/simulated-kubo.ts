@@ -39,7 +39,7 @@ export class SimulatedKubo {
       signal,
     );
     if (answer === 'busy') return new Response('busy', { status: 503, headers: { 'Retry-After': '3' } });
-    if ('bytes' in answer) return new Response(behaviour.stream(answer.bytes) as BodyInit);
+    if ('bytes' in answer) return new Response(behaviour.stream(answer.bytes, signal) as BodyInit);
     if ('message' in answer) return Response.json({ Message: answer.message, Code: 0, Type: 'error' }, { status: 500 });
     return Response.json(answer.json);
   }

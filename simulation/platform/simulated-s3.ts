@@ -7,7 +7,14 @@ import { SimulatedBucket, type BucketOptions } from './simulated-bucket.ts';
 /** A version of an object; without bytes it says that there is none from then on. */
 type Version = { id: string; bytes: Uint8Array | undefined; at: number };
 
-type Asked = { method: string; key: string; query: URLSearchParams; headers: Headers; body: Uint8Array };
+type Asked = {
+  method: string;
+  key: string;
+  query: URLSearchParams;
+  headers: Headers;
+  body: Uint8Array;
+  signal: AbortSignal | null | undefined;
+};
 
 /** Keys of one page of a listing. */
 const pageKeys = 4;
@@ -40,7 +47,7 @@ export class SimulatedS3 extends SimulatedBucket {
     const body = await sentWithin(init.body as ReadableStream<Uint8Array> | Uint8Array | null | undefined, signal);
     const key = decodeURIComponent(url.pathname.split('/').slice(2).join('/'));
     if (method === 'PUT') this.sent(key);
-    const asked = { method, key, query: url.searchParams, headers: new Headers(init.headers), body };
+    const asked = { method, key, query: url.searchParams, headers: new Headers(init.headers), body, signal };
     const label = `${method} ${key || (url.searchParams.get('prefix') ?? url.search.slice(1, 12))}`;
     const response = await behaviour.request(label, () => this.#answer(asked), signal);
     response.headers.set('Date', new Date(behaviour.scheduler.now).toUTCString());
@@ -65,7 +72,7 @@ export class SimulatedS3 extends SimulatedBucket {
     return errorOf(200, 'InternalError');
   }
 
-  #do({ method, key, query, headers, body }: Asked): Response {
+  #do({ method, key, query, headers, body, signal }: Asked): Response {
     const found = this.objects.get(key);
     if (method === 'PUT') return this.#put(key, body, headers.get('If-None-Match') === '*');
     if (method === 'DELETE') return this.#delete(key, query.get('versionId'));
@@ -74,7 +81,7 @@ export class SimulatedS3 extends SimulatedBucket {
     if (method === 'HEAD') return lengthOf(new Response(null), found.bytes.length);
     const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(headers.get('Range') ?? '') ?? [];
     const part = from === undefined ? found.bytes : found.bytes.subarray(Number(from), Number(to) + 1);
-    const stream = this.behaviour.stream(part) as BodyInit;
+    const stream = this.behaviour.stream(part, signal) as BodyInit;
     return lengthOf(new Response(stream, { status: from === undefined ? 200 : 206 }), part.length);
   }
 

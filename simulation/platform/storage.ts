@@ -174,17 +174,29 @@ export class Storage {
 
   #exec(query: string, values: unknown[]): Cursor {
     this.#o.step();
-    if (!/^\s*SELECT\b/i.test(query)) this.#begin();
-    if (definition.test(query) || (values.length === 0 && /;\s*\S/.test(query))) {
+    const kind = kindOf(query);
+    if (!kind.isRead) this.#begin();
+    if (kind.isDefinition || (values.length === 0 && kind.isList)) {
       this.#define(query);
       return new Cursor([]);
     }
-    const known = this.#schema.rows.get(`${query} ${values.join(' ')}`);
-    if (known !== undefined) return new Cursor(known.map((row) => ({ ...row })));
+    if (kind.isOfSchema) return new Cursor(this.#ofSchema(query, values));
+    return new Cursor(this.#rowsOf(query, values));
+  }
+
+  #rowsOf(query: string, values: unknown[]): Row[] {
     const rows = this.#prepared(query).all(...values.map(bound));
     for (const row of rows) give(row);
-    if (ofSchema.test(query)) this.#schema.rows.set(`${query} ${values.join(' ')}`, structuredClone(rows) as Row[]);
-    return new Cursor(rows as Row[]);
+    return rows as Row[];
+  }
+
+  /** Rows of a query about the schema, which are the same until it changes. */
+  #ofSchema(query: string, values: unknown[]): Row[] {
+    const { rows } = this.#schema;
+    const name = `${query} ${values.join(' ')}`;
+    let known = rows.get(name);
+    if (known === undefined) rows.set(name, (known = this.#rowsOf(query, values)));
+    return known.map((row) => ({ ...row }));
   }
 
   /**
@@ -216,8 +228,23 @@ export class Storage {
   }
 }
 
-const definition = /^\s*(CREATE|DROP|ALTER)\b/i;
-const ofSchema = /\b(FROM|JOIN) (sqlite_master|pragma_table_info)\b/i;
+/** Properties of a query, by its text. `isList`: it has several statements. */
+type QueryKind = { isRead: boolean; isDefinition: boolean; isList: boolean; isOfSchema: boolean };
+
+const kindsOfQueries = new Map<string, QueryKind>();
+
+function kindOf(query: string): QueryKind {
+  let kind = kindsOfQueries.get(query);
+  if (kind !== undefined) return kind;
+  kind = {
+    isRead: /^\s*SELECT\b/i.test(query),
+    isDefinition: /^\s*(CREATE|DROP|ALTER)\b/i.test(query),
+    isList: /;\s*\S/.test(query),
+    isOfSchema: /\b(FROM|JOIN) (sqlite_master|pragma_table_info)\b/i.test(query),
+  };
+  kindsOfQueries.set(query, kind);
+  return kind;
+}
 
 /** Tells whether each of some statements creates or drops what may be there, or not. */
 function onlyDefines(query: string): boolean {

@@ -14,7 +14,7 @@ export const plantedFaults: readonly PlantedFault[] = [
     from: 'this.#rewrite({ state, opened: row.opened + 1, record',
     to: 'this.#rewrite({ state, opened: row.opened, record',
     seed: '11',
-    found: /says twice|left/,
+    found: /says twice|left|counts/,
   },
   {
     name: 'the bytes of a file go with another file that has them',
@@ -186,5 +186,13 @@ export const plantedFaults: readonly PlantedFault[] = [
     to: 'if (refusal === undefined) shares.add(share, dueMs + 10 * 365 * 86_400_000);',
     seed: 'maker-of-a-share-dies.json',
     found: /row of share|nobody lists/,
+  },
+  {
+    name: 'a store that has all bytes and never answers holds a request for ever',
+    file: 'worker/objects/pin/stores/object-intake.ts',
+    from: 'await this.#step(stored, stored);',
+    to: 'await stored;',
+    seed: 'store-that-never-answers.json',
+    found: /has no answer/,
   },
 ];

@@ -1,6 +1,6 @@
 /** Clients that try again by the published rules, and tell what they saw. */
 import { Broken, type Answer, type Sent } from '../platform/edge.ts';
-import type { Outcome } from './model.ts';
+import { Violation, type Outcome } from './model.ts';
 import type { SimulatedService } from './simulated-service.ts';
 
 /** An outcome. `isCertain`: no attempt may have done more than this one tells. */
@@ -15,8 +15,8 @@ export type Request = Sent & {
 
 const maxAttempts = 5;
 const firstPauseMs = 1_000;
-/** The longest that a client waits for an answer, in ms. */
-const patienceMs = 120_000;
+/** The longest that a request may take whose line holds, in ms: each wait for others has a limit. */
+const patienceMs = 300_000;
 
 /** The JSON of an answer; of one that did not come, or has no body, an empty object. */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what the caller takes it for
@@ -51,13 +51,18 @@ export async function ask(service: SimulatedService, request: Request): Promise<
   }
 }
 
-/** Sends a request once. @returns undefined where the line broke, or nothing came */
-async function once(service: SimulatedService, sent: Sent): Promise<Answer | undefined> {
-  const late = service.scheduler.sleep(patienceMs, 'patience').then(() => undefined);
+/** Sends a request once. @returns undefined where the line broke */
+async function once({ scheduler, edge }: SimulatedService, sent: Sent): Promise<Answer | undefined> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const waits = (): void =>
+    reject(new Violation(`${sent.method} ${sent.path.split('?')[0]} has no answer after ${patienceMs / 1_000} s`));
+  const answered = scheduler.later(patienceMs, 'patience', waits);
   try {
-    return await Promise.race([service.edge.fetch(sent), late]);
+    return await Promise.race([edge.fetch(sent), late]);
   } catch (error) {
     if (error instanceof Broken) return undefined;
     throw error;
+  } finally {
+    answered();
   }
 }

@@ -289,7 +289,10 @@ export class Model {
     return [...seen];
   }
 
-  /** An account is being closed, with all that it has. @returns is called when it is */
+  /**
+   * An account is being closed, with all that it has. Its shares end in the background.
+   * @returns is called when it is
+   */
   closing(account: number, now: number): (done: number) => void {
     const all = (): (ModelFile | ModelShare)[] =>
       [...this.files, ...this.shares].filter((each) => each.account === account);
@@ -297,7 +300,7 @@ export class Model {
     return (done) => {
       for (const each of all()) {
         this.deleting(each, now);
-        each.goneBy = Math.min(each.goneBy, done);
+        if ('deletions' in each) each.goneBy = Math.min(each.goneBy, done);
       }
     };
   }

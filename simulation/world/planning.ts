@@ -85,7 +85,9 @@ class Builder {
   burst(atMs: number): Burst {
     const random = this.#random;
     const large = random.chance(0.3) ? 0.5 : 0.05;
-    this.#contents = [this.#content(large), this.#content(large), this.#content(large)];
+    const one = this.#content(large);
+    // In some bursts everybody has the same bytes, so that what is done to one CID meets.
+    this.#contents = random.chance(0.3) ? [one] : [one, this.#content(large), this.#content(large)];
     const steps = random.chance(0.65) ? this.#clash() : this.#spread();
     // What lies back long is seldom asked for again.
     this.#files = this.#files.slice(-20);
@@ -282,7 +284,9 @@ class Builder {
     const dice = random.next();
     const forMs = random.chance(0.15) ? random.spread(dayMs, 20 * dayMs) : random.spread(200, 2 * spanMs);
     const shortMs = Math.min(forMs, hourMs);
-    if (dice < 0.3) return { kind: 'trouble', backend, trouble: random.pick(troubles), forMs };
+    // What arrives late meets what was sent after it.
+    const trouble = random.chance(0.3) ? 'late' : random.pick(troubles);
+    if (dice < 0.3) return { kind: 'trouble', backend, trouble, forMs };
     if (dice < 0.37) return { kind: random.pick(['lose', 'damage']), backend, nth: random.below(50) };
     if (dice < 0.4) return { kind: 'collect', backend };
     if (dice < 0.5) return { kind: 'calls fail', share: random.pick([0.05, 0.3, 0.8]), forMs: shortMs };

@@ -153,8 +153,9 @@ class ObjectImport implements BlockImport {
     this.#ended.throwIfAborted();
     await this.#flush();
     if (this.#stream === undefined) return;
-    await this.#step(this.#stream.writer.close(), this.#stream.stored);
-    await this.#stream.stored;
+    const { writer, stored } = this.#stream;
+    await this.#step(writer.close(), stored);
+    await this.#step(stored, stored);
   }
 
   abort(reason: unknown): void {
