@@ -15,7 +15,7 @@ export type Request = Sent & {
 
 const maxAttempts = 5;
 const firstPauseMs = 1_000;
-/** The longest that a request may take whose line holds, in ms: each wait for others has a limit. */
+/** The longest that a request may take whose line holds, in ms: each wait has a limit. */
 const patienceMs = 300_000;
 
 /** The JSON of an answer; of one that did not come, or has no body, an empty object. */
