@@ -162,7 +162,8 @@ def age_tag(info, enc, digest):
     return extract(info, enc + digest[:4])[:4]
 
 
-# Keys. Each has `unwrap(name, arguments, body, is_age)`, which returns the file key, or None for another stanza.
+# Keys. Each has `unwrap(name, arguments, body, is_age)`, which returns the file key, or None for
+# another stanza.
 
 
 class P256Key:
@@ -423,7 +424,8 @@ def open_container(source, target, identities, file_key, header=None):
     return sealpin_payload(source, file_key, target.write)
 
 
-# CAR files (https://ipld.io/specs/transport/car/carv1/): blocks of IPFS, which are put together again.
+# CAR files (https://ipld.io/specs/transport/car/carv1/): blocks of IPFS, which are put together
+# again.
 
 
 def varint(source):
@@ -471,7 +473,8 @@ def blob_of_car(source, target):
         blocks[cid] = (source.tell(), length - 36)
         source.seek(length - 36, os.SEEK_CUR)
     while waiting:
-        # Nothing that is encrypted repeats a block, so each is used once, and no CAR costs more than its bytes.
+        # Nothing that is encrypted repeats a block, so each is used once, and no CAR costs more
+        # than its bytes.
         cid = waiting.pop()
         if cid not in blocks or cid[:1] != b"\x01" or cid[2:4] != b"\x12\x20":
             raise Refused("a block is missing in the CAR, is used twice, or is of a kind that is unknown")

@@ -4,7 +4,8 @@ set -euo pipefail
 file=$1 response=$(mktemp -d)
 trap 'rm -r "$response"' EXIT
 
-# Repeats a request until its status is final: 408, 409 idempotency_running, 429, 5xx and no response (000) are not.
+# Repeats a request until its status is final: 408, 409 idempotency_running, 429, 5xx and no
+# response (000) are not.
 call() {
   local status seconds attempt
   for attempt in 1 2 3 4 5 6; do

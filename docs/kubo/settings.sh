@@ -3,8 +3,10 @@
 # Kubo's image runs this before each start.
 set -eu
 
-# By these peers a node finds others: those of Kubo 0.43.1 (boxo 0.43.0, autoconf/fallbacks.go), as of 2026-11.
-# IPFS_BOOTSTRAP, addresses with spaces between, replaces them. Empty: none, and this node connects to nobody by itself.
+# By these peers a node finds others: those of Kubo 0.43.1 (boxo 0.43.0, autoconf/fallbacks.go), as
+# of 2026-11.
+# IPFS_BOOTSTRAP, addresses with spaces between, replaces them. Empty: none, and this node connects
+# to nobody by itself.
 peers=${IPFS_BOOTSTRAP-"
   /dnsaddr/sv15.bootstrap.libp2p.io/p2p/QmNnooDu7bfjPFoTZYxMNLWUQJyrVwtbZg5gBMjTezGAJN
   /dnsaddr/ny5.bootstrap.libp2p.io/p2p/QmQCU2EcMqAqQPR2i9bChDtGNJchTbq5TbXJJ16u19uLTa
@@ -17,7 +19,8 @@ list=''
 for peer in $peers; do list="$list${list:+, }\"$peer\""; done
 set_json() { ipfs config --json "$1" "$2"; }
 
-# No list of peers, routers and resolvers from conf.ipfs-mainnet.org, and nothing left that waits for one.
+# No list of peers, routers and resolvers from conf.ipfs-mainnet.org, and nothing left that waits
+# for one.
 set_json AutoConf.Enabled false
 set_json Bootstrap "[$list]"
 set_json Routing.DelegatedRouters '[]'
@@ -37,6 +40,7 @@ set_json Swarm.Transports.Network '{"Websocket": false, "WebTransport": false, "
 set_json Swarm.RelayClient.Enabled false
 set_json Swarm.EnableHolePunching false
 
-# At 90 % of this, unpinned blocks are removed (--enable-gc): four fifths of the disk. Nothing stops Kubo at it.
+# At 90 % of this, unpinned blocks are removed (--enable-gc): four fifths of the disk. Nothing stops
+# Kubo at it.
 ipfs config Datastore.StorageMax \
   "${IPFS_STORAGE_MAX:?set IPFS_STORAGE_MAX in .env, for example to 80GB on a disk of 100 GB}"

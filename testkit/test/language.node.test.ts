@@ -40,8 +40,11 @@ const listed = (...patterns: string[]) =>
     .split('\n')
     .filter((path) => path !== '' && !path.includes('/vectors/') && existsSync(join(root, path)));
 
-const files = listed('*.ts', '*.md', '*.txt', '*.toml', 'sealpin', '.ci').filter((path) => !exempt.has(path));
-const sources = listed('*.ts', '*.js', '*.py', '*.css', '*.html', '*.sh');
+const code = ['*.ts', '*.js', '*.mts', '*.py', '*.css', '*.html', '*.sh'];
+const files = listed(...code, '*.yml', '*.yaml', '*.md', '*.txt', '*.toml', 'sealpin', '.ci').filter(
+  (path) => !exempt.has(path),
+);
+const sources = listed(...code);
 
 /** The forms in a text, as `line: form → better`. */
 function findForms(text: string): string[] {
@@ -68,6 +71,8 @@ function firstWords(source: string): string[] {
 
 /** A line that is a comment, but for examples and what a linter is told. */
 const commentLine = /^\s*(?:\/\*\*|\*|\/\/)(?! oxlint| (?:for|const|printLink\())/;
+/** The same in languages whose comments begin with `#`. */
+const hashLine = /^\s*# /;
 const commentColumns = 100;
 
 /** A message of an error that is a literal; the first argument is its code. */
@@ -118,12 +123,15 @@ describe('the language of the project', () => {
     ]);
   });
 
-  test.each([...rooms])('wraps comments at 100 columns: %s', (_, paths) => {
+  const scripts = listed('*.py', '*.sh', '*.yml', '*.yaml', 'sealpin', '.ci');
+
+  test.each([...rooms, ['scripts', scripts]] as const)('wraps comments at 100 columns: %s', (room, paths) => {
+    const comment = room === 'scripts' ? hashLine : commentLine;
     const found = paths.flatMap((path) =>
       readFileSync(join(root, path), 'utf8')
         .split('\n')
         .flatMap((line, index) =>
-          commentLine.test(line) && Array.from(line).length > commentColumns ? [`${path}:${index + 1}`] : [],
+          comment.test(line) && Array.from(line).length > commentColumns ? [`${path}:${index + 1}`] : [],
         ),
     );
     expect(found).toEqual([]);

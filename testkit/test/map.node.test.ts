@@ -13,8 +13,9 @@ const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--excl
   .split('\n')
   .filter((path) => path !== '' && existsSync(join(root, path)));
 
+const rooms = /^(?:worker|cli|client|web|shared|deploy|packaging|simulation|bench|testkit|contrib)\//;
 const isSource = (path: string): boolean =>
-  /^(?:worker|cli|client|web|shared|deploy)\/.*\.(?:ts|html|css)$/.test(path) && !path.includes('/test/');
+  rooms.test(path) && /\.(?:ts|js|html|css|py)$/.test(path) && !path.includes('/test/');
 
 interface Row {
   /** The files and folders that the row is about, in its first cell. */
