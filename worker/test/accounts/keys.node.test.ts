@@ -190,7 +190,7 @@ describe('an API key', () => {
     expect((await spare.ask('listFiles')).status).toBe(200);
   });
 
-  it('that is the last one to read, or to manage keys, for as long goes only when that is said', async () => {
+  it.concurrent('that is the last one to read, or to manage keys, for as long goes only when that is said', async () => {
     const { owner } = await newAccount();
     const manager = await owner.withKey([...fullScopes]);
     await manager.revokeKey({ id: owner.id });
@@ -213,7 +213,7 @@ describe('an API key', () => {
     expect((await reader.ask('listFiles')).status).toBe(200);
   });
 
-  it('that reads for longest goes only on request, although it ends; one that has ended goes freely', async () => {
+  it.concurrent('that reads for longest goes only on request, although it ends; one that has ended goes freely', async () => {
     const { owner } = await newAccount();
     const long = await owner.withKey(['read'], { expiresAt: soon(7_200_000) });
     const short = await owner.withKey(['read'], { expiresAt: soon(3_600_000) });
@@ -236,7 +236,7 @@ describe('an API key', () => {
     expect(await problemOf(last.ask('getAccount'))).toBe('401 unauthorized');
   });
 
-  it('is not made under an Idempotency-Key, which could not give it again', async () => {
+  it.concurrent('is not made under an Idempotency-Key, which could not give it again', async () => {
     const { owner, response } = await newAccount();
     const headers = { 'Idempotency-Key': 'once' };
     const refused = await owner.ask('createKey', { label: 'x', scopes: ['read'] }, { headers });
@@ -250,7 +250,7 @@ describe('an API key', () => {
     expect(await owner.listKeys()).toMatchObject({ keys: [{ id: response.key.id }] });
   });
 
-  it('S75 S76: gets one response whatever is wrong with it', async () => {
+  it.concurrent('S75 S76: gets one response whatever is wrong with it', async () => {
     const { owner, response } = await newAccount();
     const revoked = await owner.withKey(['read']);
     await owner.revokeKey({ id: revoked.id });
