@@ -3,12 +3,13 @@ import { clockText, dayHeading, dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
 import { startChosenName } from './choosing/chosen-name.ts';
 import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
+import { attempt } from './attempt.ts';
 import { startConfirming } from './confirm-dialog.ts';
 import { startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import type { StoredView } from './protocol.ts';
 import { showLink, startSentLink } from './sent-link.ts';
-import { announce, byId, locale, partsOf, setText, show, translate, words } from './states.ts';
+import { announce, byId, locale, partsOf, show, translate, words } from './states.ts';
 import { transfer } from './transfer.ts';
 
 const accountEngine = startSending();
@@ -40,10 +41,7 @@ function addRow(file: StoredView, element: HTMLElement): void {
 /** Adds the next page of the list. */
 async function showPage(): Promise<void> {
   const more = byId('stored-more', HTMLButtonElement);
-  const error = byId('stored-error', HTMLParagraphElement);
-  more.disabled = true;
-  setText(error, undefined);
-  try {
+  const work = async (): Promise<void> => {
     const page = await accountEngine.call('list', { cursor });
     if (page.files.some(({ sealedName }) => sealedName === 'closed')) byId('names', HTMLElement).hidden = false;
     const rows = page.files.map((file) => ({ file, ...row(file) }));
@@ -54,30 +52,21 @@ async function showPage(): Promise<void> {
     byId('stored-text', HTMLParagraphElement).textContent = isEmpty ? words.storedNone : words.storedText;
     byId('stored-none', HTMLParagraphElement).hidden = !isEmpty;
     if (document.activeElement === document.body) rows[0]?.focus();
-  } catch (failure) {
-    setText(error, describeSendingFailure(failure, words));
-    announce(error.textContent);
-  } finally {
-    more.disabled = false;
-  }
+  };
+  await attempt('stored-error', work, { button: more });
 }
 
 /** Lists the files again, with the names that a private key opens. */
 async function showNames(): Promise<void> {
-  const field = byId('names-key', HTMLInputElement);
-  const error = byId('names-error', HTMLParagraphElement);
-  const [file] = field.files ?? [];
+  const [file] = byId('names-key', HTMLInputElement).files ?? [];
   if (file === undefined) return;
-  setText(error, undefined);
-  try {
+  const work = async (): Promise<void> => {
     await accountEngine.call('useKey', { keys: await file.text() });
     list.replaceChildren();
     cursor = undefined;
     await showPage();
-  } catch {
-    setText(error, words.errors.key_invalid);
-    announce(error.textContent);
-  }
+  };
+  await attempt('names-error', work, { textOf: () => words.errors.key_invalid });
 }
 
 function row(file: StoredView): { element: HTMLElement; focus(): void } {
@@ -141,9 +130,7 @@ function confirmDeletion(file: StoredView, element: HTMLElement): void {
 }
 
 async function remove(file: StoredView, element: HTMLElement): Promise<void> {
-  const error = byId('stored-error', HTMLParagraphElement);
-  setText(error, undefined);
-  try {
+  await attempt('stored-error', async () => {
     const { isDestroyed } = await accountEngine.call('remove', { fileId: file.fileId });
     const day = element.closest('section section');
     element.remove();
@@ -152,10 +139,7 @@ async function remove(file: StoredView, element: HTMLElement): Promise<void> {
     const text = words.deleted(shownName(file));
     announce(isDestroyed ? `${text} ${words.keyDestroyed}` : text);
     if (list.children.length === 0) await showPage();
-  } catch (failure) {
-    setText(error, describeSendingFailure(failure, words));
-    announce(error.textContent);
-  }
+  });
 }
 
 translate();

@@ -1,11 +1,12 @@
 /** The state that lists the links which an invitation has made, to be taken back. */
 import { dayText } from './amounts.ts';
+import { attempt } from './attempt.ts';
 import { startConfirming } from './confirm-dialog.ts';
 import { EngineError, type Engine } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { keptLinks } from './kept/kept-links.ts';
 import type { MadeLinkView, Sending } from './protocol.ts';
-import { announce, byId, locale, partsOf, setText, show, words } from './states.ts';
+import { announce, byId, locale, partsOf, show, words } from './states.ts';
 
 type Sender = Engine<Sending>;
 
@@ -49,28 +50,23 @@ function row(engine: Sender, link: MadeLinkView): HTMLElement {
   return element;
 }
 
-/** Does something, and says why where it fails. */
-async function attempt(work: () => Promise<void>): Promise<void> {
-  const error = byId('links-error', HTMLParagraphElement);
-  setText(error, undefined);
-  try {
-    await work();
-  } catch (failure) {
-    // What is there instead says that the invitation is over.
-    if (failure instanceof EngineError && failure.code === 'unauthorized') return leave?.();
-    setText(error, describeSendingFailure(failure, words));
-    announce(error.textContent);
-  }
+/** Tells why something fails; what is there instead says that the invitation is over. */
+function textOf(failure: unknown): string | undefined {
+  if (!(failure instanceof EngineError && failure.code === 'unauthorized'))
+    return describeSendingFailure(failure, words);
+  leave?.();
+  return undefined;
 }
 
 function takeBack(engine: Sender, link: MadeLinkView, element: HTMLElement): Promise<void> {
-  return attempt(async () => {
+  const work = async (): Promise<void> => {
     await engine.call('takeBackLink', { shareId: link.shareId });
     element.remove();
     showText();
     byId('links-title', HTMLHeadingElement).focus();
     announce(words.linkTaken(aboutText(link)));
-  });
+  };
+  return attempt('links-error', work, { textOf });
 }
 
 function showText(): void {
@@ -79,8 +75,7 @@ function showText(): void {
 }
 
 async function showPage(engine: Sender): Promise<void> {
-  more.disabled = true;
-  await attempt(async () => {
+  const work = async (): Promise<void> => {
     const page = await engine.call('links', { cursor });
     const found = await keptLinks().catch(() => []); // without names, as in another browser
     kept = new Map(found.map(({ shareId, files }) => [shareId, files.map(({ name }) => name).join(', ')]));
@@ -91,8 +86,8 @@ async function showPage(engine: Sender): Promise<void> {
     ({ cursor } = page);
     more.hidden = cursor === undefined;
     showText();
-  });
-  more.disabled = false;
+  };
+  await attempt('links-error', work, { textOf, button: more });
 }
 
 /** Shows the state, with what there is now. */

@@ -2,7 +2,7 @@
 import { generate } from 'lean-qr';
 import { termsText } from './compose-form.ts';
 import type { Engine } from './engine-client.ts';
-import { describeSendingFailure } from './failure-words.ts';
+import { attempt } from './attempt.ts';
 import { changeFailureText, namesText, startChanging, type Terms } from './kept/change-dialog.ts';
 import { noteOpens, offerToKeep, startKeepTick } from './kept/keep-tick.ts';
 import type { KeptLink } from './kept/kept-links.ts';
@@ -81,26 +81,18 @@ async function passOn(): Promise<void> {
 
 /** Changes the terms of the link that is shown, which stays as it is. */
 async function change(engine: Engine<Sending>, link: KeptLink, terms: Terms): Promise<void> {
-  const error = byId('sent-error', HTMLParagraphElement);
-  setText(error, undefined);
-  try {
+  const work = async (): Promise<void> => {
     const { opens, opensLeft, expiresAt } = await engine.call('changeLink', { shareId: link.shareId, ...terms });
     shown = { ...link, opens };
     byId('sent-terms', HTMLParagraphElement).textContent = termsText({ opens: opensLeft, expiresAt });
     announce(words.linkChanged(namesText(link)));
     await noteOpens(opens);
-  } catch (failure) {
-    setText(error, failure instanceof DOMException ? words.keepsNothing : changeFailureText(failure));
-    announce(error.textContent);
-  }
+  };
+  await attempt('sent-error', work, { textOf: changeFailureText });
 }
 
 async function takeBack(engine: Engine<Sending>): Promise<void> {
-  const button = byId('take-back', HTMLButtonElement);
-  const error = byId('sent-error', HTMLParagraphElement);
-  button.disabled = true;
-  setText(error, undefined);
-  try {
+  const work = async (): Promise<void> => {
     const { opened, isDeleted } = await engine.call('takeBack', undefined);
     letGo();
     byId('sent-link', HTMLInputElement).value = '';
@@ -108,12 +100,8 @@ async function takeBack(engine: Engine<Sending>): Promise<void> {
     if (opened !== undefined) parts.push(opened === 0 ? words.takenUnopened : words.takenOpened(opened));
     byId('taken-text', HTMLParagraphElement).textContent = parts.join(' ');
     show('taken');
-  } catch (failure) {
-    setText(error, describeSendingFailure(failure, words));
-    announce(error.textContent);
-  } finally {
-    button.disabled = false;
-  }
+  };
+  await attempt('sent-error', work, { button: byId('take-back', HTMLButtonElement) });
 }
 
 /** Starts the buttons, once. */

@@ -6,10 +6,11 @@ import { dayText, sizeText } from '../amounts.ts';
 import { askForKey } from '../api-key-form.ts';
 import { startDropZone } from '../choosing/drop-zone.ts';
 import { startReceiving } from '../engine-client.ts';
-import { describeFailure, describeSendingFailure } from '../failure-words.ts';
+import { attempt } from '../attempt.ts';
+import { describeFailure } from '../failure-words.ts';
 import type { DeliveryView, FileToSend } from '../protocol.ts';
 import { showOpened, startOpenedFiles } from '../receiving/opened-files.ts';
-import { announce, byId, locale, partsOf, setText, show, translate, words } from '../states.ts';
+import { byId, locale, partsOf, show, translate, words } from '../states.ts';
 
 const engine = startReceiving();
 let cursor: string | undefined;
@@ -19,36 +20,26 @@ const keyFileBytes = 64 * 1024;
 
 async function unlock(file: FileToSend | undefined): Promise<void> {
   if (!(file instanceof File)) return;
-  const error = byId('unlock-error', HTMLParagraphElement);
-  setText(error, undefined);
-  try {
+  const work = async (): Promise<void> => {
     await engine.call('unlock', { keys: await file.slice(0, keyFileBytes).text() });
     byId('delivery-list', HTMLUListElement).replaceChildren();
     cursor = undefined;
     byId('deliveries-text', HTMLParagraphElement).textContent = words.busy;
     show('deliveries');
     await showPage();
-  } catch (failure) {
-    setText(error, describeFailure(failure, words).text);
-    announce(error.textContent);
-  }
+  };
+  await attempt('unlock-error', work, { textOf: (failure) => describeFailure(failure, words).text });
 }
 
 async function showPage(): Promise<void> {
   const list = byId('delivery-list', HTMLUListElement);
   const more = byId('deliveries-more', HTMLButtonElement);
-  const error = byId('deliveries-error', HTMLParagraphElement);
-  more.disabled = true;
-  setText(error, undefined);
-  try {
+  const work = async (): Promise<void> => {
     const page = await engine.call('deliveries', { cursor });
     list.append(...page.deliveries.map(row));
     ({ cursor } = page);
-  } catch (failure) {
-    setText(error, describeSendingFailure(failure, words));
-    announce(error.textContent);
-  }
-  more.disabled = false;
+  };
+  await attempt('deliveries-error', work, { button: more });
   more.hidden = cursor === undefined;
   const isEmpty = list.children.length === 0 && cursor === undefined;
   byId('deliveries-text', HTMLParagraphElement).textContent = isEmpty ? words.deliveriesNone : words.deliveriesText;

@@ -47,6 +47,7 @@ export function namesText({ files }: Pick<KeptLink, 'files'>): string {
 
 /** A sentence about why a link was not changed or taken back. */
 export function changeFailureText(failure: unknown): string {
+  if (failure instanceof DOMException) return words.keepsNothing;
   const isEnded = failure instanceof EngineError && ['gone', 'not_found'].includes(failure.code);
   return isEnded ? words.keptEnded : describeSendingFailure(failure, words);
 }

@@ -1,5 +1,6 @@
 /** The document of `/links`: the links that this browser keeps, as the service sees them now. */
 import { clockText, dayText, sizeText } from '../amounts.ts';
+import { attempt } from '../attempt.ts';
 import { startConfirming } from '../confirm-dialog.ts';
 import { EngineError, startSending, type Engine } from '../engine-client.ts';
 import type { Sending } from '../protocol.ts';
@@ -25,7 +26,6 @@ type Seen =
   | { state: 'unknown' | 'unasked' };
 
 const list = byId('kept-links', HTMLUListElement);
-const error = byId('kept-error', HTMLParagraphElement);
 const confirm = startConfirming('taking');
 const enterChange = startChanging();
 const confirmForgetting = startConfirming('forgetting');
@@ -97,20 +97,12 @@ function row(link: KeptLink): Row {
   take?.addEventListener('click', () =>
     confirm(namesText(link), () => void withKey((sender) => takeBack(sender, link, made))),
   );
-  forget?.addEventListener('click', () => void attempt(() => forgetOne(link, element)));
+  forget?.addEventListener('click', () => void tried(() => forgetOne(link, element)));
   return made;
 }
 
-/** Does something, and says why where it fails. */
-async function attempt(work: () => Promise<void> | void): Promise<void> {
-  setText(error, undefined);
-  try {
-    await work();
-  } catch (failure) {
-    setText(error, failure instanceof DOMException ? words.keepsNothing : changeFailureText(failure));
-    announce(error.textContent);
-  }
-}
+const tried = (work: () => Promise<void> | void): Promise<void> =>
+  attempt('kept-error', work, { textOf: changeFailureText });
 
 async function takeBack(sender: Engine<Sending>, link: KeptLink, { showSeen }: Row): Promise<void> {
   await sender.call('takeBackLink', { shareId: link.shareId });
@@ -127,7 +119,7 @@ async function forgetOne({ shareId }: KeptLink, element: HTMLElement): Promise<v
 
 function openChange(sender: Engine<Sending>, link: KeptLink, { showSeen }: Row): void {
   enterChange(link, (terms) => {
-    void attempt(async () => {
+    void tried(async () => {
       const changed = await sender.call('changeLink', { shareId: link.shareId, ...terms });
       showSeen(changed);
       await keepLink({ ...link, opens: changed.opens });
@@ -146,11 +138,11 @@ async function signIn(sender: Engine<Sending>, text: string): Promise<void> {
 /** Does what needs a key: with the one that is kept, or one that is asked for. */
 async function withKey(act: (sender: Engine<Sending>) => Promise<void> | void): Promise<void> {
   const sender = (engine ??= startSending());
-  await attempt(async () => {
+  await tried(async () => {
     const kept = isSignedIn ? undefined : await keptKey();
     if (kept !== undefined) await signIn(sender, kept);
     if (isSignedIn) return act(sender);
-    askForKey(sender, () => void attempt(() => act(sender)));
+    askForKey(sender, () => void tried(() => act(sender)));
   });
 }
 
@@ -211,10 +203,10 @@ async function start(): Promise<void> {
 
 translate();
 show('kept');
-byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void attempt(forgetAll)));
+byId('forget', HTMLButtonElement).addEventListener('click', () => confirmForgetting('', () => void tried(forgetAll)));
 byId('key-no', HTMLButtonElement).addEventListener('click', () => byId('key', HTMLDialogElement).close());
 byId('key-form', HTMLFormElement).addEventListener('submit', (event) => {
   event.preventDefault();
   enterKey?.();
 });
-void attempt(start);
+void tried(start);

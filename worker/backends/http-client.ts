@@ -3,6 +3,7 @@
  */
 import { readAll } from '../../shared/streams/read-all.ts';
 import { httpFailures, statusError, type HttpFailures } from './http-failures.ts';
+import { withinLimit } from './time-limit.ts';
 
 export type HttpOptions = {
   /** The service's name in errors. */
@@ -50,23 +51,8 @@ export function httpClient(o: HttpOptions, api: HttpApi) {
   const failures = httpFailures({ id: o.id, root, headers: o.headers, api });
 
   /** Runs `work` under the caller's signal and a time limit of its own. */
-  async function withTimeout<T>(
-    signal: AbortSignal,
-    timeoutMs: number,
-    work: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T> {
-    signal.throwIfAborted();
-    const limit = new AbortController();
-    const timer = setTimeout(() => limit.abort(failures.timeoutError(timeoutMs)), timeoutMs);
-    try {
-      return await work(AbortSignal.any([signal, limit.signal]));
-    } catch (cause) {
-      signal.throwIfAborted();
-      limit.signal.throwIfAborted();
-      throw cause;
-    } finally {
-      clearTimeout(timer);
-    }
+  function withTimeout<T>(signal: AbortSignal, ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    return withinLimit(signal, { ms, late: () => failures.timeoutError(ms) }, work);
   }
 
   /**

@@ -4,6 +4,7 @@
  */
 import { isSealpinError, SealpinError } from '../../../shared/errors.ts';
 import { sleep } from '../../../shared/streams/timing.ts';
+import { withinLimit } from '../time-limit.ts';
 
 /** The longest wait for a response that needs no more bytes of ours, in ms. */
 const responseMs = 30_000;
@@ -12,28 +13,6 @@ const waitsMs = [250, 1_100, 2_500] as const;
 
 /** Seconds after which a client may try again that met a store which asks for fewer requests. */
 export const slowDownSeconds = 5;
-
-/** Runs a request under the caller's signal and a time limit. @throws pinning_timeout */
-async function withinTime<T>(
-  id: string,
-  signal: AbortSignal,
-  request: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  signal.throwIfAborted();
-  const limit = new AbortController();
-  const late = new SealpinError('pinning_timeout', `${id} did not answer within ${responseMs / 1000} s`);
-  const { promise: expired, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => (limit.abort(late), reject(late)), responseMs);
-  try {
-    return await Promise.race([request(AbortSignal.any([signal, limit.signal])), expired]);
-  } catch (cause) {
-    signal.throwIfAborted();
-    limit.signal.throwIfAborted();
-    throw cause;
-  } finally {
-    clearTimeout(timer);
-  }
-}
 
 /**
  * Makes a request that sends nothing but what is held, again where the store could not be reached
@@ -44,15 +23,16 @@ export async function repeated<T>(
   signal: AbortSignal,
   request: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
+  const late = () => new SealpinError('pinning_timeout', `${id} did not answer within ${responseMs / 1000} s`);
   for (const waitMs of waitsMs) {
     try {
-      return await withinTime(id, signal, request);
+      return await withinLimit(signal, { ms: responseMs, late }, request);
     } catch (error) {
       if (!isSealpinError(error, 'pinning_unavailable')) throw error;
       await sleep(waitMs * (1 + Math.random() / 2), signal);
     }
   }
-  return await withinTime(id, signal, request);
+  return await withinLimit(signal, { ms: responseMs, late }, request);
 }
 
 /** Does something for each item, some at once. */

@@ -1,0 +1,33 @@
+/** What the buttons of the pages do, and what is said where it fails. */
+import { describeSendingFailure } from './failure-words.ts';
+import { announce, byId, setText, words } from './states.ts';
+
+type AttemptOptions = {
+  /** Text for a failure; undefined: another state says it. */
+  readonly textOf?: (failure: unknown) => string | undefined;
+  /** Button that waits meanwhile. */
+  readonly button?: HTMLButtonElement;
+};
+
+/**
+ * Does something, and says why where it fails.
+ * @param errorId the paragraph that says so
+ */
+export async function attempt(
+  errorId: string,
+  work: () => Promise<void> | void,
+  { textOf = (failure) => describeSendingFailure(failure, words), button }: AttemptOptions = {},
+): Promise<void> {
+  const error = byId(errorId, HTMLParagraphElement);
+  if (button !== undefined) button.disabled = true;
+  setText(error, undefined);
+  try {
+    await work();
+  } catch (failure) {
+    const text = textOf(failure);
+    setText(error, text);
+    if (text !== undefined) announce(text);
+  } finally {
+    if (button !== undefined) button.disabled = false;
+  }
+}
