@@ -190,7 +190,7 @@ describe('an API key', () => {
     expect((await spare.ask('listFiles')).status).toBe(200);
   });
 
-  it.concurrent('that is the last one to read, or to manage keys, for as long goes only when that is said', async () => {
+  it.concurrent('that is the last to read, or to manage keys, for as long goes only when that is said', async () => {
     const { owner } = await newAccount();
     const manager = await owner.withKey([...fullScopes]);
     await manager.revokeKey({ id: owner.id });
@@ -213,7 +213,7 @@ describe('an API key', () => {
     expect((await reader.ask('listFiles')).status).toBe(200);
   });
 
-  it.concurrent('that reads for longest goes only on request, although it ends; one that has ended goes freely', async () => {
+  it.concurrent('that reads for longest goes only on request, although it ends; an ended one goes freely', async () => {
     const { owner } = await newAccount();
     const long = await owner.withKey(['read'], { expiresAt: soon(7_200_000) });
     const short = await owner.withKey(['read'], { expiresAt: soon(3_600_000) });
