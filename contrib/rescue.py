@@ -45,10 +45,11 @@ ARMOR = b"-----BEGIN AGE ENCRYPTED FILE-----"
 MAX_HEADER = 1 << 20
 MAX_STANZAS = 1024
 MAX_BLOCK = 1 << 22
+MAX_KEYS = 1 << 16
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
-UNREADABLE = (OSError, EOFError, ValueError, TypeError, LookupError, OverflowError, UnsupportedAlgorithm)
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, LookupError, OverflowError, MemoryError, UnsupportedAlgorithm)
 
 
 class Refused(Exception):
@@ -266,6 +267,8 @@ class Password:
 
 def keys_in(text, ask):
     """The private keys in a key file, which may itself be protected with a password."""
+    if len(text) > MAX_KEYS:
+        raise Refused("the key file is too large")
     if text.startswith((AGE, ARMOR)):
         plain = io.BytesIO()
         open_container(io.BytesIO(text), plain, [Password(ask)], None)
@@ -462,7 +465,7 @@ def root_of_car(source):
 
 def blob_of_car(source, target):
     """Writes the blob in a CAR to a file; every block is compared with its CID."""
-    end = source.seek(0, os.SEEK_END)
+    end = room = source.seek(0, os.SEEK_END)
     waiting = [root_of_car(source)]
     blocks = {}
     while source.tell() < end:
@@ -473,12 +476,14 @@ def blob_of_car(source, target):
         blocks[cid] = (source.tell(), length - 36)
         source.seek(length - 36, os.SEEK_CUR)
     while waiting:
-        # Nothing that is encrypted repeats a block, so each is used once, and no CAR costs more
-        # than its bytes.
         cid = waiting.pop()
         if cid not in blocks or cid[:1] != b"\x01" or cid[2:4] != b"\x12\x20":
-            raise Refused("a block is missing in the CAR, is used twice, or is of a kind that is unknown")
-        offset, length = blocks.pop(cid)
+            raise Refused("a block is missing in the CAR, or is of a kind that is unknown")
+        offset, length = blocks[cid]
+        # A CAR has a block as often as its file, so no blob costs more than its CAR.
+        room -= length + 37
+        if room < 0:
+            raise Refused("the CAR has fewer blocks than its file")
         source.seek(offset)
         block = source.read(length)
         if hashlib.sha256(block).digest() != cid[4:]:
@@ -524,11 +529,11 @@ def main():
     identities = [Password(ask)]
     if o.key is not None:
         with open(o.key, "rb") as file:
-            identities = keys_in(file.read(), ask)
+            identities = keys_in(file.read(MAX_KEYS + 1), ask)
     file_key = None
     if o.file_key is not None:
         with sys.stdin if o.file_key == "-" else open(o.file_key, encoding="ascii") as file:
-            file_key = file_key_of_text(file.read().strip())
+            file_key = file_key_of_text(file.read(MAX_KEYS).strip())
     header = None if o.header is None else open(o.header, "rb")
     with open(o.input, "rb") as source, tempfile.TemporaryFile() as blob:
         if is_car(source):
@@ -549,7 +554,7 @@ def asking(password_file):
         if password_file is None:
             return os.environ.get("SEALPIN_PASSWORD") or getpass.getpass("Password: ")
         with open(password_file, encoding="utf-8", newline="") as file:
-            return re.sub(r"\r?\n\Z", "", file.read(), count=1)
+            return re.sub(r"\r?\n\Z", "", file.read(MAX_KEYS), count=1)
 
     return ask
 

@@ -138,7 +138,7 @@ class Backup:
     def __init__(self, folder, ask):
         self.folder = folder
         json_of(read_small(os.path.join(folder, "backup.json"), 1 << 28))
-        self.keys = rescue.keys_in(read_small(os.path.join(folder, "account.key"), 1 << 16), ask)
+        self.keys = rescue.keys_in(read_small(os.path.join(folder, "account.key"), rescue.MAX_KEYS), ask)
 
     def records(self):
         names = sorted(os.listdir(os.path.join(self.folder, "files")))

@@ -106,9 +106,9 @@ async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen
       let unreadable = 0;
       for (const [path, record] of inFolder) {
         if (!path.startsWith(`${root}files/`) || !path.endsWith('.json')) continue;
-        const file = await fileOf(record, identities, (cid) => inFolder.get(`${root}blobs/${cid}.car`)).catch(
-          () => undefined,
-        );
+        const fileId = path.slice(`${root}files/`.length, -'.json'.length);
+        const carOf = (cid: string) => inFolder.get(`${root}blobs/${cid}.car`);
+        const file = await fileOf(record, { fileId, identities, carOf }).catch(() => undefined);
         if (file === undefined) unreadable += 1;
         else found.push(file);
       }
@@ -117,18 +117,23 @@ async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen
   };
 }
 
+/** What a record belongs to: the file that its path names, and what opens it. */
+type Place = {
+  readonly fileId: string;
+  readonly identities: readonly Identity[];
+  carOf(cid: string): File | undefined;
+};
+
 /** Opens the record of a file in a backup. */
-async function fileOf(
-  record: File,
-  identities: readonly Identity[],
-  carOf: (cid: string) => File | undefined,
-): Promise<OpenedFile> {
-  type Entry = Partial<Record<'fileId' | 'cid' | 'header' | 'sealed', string> & { bytes: number }>;
+async function fileOf(record: File, { fileId, identities, carOf }: Place): Promise<OpenedFile> {
+  type Entry = Partial<Record<'fileId' | 'cid' | 'header' | 'sealed', string> & { v: number; bytes: number }>;
   const entry = (await jsonOf(record)) as Entry;
-  const { fileId = '', cid = '', bytes } = entry;
+  const { cid = '', bytes } = entry;
   const car = carOf(cid);
-  if (car === undefined) throw new SealpinError('not_found', 'the backup has no such blob');
-  const { read } = await storedIn(car);
+  if (car === undefined || entry.v !== 1 || entry.fileId !== fileId)
+    throw new SealpinError('not_found', 'the record is damaged, or its blob is missing');
+  // The root in the CAR may be that of another blob.
+  const read = async () => fileFromCar(cid, car.stream());
   const most = car.size;
   if (entry.header !== undefined) {
     const { fileKey, file } = await openContainerHeader(streamOfText(entry.header), { fileId, identities });

@@ -2,38 +2,30 @@
  * contrib/rescue.py opens links, the folders of backups and backup words, and ends on every other
  * input.
  */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { encryptPayload, generateKeyPair, parseRecipients, postQuantumKeyPairOf } from '../../../crypto/index.ts';
 import { keyPairOf } from '../../../crypto/keys/key-file.ts';
 import { encodeParcel, printLink, sealParcel, type Parcel } from '../../../link/index.ts';
+import { backupVector, writeFiles as write } from '../../../../testkit/backup-vector.ts';
 import { inDirectory, run, withProgram } from '../../../../testkit/programs/programs.ts';
 import { long } from '../../../../testkit/long-run.ts';
 import { itemOf, present } from '../../../../testkit/present.ts';
 import { collect, pieces } from '../streams.ts';
 
 const root = join(import.meta.dirname, '../../../..');
-type Vector = {
-  password: string;
-  folder: Record<string, string>;
-  opens: Record<string, string>;
-  sealed: Record<string, { privateKey?: string; password?: string; plaintext: string }>;
-};
-const vector = JSON.parse(readFileSync(join(root, 'shared/test/vectors/backups/backup.json'), 'utf8')) as Vector;
+const vector = backupVector;
 const fromBase64 = (text: string): Buffer => Buffer.from(text, 'base64');
-const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
+/** What a reader of the whole folder leaves, by name: containers of the owner's as they are. */
+const opened = new Map([
+  ...Object.entries(vector.opens),
+  ...Object.keys(vector.sealed).map((name) => [name, containerIn(name)] as const),
+]);
+const whole = [...opened.values()];
 
-/** Writes a folder. */
-function write(folder: string, files: Readonly<Record<string, Uint8Array | string>>): void {
-  for (const [name, bytes] of Object.entries(files)) {
-    mkdirSync(dirname(join(folder, name)), { recursive: true });
-    writeFileSync(join(folder, name), bytes);
-  }
-}
-const backupFiles = (): Record<string, Buffer> =>
-  Object.fromEntries(Object.entries(vector.folder).map(([name, bytes]) => [name, fromBase64(bytes)]));
+const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOptional: true }, () => {
   const rescue = (...argv: string[]): string =>
@@ -46,17 +38,17 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
   describe('rescue.py opens', () => {
     test('the backup of the vector, with all names, and what its owner had sealed', () =>
       inDirectory(async (path) => {
-        write(path('copy'), backupFiles());
-        write(path('.'), { password: vector.password });
+        await write(path('copy'), vector.folder);
+        await write(path('.'), { password: vector.password });
         const listed = rescue('backup', '--password-file', path('password'), path('copy')).trim().split('\n');
         expect(listed).toHaveLength(Object.keys(vector.opens).length + Object.keys(vector.sealed).length);
         rescue('backup', '--password-file', path('password'), path('copy'), path('out'));
         const expected = [...Object.keys(vector.opens), ...Object.keys(vector.sealed)];
         expect(readdirSync(path('out')).toSorted()).toEqual(expected.toSorted());
         for (const [name, bytes] of Object.entries(vector.opens))
-          expect(readFileSync(path(`out/${name}`)).equals(fromBase64(bytes))).toBe(true);
+          expect(readFileSync(path(`out/${name}`)).equals(bytes)).toBe(true);
         for (const [name, { privateKey, password, plaintext }] of Object.entries(vector.sealed)) {
-          write(path('.'), { secret: privateKey ?? present(password) });
+          await write(path('.'), { secret: privateKey ?? present(password) });
           const flag = privateKey === undefined ? '--password-file' : '--key';
           expect(rescue(flag, path('secret'), path(`out/${name}`), '-')).toBe(text(fromBase64(plaintext)));
         }
@@ -67,7 +59,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         const service = 'https://sealpin.example/';
         const { payload, fileKey } = await encryptPayload(pieces(Buffer.from('Dear Ann'), 3));
         const blob = printLink({ kind: 'blob', service, cid: `bafkrei${'a'.repeat(52)}`, fileKey });
-        write(path('.'), { blob: await collect(payload), link: `${blob}&utm_source=mail\n` });
+        await write(path('.'), { blob: await collect(payload), link: `${blob}&utm_source=mail\n` });
         expect(rescue('--link', path('link'), path('blob'), '-')).toBe('Dear Ann');
         const parcel: Parcel = {
           files: [{ cid: `bafkrei${'a'.repeat(52)}`, fileKey, name: 'a', type: 'text/plain', size: 8 }],
@@ -79,9 +71,9 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
           password: await sealParcel(parcel, { password: 'open sesame', kdf }),
           keys: await sealParcel(parcel, { recipients: parseRecipients(pair.recipient) }),
         };
-        write(path('.'), { pass: 'open sesame', key: pair.privatePem });
+        await write(path('.'), { pass: 'open sesame', key: pair.privatePem });
         for (const [kind, { record, secret }] of Object.entries(shares)) {
-          write(path('.'), { record, link: printLink({ kind: 'share', service, id: '0'.repeat(22), secret }) });
+          await write(path('.'), { record, link: printLink({ kind: 'share', service, id: '0'.repeat(22), secret }) });
           const flags = kind === 'keys' ? ['--key', path('key')] : ['--password-file', path('pass')];
           expect(JSON.parse(rescue(...flags, '--link', path('link'), path('record'), '-'))).toEqual(
             JSON.parse(text(encodeParcel(parcel))),
@@ -95,14 +87,14 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       await inDirectory(async (path) => {
         for (let at = 0; at < 3; at += 1) {
           const secret = Uint8Array.from({ length: 32 }, (_, index) => index * 7 + at + 1);
-          write(path('.'), { words: entropyToMnemonic(secret, wordlist) });
+          await write(path('.'), { words: entropyToMnemonic(secret, wordlist) });
           const pem = keyPairOf(secret).privatePem.split('\n').slice(1).join('\n');
           expect(rescue('words', '--words-file', path('words'), '-')).toBe(pem);
           const hybrid = postQuantumKeyPairOf(secret).privateText.split('\n')[1];
           expect(rescue('words', '--post-quantum', '--words-file', path('words'), '-')).toBe(`${hybrid}\n`);
         }
         const wrong = entropyToMnemonic(new Uint8Array(32).fill(3), wordlist).split(' ').toReversed();
-        write(path('.'), { words: wrong.join(' ') });
+        await write(path('.'), { words: wrong.join(' ') });
         expect(() => rescue('words', '--words-file', path('words'), '-')).toThrow(/checksum|list of words/);
       });
     });
@@ -122,32 +114,65 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
         secret: share.secret,
       });
       const files: Record<string, Buffer> = {
-        ...backupFiles(),
+        ...vector.folder,
         'x/link': Buffer.from(link),
         'x/record': Buffer.from(share.record),
       };
       const names = Object.keys(files);
       const random = fc.sample(fc.nat(), { seed: 35, numRuns: 4 * (long ? 3000 : 120) });
-      const cases: { name: string; bytes: string }[] = [];
+      const cases: Case[] = [];
       for (let at = 0; at < random.length; at += 4) {
         const [which = 0, place = 0, kind = 0, value = 0] = random.slice(at, at + 4);
         const name = itemOf(names, which % names.length);
-        cases.push({ name, bytes: damaged(present(files[name]), place, kind % 4, value % 256).toString('base64') });
+        const bytes = damaged(present(files[name]), place, kind % 4, value % 256);
+        cases.push({ name, change: { [name]: bytes.toString('base64') } });
       }
       const json = 'files/9bf8639a-f236-4df3-9b23-182756ce2c0d.json';
       for (const bytes of ['', '[]', 'null', '{"v":1}', '['.repeat(100_000), '{"v":1,"fileId":7,"cid":{}}'])
         for (const name of [json, 'backup.json', 'account.key', 'x/link', 'x/record'])
-          cases.push({ name, bytes: Buffer.from(bytes).toString('base64') });
-      write(path('all'), files);
-      write(path('.'), { 'cases.json': JSON.stringify(cases), password: vector.password });
-      const argv = ['-c', runAll, join(root, 'contrib'), path('all'), path('cases.json'), path('password')];
-      const ended = JSON.parse(text(run('cryptography-python', argv))) as { how: string | null; wrong: string[] }[];
+          cases.push({ name, change: { [name]: Buffer.from(bytes).toString('base64') } });
+      const ended = await endsOf(path, files, cases);
       expect(ended).toHaveLength(cases.length);
       expect(ended.filter(({ how }) => how !== null && !how.startsWith('rescue.py: '))).toEqual([]);
-      expect(ended.flatMap(({ wrong }) => wrong)).toEqual([]);
+      const known = whole.map((bytes) => bytes.toString('base64'));
+      expect(ended.flatMap(({ found }) => found).filter((each) => !known.includes(each))).toEqual([]);
       expect(ended.filter(({ how }) => how !== null).length).toBeGreaterThan(cases.length / 2);
     }));
+
+  test('rescue.py opens all files of a changed backup but those that the vector names', () =>
+    inDirectory(async (path) => {
+      const ended = await endsOf(path, vector.folder, vector.refused);
+      for (const [at, { name, lost }] of vector.refused.entries()) {
+        const { how, found } = present(ended[at]);
+        expect(how, name).toMatch(/^rescue\.py: /);
+        const kept = [...opened].filter(([each]) => !lost.includes(each)).map(([, bytes]) => bytes.toString('base64'));
+        expect(found.toSorted(), name).toEqual(kept.toSorted());
+      }
+    }));
+
+  /** Files that are replaced (null: removed); a name in `x/` means the link and its record. */
+  type Case = { readonly name: string; readonly change: Readonly<Record<string, string | null>> };
+
+  /** How each run ends, and what it leaves in base64. */
+  const endsOf = async (
+    path: (name: string) => string,
+    files: Readonly<Record<string, Uint8Array>>,
+    cases: readonly Case[],
+  ): Promise<{ how: string | null; found: string[] }[]> => {
+    await write(path('all'), files);
+    await write(path('.'), { 'cases.json': JSON.stringify(cases), password: vector.password });
+    const argv = ['-c', runAll, join(root, 'contrib'), path('all'), path('cases.json'), path('password')];
+    return JSON.parse(text(run('cryptography-python', argv))) as { how: string | null; found: string[] }[];
+  };
 });
+
+/** A container of the owner's in the folder. */
+function containerIn(name: string): Buffer {
+  const mark = name.endsWith('.age') ? 'age-encryption.org/v1\n' : 'sealpin/v1\n';
+  const blobs = Object.entries(vector.folder).filter(([path]) => path.startsWith('blobs/'));
+  const [, car] = present(blobs.find(([, bytes]) => bytes.includes(mark)));
+  return car.subarray(car.indexOf(mark));
+}
 
 function damaged(bytes: Buffer, place: number, kind: number, value: number): Buffer {
   const at = place % Math.max(1, bytes.length);
@@ -159,15 +184,19 @@ function damaged(bytes: Buffer, place: number, kind: number, value: number): Buf
 }
 
 /**
- * Puts one damaged file after the other in its place, in one process; prints how each run ended,
- * and which files had other bytes than any file of the whole backup. A case that takes too long
- * ends the process.
+ * Puts the files of one case after the other in their places, in one process; prints how each run
+ * ended, and what it left. A case that takes too long ends the process.
  */
 const runAll = `
 import contextlib, io, json, os, shutil, signal, sys, base64
 sys.path.insert(0, sys.argv[1])
 import rescue
 folder, cases, password = sys.argv[2], json.load(open(sys.argv[3])), sys.argv[4]
+def put(path, data):
+    if os.path.exists(path):
+        os.unlink(path)
+    if data is not None:
+        open(path, "wb").write(data)
 def attempt(name):
     out = folder + ".out"
     shutil.rmtree(out, ignore_errors=True)
@@ -183,15 +212,14 @@ def attempt(name):
         except BaseException as error:
             how = "not caught: " + repr(error)
     found = [open(os.path.join(out, each), "rb").read() for each in os.listdir(out)] if os.path.isdir(out) else []
-    return how, found
-whole = attempt("files/")[1]
+    return {"how": how, "found": [base64.b64encode(each).decode() for each in found]}
 ended = []
 for case in cases:
-    path = os.path.join(folder, case["name"])
-    before = open(path, "rb").read()
-    open(path, "wb").write(base64.b64decode(case["bytes"]))
-    how, found = attempt(case["name"])
-    ended.append({"how": how, "wrong": [each.hex() for each in found if each not in whole]})
-    open(path, "wb").write(before)
+    before = {os.path.join(folder, name): open(os.path.join(folder, name), "rb").read() for name in case["change"]}
+    for path, data in zip(before, case["change"].values()):
+        put(path, None if data is None else base64.b64decode(data))
+    ended.append(attempt(case["name"]))
+    for path, data in before.items():
+        put(path, data)
 print(json.dumps(ended))
 `;

@@ -160,6 +160,8 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       const many = new TextEncoder().encode(`age-encryption.org/v1\n${'-> a\n\n'.repeat(200_000)}`);
       Object.assign(cases, { stanza: stanza(40_000), line, many, newline: join([Uint8Array.of(10), sealed]) });
       Object.assign(cases, { 'key-bom': join([Uint8Array.of(0xef, 0xbb, 0xbf), key]) });
+      // Each of them would be looked for to the end of the file.
+      cases['key-begun'] = new TextEncoder().encode('-----BEGIN PRIVATE KEY-----\n'.repeat(500_000));
       const foreign = ['secp384r1', 'secp256k1'].map((name) =>
         generateKeyPairSync('ec', { namedCurve: name }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
       );
@@ -182,7 +184,7 @@ withProgram('cryptography-python', { probe: ['-c', 'import cryptography'], isOpt
       const wrong = Object.entries(ended).filter(([, how]) => how !== right && !how.startsWith('rescue.py: '));
       expect(wrong).toEqual([]);
       for (const name of ['sealed', 'own', 'car', 'key-bom']) expect(ended[name], name).toBe(right);
-      const never = ['newline', 'stanza', 'line', 'many', ...foreign.map((_, i) => `key-foreign-${i}`)];
+      const never = ['newline', 'stanza', 'line', 'many', 'key-begun', ...foreign.map((_, i) => `key-foreign-${i}`)];
       for (const name of [...never, ...Object.keys(hostile)]) expect(ended[name], name).toMatch(/^rescue\.py: /);
       expect(readdirSync(path('cases')).filter((name) => /\.(?:out|part)$/.test(name))).toEqual([]);
     }));
