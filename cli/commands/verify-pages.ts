@@ -1,20 +1,18 @@
 import { Health } from '../../shared/api.ts';
 import { describe } from '../../shared/error-codes.ts';
-import { isSealpinError, SealpinError } from '../../shared/errors.ts';
-import { readAll } from '../../shared/streams/read-all.ts';
+import { SealpinError } from '../../shared/errors.ts';
 import { defineCommand, positional, valueFlag } from '../command.ts';
 import type { Context } from '../context.ts';
 import { atLeastOne } from '../flags/args.ts';
-import { sendRequest } from '../io/http.ts';
 import { readSmall } from '../io/input.ts';
 import { manifestFile, shippedManifest, type PagesManifest } from '../local/code/pages-manifest.ts';
-import { checkPages, parseManifest, type AskPage, type CheckedPages } from '../remote/pages-check.ts';
+import { askingAt, checkPages, parseManifest, type CheckedPages } from '../remote/pages-check.ts';
 import { sdkHttp } from '../remote/sdk.ts';
 import { parseServiceUrl } from '../remote/service-choice.ts';
 import { visible } from '../terminal/output.ts';
 import { countText } from '../terminal/size.ts';
 
-/** The most bytes of a response, compressed or not, and of a manifest. */
+/** The most bytes of a manifest. */
 const limitBytes = 8 * 1024 * 1024;
 /** What no comparison of this kind can find. */
 const limitation =
@@ -45,7 +43,7 @@ export const command = defineCommand({
     const total = repeat * manifest.pages.length;
     const progress = output.progress('comparing pages', total, { amount: (count) => countText(count, 'page') });
     const onRound = () => progress.add(manifest.pages.length);
-    const checked = await checkPages(manifest, asking(url, context), { repeat, onRound }).finally(() =>
+    const checked = await checkPages(manifest, askingAt(url, context), { repeat, onRound }).finally(() =>
       progress.done(),
     );
     const state = verdict(manifest, checked, before);
@@ -124,23 +122,4 @@ async function refuseUpdate(before: Served, url: URL, context: Context): Promise
   throw new SealpinError('conflict', `${url.host} was updated while its pages were compared`, {
     hint: 'run the same command again',
   });
-}
-
-function asking(url: URL, { signal, timeouts }: Context): AskPage {
-  return async (path, headers) => {
-    const address = new URL(url.pathname + path, url);
-    try {
-      const response = await sendRequest(address, { method: 'GET', headers, signal, timeouts });
-      const tooLarge = () => new SealpinError('service_answer', 'a page is larger than any page of Sealpin');
-      return {
-        status: response.status,
-        headers: response.headers,
-        bytes: await readAll(response.body, limitBytes, tooLarge),
-      };
-    } catch (error) {
-      if (isSealpinError(error, 'service_answer') && error.reason === 'redirected')
-        return { status: 302, headers: {}, bytes: new Uint8Array() };
-      throw error;
-    }
-  };
 }

@@ -35,6 +35,8 @@ export type RequestOptions = {
   readonly name?: string;
   /** Called when the last byte of the body has been handed to the system. */
   readonly onSent?: () => void;
+  /** Called with the status of each informational response but `100`. */
+  readonly onInformation?: (status: number) => void;
 };
 
 /**
@@ -61,11 +63,14 @@ async function sendOnce(url: URL, o: RequestOptions): Promise<HttpResponse> {
   const request = requestBy(url, {
     method: o.method,
     agent: false,
+    // A header that comes twice is never mistaken for its first value.
+    joinDuplicateHeaders: true,
     headers: { ...o.headers, ...(body?.bytes === undefined ? {} : { 'content-length': String(body.bytes) }) },
   });
   const stop = (): void => void request.destroy(o.signal.reason as Error);
   o.signal.addEventListener('abort', stop, { once: true });
   request.once('close', () => o.signal.removeEventListener('abort', stop));
+  request.on('information', ({ statusCode }) => o.onInformation?.(statusCode));
   try {
     const message = await exchange(request, o, peer);
     const { statusCode: status = 0, headers } = message;

@@ -6,7 +6,10 @@ import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib';
 import * as v from 'valibot';
-import { SealpinError } from '../../shared/errors.ts';
+import { isSealpinError, SealpinError } from '../../shared/errors.ts';
+import { readAll } from '../../shared/streams/read-all.ts';
+import type { Environment } from '../context.ts';
+import { sendRequest } from '../io/http.ts';
 import { bindingHeaders, type PagesManifest } from '../local/code/pages-manifest.ts';
 
 const Manifest = v.object({
@@ -34,15 +37,41 @@ export function parseManifest(value: unknown, where: string): PagesManifest {
   });
 }
 
-/** A response as it came, its body still compressed. A redirect is one, and is not followed. */
+/**
+ * A response as it came, its body still compressed. A redirect is one, and is not followed.
+ * `early`: the status of what came before it, such as 103, which lets a browser load more.
+ */
 export type PageResponse = {
   readonly status: number;
+  readonly early?: number | undefined;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly bytes: Uint8Array;
 };
 
 /** Sends one request on a connection of its own. `path` is relative to the service's root. */
-export type AskPage = (path: string, headers: Readonly<Record<string, string>>) => Promise<PageResponse>;
+type AskPage = (path: string, headers: Readonly<Record<string, string>>) => Promise<PageResponse>;
+
+/** The most bytes of a page, compressed or not: engines have 300 KB. */
+const maxPageBytes = 8 * 1024 * 1024;
+
+/** Returns what asks a service for its pages. */
+export function askingAt(url: URL, { signal, timeouts }: Pick<Environment, 'signal' | 'timeouts'>): AskPage {
+  return async (path, headers) => {
+    let early: number | undefined;
+    const onInformation = (status: number) => void (early = status);
+    try {
+      const address = new URL(url.pathname + path, url);
+      const response = await sendRequest(address, { method: 'GET', headers, signal, timeouts, onInformation });
+      const tooLarge = () => new SealpinError('service_answer', 'a page is larger than any page of Sealpin');
+      const bytes = await readAll(response.body, maxPageBytes, tooLarge);
+      return { status: response.status, headers: response.headers, early, bytes };
+    } catch (error) {
+      if (isSealpinError(error, 'service_answer') && error.reason === 'redirected')
+        return { status: 302, headers: {}, bytes: new Uint8Array() };
+      throw error;
+    }
+  };
+}
 
 /**
  * A difference: at which path, in what, in how many responses, and the browser that met it first.
@@ -69,13 +98,22 @@ const browsers = [
 ] as const;
 const languages = ['en-US,en;q=0.9', 'de-DE,de;q=0.9,en;q=0.6', 'fr,en;q=0.7', 'es-ES,es;q=0.9', 'ja,en;q=0.5'];
 
-/** The encodings that browsers take, and each alone: a service has bytes of its own for each. */
+/** What browsers take; a service has bytes of its own for each encoding. */
 const usualEncodings = 'gzip, deflate, br, zstd';
-const encodings = [usualEncodings, 'identity', 'gzip', 'br', 'zstd'];
+
+/** A way to ask for a page. `again`: as who has it, and asks whether it has changed. */
+type Way = { readonly encoding: string; readonly query?: string; readonly again?: true };
+const usual: Way = { encoding: usualEncodings };
+/** In the first round: each encoding, a second visit, an address with something added to it. */
+const ways: readonly Way[] = [
+  usual,
+  ...['identity', 'gzip', 'br', 'zstd'].map((encoding) => ({ encoding })),
+  { ...usual, again: true },
+  { ...usual, query: '?utm_source=mail' },
+];
 
 /**
- * Asks for every page of a manifest, once in each encoding, and in further rounds as other
- * browsers do.
+ * Asks for every page of a manifest in every way, and in further rounds as other browsers do.
  * @param o.repeat number of rounds, each of which is one visitor
  * @param o.onRound called after each
  * @throws service_answer when the service is overloaded or fails, and what `ask` throws
@@ -87,40 +125,58 @@ export async function checkPages(
 ): Promise<CheckedPages> {
   const differences = new Map<string, PageDifference>();
   const seen = new Map<string, string>();
+  const etags = new Map<string, string>();
   let requests = 0;
   let isSteady = true;
+  const compare = async (page: Page, way: Way, visitor: Visitor): Promise<void> => {
+    const etag = way.again === true ? etags.get(page.path) : undefined;
+    if ((way.again === true && etag === undefined) || (way.query !== undefined && !isDocument(page))) return;
+    const response = await ask(`${page.path}${way.query ?? ''}`, {
+      ...requestHeaders(page),
+      'user-agent': `Mozilla/5.0 ${visitor.agent}`,
+      'accept-language': visitor.language,
+      'accept-encoding': way.encoding,
+      ...(etag === undefined ? {} : { 'if-none-match': etag }),
+    });
+    requests += 1;
+    for (const given of [response.headers['etag'] ?? []].flat()) etags.set(page.path, given);
+    const found = await differencesOf(response, page, etag !== undefined);
+    for (const what of found) {
+      const key = `${page.path} ${what}`;
+      const known = differences.get(key) ?? { path: page.path, what, count: 0, browser: visitor.browser };
+      known.count += 1;
+      differences.set(key, known);
+    }
+    // That nothing has changed says nothing of the content.
+    if (response.status === 304 && found.length === 0) return;
+    const state = JSON.stringify(found);
+    isSteady &&= (seen.get(page.path) ?? state) === state;
+    seen.set(page.path, state);
+  };
   for (let round = 0; round < repeat; round += 1) {
-    const [browser, agent] = browsers[round % browsers.length] ?? browsers[0];
-    const language = languages[round % languages.length] ?? languages[0];
-    for (const encoding of round === 0 ? encodings : [usualEncodings])
-      await Promise.all(
-        pages.map(async (page) => {
-          const headers = {
-            ...requestHeaders(page),
-            'user-agent': `Mozilla/5.0 ${agent}`,
-            'accept-language': `${language}`,
-          };
-          const response = await ask(page.path, { ...headers, 'accept-encoding': encoding });
-          requests += 1;
-          const found = await differencesOf(response, page);
-          for (const what of found) {
-            const key = `${page.path} ${what}`;
-            const known = differences.get(key) ?? { path: page.path, what, count: 0, browser };
-            known.count += 1;
-            differences.set(key, known);
-          }
-          const state = JSON.stringify(found);
-          isSteady &&= (seen.get(page.path) ?? state) === state;
-          seen.set(page.path, state);
-        }),
-      );
+    const visitor = visitorOf(round);
+    for (const way of round === 0 ? ways : [usual]) await Promise.all(pages.map((page) => compare(page, way, visitor)));
     onRound?.();
   }
   return { requests, differences: [...differences.values()], isSteady };
 }
 
+type Page = PagesManifest['pages'][number];
+type Visitor = { readonly browser: string; readonly agent: string; readonly language: string };
+
+function visitorOf(round: number): Visitor {
+  const [browser, agent] = browsers[round % browsers.length] ?? browsers[0];
+  return { browser, agent, language: languages[round % languages.length] ?? 'en' };
+}
+
+/** Recognizes a page that people open. */
+function isDocument({ headers }: Page): boolean {
+  return headers['content-type']?.startsWith('text/html') === true;
+}
+
 /** The headers by which a browser says what it needs a page for (Fetch Metadata). */
-function requestHeaders({ path, headers }: PagesManifest['pages'][number]): Record<string, string> {
+function requestHeaders(page: Page): Record<string, string> {
+  const { path, headers } = page;
   const type = headers['content-type'] ?? '';
   const within = (dest: string, mode: string, accept = '*/*') => ({
     accept,
@@ -131,7 +187,7 @@ function requestHeaders({ path, headers }: PagesManifest['pages'][number]): Reco
   if (type.startsWith('text/css')) return within('style', 'no-cors', 'text/css,*/*;q=0.1');
   if (path.endsWith('/sw.js')) return { ...within('serviceworker', 'same-origin'), 'service-worker': 'script' };
   if (/engine|curves/.test(path)) return within('worker', 'same-origin');
-  if (!type.startsWith('text/html')) return within('script', 'no-cors');
+  if (!isDocument(page)) return within('script', 'no-cors');
   return {
     accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8',
     'sec-fetch-dest': 'document',
@@ -142,20 +198,28 @@ function requestHeaders({ path, headers }: PagesManifest['pages'][number]): Reco
   };
 }
 
-/** Says in what a response is not that of the manifest; nothing where it is. */
+/**
+ * Says in what a response is not that of the manifest; nothing where it is.
+ * @param isAgain whether it may say that nothing has changed, with new headers for what is kept
+ */
 async function differencesOf(
-  { status, headers, bytes }: PageResponse,
-  page: PagesManifest['pages'][number],
+  { status, headers, bytes, early }: PageResponse,
+  page: Page,
+  isAgain: boolean,
 ): Promise<string[]> {
   if (status === 429 || status >= 500)
     throw new SealpinError('service_answer', `the service answers with the status ${status}`, {
       hint: 'nothing was found out: try again later',
     });
-  if (status >= 300 && status < 400) return ['a redirect to another address'];
-  if (status !== 200) return [`the status ${status}`];
+  const isKept = isAgain && status === 304;
+  if (status >= 300 && status < 400 && !isKept) return ['a redirect to another address'];
+  if (status !== 200 && !isKept) return [`the status ${status}`];
   const found = bindingHeaders
+    .filter((name) => !isKept || headers[name] !== undefined)
     .filter((name) => [headers[name] ?? []].flat().join(', ') !== (page.headers[name] ?? ''))
     .map((name) => `the header ${name}`);
+  if (early !== undefined) found.push(`a response before it (status ${early})`);
+  if (isKept) return found;
   const plain = await decoded(bytes, [headers['content-encoding'] ?? []].flat().join(', ').trim().toLowerCase());
   if (plain === undefined) return [...found, 'an encoding that cannot be read'];
   // The digest tells two changes of one path apart.
@@ -163,8 +227,6 @@ async function differencesOf(
   return sha256 === page.sha256 ? found : [...found, `the content (SHA-256 ${sha256.slice(0, 16)}…)`];
 }
 
-/** The most bytes of a page: engines have 300 KB. */
-const maxPageBytes = 8 * 1024 * 1024;
 const decoders = {
   gzip: promisify(gunzip),
   deflate: promisify(inflate),

@@ -15,16 +15,26 @@ export const manifestFile = 'pages.json';
  * do not count.
  */
 export const bindingHeaders = [
+  'cache-control',
+  'clear-site-data',
+  'content-disposition',
   'content-security-policy',
+  'content-security-policy-report-only',
   'content-type',
   'cross-origin-embedder-policy',
   'cross-origin-opener-policy',
   'cross-origin-resource-policy',
+  'document-policy',
+  'integrity-policy',
   'link',
+  'origin-trial',
+  'permissions-policy',
   'referrer-policy',
   'refresh',
   'service-worker-allowed',
   'sourcemap',
+  'speculation-rules',
+  'use-as-dictionary',
   'x-content-type-options',
   'x-sourcemap',
 ] as const;

@@ -3,13 +3,22 @@
  */
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { brotliCompressSync, constants, gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { faultyProxy, type Fault } from '../../../testkit/faulty-proxy.ts';
+import { long } from '../../../testkit/long-run.ts';
+import { startLoopbackServer } from '../../../testkit/loopback-server.ts';
 import { itemOf, present } from '../../../testkit/present.ts';
-import { makePagesManifest, manifestText, type PagesManifest } from '../../local/code/pages-manifest.ts';
-import { checkPages, type AskPage, type PageResponse } from '../../remote/pages-check.ts';
+import {
+  bindingHeaders,
+  makePagesManifest,
+  manifestText,
+  type PagesManifest,
+} from '../../local/code/pages-manifest.ts';
+import { askingAt, checkPages, type CheckedPages } from '../../remote/pages-check.ts';
+import { defaultTimeouts } from '../../timeouts.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { localService } from '../local.ts';
 
@@ -32,33 +41,63 @@ const compress = {
   br: (bytes: Buffer) => brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
   zstd: (bytes: Buffer) => zstdCompressSync(bytes),
 };
-const encodingFor = (accepted = ''): keyof typeof compress | undefined =>
-  (['br', 'zstd', 'gzip'] as const).find((name) => accepted.split(', ').includes(name));
+type Encoding = keyof typeof compress;
+const encodingFor = (accepted: string | undefined): Encoding | undefined =>
+  (['br', 'zstd', 'gzip'] as const).find((name) => accepted?.split(', ').includes(name));
 
-/** A service that sends the pages of the manifest, but for what `change` makes of a response. */
-function serving(
-  change: (path: string, plain: PageResponse, headers: Record<string, string>) => PageResponse,
-): AskPage {
-  return async (path, headers) => {
+/** A response as it goes on the wire: `headers` may have a name several times. */
+type Sent = {
+  readonly status: number;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly bytes: Buffer;
+  readonly encoding: Encoding | undefined;
+  /** The `Link` of early hints. */
+  readonly hint?: string;
+};
+type Asked = { readonly path: string; readonly headers: IncomingHttpHeaders };
+
+/** Changes the response to some requests; undefined: to this one nothing. */
+let change: (asked: Asked, sent: Sent) => Sent | undefined;
+let served: string;
+beforeEach(() => {
+  change = () => undefined;
+});
+/** A service that sends the pages of the manifest, but for what is changed. */
+beforeAll(async () => {
+  const server = await startLoopbackServer(({ url = '', headers }, response) => {
+    const [path = ''] = url.slice(1).split('?utm_source');
     const page = present(manifest.pages.find((each) => each.path === path));
-    const plain = { status: 200, headers: page.headers, bytes: present(bodies.get(path)) };
-    const changed = change(path, plain, headers);
-    const encoding = encodingFor(headers['accept-encoding']);
-    if (changed !== plain || encoding === undefined) return changed;
-    return {
-      ...changed,
-      headers: { ...changed.headers, 'content-encoding': encoding },
-      bytes: compressed(path, encoding),
+    const etag = `"${page.sha256}"`;
+    const isKept = headers['if-none-match'] === etag;
+    const honest: Sent = {
+      status: isKept ? 304 : 200,
+      headers: [...Object.entries(page.headers), ['etag', etag]],
+      bytes: isKept ? Buffer.alloc(0) : present(bodies.get(path)),
+      encoding: isKept ? undefined : encodingFor(headers['accept-encoding']),
     };
-  };
-}
+    const { status, headers: all, bytes, encoding, hint } = change({ path: url.slice(1), headers }, honest) ?? honest;
+    if (hint !== undefined) response.writeEarlyHints({ link: hint });
+    const encoded = encoding === undefined ? bytes : compressed(bytes, encoding);
+    const own: [string, string][] = encoding === undefined ? [] : [['content-encoding', encoding]];
+    response.writeHead(status, [...all, ...own].flat()).end(encoded);
+  });
+  served = server.url;
+  return () => server.close();
+});
 
 const kept = new Map<string, Buffer>();
-function compressed(path: string, encoding: keyof typeof compress): Buffer {
-  const made = kept.get(encoding + path) ?? compress[encoding](present(bodies.get(path)));
-  kept.set(encoding + path, made);
+function compressed(bytes: Buffer, encoding: Encoding): Buffer {
+  const key = `${encoding} ${createHash('sha256').update(bytes).digest('hex')}`;
+  const made = kept.get(key) ?? compress[encoding](bytes);
+  kept.set(key, made);
   return made;
 }
+
+const check = (pages = manifest.pages, repeat = 1): Promise<CheckedPages> => {
+  const { signal } = new AbortController();
+  const ask = askingAt(new URL(`${served}/`), { signal, timeouts: defaultTimeouts });
+  return checkPages({ ...manifest, pages }, ask, { repeat });
+};
 
 /** Numbers from 0 to 1 that are the same in each run (mulberry32). */
 function randomFrom(seed: number): () => number {
@@ -71,119 +110,131 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-type Change = { readonly name: string; readonly path: string; readonly make: Parameters<typeof serving>[0] };
+type Page = PagesManifest['pages'][number];
+type Change = (asked: Asked, sent: Sent) => Sent | undefined;
 
-/** 100 changes, drawn again from each kind for each path. */
-function generated(): Change[] {
+/** Adds a header, beside one of the same name. */
+const adding =
+  (name: string, value: string): Change =>
+  (_, sent) => ({ ...sent, headers: [...sent.headers, [name, value]] });
+const without = (sent: Sent, name: string): Sent => ({
+  ...sent,
+  headers: sent.headers.filter(([each]) => each !== name),
+});
+const rewriting =
+  (edit: (text: string) => string): Change =>
+  (_, sent) => ({ ...sent, bytes: Buffer.from(edit(sent.bytes.toString())) });
+const longer = rewriting((text) => `${text} `);
+/** Changes what meets a condition, and nothing else. */
+const where =
+  (isMet: (asked: Asked) => boolean, make: Change): Change =>
+  (asked, sent) =>
+    isMet(asked) ? make(asked, sent) : undefined;
+const otherValue = (name: string): string => (name.endsWith('policy') ? 'default-src *' : 'text/x; other');
+const isDocument = ({ headers }: Page): boolean => present(headers['content-type']).startsWith('text/html');
+
+/** Kinds of changes to a page; undefined where there is none of this kind. */
+const kinds: Record<string, (page: Page, random: () => number) => Change | undefined> = {
+  'a byte': (_, random) => {
+    const place = random();
+    return (_asked, sent) => {
+      const bytes = Buffer.from(sent.bytes);
+      const at = Math.floor(place * bytes.length);
+      if (bytes.length > 0) bytes[at] = itemOf(bytes, at) ^ 1;
+      return { ...sent, bytes };
+    };
+  },
+  'a script at its end': () => rewriting((text) => `${text};fetch("/x?"+location.hash)`),
+  'another asset': (page) =>
+    isDocument(page)
+      ? rewriting((text) => text.replace('</head>', '<script src="web/x.js"></script></head>'))
+      : undefined,
+  'nothing in it': () => rewriting(() => ''),
+  ...Object.fromEntries(
+    bindingHeaders.flatMap((name) => [
+      [
+        `another ${name}`,
+        () => (asked: Asked, sent: Sent) => adding(name, otherValue(name))(asked, without(sent, name)),
+      ],
+      [`one more ${name}`, () => adding(name, otherValue(name))],
+      [
+        `no ${name}`,
+        (page: Page) => (page.headers[name] === undefined ? undefined : (_: Asked, sent: Sent) => without(sent, name)),
+      ],
+    ]),
+  ),
+  ...Object.fromEntries(
+    [301, 302, 303, 307, 308].map((status) => [
+      `a redirect ${status}`,
+      (): Change => (_, sent) => ({ ...sent, status, headers: [['location', 'https://example.org/']] }),
+    ]),
+  ),
+  ...Object.fromEntries(
+    [201, 203, 206, 403, 404].map((status) => [
+      `the status ${status}`,
+      (): Change => (_, sent) => ({ ...sent, status }),
+    ]),
+  ),
+  ...Object.fromEntries(
+    ['gzip', 'br', 'zstd', undefined].map((name) => [
+      `other bytes for the encoding ${name ?? 'identity'}`,
+      () => where(({ headers }) => encodingFor(headers['accept-encoding']) === name, longer),
+    ]),
+  ),
+  'an encoding by a dictionary': () => adding('content-encoding', 'dcb'),
+  'bytes that are no gzip': () => adding('content-encoding', 'gzip'),
+  'early hints': () => (_, sent) => ({ ...sent, hint: '</web/x.js>; rel=preload; as=script' }),
+  'other bytes for browsers': () => where(({ headers }) => headers['sec-fetch-dest'] !== undefined, longer),
+  'other bytes for a second visit': (_page) =>
+    where(
+      ({ headers }) => headers['if-none-match'] !== undefined,
+      ({ path }, sent) => ({
+        ...sent,
+        status: 200,
+        bytes: Buffer.concat([present(bodies.get(path)), Buffer.from(' ')]),
+      }),
+    ),
+  'another policy for a second visit': () =>
+    where(
+      ({ headers }) => headers['if-none-match'] !== undefined,
+      (asked, sent) =>
+        adding('content-security-policy', 'default-src *')(asked, without(sent, 'content-security-policy')),
+    ),
+  'other bytes for a link that is tracked': (page) =>
+    isDocument(page) ? where(({ path }) => path.includes('?utm_source'), longer) : undefined,
+};
+
+/** Every kind of change to every page; the short form takes 100 of them, in turn. */
+function generated(): { name: string; page: Page; make: Change }[] {
   const random = randomFrom(35);
-  const text = (bytes: Uint8Array, edit: (before: string) => string) =>
-    Buffer.from(edit(Buffer.from(bytes).toString('utf8')));
-  const isPage = (path: string) =>
-    present(manifest.pages.find((each) => each.path === path)).headers['content-type']?.startsWith('text/html') ===
-    true;
-  const kinds: Record<string, { only?: (path: string) => boolean; make: (path: string) => Change['make'] }> = {
-    'a byte': {
-      make: () => {
-        const place = random();
-        return (_, plain) => {
-          const bytes = Buffer.from(plain.bytes);
-          const at = Math.floor(place * bytes.length);
-          bytes[at] = itemOf(bytes, at) ^ 1;
-          return { ...plain, bytes };
-        };
-      },
-    },
-    'a script more': {
-      make: () => (_, plain) => ({
-        ...plain,
-        bytes: Buffer.concat([plain.bytes, Buffer.from(';fetch("/x?"+location.hash)')]),
-      }),
-    },
-    'another asset': {
-      only: isPage,
-      make: () => (_, plain) => ({
-        ...plain,
-        bytes: text(plain.bytes, (html) => html.replace('</head>', '<script src="web/x.js"></script></head>')),
-      }),
-    },
-    'a weaker policy': {
-      make: (path) => {
-        const names = Object.keys(present(manifest.pages.find((each) => each.path === path)).headers);
-        const name = itemOf(names, Math.floor(random() * names.length));
-        return (_, plain) => ({
-          ...plain,
-          headers: { ...plain.headers, [name]: name.endsWith('policy') ? 'default-src *' : 'text/x' },
-        });
-      },
-    },
-    'no policy': {
-      make: () => (_, plain) => ({
-        ...plain,
-        headers: Object.fromEntries(
-          Object.entries(plain.headers).filter(([name]) => name !== 'content-security-policy'),
-        ),
-      }),
-    },
-    'a header more': {
-      make: () => {
-        const name = itemOf(['link', 'refresh', 'service-worker-allowed', 'sourcemap'], Math.floor(random() * 4));
-        return (_, plain) => ({ ...plain, headers: { ...plain.headers, [name]: '0; url=https://example.org/' } });
-      },
-    },
-    'a redirect': {
-      make: () => (_, plain) => ({ ...plain, status: 302, headers: { location: 'https://example.org/' } }),
-    },
-    'one encoding': {
-      make: () => {
-        const encoding = itemOf(['gzip', 'br', 'zstd'] as const, Math.floor(random() * 3));
-        return (_, plain, headers) =>
-          encodingFor(headers['accept-encoding']) === encoding
-            ? {
-                ...plain,
-                headers: { ...plain.headers, 'content-encoding': encoding },
-                bytes: compress[encoding](Buffer.concat([plain.bytes, Buffer.from(' ')])),
-              }
-            : plain;
-      },
-    },
-    'one kind of browser': {
-      make: () => (_, plain, headers) =>
-        headers['sec-fetch-dest'] === undefined
-          ? plain
-          : { ...plain, bytes: Buffer.concat([plain.bytes, Buffer.from(' ')]) },
-    },
-  };
-  const all: Change[] = [];
-  for (let at = 0; all.length < 100; at += 1)
-    for (const [kind, { only = () => true, make }] of Object.entries(kinds)) {
-      const { path } = itemOf(manifest.pages, at % manifest.pages.length);
-      if (only(path) && all.length < 100) all.push({ name: `${kind} at /${path}`, path, make: make(path) });
-    }
-  return all;
+  const all = Object.entries(kinds).flatMap(([kind, makeFor], row) =>
+    manifest.pages.flatMap((page, column) => {
+      const make = makeFor(page, random);
+      const turn = (column - row + manifest.pages.length * 9) % manifest.pages.length;
+      return make === undefined ? [] : [{ name: `${kind} at /${page.path}`, page, make, turn }];
+    }),
+  );
+  return long ? all : all.toSorted((one, other) => one.turn - other.turn).slice(0, 100);
 }
 
 test('pages that are as they should be are found so, in every encoding', async () => {
-  const checked = await checkPages(
-    manifest,
-    serving((_, plain) => plain),
-    { repeat: 3 },
-  );
-  expect(checked).toEqual({ requests: manifest.pages.length * 7, differences: [], isSteady: true });
+  const documents = manifest.pages.filter(isDocument).length;
+  const requests = manifest.pages.length * 8 + documents;
+  expect(await check(manifest.pages, 3)).toEqual({ requests, differences: [], isSteady: true });
 });
 
 test('each of 100 changes that everybody gets is found, at its path alone', async () => {
   const changes = generated();
-  expect(new Set(changes.map(({ path }) => path)).size).toBeGreaterThan(10);
+  expect(changes.length).toBeGreaterThanOrEqual(100);
+  expect(new Set(changes.map(({ page }) => page)).size).toBeGreaterThan(20);
   const missed: string[] = [];
-  for (const { name, path, make } of changes) {
-    const ask = serving((asked, plain, headers) => (asked === path ? make(asked, plain, headers) : plain));
+  for (const { name, page, make } of changes) {
+    change = (asked, sent) => (asked.path.split('?utm_source')[0] === page.path ? make(asked, sent) : undefined);
     // Beside the changed page one that did not change: all others would be most of the work.
-    const at = manifest.pages.findIndex((page) => page.path === path);
-    const pages = manifest.pages.filter((_, index) => index === at || index === (at + 1) % manifest.pages.length);
-    const { differences } = await checkPages({ ...manifest, pages }, ask, { repeat: 1 });
-    if (differences.length === 0 || differences.some((found) => found.path !== path)) missed.push(name);
+    const at = manifest.pages.indexOf(page);
+    const { differences } = await check([page, itemOf(manifest.pages, (at + 1) % manifest.pages.length)]);
+    if (differences.length === 0 || differences.some(({ path }) => path !== page.path)) missed.push(name);
   }
-  expect(changes).toHaveLength(100);
   expect(missed).toEqual([]);
 });
 
@@ -195,7 +246,7 @@ test('what one visitor in ten gets is found by 50 rounds in at least 99 of 100 r
   let found = 0;
   for (let runs = 0; runs < 100; runs += 1) {
     // A visitor is drawn once: the first round asks in five encodings.
-    const ask: AskPage = async (_, headers) => {
+    const ask: Parameters<typeof checkPages>[1] = async (_, headers) => {
       const isFirst = headers['accept-encoding'] === 'gzip, deflate, br, zstd';
       const isHit = isFirst && random() < 0.1;
       return { status: 200, headers: {}, bytes: isHit ? Buffer.from('another') : body };
@@ -254,7 +305,7 @@ describe('the command', () => {
     );
     const ran = await verify(`${proxy.url}/`);
     expect(ran.exit).not.toBe(0);
-    expect(ran.stdout).toMatch(/^\/dl\/sw\.js: the content \(SHA-256 [0-9a-f]{16}…\), 5 times, first as Chrome\n$/);
+    expect(ran.stdout).toMatch(/^\/dl\/sw\.js: the content \(SHA-256 [0-9a-f]{16}…\), 6 times, first as Chrome\n$/);
     expect(ran.stderr).toContain(`the pages are not those of sealpin ${manifest.version}`);
   });
 
