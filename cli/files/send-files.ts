@@ -7,9 +7,11 @@ import { basename, resolve } from 'node:path';
 import { admit, deliver, isProvisional, parseInboxLink } from '../../client/inboxes.ts';
 import { checkParcel, type SentFile, type Words } from '../../client/sending.ts';
 import { removeMs, shareParcel, type Shared } from '../../client/sharing.ts';
+import { hex, utf8 } from '../../shared/crypto/bytes.ts';
 import {
   detachedPayloadBytes,
   encryptPayload,
+  keyIdOf,
   parseRecipients,
   type ParcelSigner,
   plaintextBytes,
@@ -115,12 +117,13 @@ export async function handOverFiles(
         const profile = own.url?.origin === url.origin ? own.profile : undefined;
         return { words: wordsOf(o), signer: await signerFor(o.sign, profile, context) };
       },
-      async pass(parcel, files, { isProvisional: areNamed, keyId, signer }) {
+      async pass(parcel, files, { isProvisional: areNamed, signer }) {
         const names = areNamed ? files.map(({ fileId }) => fileId) : undefined;
         await deliver(sdkHttp(service, context), parcel, {
           recipients,
           names,
-          signing: signer && { signer, id: keyId },
+          // Of the key in the link, whatever the service calls it.
+          signing: signer && { signer, id: keyIdOf(hex(nodeBackend.sha256(utf8(apiKey)))) },
           signal: context.signal,
         });
         return { service };
@@ -167,7 +170,7 @@ type Passing<P, T> = {
   readonly pass: (
     parcel: Parcel,
     files: readonly SentFile[],
-    prepared: P & { readonly isProvisional: boolean; readonly keyId: string },
+    prepared: P & { readonly isProvisional: boolean },
   ) => Promise<T>;
 };
 
@@ -219,11 +222,7 @@ async function storeAndPass<P extends { readonly words: ParcelWords; readonly si
     await sideBySide(files, { bytesOf, label: sendingLabel, transfer }, context);
     const sent = byIndex.map(({ fileId, cid, name, size }) => ({ fileId, cid, name, size }));
     passed = {
-      ...(await pass({ files: byIndex, ...prepared.words }, sent, {
-        ...prepared,
-        isProvisional: provisional,
-        keyId: key.id,
-      })),
+      ...(await pass({ files: byIndex, ...prepared.words }, sent, { ...prepared, isProvisional: provisional })),
       files: sent,
       bytes: sent.reduce((sum, { size }) => sum + size, 0),
     };

@@ -14,6 +14,7 @@ import argparse
 import base64
 import hashlib
 import json
+import re
 import sys
 from urllib.parse import urlsplit
 
@@ -26,9 +27,9 @@ LETTERS = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 PREFIX = "sealpin-signer"
 
 
-def bech32_checksum(values):
+def bech32_checksum(prefix, values):
     check = 1
-    for value in [ord(c) >> 5 for c in PREFIX] + [0] + [ord(c) & 31 for c in PREFIX] + values:
+    for value in [ord(c) >> 5 for c in prefix] + [0] + [ord(c) & 31 for c in prefix] + values:
         top, check = check >> 25, (check & 0x1FFFFFF) << 5 ^ value
         for bit, generator in enumerate((0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)):
             check ^= generator if top >> bit & 1 else 0
@@ -38,16 +39,18 @@ def bech32_checksum(values):
 def signer_text(public):
     number = int.from_bytes(public, "big") << 4
     values = [number >> 5 * (51 - place) & 31 for place in range(52)]
-    check = bech32_checksum(values + [0] * 6) ^ 1
+    check = bech32_checksum(PREFIX, values + [0] * 6) ^ 1
     values += [check >> 5 * (5 - place) & 31 for place in range(6)]
     return PREFIX + "1" + "".join(LETTERS[value] for value in values)
 
 
-def signer_bytes(text):
+def bech32_bytes(text, wanted):
+    """32 bytes after a prefix."""
     prefix, _, rest = text.rpartition("1")
     values = [LETTERS.find(letter) for letter in rest]
-    if prefix != PREFIX or len(values) != 58 or -1 in values or bech32_checksum(values) != 1 or values[51] & 15:
-        raise ValueError("the signer is mistyped")
+    right = prefix == wanted and len(values) == 58 and -1 not in values and bech32_checksum(prefix, values) == 1
+    if not right or values[51] & 15:
+        raise ValueError(f"the text that begins with {wanted} is mistyped")
     number = 0
     for value in values[:52]:
         number = number << 5 | value
@@ -74,10 +77,15 @@ def origin(url):
 
 
 def key_of(path):
-    with open(path, "rb") as file:
-        private = serialization.load_pem_private_key(file.read(), None)
-    scalar = private.private_numbers().private_value.to_bytes(32, "big")
-    seed = HKDF(hashes.SHA256(), 32, None, b"sealpin/v1 sign").derive(scalar)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    post_quantum = re.search("^SEALPIN-SECRET-KEY-PQ-1[A-Z0-9]+$", text, re.M)
+    if post_quantum:
+        secret = bech32_bytes(post_quantum.group().lower(), "sealpin-secret-key-pq-")
+    else:
+        private = serialization.load_pem_private_key(text.encode(), None)
+        secret = private.private_numbers().private_value.to_bytes(32, "big")
+    seed = HKDF(hashes.SHA256(), 32, None, b"sealpin/v1 sign").derive(secret)
     return Ed25519PrivateKey.from_private_bytes(seed)
 
 
@@ -108,7 +116,7 @@ def check(o):
     if signed.get("v") != 2:
         print("unsigned")
         return 1
-    public = Ed25519PublicKey.from_public_bytes(signer_bytes(signed["signer"]))
+    public = Ed25519PublicKey.from_public_bytes(bech32_bytes(signed["signer"], PREFIX))
     signature = base64.b64decode(signed["signature"] + "=" * (-len(signed["signature"]) % 4), validate=True)
     covered = message(signed["service"], signed["id"], signed["recipients"], signed["parcel"].encode())
     for_reader = set(o.own) & set(signed["recipients"]) if o.own else not signed["recipients"]

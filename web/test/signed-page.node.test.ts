@@ -4,8 +4,10 @@ import { deliver, parseInboxLink } from '../../client/inboxes.ts';
 import { connect, generateKeys } from '../../client/index.ts';
 import { shareParcel } from '../../client/sharing.ts';
 import { serviceHttp } from '../../client/service-http.ts';
-import { parcelSigner, parseRecipients } from '../../shared/crypto/index.ts';
-import { parseLink, printLink } from '../../shared/link/index.ts';
+import { encryptPayload, parcelSigner, parseRecipients } from '../../shared/crypto/index.ts';
+import { encodeParcel, newShareId, printLink, type Parcel } from '../../shared/link/index.ts';
+import type { Signing } from '../../shared/link/parcel-signature.ts';
+import { keyPairOf } from '../../shared/crypto/keys/key-file.ts';
 import { fingerprint } from '../../cli/keys/fingerprint.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { nothing, readStorage } from './in-page.ts';
@@ -20,6 +22,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
   const signer = parcelSigner(new Uint8Array(32).fill(3));
   const other = parcelSigner(new Uint8Array(32).fill(4));
+  const { recipient: someRecipient } = keyPairOf(new Uint8Array(32).fill(5));
 
   async function signedLink(by = signer): Promise<string> {
     const file = await receiver.store({ name: 'plan.txt', bytes: new TextEncoder().encode('A house') });
@@ -51,20 +54,37 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(valid).toMatchObject({ isWarning: false, complaints: [], violations: [] });
     expect(valid.text).toContain(`Signed with the key ${words}`);
     expect((await shown(link, 'de-DE')).text).toContain(`Unterschrieben mit dem Schlüssel ${words}`);
-    // The same record at another share.
-    const { id, secret } = parseLink(link).link as { id: string; secret: Uint8Array };
-    const opened = await fetch(`${receiver.root}v1/shares/${id}/open`, { method: 'POST' });
-    const { record } = (await opened.json()) as { record: string };
-    const made = await fetch(`${receiver.root}v1/shares`, {
+    for (const [what, make] of Object.entries(tampered)) {
+      const found = await shown(await linkTo(make));
+      expect(found, what).toMatchObject({ isWarning: true, complaints: [], violations: [] });
+      expect(found.text, what).toContain(what);
+    }
+  });
+
+  /** What somebody else makes of a parcel, by what the page says of it. */
+  const tampered: Record<string, (parcel: Parcel, signing: Signing) => Uint8Array> = {
+    'the signature is not that of': (parcel, signing) =>
+      Buffer.from(Buffer.from(encodeParcel(parcel, signing)).toString('latin1').replace('plan', 'plot'), 'latin1'),
+    'signed it for another link': (parcel, signing) => encodeParcel(parcel, { ...signing, id: newShareId() }),
+    'signed it for other recipients': (parcel, signing) =>
+      encodeParcel(parcel, { ...signing, recipients: [someRecipient] }),
+  };
+
+  /** A link to a parcel that is tampered with. */
+  async function linkTo(make: (parcel: Parcel, signing: Signing) => Uint8Array): Promise<string> {
+    const file = await receiver.store({ name: 'plan.txt', bytes: new TextEncoder().encode('A house') });
+    const [service, id] = [receiver.root, newShareId()];
+    const parcel = Buffer.from(make({ files: [file], from: 'Ann' }, { service, id, signer, recipients: [] }));
+    const { payload, fileKey: secret } = await encryptPayload(new Blob([parcel]).stream());
+    const record = Buffer.from(await new Response(payload).arrayBuffer()).toString('base64');
+    const made = await fetch(`${service}v1/shares`, {
       method: 'POST',
       headers: { authorization: `Bearer ${receiver.apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ record, files: [], password: false }),
+      body: JSON.stringify({ id, record, files: [], password: false }),
     });
-    const again = (await made.json()) as { id: string };
-    const replayed = await shown(printLink({ kind: 'share', service: receiver.root, id: again.id, secret }));
-    expect(replayed).toMatchObject({ isWarning: true, violations: [] });
-    expect(replayed.text).toContain(`${words} signed it for another link`);
-  });
+    expect(made.status).toBe(201);
+    return printLink({ kind: 'share', service, id, secret });
+  }
 
   test('remembers the name of a sender, tells of another key under that name, and forgets both', async () => {
     const { page, complaints, close } = await receiver.open('about:blank');

@@ -169,10 +169,21 @@ describe('a lying service', () => {
   test('inbox key changed', async () => {
     const attacker = await generateKeys();
     const link = await printed(['inbox', 'create', 'tax']);
-    user.lie = anotherKey(attacker.publicKey);
-    await printed(['send', 'letter.txt', '--inbox', link], 'sender');
+    // It also says that the link is that of another inbox, for which the sender would sign.
+    user.lie = rewriting(
+      ({ path }) => path === '/v1/account',
+      (value) => ({
+        account: { ...(value['account'] as Json), publicKey: attacker.publicKey },
+        key: { ...(value['key'] as Json), id: '0'.repeat(16) },
+      }),
+    );
+    await printed(['keygen'], 'sender');
+    await printed(['send', 'letter.txt', '--inbox', link, '--sign'], 'sender');
     user.lie = undefined;
-    const { deliveries } = JSON.parse(await printed(['inbox', 'list', '--json'])) as { deliveries: { id: string }[] };
+    const { deliveries } = JSON.parse(await printed(['inbox', 'list', '--json'])) as {
+      deliveries: { id: string; signed: Json }[];
+    };
+    expect(first(deliveries).signed['state']).toBe('valid');
     await printed(['inbox', 'open', first(deliveries).id, 'got']);
     expect(await readFile(join(user.desk, 'got/letter.txt'), 'utf8')).toBe('Dear Ann\n');
     const sealed = await other(first(deliveries).id, {

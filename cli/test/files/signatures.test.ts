@@ -2,7 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { connect, generateKeys } from '../../../client/index.ts';
+import { connect, generateKeys, receive as receiveBySdk } from '../../../client/index.ts';
 import { encrypt, encryptPayload, parcelSigner, parseRecipients } from '../../../shared/crypto/index.ts';
 import {
   encodeParcel,
@@ -172,9 +172,13 @@ const places: Record<string, (make: (signing: Omit<Signing, 'signer'>) => Uint8A
       const { stream } = await encrypt(new Blob([Buffer.from(bytes)]).stream(), { format: 'age', recipients });
       const sealed = new Blob([await new Response(stream).arrayBuffer()], { type: sealedParcelType });
       await connect({ service: local.url, apiKey }).put(sealed, { mode: 'plain' });
-      return first(await deliveries('home')).signed;
+      const { id, signed } = first(await deliveries('home'));
+      const { inbox } = connect({ service: local.url, apiKey: local.apiKey });
+      expect((await inbox.open(id, { keys: await privateKey() })).signed?.state).toBe(signed?.state);
+      return signed;
     },
   };
+const privateKey = (): Promise<string> => readFile(join(desk, 'home/private.key'), 'utf8');
 const generatedRecipient = async (): Promise<string | undefined> =>
   first(parseRecipients(await readFile(join(desk, 'home/public.key'), 'utf8'))).text;
 
@@ -197,7 +201,10 @@ async function throughLink(
   const link = printLink({ kind: 'share', service: `${local.url}/`, id, secret });
   const ran = await run(['receive', link, 'got', '--json', '--data-dir', 'home'], desk, { env: {} });
   expect(ran.exit, ran.stderr).toBe(0);
-  return (JSON.parse(ran.stdout) as { signed?: Signed }).signed;
+  const { signed } = JSON.parse(ran.stdout) as { signed?: Signed };
+  const keys = recipients.length > 0 ? await privateKey() : undefined;
+  expect((await receiveBySdk(link, { keys })).signed?.state).toBe(signed?.state);
+  return signed;
 }
 
 describe.each(Object.keys(places))('a parcel in %s', (place) => {
