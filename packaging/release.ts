@@ -15,6 +15,29 @@ import { buildExecutable } from './executable.ts';
 import { buildPackages, packInto } from './packages.ts';
 import { originOf } from './release-manifest.ts';
 
+/** For people who find the files of a release, and know nothing of it. */
+const readme = `These files open what was encrypted with Sealpin, without Sealpin.
+
+open.html  Open it in a browser, such as Chrome, Edge or Firefox. It needs no internet, and sends
+           nothing. Choose an encrypted file (.age, .sealpin), a .car file, or the folder of a backup.
+rescue.py  The same for many or very large files, with Python 3 and its package "cryptography". The
+           other files called rescue_... and bip39-english.txt must lie beside it.
+
+You need the password or the private key of what you open: nobody else has it.
+SHA256SUMS has the checksum of every file. pages.json lists the web pages of this version.
+
+
+Diese Dateien öffnen, was mit Sealpin verschlüsselt wurde, ohne Sealpin.
+
+open.html  Öffnen Sie sie in einem Browser, etwa Chrome, Edge oder Firefox. Sie braucht kein Internet
+           und sendet nichts. Wählen Sie eine verschlüsselte Datei (.age, .sealpin), eine .car-Datei
+           oder den Ordner einer Sicherung.
+rescue.py  Dasselbe für viele oder sehr große Dateien, mit Python 3 und dem Paket "cryptography".
+           Die anderen Dateien rescue_... und bip39-english.txt müssen daneben liegen.
+
+Sie brauchen das Passwort oder den privaten Schlüssel dazu: Niemand sonst hat sie.
+`;
+
 const root = packageRoot();
 const [release = join(root, 'dist/release')] = process.argv.slice(2);
 const run = async (program: string, argv: readonly string[]): Promise<string> =>
@@ -36,6 +59,7 @@ await buildExecutable(join(release, 'sealpin-linux-x64'), join(packages, 'local'
 await cp(join(packages, 'sealpin', manifestFile), join(release, manifestFile));
 await writeFile(join(release, openerFile), await bundleOpener());
 for (const path of rescueFiles) await cp(join(root, path), join(release, basename(path)));
+await writeFile(join(release, 'README.txt'), readme);
 await writeFile(join(release, 'sbom.spdx.json'), await billOfMaterials());
 const sums = await Promise.all(
   (await readdir(release)).toSorted().map(async (name) => {

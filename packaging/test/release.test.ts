@@ -109,6 +109,7 @@ test.runIf(long)(
     );
     expect(sums.match(/\S+$/gm)).toEqual(
       [
+        'README.txt',
         'bip39-english.txt',
         'open.html',
         'pages.json',
