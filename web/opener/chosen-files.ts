@@ -154,8 +154,13 @@ async function fileOf(record: File, { fileId, identities, carOf }: Place): Promi
   return { name: isSealed ? `${name}.${inside.kind}` : name, most, size: bytes, isSealed, open: read };
 }
 
+/** The name to save a file under: its ID where the name is one that no file may have. */
 function nameFor(name: string | undefined, fileId: string): string {
-  return name === undefined || name === '' ? fileId : cleanFilename(name).replaceAll(/[/\\]/g, '_');
+  try {
+    return cleanFilename(name ?? fileId);
+  } catch {
+    return fileId;
+  }
 }
 
 async function jsonOf(file: File): Promise<unknown> {

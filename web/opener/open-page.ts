@@ -24,6 +24,7 @@ const picker = (globalThis as { showSaveFilePicker?: Picker }).showSaveFilePicke
 let chosen: Chosen | undefined;
 
 function describe(error: unknown): { text: string; isCredential: boolean } {
+  if (error instanceof TooLargeToSave) return { text: own.noRoom, isCredential: false };
   if (!isSealpinError(error)) return describeFailure(error, words);
   const { code, reason, message } = error;
   return describeFailure(new EngineError({ code, reason, message }), words);

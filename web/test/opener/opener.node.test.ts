@@ -4,8 +4,8 @@ import { mkdir, readdir, readFile, truncate, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { bundleOpener } from '../../cli/local/code/opener-bundle.ts';
-import { generateKeys, seal } from '../../client/index.ts';
+import { bundleOpener } from '../../../cli/local/code/opener-bundle.ts';
+import { generateKeys, seal } from '../../../client/index.ts';
 import {
   launch,
   launchChromiumOnDisk,
@@ -13,11 +13,11 @@ import {
   type BrowserName,
   type RunningBrowser,
   type Tab,
-} from '../../testkit/browsers/browsers.ts';
-import { backupVector, changedFolder } from '../../testkit/backup-vector.ts';
-import { long } from '../../testkit/long-run.ts';
-import { itemOf, present } from '../../testkit/present.ts';
-import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
+} from '../../../testkit/browsers/browsers.ts';
+import { backupVector, changedFolder } from '../../../testkit/backup-vector.ts';
+import { long } from '../../../testkit/long-run.ts';
+import { itemOf, present } from '../../../testkit/present.ts';
+import { temporaryDirectory } from '../../../testkit/temporary-directory.ts';
 
 const vector = backupVector;
 const html = await bundleOpener();
@@ -151,31 +151,25 @@ function suites(name: BrowserName): void {
     expect(await tab.evaluate('violations')).toEqual([]);
   });
 
-  /** Those that depend on the page, and not on what all readers have in common. */
-  const few = ['another blob of plain mode', 'another blob under the root', 'the record of another', 'another version'];
-  const refused = vector.refused.filter(({ name: each }) => long || few.some((part) => each.includes(part)));
-
-  test.runIf(long || name === 'Chromium').each(refused)(
-    'saves of a backup with $name all other files',
-    async ({ change, lost }) => {
-      const folder = Object.fromEntries(
-        Object.entries(changedFolder(change)).map(([path, bytes]) => [`copy/${path}`, bytes]),
-      );
-      const { tab, path } = await opened(folder);
-      await chooseFolder(tab, Object.keys(folder), path);
-      const state = () =>
-        tab.evaluate<string>(`document.querySelector('main > section:not([hidden])').id +
+  // The short form looks at them in `opener-files.test.ts`.
+  test.runIf(long).each(vector.refused)('saves of a backup with $name all other files', async ({ change, lost }) => {
+    const folder = Object.fromEntries(
+      Object.entries(changedFolder(change)).map(([path, bytes]) => [`copy/${path}`, bytes]),
+    );
+    const { tab, path } = await opened(folder);
+    await chooseFolder(tab, Object.keys(folder), path);
+    const state = () =>
+      tab.evaluate<string>(`document.querySelector('main > section:not([hidden])').id +
         document.getElementById('open-error').innerText`);
-      await expect.poll(state, { timeout: 30_000 }).toMatch(/^asked$|^problem/);
-      if ((await state()) === 'asked') await type(tab, vector.password);
-      await expect.poll(state, { timeout: 30_000 }).toMatch(/^asked.|^problem|^opened/);
-      const saved = (await state()).startsWith('opened') ? await saveAll(tab) : [];
-      const all = Object.entries(vector.opens).map(([each, bytes]) => [each, bytes.toString('hex')] as const);
-      const expected = all.filter(([each]) => !lost.includes(each)).map(([, hex]) => hex);
-      const known = new Set(all.map(([, hex]) => hex));
-      expect(saved.filter((each) => known.has(each)).toSorted()).toEqual(expected.toSorted());
-    },
-  );
+    await expect.poll(state, { timeout: 30_000 }).toMatch(/^asked$|^problem/);
+    if ((await state()) === 'asked') await type(tab, vector.password);
+    await expect.poll(state, { timeout: 30_000 }).toMatch(/^asked.|^problem|^opened/);
+    const saved = (await state()).startsWith('opened') ? await saveAll(tab) : [];
+    const all = Object.entries(vector.opens).map(([each, bytes]) => [each, bytes.toString('hex')] as const);
+    const expected = all.filter(([each]) => !lost.includes(each)).map(([, hex]) => hex);
+    const known = new Set(all.map(([, hex]) => hex));
+    expect(saved.filter((each) => known.has(each)).toSorted()).toEqual(expected.toSorted());
+  });
 
   /** Saves every file of the list, one after the other. @returns those that were saved, in hex */
   async function saveAll(tab: Tab): Promise<string[]> {
