@@ -20,7 +20,7 @@ import { withoutReferrer } from './routes/shares/signed.ts';
 import { path as signedPath } from './routes/shares/signed-table.ts';
 import { operatorRoutes } from './routes/operator/operator-table.ts';
 import { routes } from './routes/table.ts';
-import { addWeb } from './routes/web-pages.ts';
+import { addWeb, onlyOwnWorker } from './routes/web-pages.ts';
 
 export { Account } from './objects/account/account.ts';
 export { Metrics } from './objects/metrics/metrics.ts';
@@ -34,7 +34,7 @@ app.use(
   uploads,
   methodOverride((request, env, context) => app.fetch(request, env, context)),
 );
-app.use(requestId, accessLog, inertHeaders, headLength, cors, rateLimitFields);
+app.use(requestId, accessLog, inertHeaders, headLength, onlyOwnWorker, cors, rateLimitFields);
 app.use(uploads, tus);
 app.use(signedPath, withoutReferrer, notAsCode);
 app.use('/ipfs/*', notAsCode);

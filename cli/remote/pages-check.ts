@@ -41,7 +41,7 @@ export function parseManifest(value: unknown, where: string): PagesManifest {
  * A response as it came, its body still compressed. A redirect is one, and is not followed.
  * `early`: the status of what came before it, such as 103, which lets a browser load more.
  */
-export type PageResponse = {
+type PageResponse = {
   readonly status: number;
   readonly early?: number | undefined;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;

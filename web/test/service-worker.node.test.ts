@@ -5,6 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Download, Page } from 'playwright-core';
+import { type Fault, faultyProxy } from '../../testkit/faulty-proxy.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import type { ToServiceWorker } from '../protocol.ts';
 import { Receiver } from './receiver.ts';
@@ -165,6 +166,36 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await hears('cancelled', ['pull', 'pull']);
     await download.cancel();
     await hears('cancelled', ['pull', 'pull', 'cancelled']);
+  });
+
+  test('a service worker that other pages of this address left ends once the service is itself again', async () => {
+    const script = `oninstall = () => skipWaiting();
+      addEventListener('fetch', (event) => event.request.mode === 'navigate' &&
+        event.respondWith(new Response('other pages')));`;
+    const html = `<script>navigator.serviceWorker.register('/v1/health/x.js', { scope: '/' })
+      .then(() => navigator.serviceWorker.ready).then(() => document.title = 'caught')</script>`;
+    const type = (text: string) => ({ 'content-type': `text/${text}`, 'service-worker-allowed': '/' });
+    const other: Record<string, Fault> = {
+      '/s': { kind: 'answer', status: 200, headers: type('html'), body: html },
+      '/v1/health/x.js': { kind: 'answer', status: 200, headers: type('javascript'), body: script },
+    };
+    let isItself = false;
+    const { url } = await faultyProxy(
+      () => receiver.root,
+      ({ path }) => (isItself ? undefined : other[path]),
+    );
+    const { page: caught, close } = await receiver.open(`${url}/s`);
+    await expect.poll(() => caught.title()).toBe('caught');
+    isItself = true;
+    // The browser still has it, and looks for a newer one meanwhile.
+    await caught.goto(`${url}/s`);
+    expect(await caught.innerText('body')).toBe('other pages');
+    await expect
+      .poll(() => caught.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length))
+      .toBe(0);
+    await caught.goto(`${url}/s`);
+    expect(await caught.innerText('body')).toContain('Encrypted and decrypted in your browser');
+    await close();
   });
 
   test('an address that was not offered, or was taken already, has no content', async () => {

@@ -2,7 +2,7 @@
  * The pages: static documents and their parts, none of which has anything of a request or a
  * deployment in it.
  */
-import type { Hono } from 'hono';
+import type { Hono, MiddlewareHandler } from 'hono';
 import { web } from 'sealpin:web';
 import { hex } from '../../shared/crypto/bytes.ts';
 import type { App, Ctx } from '../http/app.ts';
@@ -81,13 +81,36 @@ export function addWeb(app: Hono<App>): void {
       'Cache-Control': 'no-cache, no-transform',
       'Content-Security-Policy': loadsScripts ? loadingPolicy : workerPolicy,
       // For a while it also answers the ranges of a video, which the page asks for.
-      ...(path === 'dl/sw.js' ? { 'Service-Worker-Allowed': '../' } : {}),
+      ...(`/${path}` === ownWorker ? { 'Service-Worker-Allowed': '../' } : {}),
     });
   }
   // What is saved below /dl/ comes from a page's service worker. Where there is none, the page must
   // stay.
   app.get('/dl/:id', () => new Response(null, { status: 204, headers: { 'Cache-Control': 'no-store' } }));
 }
+
+const ownWorker = '/dl/sw.js';
+/** A service worker that ends itself. */
+const leaving = `addEventListener('install', () => skipWaiting());
+addEventListener('activate', (event) => event.waitUntil(registration.unregister()));
+`;
+
+/**
+ * Ends every service worker but that of the pages, when its browser looks for a newer one. Whoever
+ * deployed other pages for an hour would else have whom these caught for ever.
+ */
+export const onlyOwnWorker: MiddlewareHandler<App> = async (c, next) => {
+  const isForeign = c.req.header('Service-Worker') === 'script' && c.req.path !== ownWorker;
+  if (c.req.method !== 'GET' || !isForeign) return next();
+  return c.body(leaving, 200, {
+    ...common,
+    'Content-Type': 'text/javascript; charset=utf-8',
+    'Cache-Control': 'no-store',
+    'Content-Security-Policy': workerPolicy,
+    // As far as what it replaces was allowed to reach.
+    'Service-Worker-Allowed': '/',
+  });
+};
 
 /** What a browser may keep for good: its address names these bytes. */
 const immutable = 'public, max-age=31536000, immutable, no-transform';

@@ -168,6 +168,17 @@ describe('a lying service', () => {
       await writeFile(join(user.desk, 'letter.sealpin'), body);
       expect(await refusal(['decrypt', './letter.sealpin', 'got'])).toBe(code);
     }
+    // A recipient is added to the header of a file that is sealed to the reader.
+    const publicKey = await readFile(join(user.desk, 'home/public.key'), 'utf8');
+    const sealed = Buffer.from(await (await seal('Dear Ann', { to: { keys: publicKey } })).bytes());
+    const added = Buffer.from(sealed.toString('latin1').replace('\n', '\n-> added recipient\n\n'), 'latin1');
+    for (const [body, code] of [
+      [added, 'decrypt_failed'],
+      [sealed, undefined],
+    ] as const) {
+      await writeFile(join(user.desk, 'letter.age'), body);
+      expect(await refusal(['decrypt', './letter.age', 'opened', '--key', 'home/private.key'])).toBe(code);
+    }
     // A record with a password is called one without: it does not open.
     const link = await printed(['send', 'letter.txt', '--password']);
     user.lie = rewriting(
