@@ -117,7 +117,7 @@ async function lookAtBackup(about: File, files: readonly File[]): Promise<Chosen
   };
 }
 
-/** What a record belongs to: the file that its path names, and what opens it. */
+/** Place of a record: the file that its path names, and what opens it. */
 type Place = {
   readonly fileId: string;
   readonly identities: readonly Identity[];

@@ -13,7 +13,7 @@ import { look, type Chosen, type OpenedFile } from './chosen-files.ts';
 import { openerWords } from './words.ts';
 
 const own = openerWords(words);
-/** The largest file that was saved from memory, in Chromium and Firefox on Linux. */
+/** The largest file that was saved from memory, in Firefox on Linux: Chromium has a picker. */
 const memoryBytes = 1024 ** 3;
 /** Progress is shown this often, in bytes. */
 const stepBytes = 4 * 1024 * 1024;

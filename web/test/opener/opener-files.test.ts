@@ -24,7 +24,7 @@ async function opened(folder: Readonly<Record<string, Buffer>>): Promise<{ names
 
 const hex = Object.entries(vector.opens).map(([name, bytes]) => [name, bytes.toString('hex')] as const);
 
-/** What a reader must look at itself; blocks and containers are the core's. */
+/** Changes that a reader must look for itself; blocks and containers are the core's. */
 const own = /another/;
 const refused = vector.refused.filter(({ name }) => long || own.test(name));
 

@@ -1,5 +1,4 @@
 /** `open.html` from the disk: in Chromium and Firefox, without a network. */
-import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,7 +7,6 @@ import { bundleOpener } from '../../../cli/local/code/opener-bundle.ts';
 import { generateKeys, seal } from '../../../client/index.ts';
 import {
   launch,
-  launchChromiumOnDisk,
   withBrowser,
   type BrowserName,
   type RunningBrowser,
@@ -36,8 +34,9 @@ describe('open.html', () => {
 
 /**
  * What runs before the page: it counts violations, and keeps what is saved, by picker or as a Blob.
+ * `sums`: a picker that keeps no more than how many bytes there were, and their sum.
  */
-const before = (hasPicker: boolean) => `() => {
+const before = (hasPicker: boolean | 'sums') => `() => {
   globalThis.saved = {}; globalThis.violations = [];
   document.addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective));
   const pick = async ({ suggestedName }) => ({ createWritable: async () => {
@@ -45,7 +44,12 @@ const before = (hasPicker: boolean) => `() => {
     return { write: async (bytes) => void parts.push(bytes.slice()), abort: async () => undefined,
       close: async () => void (saved[suggestedName] = new Blob(parts)) };
   } });
-  globalThis.showSaveFilePicker = ${hasPicker} ? pick : undefined;
+  const sum = async ({ suggestedName }) => ({ createWritable: async () => {
+    const all = { bytes: 0, sum: 0 };
+    const write = async (bytes) => { all.bytes += bytes.length; for (const byte of bytes) all.sum += byte; };
+    return { write, abort: async () => undefined, close: async () => void (saved[suggestedName] = all) };
+  } });
+  globalThis.showSaveFilePicker = ${hasPicker === 'sums' ? 'sum' : hasPicker ? 'pick' : undefined};
   const { createObjectURL } = URL;
   const blobs = new Map();
   URL.createObjectURL = (blob) => { const url = createObjectURL.call(URL, blob); blobs.set(url, blob); return url; };
@@ -60,13 +64,15 @@ function suites(name: BrowserName): void {
   afterAll(() => browser.close());
 
   /** Opens it from a folder with these files. */
-  async function opened(files: Record<string, Uint8Array>, { hasPicker = false, by = browser } = {}) {
+  async function opened(files: Record<string, Uint8Array>, o: { hasPicker?: boolean | 'sums' } = {}) {
     const directory = await temporaryDirectory();
     for (const [path, bytes] of Object.entries({ 'open.html': Buffer.from(html), ...files })) {
       await mkdir(dirname(join(directory, path)), { recursive: true });
       await writeFile(join(directory, path), bytes);
     }
-    const tab = await by.open(pathToFileURL(join(directory, 'open.html')).href, { before: before(hasPicker) });
+    const tab = await browser.open(pathToFileURL(join(directory, 'open.html')).href, {
+      before: before(o.hasPicker ?? false),
+    });
     onTestFinished(() => tab.close());
     return { tab, path: (file: string) => join(directory, file) };
   }
@@ -86,7 +92,7 @@ function suites(name: BrowserName): void {
     tab.evaluate<string[]>("[...document.querySelectorAll('#files bdi')].map((each) => each.textContent)");
 
   /** Saves a file of the list, and waits until it is whole. */
-  async function save(tab: Tab, file: string): Promise<string> {
+  async function save(tab: Tab, file: string): Promise<void> {
     const key = JSON.stringify(file);
     await tab.evaluate(`[...document.querySelectorAll('#files li')]
       .find((each) => each.querySelector('bdi').textContent === ${key}).querySelector('.save').click()`);
@@ -95,6 +101,12 @@ function suites(name: BrowserName): void {
     await expect.poll(() => tab.evaluate<boolean>(isOver), { timeout: 1_800_000 }).toBe(true);
     const state = await tab.evaluate<string>("document.getElementById('files').innerText");
     expect(await tab.evaluate<boolean>(`${key} in saved`), state).toBe(true);
+  }
+
+  /** Saves a file of the list. @returns it in hex */
+  async function saved(tab: Tab, file: string): Promise<string> {
+    await save(tab, file);
+    const key = JSON.stringify(file);
     return tab.evaluate<string>(`(async () => (new Uint8Array(await saved[${key}].slice(0, 1e6).arrayBuffer()))
       .reduce((all, byte) => all + byte.toString(16).padStart(2, "0"), ""))()`);
   }
@@ -115,7 +127,7 @@ function suites(name: BrowserName): void {
     await tab.setFiles('#key', [path('key.txt')]);
     await tab.evaluate("document.getElementById('open').requestSubmit()");
     await shows(tab, 'opened');
-    expect(await save(tab, 'film')).toBe(Buffer.from(bytes).toString('hex'));
+    expect(await saved(tab, 'film')).toBe(Buffer.from(bytes).toString('hex'));
     expect(await text(tab, '#files .state')).toMatch(/Complete and checked|Vollständig und geprüft/);
     await tab.setFiles('#container', [path('diary.car')]);
     await shows(tab, 'asked');
@@ -123,7 +135,7 @@ function suites(name: BrowserName): void {
     await expect.poll(() => text(tab, '#open-error')).toMatch(/\w/);
     await type(tab, vector.password);
     await shows(tab, 'opened');
-    expect(await save(tab, 'diary')).toBe(Buffer.from('Dear diary\n').toString('hex'));
+    expect(await saved(tab, 'diary')).toBe(Buffer.from('Dear diary\n').toString('hex'));
     expect(await tab.evaluate('violations')).toEqual([]);
   });
 
@@ -146,7 +158,7 @@ function suites(name: BrowserName): void {
       ].toSorted(),
     );
     for (const file of ['letter ☃.txt', 'empty', 'song.txt'])
-      expect(await save(tab, file)).toBe(present(vector.opens[file]).toString('hex'));
+      expect(await saved(tab, file)).toBe(present(vector.opens[file]).toString('hex'));
     expect(await text(tab, '#files')).toMatch(/Encrypted by its owner|Vor dem Speichern vom Besitzer/);
     expect(await tab.evaluate('violations')).toEqual([]);
   });
@@ -246,39 +258,36 @@ function suites(name: BrowserName): void {
     expect(await tab.evaluate<boolean>("document.querySelector('#files .save').disabled")).toBe(true);
   });
 
-  test.runIf(long)('saves 1 GiB as a Blob', async () => {
+  // Chromium has a picker for files from the disk. Its Blobs took 0.5 GB, where it had no time to
+  // move them to the disk.
+  test.runIf(long)('saves 1 GiB, as a Blob where there is no picker', async () => {
     const keys = await generateKeys();
     const bytes = Buffer.alloc(1024 ** 3 - 1024 ** 2, 7);
     const sealed = await (await seal(bytes, { to: { keys: keys.recipient } })).bytes();
-    // A private window of Chromium holds Blobs in memory alone.
-    const by = name === 'Chromium' ? await launchChromiumOnDisk() : browser;
-    if (by !== browser) onTestFinished(() => by.close());
-    const { tab, path } = await opened({ 'film.age': sealed, 'key.txt': Buffer.from(keys.privateKey) }, { by });
+    const files = { 'film.age': sealed, 'key.txt': Buffer.from(keys.privateKey) };
+    const { tab, path } = await opened(files, { hasPicker: name === 'Chromium' && 'sums' });
     await tab.setFiles('#container', [path('film.age')]);
     await shows(tab, 'asked');
     await tab.setFiles('#key', [path('key.txt')]);
     await tab.evaluate("document.getElementById('open').requestSubmit()");
     await shows(tab, 'opened');
     const began = performance.now();
-    let peak = await memoryBelow(by.pid);
+    let peak = await memoryBelow(browser.pid);
     const before = peak;
-    const watch = setInterval(() => void memoryBelow(by.pid).then((each) => (peak = Math.max(peak, each))), 500);
+    const watch = setInterval(() => void memoryBelow(browser.pid).then((each) => (peak = Math.max(peak, each))), 500);
     await save(tab, 'film').finally(() => clearInterval(watch));
     const seconds = Math.round((performance.now() - began) / 1000);
     const [from, to] = [before, peak].map((each) => Math.round(each / 2 ** 20));
     // oxlint-disable-next-line no-console -- the long form is run for the figures
     console.log(`${name}: 1 GiB in ${seconds} s, from ${from} to ${to} MiB at most`);
-    const piece = 64 * 1024 * 1024;
-    const digests = await tab.evaluate<string[]>(`(async () => { const all = [];
-      for (let at = 0; at < saved.film.size; at += ${piece}) {
-        const part = await saved.film.slice(at, at + ${piece}).arrayBuffer();
-        all.push(new Uint8Array(await crypto.subtle.digest('SHA-256', part)).join());
-      }
-      return all; })()`);
-    const expected = Array.from({ length: Math.ceil(bytes.length / piece) }, (_, at) =>
-      bytes.subarray(at * piece, (at + 1) * piece),
-    );
-    expect(digests).toEqual(expected.map((each) => [...createHash('sha256').update(each).digest()].join()));
+    const summed = await tab.evaluate<{ bytes: number; sum: number }>(`(async () => {
+      if (!(saved.film instanceof Blob)) return saved.film;
+      const all = { bytes: saved.film.size, sum: 0 };
+      for (let at = 0; at < all.bytes; at += 2 ** 26)
+        for (const byte of new Uint8Array(await saved.film.slice(at, at + 2 ** 26).arrayBuffer())) all.sum += byte;
+      return all;
+    })()`);
+    expect(summed).toEqual({ bytes: bytes.length, sum: 7 * bytes.length });
   });
 }
 
