@@ -6,6 +6,7 @@ import { sharedService } from '../../../testkit/service.ts';
 import { first } from '../../../testkit/present.ts';
 import { type Account, accountAt, sealpin } from '../backup-accounts.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
+import { client } from '../../../testkit/api-client.ts';
 
 let here: Account;
 /** Another computer with the same account, and nothing else. */
@@ -79,11 +80,7 @@ test('a name that was put beside another file is not shown', async () => {
   await store('encrypt', 'letter.txt', '--name', 'other.txt');
   const { files } = await here.files.list();
   const [other, letter] = [first(files), first(files.toReversed())];
-  await fetch(`${here.url}/v1/storage/${letter.fileId}`, {
-    method: 'PATCH',
-    headers: { Authorization: `Bearer ${here.apiKey}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ details: other.details }),
-  });
+  await client(here.url, here.apiKey).changeFile({ fileId: letter.fileId, details: other.details });
   await bringKey();
   expect(await names(there)).toEqual({
     names: ['other.txt', '-'],

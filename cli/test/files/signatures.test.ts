@@ -16,6 +16,7 @@ import type { Signing } from '../../../shared/link/parcel-signature.ts';
 import { first, present } from '../../../testkit/present.ts';
 import { run, temporaryDirectory, type Ran } from '../environment.ts';
 import { localService } from '../local.ts';
+import { client } from '../../../testkit/api-client.ts';
 
 const local = localService();
 let desk: string;
@@ -61,26 +62,16 @@ describe('a signature', () => {
     expect((await sealpin(['contact', 'list'], 'reader')).stdout).toContain(`ann  ${words} (signs)`);
     // The same parcel at another share.
     const { id, secret } = parseLink(link).link as { id: string; secret: Uint8Array };
-    const { record } = (await (await fetch(`${local.url}/v1/shares/${id}/open`, { method: 'POST' })).json()) as {
-      record: string;
-    };
-    const body = JSON.stringify({ record, files: [], password: false });
-    const headers = { authorization: `Bearer ${local.apiKey}`, 'content-type': 'application/json' };
-    const again = (await (await fetch(`${local.url}/v1/shares`, { method: 'POST', headers, body })).json()) as {
-      id: string;
-    };
+    const { record } = await client(local.url).openShare({ shareId: id });
+    const owner = client(local.url, local.apiKey);
+    const again = await owner.createShare({ record, files: [], password: false });
     const replayed = await receive(printLink({ kind: 'share', service: `${local.url}/`, id: again.id, secret }));
     expect(replayed.stderr.replaceAll(/\n\s*(?:sealpin:)?\s+/g, ' ')).toContain(
       'ann signed it for another link or inbox, and somebody passed it on',
     );
     expect(replayed.exit).toBe(0);
     // The ID of a share that there is makes no other.
-    const taken = await fetch(`${local.url}/v1/shares`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify({ id, record, files: [], password: false }),
-    });
-    expect(taken.status).toBe(409);
+    expect((await owner.ask('createShare', { id, record, files: [], password: false })).status).toBe(409);
     expect((await receive(link)).exit).toBe(0);
   });
 
@@ -165,8 +156,7 @@ const places: Record<string, (make: (signing: Omit<Signing, 'signer'>) => Uint8A
       const { link } = parseLink(await printed(['inbox', 'create', 'tax']));
       if (link.kind !== 'inbox') throw new TypeError('not an inbox');
       const { apiKey, recipient } = link;
-      const account = await fetch(`${local.url}/v1/account`, { headers: { authorization: `Bearer ${apiKey}` } });
-      const { key } = (await account.json()) as { key: { id: string } };
+      const { key } = await client(local.url, apiKey).getAccount();
       const bytes = make({ service: local.url, id: key.id, recipients: [recipient] });
       const recipients = parseRecipients(recipient);
       const { stream } = await encrypt(new Blob([Buffer.from(bytes)]).stream(), { format: 'age', recipients });
@@ -195,9 +185,7 @@ async function throughLink(
       .stream;
   const { payload, fileKey: secret } = await encryptPayload(plaintext);
   const record = Buffer.from(await new Response(payload).arrayBuffer()).toString('base64');
-  const headers = { authorization: `Bearer ${local.apiKey}`, 'content-type': 'application/json' };
-  const body = JSON.stringify({ id, record, files: [], password: false });
-  expect((await fetch(`${local.url}/v1/shares`, { method: 'POST', headers, body })).status).toBe(201);
+  await client(local.url, local.apiKey).createShare({ id, record, files: [], password: false });
   const link = printLink({ kind: 'share', service: `${local.url}/`, id, secret });
   const ran = await run(['receive', link, 'got', '--json', '--data-dir', 'home'], desk, { env: {} });
   expect(ran.exit, ran.stderr).toBe(0);

@@ -16,6 +16,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { long } from '../../../testkit/long-run.ts';
 import { here, remove, startHere } from './harness.ts';
 import { first } from '../../../testkit/present.ts';
+import { client, type Client } from '../../../testkit/api-client.ts';
 
 const password = { SEALPIN_PASSWORD: 'first version password' };
 const stored = [
@@ -44,17 +45,9 @@ test('a service of the first version starts with today’s Worker: everything op
   onTestFinished(() => remove(local));
   const reader = (await readFile(join(dataDir, 'reader.txt'), 'utf8')).trim();
   const { apiKey } = JSON.parse(await readFile(join(dataDir, 'local/secrets.json'), 'utf8')) as { apiKey: string };
-  const ask = (
-    path: string,
-    key: string,
-    init: { method?: string; body?: string; headers?: Record<string, string> } = {},
-  ): Promise<Response> =>
-    fetch(`${local.url}${path}`, {
-      ...init,
-      headers: { Authorization: `Bearer ${key}`, Accept: 'application/octet-stream', ...init.headers },
-    });
-  for (const key of [apiKey, reader])
-    for (const [fileId, text] of stored) expect(await (await ask(`/v1/storage/${fileId}`, key)).text()).toBe(text);
+  const [owner, holder] = [apiKey, reader].map((key) => client(local.url, key)) as [Client, Client];
+  for (const by of [owner, holder])
+    for (const [fileId, text] of stored) expect((await by.read(fileId)).toString()).toBe(text);
   for (const [blob, text, env] of long ? containers : containers.slice(1))
     expect(await here(['decrypt', blob, '-', `--data-dir=${dataDir}`], env)).toMatchObject({
       code: 0,
@@ -63,20 +56,14 @@ test('a service of the first version starts with today’s Worker: everything op
 
   const list = await here(['list', '--json', `--data-dir=${dataDir}`]);
   expect((JSON.parse(list.stdout) as { files: unknown[] }).files).toHaveLength(6);
-  const made = await ask('/v1/storage/encrypted', apiKey, {
-    method: 'POST',
-    body: 'stored by the new version',
-    headers: { 'Content-Disposition': 'attachment; filename="new.txt"' },
-  });
-  expect(made.status).toBe(201);
-  const { fileId } = (await made.json()) as { fileId: string };
-  expect(await (await ask(`/v1/storage/${fileId}`, reader)).text()).toBe('stored by the new version');
+  const { fileId } = await owner.store('encrypted', 'stored by the new version');
+  expect((await holder.read(fileId)).toString()).toBe('stored by the new version');
   for (const id of [stored[1][0], fileId]) {
-    expect((await ask(`/v1/storage/${id}`, reader, { method: 'DELETE' })).status).toBe(403);
-    const receipt: unknown = await (await ask(`/v1/storage/${id}`, apiKey, { method: 'DELETE' })).json();
+    expect((await holder.ask('deleteFile', { fileId: id })).status).toBe(403);
+    const receipt = await owner.deleteFile({ fileId: id });
     // The pin of the first version has a name of that version.
     expect(receipt).toMatchObject({ pins: [{ status: 'unpinned' }] });
-    expect((await ask(`/v1/storage/${id}`, apiKey)).status).toBe(404);
+    expect((await owner.ask('getFile', { fileId: id })).status).toBe(404);
   }
 });
 

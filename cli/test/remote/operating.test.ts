@@ -8,13 +8,14 @@ import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
-import type { AccountDetails, AccountList, ApiKeyList } from '../../../shared/api.ts';
+import type { AccountList } from '../../../shared/api.ts';
 import { withProgram } from '../../../testkit/programs/programs.ts';
 import { bareEnv } from '../../../testkit/run-cache.ts';
 import { adminToken, startService } from '../../../testkit/service.ts';
 import { temporaryDirectory } from '../environment.ts';
 import { entry } from '../local.ts';
 import { long } from '../../../testkit/long-run.ts';
+import { client } from '../../../testkit/api-client.ts';
 
 const manual = readFileSync(join(import.meta.dirname, '../../../docs/operating.md'), 'utf8');
 const recipe = manual.split(/^## /m).find((section) => section.startsWith('Three teams\n')) ?? '';
@@ -63,23 +64,22 @@ withProgram('bash', { probe: ['--version'] }, () => {
       ['research', 50e9, false],
       ['design', 20e9, false],
     ]);
-    const ask = async (key: string, path: string): Promise<Response> => {
-      const text = (await readFile(join(dir, `${key}-key.txt`), 'utf8')).trim();
-      return await fetch(`${service.url}${path}`, { headers: { Authorization: `Bearer ${text}` } });
-    };
+    const holderOf = async (key: string) =>
+      client(service.url, (await readFile(join(dir, `${key}-key.txt`), 'utf8')).trim());
     for (const [key, status] of [
       ['research', 401],
       ['press', 401],
       ['design', 200],
       ['backup', 200],
     ] as const)
-      expect((await ask(key, '/v1/account')).status, key).toEqual(status);
-    const { keys } = (await (await ask('lead', '/v1/keys')).json()) as ApiKeyList;
+      expect((await (await holderOf(key)).ask('getAccount')).status, key).toEqual(status);
+    const lead = await holderOf('lead');
+    const { keys } = await lead.listKeys();
     expect(keys.map(({ label, scopes, limits }) => [label, scopes.length, limits])).toEqual([
       ['research lead', 5, undefined],
       ['nightly backup', 1, { files: 1000, bytes: 40e9 }],
     ]);
-    const { account } = (await (await ask('lead', '/v1/account')).json()) as AccountDetails;
+    const { account } = await lead.getAccount();
     expect(account.recovery).toMatch(/^age1tag1/);
     expect((await stat(join(dir, 'lead-key.txt'))).mode & 0o777).toBe(0o600);
   });
