@@ -131,3 +131,13 @@ export async function keySchedule(
 export function stanzaTag(backend: Backend, info: Uint8Array, enc: Uint8Array, hashed: Uint8Array): Uint8Array {
   return extract(backend, info, concat(enc, backend.sha256(hashed).subarray(0, 4))).slice(0, 4);
 }
+
+/** Opens the body of a stanza; undefined where it is for another key or password. */
+export async function openedBy(aead: Aead, nonce: Uint8Array, body: Uint8Array): Promise<Uint8Array | undefined> {
+  try {
+    return await aead.open(nonce, body);
+  } catch (error) {
+    if (isSealpinError(error, 'decrypt_failed')) return undefined;
+    throw error;
+  }
+}

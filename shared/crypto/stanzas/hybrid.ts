@@ -5,7 +5,7 @@
 import { isSealpinError, SealpinError } from '../../errors.ts';
 import { draw, type Backend, type HybridKem } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
-import { aeads, kems, keySchedule, stanzaTag } from './hpke.ts';
+import { aeads, kems, keySchedule, openedBy, stanzaTag } from './hpke.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import type { Stanza } from '../formats/format-row.ts';
 import type { Identity, Recipient } from '../types.ts';
@@ -144,11 +144,8 @@ export function hybridIdentity(text: string, backend: Backend): { identity: Iden
           decapsulate(kind.of(backend), seed, enc),
           infoOf(name),
         );
-        try {
-          return await aead.open(nonce, stanza.body);
-        } catch (error) {
-          if (!isSealpinError(error, 'decrypt_failed')) throw error;
-        }
+        const fileKey = await openedBy(aead, nonce, stanza.body);
+        if (fileKey !== undefined) return fileKey;
       }
       return undefined;
     },

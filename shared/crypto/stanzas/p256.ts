@@ -7,7 +7,7 @@ import type { Backend } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import { encodeKey } from '../keys/bech32.ts';
-import { aeadTagBytes, decapsulateP256, encapsulateP256, kems, keySchedule, stanzaTag } from './hpke.ts';
+import { aeadTagBytes, decapsulateP256, encapsulateP256, kems, keySchedule, openedBy, stanzaTag } from './hpke.ts';
 import type { Identity, Recipient } from '../types.ts';
 
 const p256TagBytes = 4;
@@ -89,11 +89,10 @@ async function openStanza(
   try {
     const shared = await decapsulateP256(backend, own, enc);
     const { aead, nonce } = await keySchedule(backend, kems.p256, wrapAead, shared, utf8(p256.info));
-    return await aead.open(nonce, body);
+    return await openedBy(aead, nonce, body);
   } catch (error) {
     if (isSealpinError(error, 'key_invalid'))
       throw new SealpinError('header_invalid', 'an entry for a P-256 key has a point that is not on the curve');
-    if (isSealpinError(error, 'decrypt_failed')) return undefined;
     throw error;
   }
 }

@@ -2,13 +2,13 @@
  * Passwords: the `scrypt` stanza of age and of `sealpin/v1`, and the `pbkdf2-sha512` stanza of the
  * latter.
  */
-import { isSealpinError, SealpinError } from '../../errors.ts';
+import { SealpinError } from '../../errors.ts';
 import { draw, type Backend } from '../providers/backend.ts';
 import { decodeBase64, encodeBase64, timingSafeEqual, utf8 } from '../bytes.ts';
 import { concat } from '../../streams/concat.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
 import type { Identity, Recipient } from '../types.ts';
-import { aeadTagBytes, cipherOf } from './hpke.ts';
+import { aeadTagBytes, cipherOf, openedBy } from './hpke.ts';
 
 const saltBytes = 16;
 /** Each key wraps one file key, so its nonce is zero. */
@@ -144,11 +144,8 @@ export function passwordIdentity(password: string): Identity {
         const parameters = parsePasswordStanza(stanza, format);
         for (const bytes of timingSafeEqual(normalized, given) ? [normalized] : [normalized, given]) {
           const aead = await wrapAeadOf(backend, format, bytes, parameters);
-          try {
-            return await aead.open(zeroNonce, stanza.body);
-          } catch (error) {
-            if (!isSealpinError(error, 'decrypt_failed')) throw error;
-          }
+          const fileKey = await openedBy(aead, zeroNonce, stanza.body);
+          if (fileKey !== undefined) return fileKey;
         }
       }
       return undefined;

@@ -6,6 +6,7 @@ import { concat } from '../../streams/concat.ts';
 import { decodeKey, encodeKey } from '../keys/bech32.ts';
 import { hkdf } from '../providers/kdf.ts';
 import type { FormatRow, Stanza } from '../formats/format-row.ts';
+import { openedBy } from './hpke.ts';
 import type { Identity, Recipient } from '../types.ts';
 
 const stanzaName = 'X25519';
@@ -59,11 +60,8 @@ export function x25519Identity(text: string, backend: Backend): { identity: Iden
         if (stanza.args[0] !== stanzaName) continue;
         const { share } = parseX25519Stanza(stanza);
         const aead = await wrapAead(backend, await sharedSecret(backend, secret, share), share, recipient);
-        try {
-          return await aead.open(zeroNonce, stanza.body);
-        } catch (error) {
-          if (!isSealpinError(error, 'decrypt_failed')) throw error;
-        }
+        const fileKey = await openedBy(aead, zeroNonce, stanza.body);
+        if (fileKey !== undefined) return fileKey;
       }
       return undefined;
     },
