@@ -4,7 +4,7 @@
  */
 import { FileList, StoredFile, type AccountDetails, type ApiKeyRecord, type Revoked } from '../shared/api.ts';
 import { parseRecipients, type Identity, type Recipient } from '../shared/crypto/index.ts';
-import { isSealpinError, SealpinError } from '../shared/errors.ts';
+import { isSealpinError, SealpinError, type Code } from '../shared/errors.ts';
 import { readAll } from '../shared/streams/read-all.ts';
 import {
   maxRecordBytes,
@@ -147,6 +147,26 @@ export function placeOf(
 /** Recognizes the parcel of a delivery. Its media type proves nothing. */
 export function isDelivery({ contentType }: Pick<StoredFile, 'contentType'>): boolean {
   return contentType === sealedParcelType;
+}
+
+/** With these, the next delivery fares no better: the service fails, or refuses the caller. */
+const endings: readonly Code[] = [
+  'service_unreachable',
+  'unauthorized',
+  'insufficient_scope',
+  'account_disabled',
+  'forbidden',
+  'rate_limited',
+  'overloaded',
+  'interrupted',
+];
+
+/**
+ * Tells whether a delivery alone is to blame. Anyone with the link of an inbox can hand over what
+ * does not open: it must hide no other.
+ */
+export function concernsDelivery(error: unknown): error is SealpinError {
+  return isSealpinError(error) && !endings.includes(error.code);
 }
 
 /**

@@ -41,13 +41,14 @@ export type OpenedView = {
   zipSize?: number | undefined;
 };
 
-/** A delivery to an inbox. Without `files`, the private key that was chosen does not open it. */
+/** A delivery to an inbox, or why it does not open: `foreign` is sealed to another key. */
 export type DeliveryView = {
   id: string;
   receivedAt: string;
-  from?: string | undefined;
-  files?: readonly { name: string; size: number }[] | undefined;
-};
+} & (
+  | { from: string | undefined; files: readonly { name: string; size: number }[] }
+  | { problem: 'foreign' | 'absent' | 'other' }
+);
 
 /** Destination of a file's bytes (save.ts chooses). */
 export type PageSink =

@@ -1,5 +1,5 @@
 import { accountIdentities } from '../../client/account-key.ts';
-import { inboxes, isDelivery, openSealed, placeOf, readDelivery } from '../../client/inboxes.ts';
+import { concernsDelivery, inboxes, isDelivery, openSealed, placeOf, readDelivery } from '../../client/inboxes.ts';
 import { keyDefaults } from '../../client/limited-key.ts';
 import type { StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
@@ -198,18 +198,6 @@ type OpenedDelivery =
   | { readonly problem: SealpinError };
 type Opener = (file: StoredFile) => Promise<OpenedDelivery>;
 
-/** With these, the next delivery fares no better: the service fails, or refuses the caller. */
-const endings: readonly Code[] = [
-  'service_unreachable',
-  'unauthorized',
-  'insufficient_scope',
-  'account_disabled',
-  'forbidden',
-  'rate_limited',
-  'overloaded',
-  'interrupted',
-];
-
 /**
  * Returns what opens deliveries: the named private key, else that of the account, else the user's
  * own.
@@ -240,7 +228,7 @@ async function attempt<T>(work: () => Promise<T>, { signal }: Context): Promise<
   try {
     return await work();
   } catch (error) {
-    if (signal.aborted || !isSealpinError(error) || endings.includes(error.code)) throw error;
+    if (signal.aborted || !concernsDelivery(error)) throw error;
     return error;
   }
 }

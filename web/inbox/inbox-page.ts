@@ -45,20 +45,30 @@ async function showPage(): Promise<void> {
   byId('deliveries-text', HTMLParagraphElement).textContent = isEmpty ? words.deliveriesNone : words.deliveriesText;
 }
 
-function row({ id, receivedAt, from, files }: DeliveryView): HTMLElement {
+function row(delivery: DeliveryView): HTMLElement {
+  const { id, receivedAt } = delivery;
   const part = partsOf('delivery');
   const name = part('bdi', HTMLElement);
   name.id = `delivery-${id}`;
-  name.textContent = files === undefined ? words.deliveryForeign : (from ?? words.deliveryUnnamed);
-  const total = (files ?? []).reduce((sum, { size }) => sum + size, 0);
-  const about = files === undefined ? [] : [words.filesOf(files.length, sizeText(total, locale))];
+  name.textContent = nameOf(delivery);
+  const about = 'problem' in delivery ? [] : [contentOf(delivery)];
   part('.size', HTMLElement).textContent = [dayText(receivedAt, locale), ...about].join(' · ');
   const open = part('.open', HTMLButtonElement);
   open.id = `open-${id}`;
-  open.hidden = files === undefined;
+  open.hidden = 'problem' in delivery;
   open.setAttribute('aria-labelledby', `${open.id} ${name.id}`);
   open.addEventListener('click', () => void openDelivery(id));
   return part('li', HTMLLIElement);
+}
+
+function nameOf(delivery: DeliveryView): string {
+  if (!('problem' in delivery)) return delivery.from ?? words.deliveryUnnamed;
+  return { foreign: words.deliveryForeign, absent: words.deliveryGone, other: words.problemTitle }[delivery.problem];
+}
+
+function contentOf({ files }: Extract<DeliveryView, { files: unknown }>): string {
+  const total = files.reduce((sum, { size }) => sum + size, 0);
+  return words.filesOf(files.length, sizeText(total, locale));
 }
 
 async function openDelivery(id: string): Promise<void> {

@@ -8,6 +8,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { connect, generateKeys, handOver, receive } from '../../client/index.ts';
+import { parseInboxLink } from '../../client/inboxes.ts';
+import { sealedParcelType } from '../../shared/link/index.ts';
 import { temporaryDirectory } from '../../testkit/temporary-directory.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
 import { first, present } from '../../testkit/present.ts';
@@ -211,13 +213,19 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const giver = await open(link);
     await shows(giver.page, 'compose');
     expect(await giver.page.locator('#chosen-total').innerText()).toMatch(
-      /^Room for 8 more files, 1 MB altogether, until \d+ /,
+      /^Room for 8 more files, 1\sMB altogether, until \d+\s/,
     );
     await handOver(link, [new File(['canary of a receipt'], 'receipt.txt')], { from: 'Ann', note: 'As agreed' });
     const stranger = await owner.inbox.create({ label: 'other', recipient: (await generateKeys()).recipient });
     await handOver(stranger.link, [new File(['x'], 'x')], { from: 'Eve' });
+    // Anyone with the link can store what is no delivery.
+    const { apiKey: theirs } = parseInboxLink(link);
+    const noDelivery = { mode: 'plain', type: sealedParcelType } as const;
+    await connect({ service: receiver.root, apiKey: theirs }).put('age-encryption.org/v1\n-> X\n', noDelivery);
+    const { cid } = await connect({ service: receiver.root, apiKey: theirs }).put('gone', noDelivery);
 
     const { page, requests } = await open(`${receiver.root}inbox`);
+    await page.context().route(`**/ipfs/${cid}*`, (route) => route.fulfill({ status: 404, body: '' }));
     await page.locator('#api-key').fill(apiKey);
     await page.keyboard.press('Enter');
     await shows(page, 'reading');
@@ -231,9 +239,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await choose(privateKey);
     await shows(page, 'deliveries');
     const rows = page.locator('#delivery-list li');
-    await expect.poll(() => rows.count()).toBe(2);
-    expect(await rows.nth(0).innerText()).toContain('Encrypted for another key');
-    expect(await rows.nth(1).innerText()).toMatch(/^Ann\n+.* · 1 file · 19 bytes/);
+    await expect
+      .poll(async () => (await rows.allInnerTexts()).map((each) => each.split('\n')[0]))
+      .toEqual(['It is not stored any more', 'This cannot be opened', 'Encrypted for another key', 'Ann']);
+    expect(await rows.nth(3).innerText()).toMatch(/^Ann\n+.* · 1 file · 19\sbytes/);
     expect(await violations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Open Ann' }).click();
     await shows(page, 'opened');

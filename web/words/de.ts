@@ -332,6 +332,7 @@ export const de: Words = {
   deliveriesText: 'Die neuesten stehen oben.',
   deliveriesNone: 'In Ihrem Eingang liegt nichts.',
   deliveryForeign: 'Für einen anderen Schlüssel verschlüsselt',
+  deliveryGone: 'Nicht mehr gespeichert',
   deliveryUnnamed: 'Von jemandem ohne Namen',
 
   storedTitle: 'Ihre Dateien',

@@ -312,6 +312,7 @@ export const en = {
   deliveriesText: 'The newest come first.',
   deliveriesNone: 'Nothing is in your inbox.',
   deliveryForeign: 'Encrypted for another key',
+  deliveryGone: 'It is not stored any more',
   deliveryUnnamed: 'From somebody who gave no name',
 
   storedTitle: 'Your files',

@@ -4,7 +4,7 @@
  */
 import { accountOf } from '../../client/account-key.ts';
 import { identitiesOf } from '../../client/credentials.ts';
-import { isDelivery, openSealed, placeOf, readDelivery } from '../../client/inboxes.ts';
+import { concernsDelivery, isDelivery, openSealed, placeOf, readDelivery } from '../../client/inboxes.ts';
 import { serviceHttp } from '../../client/service-http.ts';
 import { FileList, type StoredFile } from '../../shared/api.ts';
 import type { Identity } from '../../shared/crypto/index.ts';
@@ -68,10 +68,12 @@ export class InboxReader {
       this.#parcels.set(file.fileId, parcel);
       return { ...about, from: parcel.from, files: parcel.files.map(({ name, size }) => ({ name, size })) };
     } catch (error) {
-      // It is sealed to somebody else, or it is none: its media type proves nothing.
-      const isForeign = isSealpinError(error, 'decrypt_failed', 'parcel_invalid');
-      if (isForeign) return about;
-      throw error;
+      if (signal.aborted || !concernsDelivery(error)) throw error;
+      return {
+        ...about,
+        problem:
+          error.reason === 'no_key' ? 'foreign' : isSealpinError(error, 'not_found', 'gone') ? 'absent' : 'other',
+      };
     }
   }
 
