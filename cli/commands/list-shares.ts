@@ -44,11 +44,15 @@ export const command = defineCommand({
 type NamedShare = Share & { readonly names: readonly string[] };
 
 function shareLines(shares: readonly NamedShare[], { stdout }: Context): string[] {
-  return shares.flatMap((share) => {
+  const isTerminal = stdout.isTTY === true;
+  const rows = shares.flatMap((share) => {
     const [about, name] = [aboutOf(share), shareName(share)];
-    if (stdout.isTTY !== true) return [`${share.id}  ${about}  ${name}`];
+    if (!isTerminal) return [`${share.id}  ${about}  ${name}`];
     return fittedRow({ about, name, below: [share.id] }, columnsOf(stdout));
   });
+  if (!isTerminal || rows.length === 0) return rows;
+  const header = { about: 'state     left  until     ', name: 'what, and below it the ID', below: [] };
+  return [...fittedRow(header, columnsOf(stdout)), ...rows];
 }
 
 function aboutOf({ state, opens, opensLeft, expiresAt }: Share): string {

@@ -34,6 +34,7 @@ test.each([40, 80])('shares fit a terminal of %i columns, and their IDs are whol
   const lines = await listed(columns);
   for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(columns);
   for (const { id } of [labelled, unnamed]) expect(lines).toContain(`  ${id}`);
+  expect(lines.join('\n')).toMatch(/^(?:what.*\n +)?state +left +until/);
   expect(lines.join('\n')).toMatch(/active +99\/100 +2026-01-31/);
   expect(lines.join('\n')).toMatch(/very very.*…$/m);
 });
