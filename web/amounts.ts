@@ -11,7 +11,8 @@ export function sizeText(bytes: number, locale: string): string {
     unitDisplay: power === 0 ? 'long' : 'short',
     maximumFractionDigits: power < 2 ? 0 : 1,
   });
-  return number.format(bytes / 1000 ** power);
+  // A number and its unit stay on one line.
+  return number.format(bytes / 1000 ** power).replace(' ', '\u00a0');
 }
 
 const durations = [
@@ -34,13 +35,15 @@ export function durationText(seconds: number, locale: string): string {
  */
 export function dayText(time: string, locale: string): string {
   const date = new Date(time);
-  return new Intl.DateTimeFormat(locale, {
+  const text = new Intl.DateTimeFormat(locale, {
     day: 'numeric',
     month: 'long',
     ...(date.getFullYear() === new Date().getFullYear() ? {} : { year: 'numeric' }),
     hour: 'numeric',
     minute: '2-digit',
   }).format(date);
+  // A day and its month stay on one line.
+  return text.replace(/(\d\.?) (?=[A-Z])/, '$1\u00a0');
 }
 
 /**

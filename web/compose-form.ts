@@ -26,8 +26,6 @@ export type Purpose = {
   readonly button: string;
   readonly hasTerms: boolean;
   readonly fixed?: readonly { name: string; size: number }[];
-  /** Limits of what is sent, in words. */
-  readonly limits?: string | undefined;
   /** Time at which every link ends, whatever is chosen. */
   readonly latest?: string | undefined;
   readonly submit: (draft: ComposedDraft) => void;
@@ -38,6 +36,7 @@ export type Purpose = {
 
 let purpose: Purpose | undefined;
 let chosenFiles: FileToSend[] = [];
+let limits: string | undefined;
 /** Edited names of files. */
 const renamed = new WeakMap<object, SendableName>();
 
@@ -57,6 +56,12 @@ export function compose(next: Purpose): void {
   complain(undefined);
   showFiles();
   show('compose');
+}
+
+/** Shows limits of what is sent, in words, now and with every purpose. */
+export function showLimits(text: string | undefined): void {
+  limits = text;
+  showFiles();
 }
 
 /** Shows the form again, with what is wrong, at the field that it is about. */
@@ -123,7 +128,7 @@ function showFiles(): void {
   document.querySelector('#choose + label')?.replaceChildren(listed.length > 0 ? words.addFiles : words.chooseFiles);
   const total = listed.reduce((sum, { size }) => sum + size, 0);
   const sum = listed.length > 1 ? [words.filesOf(listed.length, sizeText(total, locale))] : [];
-  const texts = [...sum, ...(purpose?.limits === undefined ? [] : [purpose.limits])];
+  const texts = [...sum, ...(limits === undefined ? [] : [limits])];
   setText(byId('chosen-total', HTMLParagraphElement), texts.length === 0 ? undefined : texts.join(' · '));
 }
 

@@ -1,6 +1,6 @@
 /** The document of `/drop`: handing files over to the inbox whose link is in the address. */
 import { dayText, sizeText } from './amounts.ts';
-import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
+import { clearCompose, compose, composeAgain, showLimits, startCompose, type ComposedDraft } from './compose-form.ts';
 import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { showProblem, startRetrying, type Problem } from './problem-section.ts';
@@ -12,7 +12,6 @@ const inboxEngine = startSending();
 const root = new URL('.', document.baseURI).href;
 let inbox = '';
 let inboxLink = '';
-let limits: string | undefined;
 
 async function findInbox(text: string): Promise<void> {
   inboxLink = text;
@@ -24,7 +23,7 @@ async function findInbox(text: string): Promise<void> {
       return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
     }
     inbox = found.name;
-    limits = limitsText(found);
+    showLimits(limitsText(found));
     composeNew();
   } catch (error) {
     showProblem(problemOf(error, () => void findInbox(text)));
@@ -56,7 +55,6 @@ function composeNew(): void {
     text: words.dropText,
     button: words.handOver,
     hasTerms: false,
-    limits,
     submit: (draft) => void deliverFiles(draft),
   });
 }

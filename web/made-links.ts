@@ -19,8 +19,7 @@ let cursor: string | undefined;
 let leave: (() => void) | undefined;
 
 function aboutText({ shareId, files, createdAt }: MadeLinkView): string {
-  const date = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' });
-  const made = date.format(new Date(createdAt));
+  const made = dayText(createdAt, locale);
   const names = kept.get(shareId);
   return names === undefined ? words.linkAbout(files, made) : `${names}, ${made}`;
 }

@@ -4,7 +4,7 @@
  */
 import { dayText, sizeText } from './amounts.ts';
 import { askForKey } from './api-key-form.ts';
-import { clearCompose, compose, composeAgain, startCompose, type ComposedDraft } from './compose-form.ts';
+import { clearCompose, compose, composeAgain, showLimits, startCompose, type ComposedDraft } from './compose-form.ts';
 import { EngineError, startSending } from './engine-client.ts';
 import { describeSendingFailure } from './failure-words.ts';
 import { showMadeLinks, startMadeLinks } from './made-links.ts';
@@ -32,19 +32,17 @@ function composeFiles(): void {
     text: invitation === undefined ? words.sendText : guestText(invitation.view),
     button: words.send,
     hasTerms: true,
-    limits: fileLimit,
     latest: invitation?.view.expiresAt,
     submit: (draft) => void submit(draft),
     ...(invitation === undefined ? {} : { back: () => showMadeLinks(engine), backLabel: words.linksTitle }),
   });
 }
 
-/** Size of the largest file that the service takes, in words, once it has said it. */
-let fileLimit: string | undefined;
-
+/** Shows the size of the largest file that the service takes; a guest has less room. */
 async function readLimit(): Promise<void> {
   const { maxFileBytes } = (await (await fetch('v1/health?live')).json()) as { maxFileBytes?: number };
-  if (maxFileBytes !== undefined) fileLimit = words.fileLimit(sizeText(maxFileBytes, locale));
+  if (maxFileBytes !== undefined && invitation === undefined)
+    showLimits(words.fileLimit(sizeText(maxFileBytes, locale)));
 }
 
 function guestText({ expiresAt, files, bytes }: InvitationView): string {
@@ -107,6 +105,7 @@ async function accept(text: string, next: () => void): Promise<void> {
       return showProblem({ title: words.elsewhereTitle, text: words.elsewhereText(found.host), go });
     }
     invitation = { text, view: found };
+    showLimits(undefined);
     next();
   } catch (error) {
     showProblem(problemOf(error, () => void accept(text, next)));

@@ -42,8 +42,10 @@ export function translate(): void {
   document.documentElement.dir = words.direction;
   fillWords(document);
   document.querySelector('nav')?.setAttribute('aria-label', words.nav);
+  // The first page of the list has a second address.
+  const here = location.pathname.replace(/\/send$/, '/');
   for (const link of document.querySelectorAll<HTMLAnchorElement>('nav a'))
-    if (link.pathname === location.pathname) link.setAttribute('aria-current', 'page');
+    if (link.pathname === here) link.setAttribute('aria-current', 'page');
 }
 
 let isFirst = true;

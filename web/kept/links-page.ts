@@ -57,9 +57,9 @@ function stateText(seen: Seen): string {
     seen.state === 'active'
       ? words.keptActive(seen.opensLeft, dayText(seen.expiresAt, locale))
       : {
-          used_up: words.usedUpTitle,
-          expired: words.expiredTitle,
-          revoked: words.revokedTitle,
+          used_up: `${words.usedUpTitle}.`,
+          expired: `${words.expiredTitle}.`,
+          revoked: `${words.revokedTitle}.`,
           unknown: words.keptUnknown,
         }[seen.state];
   return `${text} ${words.seenAt(clockText(new Date(), locale))}`;

@@ -9,6 +9,11 @@ export function badgeText(name: string): string {
   return extension.length > badgeLetters || extension === '' ? '·' : extension;
 }
 
+/** Recognizes what the command line makes of a folder. */
+export function isTar(name: string): boolean {
+  return extensionOf(name) === 'tar';
+}
+
 function extensionOf(name: string): string {
   return /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? '';
 }

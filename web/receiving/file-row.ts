@@ -4,7 +4,7 @@ import { EngineError, type Engine } from '../engine-client.ts';
 import { describeFailure } from '../failure-words.ts';
 import { deliveryMs, type FileView, type Receiving } from '../protocol.ts';
 import { followProgress } from '../progress-text.ts';
-import { badgeText } from './file-kind.ts';
+import { badgeText, isTar } from './file-kind.ts';
 import { startLooking } from './look.ts';
 import { Dismissed, save, type Destination, type Place } from '../save.ts';
 import { announce, locale, partsOf, setText, words } from '../states.ts';
@@ -50,7 +50,8 @@ export function fileRow(
   nameText.textContent = label ?? name;
   part('.kind', HTMLElement).textContent = badgeText(name);
   saveButton.textContent = button;
-  setText(part('.size', HTMLElement), size === undefined ? undefined : sizeText(size, locale));
+  const about = [...(size === undefined ? [] : [sizeText(size, locale)]), ...(isTar(name) ? [words.folderInOne] : [])];
+  setText(part('.size', HTMLElement), about.length === 0 ? undefined : about.join(' · '));
   // Each control is called what it says and the name of its file.
   nameText.id = `name-${index}`;
   const lookButton = part('.look', HTMLButtonElement);

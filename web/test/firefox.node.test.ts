@@ -182,7 +182,7 @@ withBrowser('Firefox', () => {
     await visit.says('Files for “Tax office Meier”');
     await visit.page.setFiles('#choose', [path]);
     await visit.click('#compose-button');
-    await visit.says('is there, and complete.');
+    await visit.says('has arrived, complete.');
     const { deliveries } = await sender.connection.inbox.list();
     const { files } = await sender.connection.inbox.open(first(deliveries).id, { keys: privateKey });
     expect(first(files).name).toBe('canary.txt');

@@ -53,8 +53,10 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'compose');
     expect(page.url()).toBe(`${receiver.root}send`);
     expect(await page.locator('#compose-text').innerText()).toMatch(
-      /^You are invited to send files until .+\. There is room for 200 more files, 1\.1 GB altogether\. /,
+      /^You are invited to send files until .+\. There is room for 200 more files, 1\.1\sGB altogether\. /,
     );
+    // What the service takes of anybody is more.
+    expect(await page.locator('#chosen-total').isVisible()).toBe(false);
     const kept = await send(page);
     const { files } = await receive(kept);
     expect(await (await first(files).open()).text()).toBe(text);
@@ -109,7 +111,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const { page } = await open(link);
     await shows(page, 'compose');
     const ends = page.locator('#expires-end');
-    expect(await ends.innerText()).toMatch(/^The link ends with your invitation: \d+ \w+/);
+    expect(await ends.innerText()).toMatch(/^The link ends with your invitation, on \d+\s\w+/);
     await page.locator('#terms > summary').click();
     await page.locator('#expires').selectOption({ index: 1 });
     expect(await ends.isVisible()).toBe(false);

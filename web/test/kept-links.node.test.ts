@@ -102,7 +102,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await receive(link);
     await list(page);
     await expect.poll(() => rows(page).first().innerText()).toContain('Opens 4 more times, until ');
-    expect(await rows(page).first().innerText()).toMatch(/plans\.txt[^]*9 bytes[^]*Seen at /);
+    expect(await rows(page).first().innerText()).toMatch(/plans\.txt[^]*9\sbytes[^]*Seen at /);
     const databases = await page.evaluate(readDatabases);
     expect(databases).toContain('plans.txt');
     for (const secret of [secretOf(link), apiKey]) expect(databases).not.toContain(secret);
@@ -128,7 +128,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
 
     await page.getByRole('button', { name: 'Take it back plans.txt' }).click();
     await page.locator('#taking-yes').click();
-    await expect.poll(() => rows(page).first().innerText()).toContain('This link was taken back Seen at ');
+    await expect.poll(() => rows(page).first().innerText()).toContain('This link was taken back. Seen at ');
     await expect(receive(link)).rejects.toMatchObject({ code: 'gone' });
     expect(await page.evaluate(readDatabases)).not.toContain(apiKey);
     await page.locator('#forget').click();
@@ -164,7 +164,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
       .poll(() => rows(page).allInnerTexts())
       .toEqual([
         expect.stringContaining('The service does not know this link any more. Seen at '),
-        expect.stringContaining('This link is used up Seen at '),
+        expect.stringContaining('This link is used up. Seen at '),
       ]);
     await rows(page).first().getByRole('button', { name: 'Remove from this list' }).click();
     await expect.poll(() => rows(page).count()).toBe(1);

@@ -61,13 +61,15 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     const { page, requests, connection, apiKey } = await signedIn('send', {
       permissions: ['clipboard-read', 'clipboard-write'],
     });
+    await page.getByText(/^up to \d.* a file$/).waitFor();
+    expect(await page.locator('nav [aria-current]').allInnerTexts()).toEqual(['Send']);
     await page.locator('#opens').selectOption('1');
     await page.locator('#note').fill(note);
     await page.locator('#from').fill('canary of Anna');
     await page.locator('#choose').setInputFiles([file('removed')]);
     await page.getByRole('button', { name: 'Remove removed' }).click();
     const link = await send(page, [file(), file('empty', Buffer.alloc(0))]);
-    expect(await page.locator('#sent-text').innerText()).toContain('Anyone who has it can open the files.');
+    expect(await page.locator('#sent-text').innerText()).toContain('Anyone who has it can open what you sent.');
     expect(await page.locator('#sent-terms').innerText()).toMatch(/^Opens once, until /);
     expect(await page.locator('#tell-password').isVisible()).toBe(false);
     await page.getByRole('button', { name: 'Copy' }).click();
@@ -273,7 +275,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     expect(await page.locator('#terms').isVisible()).toBe(false);
     expect(await violations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Encrypt and send' }).click();
-    await page.getByText('One file for “Tax office Meier” is there, and complete.').waitFor();
+    await page.getByText('Your file for “Tax office Meier” has arrived, complete.').waitFor();
     expect(await violations(page)).toEqual([]);
     const { deliveries } = await owner.inbox.list();
     const { files, note: said } = await owner.inbox.open(first(deliveries).id, { keys: privateKey });
@@ -326,7 +328,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await page.locator('#names-error:not([hidden])').waitFor();
     await give(privateKey);
     await expect.poll(() => rows.first().innerText()).toContain('the plans.pdf');
-    expect(await rows.last().innerText()).toMatch(/^3 bytes, [^]*the name does not belong to this file/);
+    expect(await rows.last().innerText()).toMatch(/^3\sbytes, [^]*the name does not belong to this file/);
     expect(await page.evaluate(readStorage)).toEqual(nothing);
   });
 
@@ -347,7 +349,7 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await expect.poll(() => rows.count()).toBe(20);
     await page.getByRole('heading', { name: 'Today' }).waitFor();
     expect(await page.getByRole('button', { name: 'Send on' }).count()).toBe(18);
-    const shown = nameless.map(({ cid }) => new RegExp(`^Delete \\d+ bytes, .* ${cid.slice(0, 16)}…`));
+    const shown = nameless.map(({ cid }) => new RegExp(`^Delete \\d+\\sbytes, .* ${cid.slice(0, 16)}…`));
     for (const name of shown) expect(await page.getByRole('button', { name }).count()).toBe(1);
     expect(await violations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Show more' }).click();

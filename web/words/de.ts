@@ -27,11 +27,10 @@ export const de: Words = {
   heroTitle: 'Dateien senden, die nur lesen kann, wer sie lesen soll',
   whatTitle: 'So funktioniert es',
   stepSeal: 'Hier verschlüsselt.',
-  stepSealText:
-    'Dateien werden auf diesem Gerät verschlüsselt, bevor sie es verlassen. Dieser Dienst kann sie nicht lesen.',
+  stepSealText: 'Auf diesem Gerät, bevor etwas es verlässt.',
   stepLink: 'Ein Link.',
-  stepLinkText: 'Der Schlüssel steht in dem Teil des Links hinter dem #, den Ihr Browser nie mitsendet.',
-  stepEnd: 'Ein Ende.',
+  stepLinkText: 'Der Schlüssel steht in seinem Teil hinter dem #, den Ihr Browser nie mitsendet.',
+  stepEnd: 'Er endet.',
   stepEndText: 'Ein Link läuft ab, lässt sich nur so oft öffnen, wie Sie es erlauben, und kann zurückgenommen werden.',
   whoSends: 'Wer kann senden?',
   whoSendsText:
@@ -41,10 +40,10 @@ export const de: Words = {
   askedTitleBlob: 'Jemand hat Ihnen eine Datei geschickt',
   askedTitleContainer: 'Eine verschlüsselte Datei',
   opensOnce: (until) =>
-    `Dieser Link lässt sich noch einmal öffnen, bis ${until}. Danach ist er verbraucht; öffnen ` +
+    `Dieser Link lässt sich einmal öffnen, bis zum ${until}. Danach ist er verbraucht; öffnen ` +
     'Sie ihn also dort, wo Sie die Dateien speichern möchten.',
   opensTimes: (times, until) =>
-    `Dieser Link lässt sich noch ${times}‑mal öffnen, bis ${until}. Jedes Öffnen zählt, auf jedem Gerät.`,
+    `Dieser Link lässt sich noch ${times}‑mal öffnen, bis zum ${until}. Jedes Öffnen zählt, auf jedem Gerät.`,
   opensAgain:
     'Hat dieser Tab den Link in den letzten 10 Minuten geöffnet, so öffnet er ihn noch einmal, ohne dass es zählt.',
   usedUpAsked:
@@ -76,22 +75,21 @@ export const de: Words = {
     `Unterschrieben mit dem Schlüssel ${who}. Haben Sie diese sechs Wörter mit dem Absender verglichen, ` +
     'am Telefon oder persönlich, dann wissen Sie, von wem es kommt.',
   signedKnown: (name) => `Unterschrieben von ${name}; die sechs Wörter haben Sie verglichen.`,
-  signedOther: (name) => `Das ist nicht der Schlüssel, an dem Sie ${name} kennen.`,
+  signedOther: (name) => `Das ist nicht der Schlüssel, unter dem Sie ${name} kennen.`,
   know: 'Ich habe sie verglichen',
   knowName: 'Wessen Wörter sind es?',
   knowHint: 'Dieser Browser zeigt dann den Namen statt der Wörter. Unter „Links“ lässt er sich vergessen.',
   keepName: 'Merken',
   nameTaken: (name) =>
-    `Sie kennen ${name} an einem anderen Schlüssel. Wurde der ersetzt, drücken Sie noch einmal auf „Merken“.`,
+    `Sie kennen ${name} unter einem anderen Schlüssel. Wurde der ersetzt, drücken Sie noch einmal auf „Merken“.`,
   signature: {
     wrong: (who) =>
-      `Wie nicht unterschrieben: Die Unterschrift ist nicht die von ${who}. ` +
-      'Jemand hat etwas geändert, oder gibt sich als jemand anderes aus.',
+      `Gilt als nicht unterschrieben: Die Unterschrift ist nicht die von ${who}. ` +
+      'Jemand hat etwas geändert oder gibt sich als jemand anderes aus.',
     elsewhere: (who) =>
-      `Wie nicht unterschrieben: ${who} hat es für einen anderen Link unterschrieben, ` +
-      'und jemand hat es weitergegeben.',
+      `Gilt als nicht unterschrieben: ${who} hat einen anderen Link unterschrieben, und jemand gab es weiter.`,
     others: (who) =>
-      `Wie nicht unterschrieben: ${who} hat es für andere Empfänger unterschrieben, und jemand hat es weitergegeben.`,
+      `Gilt als nicht unterschrieben: ${who} unterschrieb es für andere Empfänger, und jemand gab es weiter.`,
     unchecked: (who) => `Unterschrieben mit dem Schlüssel ${who}, was dieser Browser nicht prüfen kann.`,
   },
   save: 'Speichern',
@@ -99,6 +97,7 @@ export const de: Words = {
   saveToFolder: 'In einem Ordner speichern …',
   zipName: 'Dateien.zip',
   allTogether: (files) => `Alle ${files} Dateien, als eine ZIP-Datei`,
+  folderInOne: 'ein Ordner in einer Datei; entpacken Sie sie nach dem Speichern',
   checked:
     'Jede Datei wird beim Speichern geprüft: Sie bekommen genau das, was gesendet wurde, oder eine Fehlermeldung.',
   details: 'Einzelheiten',
@@ -147,7 +146,7 @@ export const de: Words = {
   elsewhereText: (host) => `Er wird bei ${host} geöffnet.`,
   elsewhereGo: (host) => `Weiter zu ${host}`,
   inboxTitle: 'Dieser Link ist zum Senden',
-  inboxText: 'Er ist die Adresse eines Eingangs: Er nimmt Dateien an und gibt keine heraus.',
+  inboxText: 'Er ist die Adresse eines Posteingangs: Er nimmt Dateien an und gibt keine heraus.',
   invitationText: 'Er lädt dazu ein, Dateien zu senden. Zu Dateien führt er nicht.',
   noKeyTitle: 'Der Schlüssel fehlt',
   noKeyText:
@@ -155,7 +154,7 @@ export const de: Words = {
     'öffnen Sie den Link aus Ihrer Nachricht noch einmal.',
   noKeyCounts: 'Hatten Sie die Dateien schon geöffnet, zählt das als weiteres Öffnen.',
   sendTitle: 'Dateien senden',
-  sendText: 'Sie werden hier verschlüsselt, in Ihrem Browser. Dieser Dienst kann sie nicht lesen.',
+  sendText: 'Dateien werden hier verschlüsselt, in Ihrem Browser. Dieser Dienst kann sie nicht lesen.',
   sendHome: 'Dateien senden',
   dropHere: 'Dateien oder Ordner hierher ziehen',
   chooseFiles: 'Dateien wählen',
@@ -181,7 +180,7 @@ export const de: Words = {
   opens: 'Lässt sich öffnen',
   opensCount: (times) => (times === 1 ? 'einmal zu öffnen' : `${times}‑mal zu öffnen`),
   times: (times) => (times === 1 ? 'einmal' : `${times}‑mal`),
-  whoOpens: 'Wer öffnen kann',
+  whoOpens: 'Wer ihn öffnen kann',
   withLink: 'alle, die den Link haben',
   withPassword: 'alle, die den Link und ein Passwort haben',
   withPasswordHint: 'Schicken Sie das Passwort getrennt, zum Beispiel telefonisch.',
@@ -192,7 +191,7 @@ export const de: Words = {
     'Die öffentlichen Schlüssel der Empfänger, einer je Zeile. Ein öffentlicher Schlüssel beginnt mit age1.',
   keysMissing: 'Geben Sie einen öffentlichen Schlüssel ein, oder lassen Sie jeden mit dem Link öffnen.',
   note: 'Nachricht',
-  noteHint: 'Auch sie wird verschlüsselt. Sie können sie auch ohne Datei senden.',
+  noteHint: 'Sie wird ebenfalls verschlüsselt und lässt sich auch ohne Datei senden.',
   noteTooLong: (bytes, most) =>
     `Die Nachricht hat ${bytes} Bytes und darf ${most} haben. Kürzen Sie sie, oder senden Sie sie als Datei.`,
   yourName: 'Ihr Name',
@@ -205,7 +204,7 @@ export const de: Words = {
   fileOf: (index, count, name) => `${index} von ${count} · ${name}`,
   sentTitle: 'Ihr Link ist fertig',
   sentText: 'Senden Sie ihn dem Empfänger.',
-  sentAnyone: 'Wer ihn hat, kann die Dateien öffnen.',
+  sentAnyone: 'Wer ihn hat, kann öffnen, was Sie gesendet haben.',
   sentOnce: 'Kopieren Sie ihn jetzt: Er ist sonst nirgends gespeichert.',
   copy: 'Kopieren',
   passOn: 'Teilen …',
@@ -213,8 +212,7 @@ export const de: Words = {
   copyByHand: 'Er ist jetzt markiert; kopieren Sie ihn mit der Tastatur.',
   codeLabel: 'QR-Code des Links',
   opensUntil: (times, until) =>
-    times === 1 ? `Lässt sich einmal öffnen, bis ${until}.` : `Lässt sich ${times}‑mal öffnen, bis ${until}.`,
-  tellPassword: 'Schicken Sie das Passwort getrennt, zum Beispiel telefonisch.',
+    times === 1 ? `Lässt sich einmal öffnen, bis zum ${until}.` : `Lässt sich ${times}‑mal öffnen, bis zum ${until}.`,
   tellKeys: 'Er öffnet sich nur mit einem privaten Schlüssel des Empfängers.',
   change: 'Ändern',
   takeBack: 'Zurücknehmen',
@@ -230,9 +228,9 @@ export const de: Words = {
       : `Er war ${times}‑mal geöffnet worden; das lässt sich nicht rückgängig machen.`,
 
   signingTitle: 'Ihr API-Schlüssel',
-  signingSend: 'Dieser Dienst bewahrt Dateien für alle auf, die einen Schlüssel haben. Empfänger brauchen keinen.',
+  signingSend: 'Damit können Sie senden. Empfänger brauchen keinen.',
   signingFiles: 'Er zeigt, was sein Konto aufbewahrt.',
-  signingInbox: 'Er findet, was bei den Eingängen seines Kontos angekommen ist.',
+  signingInbox: 'Er findet, was in den Posteingängen seines Kontos angekommen ist.',
   apiKey: 'API-Schlüssel',
   apiKeyHint: 'Er bleibt im Speicher dieser Seite, bis Sie sie schließen.',
   goOn: 'Weiter',
@@ -241,23 +239,22 @@ export const de: Words = {
   scopesMissing: (scopes) => `Dieser Schlüssel darf das nicht: Ihm fehlt ${scopes}.`,
 
   guestText: (until, room) =>
-    `Sie sind eingeladen, Dateien zu senden${until === undefined ? '' : `, bis ${until}`}` +
+    `Sie sind eingeladen, Dateien zu senden${until === undefined ? '' : `, bis zum ${until}`}` +
     `. ${room === '' ? '' : `Es ist Platz für ${room}. `}` +
     'Sie werden in Ihrem Browser verschlüsselt, und dieser Dienst kann sie nicht lesen.',
   guestFiles: (files) => (files === 1 ? 'noch eine Datei' : `noch ${files} Dateien`),
   guestSize: (size) => `zusammen ${size}`,
-  guestEnd: (until) => `Der Link endet mit Ihrer Einladung: ${until}.`,
+  guestEnd: (until) => `Der Link endet mit Ihrer Einladung, am ${until}.`,
   guestEndedTitle: 'Diese Einladung ist beendet',
   guestEndedText:
     'Sie wurde zurückgenommen oder ist abgelaufen. Ihre Links sind beendet, und was mit ihr gesendet wurde, ' +
     'ist gelöscht. Bitten Sie um eine neue.',
   linksTitle: 'Ihre Links',
-  linksText:
-    'Alle, die mit dieser Einladung erstellt wurden, die neuesten zuerst. Der Dienst weiß nicht, wohin sie führen.',
+  linksText: 'Mit dieser Einladung erstellt, die neuesten zuerst. Der Dienst weiß nicht, wohin sie führen.',
   linksNone: 'Mit dieser Einladung wurde kein Link erstellt, oder alle sind zurückgenommen.',
   linkAbout: (files, made) => (files === 1 ? `Eine Datei, ${made}` : `${files} Dateien, ${made}`),
   linkOpened: (opened, opens) => `${opened} von ${opens} Mal geöffnet`,
-  linkUntil: (until) => `bis ${until}`,
+  linkUntil: (until) => `bis zum ${until}`,
   linkUsedUp: 'aufgebraucht',
   linkExpired: 'abgelaufen',
   linkPassword: 'mit Passwort',
@@ -268,16 +265,19 @@ export const de: Words = {
 
   keptTitle: 'Meine Links',
   keptText:
-    'Das merkt sich dieser Browser von Ihren Links: Namen, Größen und Daten. ' +
+    'Das merkt sich dieser Browser von Ihren Links: Namen, Größen und Zeiten. ' +
     'Den Link selbst haben Sie nur einmal gesehen.',
   keptNone: 'Dieser Browser merkt sich nichts von Ihren Links. Das ändert ein Häkchen unter einem neuen Link.',
   keepLink: 'In diesem Browser unter „Meine Links“ merken',
-  keepLinkHint: 'Namen, Größen und Daten, damit Sie ihn später ändern oder zurücknehmen können. Nicht den Link selbst.',
+  keepLinkHint:
+    'Namen, Größen und Zeiten, damit Sie ihn später ändern oder zurücknehmen können. Nicht den Link selbst.',
   keptNow: 'Dieser Browser merkt ihn sich jetzt. Den Link selbst sehen Sie nur hier.',
   keepsNothing: 'Dieser Browser lässt die Seite nichts speichern, es hat sich also nichts geändert.',
   keptMore: (names, more) => `${names} und ${more} weitere`,
   keptActive: (times, until) =>
-    times === 1 ? `Lässt sich noch einmal öffnen, bis ${until}.` : `Lässt sich noch ${times}‑mal öffnen, bis ${until}.`,
+    times === 1
+      ? `Lässt sich noch einmal öffnen, bis zum ${until}.`
+      : `Lässt sich noch ${times}‑mal öffnen, bis zum ${until}.`,
   keptUnknown: 'Der Dienst kennt diesen Link nicht mehr.',
   keptUnasked: 'Der Dienst war nicht zu erreichen. Wie es um den Link steht, ist nicht bekannt.',
   keptEnded: 'Dieser Link ist beendet und lässt sich nicht mehr ändern.',
@@ -309,31 +309,30 @@ export const de: Words = {
   keyKept: 'Dieser Browser hat sich einen Schlüssel von Ihnen gemerkt. Wer diesen Browser benutzt, kann ihn verwenden.',
 
   dropTitle: (name) => `Dateien für „${name}“`,
-  dropText: 'Nur der Besitzer dieses Eingangs kann sie lesen; weder dieser Dienst noch später Sie selbst.',
+  dropText: 'Nur der Besitzer dieses Posteingangs kann sie lesen; weder dieser Dienst noch später Sie selbst.',
   handOver: 'Verschlüsseln und senden',
   handedTitle: 'Gesendet',
   handedText: (files, name) =>
     files === 1
-      ? `Eine Datei für „${name}“ ist vollständig angekommen.`
-      : `${files} Dateien für „${name}“ sind vollständig angekommen.`,
+      ? `Ihre Datei für „${name}“ ist vollständig angekommen.`
+      : `Ihre ${files} Dateien für „${name}“ sind vollständig angekommen.`,
   handMore: 'Mehr senden',
   inboxGo: 'Dateien senden',
-  closedTitle: 'Dieser Eingang ist geschlossen',
+  closedTitle: 'Dieser Posteingang ist geschlossen',
   closedText: 'Sein Besitzer hat ihn beendet, oder seine Zeit ist um. Bitten Sie um einen neuen Link.',
   unusableTitle: 'Hier lässt sich gerade nichts senden',
 
-  inboxReadTitle: 'Ihr Eingang',
-  inboxKeyText: 'Was man Ihnen gesendet hat, öffnet Ihr privater Schlüssel, hier in Ihrem Browser.',
-  inboxKeyHint:
-    'Ziehen Sie die Datei mit Ihrem privaten Schlüssel hierher. Er bleibt im Speicher dieser Seite und wird nie ' +
-    'gesendet.',
+  inboxReadTitle: 'Ihr Posteingang',
+  inboxKeyText: 'Ihr privater Schlüssel öffnet hier in Ihrem Browser, was man Ihnen gesendet hat.',
+  inboxKeyHint: 'Ziehen Sie die Datei private.key hierher: „sealpin doctor“ nennt ihren Ordner. Sie wird nie gesendet.',
   chooseKey: 'Privaten Schlüssel wählen',
   deliveriesTitle: 'Was man Ihnen gesendet hat',
   deliveriesText: 'Die neuesten stehen oben.',
-  deliveriesNone: 'In Ihrem Eingang liegt nichts.',
+  deliveriesNone:
+    'Noch ist nichts da. Einen Link, mit dem andere Ihnen Dateien senden, erstellt „sealpin inbox create“.',
   deliveryForeign: 'Für einen anderen Schlüssel verschlüsselt',
   deliveryGone: 'Nicht mehr gespeichert',
-  deliveryUnnamed: 'Von jemandem ohne Namen',
+  deliveryUnnamed: 'Ohne Absendernamen',
 
   storedTitle: 'Ihre Dateien',
   storedText: 'Die neuesten stehen oben.',
@@ -361,14 +360,14 @@ export const de: Words = {
     wrong_password: 'Das Passwort stimmt nicht. Sie können es beliebig oft versuchen.',
     no_key: 'Dieser Schlüssel öffnet es nicht.',
     not_encrypted: 'Diese Daten sind nicht verschlüsselt, weder von Sealpin noch von age.',
-    needs_link: 'Nur der Link, der dafür gemacht wurde, öffnet es.',
+    needs_link: 'Das öffnet nur der Link, der dafür erstellt wurde.',
     damaged:
       'Die Daten sind beschädigt oder nicht, was gesendet wurde. Verwenden Sie nicht, was Ihr Browser davon ' +
       'vielleicht behalten hat.',
     unreachable: 'Der Dienst ist nicht erreichbar. Prüfen Sie Ihre Verbindung und versuchen Sie es noch einmal.',
     busy: 'Der Dienst ist gerade ausgelastet. Versuchen Sie es gleich noch einmal.',
     absent: 'Die Datei ist nicht mehr da.',
-    unsupported: 'Das wurde mit einer neueren Version von Sealpin gemacht.',
+    unsupported: 'Das wurde mit einer neueren Version von Sealpin erstellt.',
     key_invalid: 'Das ist kein privater Schlüssel, der solche Dateien öffnet.',
     no_room:
       'Dieser Browser hat keinen Platz für eine so große Datei. Nehmen Sie ein aktuelles Chrome oder Firefox auf ' +
@@ -392,7 +391,7 @@ export const de: Words = {
     password: 'Dieses Passwort geht nicht. Geben Sie eines ohne unsichtbare Zeichen ein.',
     public_key: 'Das ist kein öffentlicher Schlüssel. Ein öffentlicher Schlüssel beginnt mit age1.',
     terms: 'Das erlaubt der Dienst nicht. Wählen Sie eine andere Zeit oder eine andere Zahl von Öffnungen.',
-    sealed_before: 'Sie wurde vorher verschlüsselt, deshalb kann diese Seite keinen Link zu ihr machen.',
+    sealed_before: 'Sie wurde vorher verschlüsselt, deshalb kann diese Seite keinen Link zu ihr erstellen.',
   },
 
   footerHash: 'Version',

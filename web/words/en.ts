@@ -23,22 +23,22 @@ export const en = {
   heroTitle: 'Send files that only the people you choose can read',
   whatTitle: 'How it works',
   stepSeal: 'Encrypted here.',
-  stepSealText: 'Files are encrypted on this device before they leave it. This service cannot read them.',
+  stepSealText: 'On this device, before anything leaves it.',
   stepLink: 'One link.',
-  stepLinkText: 'The key is in the part of the link behind the #, which your browser never sends.',
-  stepEnd: 'An end.',
+  stepLinkText: 'The key is in its part after the #, which your browser never sends.',
+  stepEnd: 'It ends.',
   stepEndText: 'A link expires, opens only as often as you allow, and can be taken back.',
   whoSends: 'Who can send?',
-  whoSendsText: 'Those who have an API key of this service, or an invitation. Receiving needs neither.',
+  whoSendsText: 'Those with an API key of this service, or an invitation. Receiving needs neither.',
   gotLink: 'Got a link or an encrypted file? Open it here.',
 
   askedTitle: 'Someone sent you files',
   askedTitleBlob: 'Someone sent you a file',
   askedTitleContainer: 'An encrypted file',
   opensOnce: (until: string) =>
-    `This link opens once more, until ${until}. That uses it up, so open it where you want to save the files.`,
+    `This link can be opened once, until ${until}. That uses it up, so open it where you want to save the files.`,
   opensTimes: (times: number, until: string) =>
-    `This link opens ${times} more times, until ${until}. Each opening counts, on every device.`,
+    `This link can still be opened ${times} times, until ${until}. Each opening counts, on every device.`,
   opensAgain: 'If this tab opened the link within the last 10 minutes, it opens here again, and that does not count.',
   usedUpAsked:
     'This link is now used up: what was sent can be opened on this page only. Do not close or reload it before ' +
@@ -46,7 +46,7 @@ export const en = {
   blobText: 'It is fetched and decrypted here when you open it.',
   containerText: 'It is decrypted here and does not leave this device.',
   password: 'Password',
-  passwordHint: 'The sender gave it to you another way than the link.',
+  passwordHint: 'The sender gave it to you separately from the link.',
   passwordHintContainer: 'The one that it was encrypted with.',
   showPassword: 'Show the password',
   keyFileHint: 'The file has the key that it was encrypted to. It stays on this device.',
@@ -77,9 +77,10 @@ export const en = {
   nameTaken: (name: string) => `You know ${name} by another key. If that one was replaced, press “Remember” again.`,
   signature: {
     wrong: (who: string) =>
-      `Take it as not signed: the signature is not that of ${who}. Somebody changed it, or claims to be somebody else.`,
-    elsewhere: (who: string) => `Take it as not signed: ${who} signed it for another link, and somebody passed it on.`,
-    others: (who: string) => `Take it as not signed: ${who} signed it for other recipients, and somebody passed it on.`,
+      `Treat it as not signed: the signature is not that of ${who}. Somebody changed it, or claims to be another.`,
+    elsewhere: (who: string) => `Treat it as not signed: ${who} signed it for another link, and somebody passed it on.`,
+    others: (who: string) =>
+      `Treat it as not signed: ${who} signed it for other recipients, and somebody passed it on.`,
     unchecked: (who: string) => `Signed with the key ${who}, which this browser cannot check.`,
   },
   save: 'Save',
@@ -87,6 +88,7 @@ export const en = {
   saveToFolder: 'Save into a folder …',
   zipName: 'files.zip',
   allTogether: (files: number) => `All ${files} files, as one ZIP`,
+  folderInOne: 'a folder in one file; unpack it once it is saved',
   checked: 'Each file is checked while it is saved: you get exactly what was sent, or an error.',
   details: 'Details',
   detailsText:
@@ -139,12 +141,12 @@ export const en = {
   invitationText: 'It is an invitation to send files. It leads to none.',
   noKeyTitle: 'The key is missing',
   noKeyText:
-    'The part of the link behind the # is missing. If you reloaded this page or came back to it, open the link from ' +
+    'The part of the link after the # is missing. If you reloaded this page or came back to it, open the link from ' +
     'your message again.',
   noKeyCounts: 'If you had opened the files already, that uses the link once more.',
 
   sendTitle: 'Send files',
-  sendText: 'They are encrypted here, in your browser. This service cannot read them.',
+  sendText: 'Files are encrypted here, in your browser. This service cannot read them.',
   sendHome: 'Send files',
   dropHere: 'Drop files or folders here',
   chooseFiles: 'Choose files',
@@ -193,7 +195,7 @@ export const en = {
   fileOf: (index: number, count: number, name: string) => `${index} of ${count} · ${name}`,
   sentTitle: 'Your link is ready',
   sentText: 'Send it to the receiver.',
-  sentAnyone: 'Anyone who has it can open the files.',
+  sentAnyone: 'Anyone who has it can open what you sent.',
   sentOnce: 'Copy it now: it is kept nowhere else.',
   copy: 'Copy',
   passOn: 'Share …',
@@ -202,7 +204,6 @@ export const en = {
   codeLabel: 'QR code of the link',
   opensUntil: (times: number, until: string) =>
     times === 1 ? `Opens once, until ${until}.` : `Opens ${times} times, until ${until}.`,
-  tellPassword: 'Send the password another way, for example by phone.',
   tellKeys: 'It opens with a private key of the receiver only.',
   change: 'Change',
   takeBack: 'Take it back',
@@ -218,7 +219,7 @@ export const en = {
       : `It had been opened ${times} times; that cannot be undone.`,
 
   signingTitle: 'Your API key',
-  signingSend: 'This service stores files for those who have a key. Receivers need none.',
+  signingSend: 'With one you can send. Receivers need none.',
   signingFiles: 'It shows what its account has stored.',
   signingInbox: 'It finds what was handed over to the inboxes of its account.',
   apiKey: 'API key',
@@ -234,13 +235,13 @@ export const en = {
     'They are encrypted in your browser, and this service cannot read them.',
   guestFiles: (files: number) => (files === 1 ? 'one more file' : `${files} more files`),
   guestSize: (size: string) => `${size} altogether`,
-  guestEnd: (until: string) => `The link ends with your invitation: ${until}.`,
+  guestEnd: (until: string) => `The link ends with your invitation, on ${until}.`,
   guestEndedTitle: 'This invitation has ended',
   guestEndedText:
     'It was taken back, or its time is over. Its links have ended, and what was sent with it is deleted. ' +
     'Ask for a new one.',
   linksTitle: 'Your links',
-  linksText: 'All that were made with this invitation, the newest first. The service does not know what they lead to.',
+  linksText: 'Made with this invitation, the newest first. The service does not know what they lead to.',
   linksNone: 'No link was made with this invitation, or all are taken back.',
   linkAbout: (files: number, made: string) => (files === 1 ? `One file, ${made}` : `${files} files, ${made}`),
   linkOpened: (opened: number, opens: number) => `opened ${opened} of ${opens} times`,
@@ -276,7 +277,7 @@ export const en = {
   takingKeptText: 'It ends at once. What was opened before cannot be undone.',
   changingTitle: 'Change this link',
   asBefore: 'as it is',
-  opensInAll: 'Opens in all',
+  opensInAll: 'Openings in all',
   opensInAllHint: 'This counts the times that it was opened already.',
   changeLink: 'Change it',
   linkChanged: (about: string) => `${about}: changed.`,
@@ -291,13 +292,13 @@ export const en = {
   keyKept: 'This browser keeps a key of yours. Anyone who uses this browser can use it.',
 
   dropTitle: (name: string) => `Files for “${name}”`,
-  dropText: 'Only the owner of this inbox can read them; not this service, nor you later.',
+  dropText: 'Only the owner of this inbox can read them: not this service, and later not even you.',
   handOver: 'Encrypt and send',
   handedTitle: 'Sent',
   handedText: (files: number, name: string) =>
     files === 1
-      ? `One file for “${name}” is there, and complete.`
-      : `${files} files for “${name}” are there, and complete.`,
+      ? `Your file for “${name}” has arrived, complete.`
+      : `Your ${files} files for “${name}” have arrived, complete.`,
   handMore: 'Send more',
   inboxGo: 'Send files',
   closedTitle: 'This inbox is closed',
@@ -306,11 +307,11 @@ export const en = {
 
   inboxReadTitle: 'Your inbox',
   inboxKeyText: 'What people sent you is opened with your private key, here in your browser.',
-  inboxKeyHint: 'Drop your private key file here. It is read into the memory of this page, and never sent.',
+  inboxKeyHint: 'Drop the file private.key here: “sealpin doctor” names its folder. It is never sent.',
   chooseKey: 'Choose your private key',
   deliveriesTitle: 'What people sent you',
   deliveriesText: 'The newest come first.',
-  deliveriesNone: 'Nothing is in your inbox.',
+  deliveriesNone: 'Nothing has come. A link by which others send you files is made by “sealpin inbox create”.',
   deliveryForeign: 'Encrypted for another key',
   deliveryGone: 'It is not stored any more',
   deliveryUnnamed: 'From somebody who gave no name',

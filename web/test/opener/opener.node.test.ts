@@ -254,7 +254,7 @@ function suites(name: BrowserName): void {
     await tab.setFiles('#key', [path('key.txt')]);
     await tab.evaluate("document.getElementById('open').requestSubmit()");
     await shows(tab, 'opened');
-    expect(await text(tab, '#files .state')).toMatch(/takes at most 1\.1 GB|nimmt so höchstens 1,1 GB/);
+    expect(await text(tab, '#files .state')).toMatch(/takes at most 1\.1\sGB|nimmt so höchstens 1,1\sGB/);
     expect(await tab.evaluate<boolean>("document.querySelector('#files .save').disabled")).toBe(true);
   });
 

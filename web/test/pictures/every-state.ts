@@ -3,6 +3,7 @@ import { handOver } from '../../../client/index.ts';
 import { serviceHttp } from '../../../client/service-http.ts';
 import { shareParcel } from '../../../client/sharing.ts';
 import { parcelSigner } from '../../../shared/crypto/index.ts';
+import { png, wav } from '../sender.ts';
 import { files, type Journey } from './journey.ts';
 
 type State = { readonly name: string; go(journey: Journey): Promise<void> };
@@ -122,6 +123,24 @@ const receiving: State[] = [
       await j.page.locator('.preview pre').waitFor();
     },
   },
+  {
+    name: 'opened-shown',
+    async go(j) {
+      const folder = { name: 'photos.tar', bytes: new Uint8Array(5000) };
+      await j.open([{ name: 'dot.png', bytes: png }, { name: 'tone.wav', bytes: wav() }, folder]);
+      for (const index of [0, 1]) await j.click(`#look-${index}`);
+      await j.page.locator('.preview audio').waitFor();
+    },
+  },
+  {
+    name: 'opened-offline',
+    async go(j) {
+      await j.open(files.slice(0, 1));
+      await j.page.context().setOffline(true);
+      await j.click('#save-0');
+      await j.page.getByText(/Waiting for the|Warten auf/).waitFor();
+    },
+  },
   { name: 'signed-unknown', go: (j) => signed(j, 3).then(() => j.click('#know > summary')) },
   { name: 'signed-known', go: known },
   { name: 'signed-other', go: (j) => known(j).then(() => signed(j, 4)) },
@@ -158,6 +177,39 @@ const sending: State[] = [
       await j.click('#compose-button');
     },
   },
+  {
+    name: 'compose-refused',
+    async go(j) {
+      await j.signIn('send');
+      await j.choose(1);
+      await j.page.locator('#choose').setInputFiles({ ...keyFile('x'), name: 'gpj\u202e.exe' });
+      await j.click('#terms > summary');
+      await j.page.locator('#by-keys').check();
+      await j.fill('#keys', 'age1x');
+      await j.click('#compose-button');
+      await j.page.locator('#compose-error:not([hidden])').waitFor();
+    },
+  },
+  {
+    name: 'dropping',
+    async go(j) {
+      await j.go('');
+      await j.page.evaluate(() => {
+        const event = new DragEvent('dragenter', { bubbles: true });
+        Object.defineProperty(event, 'dataTransfer', { value: { types: ['Files'] } });
+        document.body.dispatchEvent(event);
+      });
+    },
+  },
+  {
+    name: 'signing-wrong',
+    async go(j) {
+      await j.go('send');
+      await j.fill('#api-key', 'sp_wrong');
+      await j.page.keyboard.press('Enter');
+      await j.page.locator('#sign-in-error:not([hidden])').waitFor();
+    },
+  },
   { name: 'signing', go: (j) => j.go('send').then(() => j.shows('signing')) },
   {
     name: 'sending',
@@ -180,7 +232,30 @@ const sending: State[] = [
       await j.shows('taken');
     },
   },
+  {
+    name: 'sent-kept',
+    async go(j) {
+      await j.signIn('send');
+      await j.click('#terms > summary');
+      await j.page.locator('#by-password').check();
+      await j.fill('#password', 'violet anchor');
+      await j.send(1);
+      await j.click('#copy');
+      await j.page.locator('#keep-link').check();
+      await j.page.locator('#keep-said:not([hidden])').waitFor();
+    },
+  },
   { name: 'guest', go: guest },
+  {
+    name: 'guest-ended',
+    async go(j) {
+      const { connection } = await j.account();
+      const { link, key } = await connection.invitation.create({ label: 'Ann' });
+      await connection.invitation.revoke(key.id);
+      await j.go(link);
+      await j.shows('problem');
+    },
+  },
   {
     name: 'guest-links',
     async go(j) {
@@ -197,6 +272,7 @@ const sending: State[] = [
     name: 'handed',
     async go(j) {
       await j.go((await j.inbox()).link);
+      await j.shows('compose');
       await j.choose(1);
       await j.click('#compose-button');
       await j.shows('handed');
@@ -218,6 +294,18 @@ const owning: State[] = [
   { name: 'files-none', go: (j) => j.signIn('files') },
   { name: 'deleting', go: (j) => stored(j).then(() => j.click('#stored-files .delete')) },
   { name: 'links', go: listed },
+  {
+    name: 'links-ended',
+    async go(j) {
+      await listed(j);
+      await j.click('#kept-links .take');
+      await j.click('#taking-yes');
+      await j.fill('#key-field', (await j.account()).apiKey);
+      await j.page.locator('#key-keep').check();
+      await j.page.keyboard.press('Enter');
+      await j.page.locator('#kept-links .forget:visible').waitFor();
+    },
+  },
   { name: 'links-none', go: (j) => j.go('links') },
   { name: 'links-taking', go: (j) => listed(j).then(() => j.click('#kept-links .take')) },
   {
