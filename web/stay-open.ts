@@ -18,13 +18,19 @@ export function holdOpen(): () => void {
 let running = 0;
 let lock: Promise<{ release(): Promise<void> } | undefined> | undefined;
 
+/** Keeps the screen on while something runs; a browser ends that whenever the page is hidden. */
+function keepScreenOn(): void {
+  if (running > 0 && !document.hidden) lock = navigator.wakeLock?.request('screen').catch(() => undefined);
+}
+document.addEventListener('visibilitychange', keepScreenOn);
+
 /**
  * Keeps the screen on as long as `work` runs, and has the browser ask before the page is closed.
  */
 export async function whileOpen<T>(work: () => Promise<T>): Promise<T> {
   const release = holdOpen();
   running += 1;
-  if (running === 1) lock = navigator.wakeLock?.request('screen').catch(() => undefined);
+  if (running === 1) keepScreenOn();
   try {
     return await work();
   } finally {

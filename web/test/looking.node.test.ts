@@ -205,6 +205,30 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     );
   });
 
+  test('the screen stays on while a file is saved, also once the page was hidden', async () => {
+    const { page } = await opened([{ name: 'a', bytes: utf8('x') }]);
+    await page.context().route('**/ipfs/**', () => undefined);
+    await page.evaluate(() => {
+      const state = Object.assign(globalThis, { locks: 0 });
+      const request = (): Promise<object> =>
+        Promise.resolve({ release: () => (state.locks -= 1), was: (state.locks += 1) });
+      Object.defineProperty(navigator, 'wakeLock', { value: { request } });
+    });
+    const locks = (): Promise<number> => page.evaluate(() => (globalThis as unknown as { locks: number }).locks);
+    await page.getByRole('button', { name: 'Save a' }).click();
+    await expect.poll(locks).toBe(1);
+    // The browser ends a lock when it hides a page.
+    await page.evaluate(() => {
+      Object.assign(globalThis, { locks: 0 });
+      document.dispatchEvent(new Event('visibilitychange'));
+    });
+    expect(await locks()).toBe(1);
+    await page.getByRole('button', { name: 'Cancel a' }).click();
+    await expect.poll(locks).toBe(0);
+    await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+    expect(await locks()).toBe(0);
+  });
+
   test('an inbox says what it takes, and is read with a private key that stays in the page', async () => {
     const { apiKey } = await receiver.service.account();
     const owner = connect({ service: receiver.root, apiKey });
