@@ -5,6 +5,7 @@ import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { long } from '../../testkit/long-run.ts';
 import { withProgram } from '../../testkit/programs/programs.ts';
@@ -111,6 +112,18 @@ withProgram('unzip', { probe: ['-v'] }, () => {
     await writeFile(path, await bytesOf(small));
     expect(execFileSync('unzip', ['-t', path], { encoding: 'utf8' })).toContain('No errors detected');
   });
+});
+
+test('the sums and sizes behind each file, for who reads from the front, are those of the directory', async () => {
+  const bytes = await bytesOf(small);
+  let at = bytes.readUInt32LE(bytes.length - 6);
+  for (const { size } of small) {
+    const [crc, name, offset] = [bytes.readUInt32LE(at + 16), bytes.readUInt16LE(at + 28), bytes.readUInt32LE(at + 42)];
+    const end = offset + 30 + bytes.readUInt16LE(offset + 26) + bytes.readUInt16LE(offset + 28) + size;
+    expect([0, 4, 8, 12].map((each) => bytes.readUInt32LE(end + each))).toEqual([0x0807_4b50, crc, size, size]);
+    expect(crc).toBe(crc32(bytes.subarray(end - size, end)));
+    at += 46 + name + bytes.readUInt16LE(at + 30);
+  }
 });
 
 test('the length is known before the bytes, also where numbers take 8 of them', () => {
