@@ -65,6 +65,7 @@ async function copy(): Promise<void> {
     showCopied(button);
   } catch {
     field.select();
+    setText(byId('sent-error', HTMLParagraphElement), words.copyByHand);
     announce(words.copyByHand);
   }
 }

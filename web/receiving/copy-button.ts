@@ -15,15 +15,19 @@ export function showCopied(button: HTMLElement): void {
   }, copiedMs);
 }
 
-/** Makes a button that copies what `text` gives. */
-export function copyButton(text: () => string): HTMLButtonElement {
+/** Makes a button that copies the text of an element, or selects it where that is forbidden. */
+export function copyButton(shown: HTMLElement): HTMLButtonElement {
   const button = document.createElement('button');
   button.type = 'button';
   button.textContent = words.copy;
   button.addEventListener('click', () => {
-    navigator.clipboard.writeText(text()).then(
+    navigator.clipboard.writeText(shown.textContent).then(
       () => showCopied(button),
-      () => announce(words.copyByHand),
+      () => {
+        getSelection()?.selectAllChildren(shown);
+        button.textContent = words.copyByHand;
+        announce(words.copyByHand);
+      },
     );
   });
   return button;

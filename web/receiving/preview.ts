@@ -66,5 +66,5 @@ function textElements(bytes: Uint8Array): HTMLElement[] {
   shown.dir = 'auto';
   shown.tabIndex = 0;
   shown.textContent = text;
-  return [shown, copyButton(() => text)];
+  return [shown, copyButton(shown)];
 }

@@ -144,12 +144,22 @@ withProgram('chromium', { probe: ['--version'] }, () => {
     await shows(page, 'sent');
     expect(await page.title()).toBe('Your link is ready – Sealpin');
     const link = await page.locator('#sent-link').inputValue();
+    const selected = (from: Page): Promise<string> => from.evaluate(() => String(getSelection()));
+    await page.getByRole('button', { name: 'Copy' }).click();
+    await page.locator('.error', { hasText: 'Copy it with the keyboard.' }).waitFor();
+    expect(await selected(page)).toBe(link);
     const reader = await open(link, { permissions: ['clipboard-read', 'clipboard-write'] });
     await reader.page.getByRole('button', { name: 'Open', exact: true }).click();
     await reader.page.getByRole('heading', { name: 'A message for you' }).waitFor();
     await reader.page.locator('pre', { hasText: 'The code of the door is 4711.' }).waitFor();
     await reader.page.getByRole('button', { name: 'Copy' }).click();
     expect(await reader.page.evaluate(() => navigator.clipboard.readText())).toBe('The code of the door is 4711.');
+    await reader.page.context().clearPermissions();
+    await reader.page.getByRole('button', { name: 'Hide' }).click();
+    await reader.page.getByRole('button', { name: 'Show' }).click();
+    await reader.page.getByRole('button', { name: 'Copy' }).click();
+    await reader.page.getByRole('button', { name: 'Copy it with the keyboard.' }).waitFor();
+    expect(await selected(reader.page)).toBe('The code of the door is 4711.');
     expect(await violations(reader.page)).toEqual([]);
   });
 

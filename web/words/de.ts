@@ -209,7 +209,7 @@ export const de: Words = {
   copy: 'Kopieren',
   passOn: 'Teilen …',
   copied: 'Kopiert',
-  copyByHand: 'Er ist jetzt markiert; kopieren Sie ihn mit der Tastatur.',
+  copyByHand: 'Kopieren Sie mit der Tastatur.',
   codeLabel: 'QR-Code des Links',
   opensUntil: (times, until) =>
     times === 1 ? `Lässt sich einmal öffnen, bis zum ${until}.` : `Lässt sich ${times}‑mal öffnen, bis zum ${until}.`,

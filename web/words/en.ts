@@ -200,7 +200,7 @@ export const en = {
   copy: 'Copy',
   passOn: 'Share …',
   copied: 'Copied',
-  copyByHand: 'It is selected now; copy it with the keyboard.',
+  copyByHand: 'Copy it with the keyboard.',
   codeLabel: 'QR code of the link',
   opensUntil: (times: number, until: string) =>
     times === 1 ? `Opens once, until ${until}.` : `Opens ${times} times, until ${until}.`,
