@@ -153,6 +153,19 @@ describe('a lying service', () => {
     return bytes;
   };
 
+  test('secret of a link collected', async () => {
+    const seen: string[] = [];
+    user.lie = ({ path, headers }) => void seen.push(path, ...Object.values(headers).map(String));
+    const link = await printed(['send', 'letter.txt']);
+    const secret = link.slice(-49, -6);
+    expect((await receive(link)).exit).toBe(0);
+    // A mail filter wrote %23 for the #, and anyone who opened that in a browser sent all of it.
+    const filtered = await receive(link.replace('#', '%23'), 'reader', ['--force']);
+    expect(filtered.stderr).toContain('%23');
+    expect(seen.length).toBeGreaterThan(10);
+    expect(seen.filter((each) => each.includes(secret.slice(0, 20)) || each.includes(secret.slice(-20)))).toEqual([]);
+  });
+
   test('page changed', async () => {
     user.lie = ({ path }) =>
       path === '/web/engine.js'
@@ -264,7 +277,7 @@ test('the page of attacks has a row for each, with its command', async () => {
     Array.from(source.matchAll(/^ {2}test\('([a-z ]+)', async/gm), ([, name]) => present(name)),
   );
   const rows = [...page.matchAll(/^\| \*\*([a-z ]+)\*\* \|.*`npx vitest run cli\/test\/attacks -t '([a-z ]+)'`/gm)];
-  expect(names).toHaveLength(12);
+  expect(names).toHaveLength(14);
   expect(new Set(rows.map(([, name]) => name))).toEqual(new Set(names));
   expect(rows.map(([, , name]) => name)).toEqual(rows.map(([, name]) => name));
 });

@@ -2,13 +2,15 @@
  * A service that gives other bytes, or another account: what its clients notice. `docs/attacks.md`
  * has a row for each test, by its name.
  */
+import { randomBytes } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { generateKeys, seal } from '../../../client/index.ts';
-import { encrypt, passwordRecipient } from '../../../shared/crypto/index.ts';
+import { connect, generateKeys, seal } from '../../../client/index.ts';
+import { encrypt, parseRecipients, passwordRecipient } from '../../../shared/crypto/index.ts';
 import { carHeader, carSection, parseCid } from '../../../shared/ipfs/index.ts';
 import { type Fault, faultyProxy } from '../../../testkit/faulty-proxy.ts';
+import { present } from '../../../testkit/present.ts';
 import { startNode } from '../../../testkit/node.ts';
 import { adminToken, rpcToken, startService } from '../../../testkit/service.ts';
 import { run, temporaryDirectory } from '../environment.ts';
@@ -16,6 +18,7 @@ import { answering, codeOf, isSaid, type Json, type Lie, rewriting, victim } fro
 
 const user = victim();
 const { local, sealpin, printed, refusal, receive } = user;
+const files = () => connect({ service: local.url, apiKey: local.apiKey });
 /** Answers for a blob of one leaf with other bytes, in the form that is asked for. */
 const blobOf = (id: string, bytes: Uint8Array): Lie => {
   const cid = parseCid(id);
@@ -145,6 +148,38 @@ describe('a lying service', () => {
     expect((await there('list')).stdout).toContain(id);
     expect(await readdir(user.desk)).not.toContain('got');
     isSaid('A list is the word of the service');
+  });
+
+  test('chunks reordered', async () => {
+    const recipients = parseRecipients(await readFile(join(user.desk, 'home/public.key'), 'utf8'));
+    const plaintext = randomBytes(3 * 65_536 + 100);
+    for (const [format, chunkBytes, front] of [
+      ['age', 65_552, 16],
+      ['sealpin', 16_400, 56],
+    ] as const) {
+      const { stream } = await encrypt(new Blob([plaintext]).stream(), { format, recipients });
+      const whole = Buffer.from(await new Response(stream).arrayBuffer());
+      const start = whole.indexOf('\n', whole.indexOf('\n--- ') + 1) + 1 + front;
+      const chunk = (at: number) => whole.subarray(start + at * chunkBytes, start + (at + 1) * chunkBytes);
+      const parts = (...chunks: Buffer[]) => Buffer.concat([whole.subarray(0, start), ...chunks]);
+      const rest = whole.subarray(start + 2 * chunkBytes);
+      const id = (await files().put(new Uint8Array(whole), { mode: 'plain' })).cid;
+      const wrong = [
+        parts(chunk(1), chunk(0), rest),
+        parts(chunk(0), rest),
+        parts(chunk(0), chunk(1)),
+        parts(chunk(0), chunk(1), rest, rest),
+      ];
+      const decrypt = (from: string, to: string) => refusal(['decrypt', from, to, '--key', 'home/private.key']);
+      user.lie = blobOf(id, present(wrong[0]));
+      expect(await decrypt(id, 'got')).toBe('content_mismatch');
+      // Without a blob ID to compare with.
+      for (const [at, body] of [...wrong, whole].entries()) {
+        await writeFile(join(user.desk, 'letter.age'), body);
+        const codes = body === whole ? [undefined] : ['container_invalid', 'decrypt_failed'];
+        expect(codes).toContain(await decrypt('./letter.age', `${format}-${at}`));
+      }
+    }
   });
 
   test('downgrade of format or cost', async () => {

@@ -128,6 +128,8 @@ for (const name of ['caddy', 'nginx'] as const) {
         expect(stdout).toContain('ann');
         expect(code).toBe(0);
       });
+
+      test('the pages are found to be those of this version', () => inHome(['pages', 'verify', origin]));
     });
   });
 }
